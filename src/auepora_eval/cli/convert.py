@@ -82,6 +82,8 @@ def command(
 
 def _messages(done: Conversion) -> list[str]:
     """Messages about what was written and what was dropped."""
+    from ..io.join import unknown_ids_message
+
     by_path: dict[str, list[str]] = {}
     for role in ("samples", "outputs"):
         if role in done.written:
@@ -92,18 +94,7 @@ def _messages(done: Conversion) -> list[str]:
     if done.outputs_not_written:
         what = "1 output" if done.outputs_not_written == 1 else f"{done.outputs_not_written} outputs"
         messages.append(f"dropped: {what}; --outputs FILE writes them to a file of their own")
-    if done.unmatched_ids:
-        one = len(done.unmatched_ids) == 1
-        what = (
-            "1 output belongs to no sample and is"
-            if one
-            else f"{len(done.unmatched_ids)} outputs belong to no sample and are"
-        )
-        named = ", ".join(map(repr, done.unmatched_ids[:3])) + (
-            f" and {len(done.unmatched_ids) - 3} more" if done.unmatched_ids[3:] else ""
-        )
-        messages.append(f"{what} left out: {named}")
-    return messages
+    return [*messages, unknown_ids_message(done.unmatched_ids)] if done.unmatched_ids else messages
 
 
 def _document(done: Conversion) -> dict[str, Any]:

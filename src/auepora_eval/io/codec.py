@@ -425,6 +425,16 @@ def encode_each(
         yield encoded
 
 
+def bracketed_lines(items: Iterable[bytes], brackets: bytes) -> Iterator[bytes]:
+    """Yield the lines of a JSON array or object with one item per line."""
+    before = brackets[:1]
+    for item in items:
+        yield before
+        before = item + b","
+    yield before.removesuffix(b",")
+    yield brackets[1:]
+
+
 # --- collection of all errors of a record ----------------------------------------------------------------------------
 
 
@@ -433,6 +443,10 @@ class ErrorCollector:
 
     def __init__(self) -> None:
         self._messages: list[str] = []
+
+    def add(self, message: str) -> None:
+        """Add a message."""
+        self._messages.append(message)
 
     def call(self, function: Callable[..., ResultT], *arguments: Any) -> ResultT | None:
         """Return the result of a function; ``None`` if it raises ``LineError``."""

@@ -152,6 +152,7 @@ def _detect_source(path: Path, name: str | None, role: Role | None, columns: Col
 
 def _choose_writer(path: Path, name: str | None, role: Role) -> Format:
     """Return the format to write: the named one, or the one that the file name implies."""
+    possible = ", ".join(one.name for one in formats().values() if _can_write(one, role))
     if name is not None:
         named = get_format(name)
         if _can_write(named, role):
@@ -161,13 +162,11 @@ def _choose_writer(path: Path, name: str | None, role: Role) -> Format:
                 f"the format '{name}' keeps outputs beside their samples: convert the samples, and bring the outputs "
                 "along (--outputs-in)"
             )
-        possible = ", ".join(one.name for one in formats().values() if _can_write(one, role))
         raise BadValueError(f"the format '{name}' cannot be written for {role}; these can: {possible}")
     head = FileHead(path, "")
     for one in formats().values():
         if _can_write(one, role) and one.looks_like(head, role):
             return one
-    possible = ", ".join(one.name for one in formats().values() if _can_write(one, role))
     raise BadValueError(f"cannot tell from its name in which format to write {path}; name one (--to): {possible}")
 
 
@@ -217,8 +216,8 @@ def _write_samples(
                 found = join.take(sample.sample_id)
                 output = None if found is None else found.output
                 if output is not None:
-                    failed = output.error is not None and not output_filter.supports("error")
                     kept = output_filter.apply(output)
+                    failed = kept.error != output.error
                     # A failure without its error would look like an empty answer; without an output it stays a failure.
                     output = None if failed else kept
                     left_out.extend([sample.sample_id] if failed else [])
@@ -269,10 +268,6 @@ class _FieldFilter:
             removed["retrieved"] = []  # only some formats can store an unknown ranking
         return replace(record, **removed) if removed else record
 
-    def supports(self, name: str) -> bool:
-        """Whether the format can store a field."""
-        return name not in self._empty
-
     def dropped(self) -> list[DroppedField]:
         """Return the dropped fields, in the order of the fields."""
         return [
@@ -302,9 +297,6 @@ def _empty_value(one: Field[Any]) -> Any:
 
 def _is_redundant(record: EvaluationSample | SystemOutputs, name: str, removed: dict[str, Any]) -> bool:
     """Whether a field repeats a field that is kept: one reference answer given under both names."""
-    if not isinstance(record, EvaluationSample) or record.reference_answer is None:
+    if name != "reference_answers" or not isinstance(record, EvaluationSample) or record.reference_answer is None:
         return False
-    only = [record.reference_answer.text]
-    if name == "reference_answers":
-        return "reference_answer" not in removed and record.references == only
-    return False
+    return "reference_answer" not in removed and record.references == [record.reference_answer.text]

@@ -222,7 +222,8 @@ def _keys(start: str) -> tuple[str, ...]:
     try:
         first, _ = json.JSONDecoder().raw_decode(start)
     except (ValueError, RecursionError):
-        return _truncated_object_keys(start) or _keys_of_later_lines(start)
+        # The object is longer than the head, or the file begins with invalid JSON.
+        return tuple(key for key, _ in islice(_entries(start), 1)) or _keys_of_later_lines(start)
     return _mapping_keys(first)
 
 
@@ -240,11 +241,6 @@ def _keys_of_later_lines(text: str) -> tuple[str, ...]:
 
 def _mapping_keys(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, Mapping) else ()
-
-
-def _truncated_object_keys(start: str) -> tuple[str, ...]:
-    """Return the first key of an object that is longer than the head."""
-    return next(((key,) for key, _ in _entries(start)), ())
 
 
 def _nested_keys(start: str) -> tuple[str, ...]:

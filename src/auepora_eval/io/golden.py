@@ -28,6 +28,7 @@ from .codec import (
 )
 from .formats import Format, looks_like_golden, register_format
 from .problems import TOO_DEEP, ParsedSample, Problems, UniqueIds, quote_text
+from .values import YamlError, YamlNode, YamlValues, dump_yaml, node_line, parse_yaml, scalar_text
 
 ResultT = TypeVar("ResultT")
 
@@ -46,25 +47,15 @@ _KEYS = ("id", "query", *_ID_LISTS, *_TEXT_FIELDS, "lang", "difficulty", "spans"
 _FILE_KEYS = ("version", "queries")
 
 
-class _QueryError(Exception):
-    """An error in a query, with its line."""
-
-    def __init__(self, node: Any, message: str) -> None:
-        self.line, self.message = _line(node), message
-        super().__init__(message)
-
-
 def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """Yield the queries of a file as samples, in its order, each with its first line."""
-    from .values import YamlError, YamlValues, node_line, parse_yaml
-
     data = read_bytes(path, is_document=True)
     unique_ids = UniqueIds(path, problems)
     reader = _QueryReader(YamlValues(len(data)))
     nodes, last = [], []
     try:
         nodes = reader.queries(parse_yaml(data))
-    except (YamlError, _QueryError) as error:
+    except YamlError as error:
         last = [(error.line, error.message)]
     for line, message in reader.take_errors() + last:
         problems.add(path, line, message)
@@ -89,7 +80,7 @@ def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
 class _QueryReader:
     """Converts the YAML nodes of one file to samples."""
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: YamlValues) -> None:
         self._values = values
         self._errors: list[tuple[int | None, str]] = []
 
@@ -100,31 +91,27 @@ class _QueryReader:
 
     def _try(self, make: Callable[..., ResultT], *arguments: Any) -> ResultT | None:
         """Return a part of a query; record an error and return ``None``, so that other parts are still checked."""
-        from .values import YamlError
-
         try:
             return make(*arguments)
-        except (YamlError, _QueryError) as error:
+        except YamlError as error:
             self._errors.append((error.line, error.message))
             return None
 
     def queries(self, root: Any) -> list[Any]:
         """Return the nodes of the queries."""
-        from .values import YamlError
-
         if root is None:
             raise YamlError(None, "the file is empty; it must be a list of queries")
         if root.id == "mapping":
             fields = self._fields(root, _FILE_KEYS)
             if "queries" not in fields:
-                raise _QueryError(
+                raise _error(
                     root, "field 'queries' is missing; a file is a list of queries, or has one under 'queries'"
                 )
             root = fields["queries"]
         if root.id != "sequence":
-            raise _QueryError(root, f"the queries must be a list, not {_node_kind(root)}")
+            raise _error(root, f"the queries must be a list, not {_node_kind(root)}")
         if not root.value:
-            raise _QueryError(root, "the list of queries is empty")
+            raise _error(root, "the list of queries is empty")
         return list(root.value)
 
     def sample(self, node: Any) -> EvaluationSample | None:
@@ -146,17 +133,17 @@ class _QueryReader:
 
     def _query(self, node: Any) -> dict[str, Any]:
         if node.id != "mapping":
-            raise _QueryError(node, f"each query must be an object with 'id' and 'query', not {_node_kind(node)}")
+            raise _error(node, f"each query must be an object with 'id' and 'query', not {_node_kind(node)}")
         fields = self._fields(node, _KEYS)
         for key in ("id", "query"):
             if key not in fields:
-                self._try(_raise_missing, node, key)
+                self._errors.append((node_line(node), f"field {key!r} is missing"))
         return fields
 
     def _id(self, node: Any) -> str:
         sample_id = self._text(node, "id")
         if not sample_id:
-            raise _QueryError(node, "field 'id' is empty; an id needs at least one character")
+            raise _error(node, "field 'id' is empty; an id needs at least one character")
         return sample_id
 
     def _fields(self, node: Any, known: tuple[str, ...]) -> dict[str, Any]:
@@ -167,7 +154,7 @@ class _QueryReader:
                 continue
             place = "; put keys of your own under 'labels' or 'metadata'" if known is _KEYS else ""
             hint = did_you_mean(key[:80], known, otherwise=f"; known fields: {', '.join(known)}{place}")
-            self._errors.append((_line(key_node), f"unknown field {quote_text(key)}{hint}"))
+            self._errors.append((node_line(key_node), f"unknown field {quote_text(key)}{hint}"))
         return fields
 
     def _object(self, fields: dict[str, Any], key: str) -> dict[str, Any]:
@@ -175,7 +162,7 @@ class _QueryReader:
             return {}
         value = self._values.value(fields[key], key)
         if not isinstance(value, dict):
-            raise _QueryError(fields[key], f"field {key!r} must be an object, not {_node_kind(fields[key])}")
+            raise _error(fields[key], f"field {key!r} must be an object, not {_node_kind(fields[key])}")
         return value
 
     def _add(
@@ -184,19 +171,19 @@ class _QueryReader:
         """Copy a field of the query into its labels or metadata."""
         if key in fields:
             if key in holder:
-                raise _QueryError(fields[key], f"field {key!r} is also under {place!r}; give it once")
+                raise _error(fields[key], f"field {key!r} is also under {place!r}; give it once")
             holder[key] = read(fields[key], key)
 
     def _chunks(self, fields: dict[str, Any]) -> list[Document] | None:
         spans = self._spans(fields)
         if "expected_chunk_ids" not in fields:
             if spans:
-                raise _QueryError(fields["spans"], "field 'spans' needs 'expected_chunk_ids', whose chunks it places")
+                raise _error(fields["spans"], "field 'spans' needs 'expected_chunk_ids', whose chunks it places")
             return None
         ids = self._ids(fields["expected_chunk_ids"], "expected_chunk_ids")
         for chunk in spans:
             if chunk not in ids:
-                raise _QueryError(
+                raise _error(
                     fields["spans"], f"field 'spans' has {quote_text(chunk)}, which is not in 'expected_chunk_ids'"
                 )
         return [Document(chunk, "", {}, *spans.get(chunk, (None, None))) for chunk in ids]
@@ -205,14 +192,14 @@ class _QueryReader:
         if "spans" not in fields:
             return {}
         if fields["spans"].id != "mapping":
-            raise _QueryError(
+            raise _error(
                 fields["spans"], f"field 'spans' must be an object by chunk id, not {_node_kind(fields['spans'])}"
             )
         found: dict[str, tuple[str | None, tuple[int, int] | None]] = {}
         for chunk, _, node in self._values.pairs(fields["spans"]):
             path = f"spans.{chunk}"
             if node.id != "mapping":
-                raise _QueryError(
+                raise _error(
                     node,
                     f"field {quote_text(path)} must be an object with 'parent_id' and 'span', not {_node_kind(node)}",
                 )
@@ -227,14 +214,12 @@ class _QueryReader:
             start, end = value
             if 0 <= start <= end:
                 return start, end
-        raise _QueryError(node, f"field {quote_text(path)} must be [start, end] with 0 <= start <= end")
+        raise _error(node, f"field {quote_text(path)} must be [start, end] with 0 <= start <= end")
 
     def _text(self, node: Any, path: str) -> str:
-        from .values import scalar_text
-
         text = scalar_text(node)
         if text is None:
-            raise _QueryError(node, f"field {quote_text(path)} must be a string, not {_node_kind(node)}")
+            raise _error(node, f"field {quote_text(path)} must be a string, not {_node_kind(node)}")
         return text
 
     def _scalar(self, node: Any, path: str) -> Any:
@@ -245,10 +230,10 @@ class _QueryReader:
         if node.id != "sequence":
             what = _node_kind(node)
             hint = "; write [] where nothing is expected, or leave the field out" if what == "null" else ""
-            raise _QueryError(node, f"field {quote_text(path)} must be a list of ids, not {what}{hint}")
+            raise _error(node, f"field {quote_text(path)} must be a list of ids, not {what}{hint}")
         ids = [self._text(item, f"{path}[{place}]") for place, item in enumerate(node.value)]
         if "" in ids:
-            raise _QueryError(node, f"field {quote_text(path)} has an empty id; an id needs at least one character")
+            raise _error(node, f"field {quote_text(path)} has an empty id; an id needs at least one character")
         return ids
 
     def _text_or_texts(self, node: Any, path: str) -> str | list[str]:
@@ -257,14 +242,8 @@ class _QueryReader:
         return self._text(node, path)
 
 
-def _raise_missing(node: Any, key: str) -> None:
-    raise _QueryError(node, f"field {key!r} is missing")
-
-
-def _line(node: Any) -> int:
-    from .values import node_line
-
-    return node_line(node)
+def _error(node: YamlNode, message: str) -> YamlError:
+    return YamlError(node_line(node), message)
 
 
 def _node_kind(node: Any) -> str:
@@ -278,7 +257,6 @@ def _node_kind(node: Any) -> str:
 
 def save_golden(samples: Iterable[EvaluationSample], path: str | Path) -> None:
     """Write the queries below a comment that explains the fields. Texts of documents are not written."""
-    from .values import dump_yaml
 
     def lines() -> Iterator[bytes]:
         yield _HEADER.encode()

@@ -150,10 +150,14 @@ def provenance_counts_by_query(qrels: str | Path) -> dict[str, dict[str, int]] |
     """Count the grades of each query by source; ``None`` if there is no provenance file."""
     if not provenance_path(qrels).exists():
         return None
+    return {query: provenance_counts(grades) for query, grades in _grades_by_query(qrels).items()}
+
+
+def _grades_by_query(qrels: str | Path) -> dict[str, list[Grade]]:
     by_query: dict[str, list[Grade]] = {}
     for grade in read_grades(qrels).values():
         by_query.setdefault(grade.sample_id, []).append(grade)
-    return {query: provenance_counts(grades) for query, grades in by_query.items()}
+    return by_query
 
 
 def _encode_grade(grade: Grade) -> bytes:
@@ -184,8 +188,8 @@ def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
     try:
         row = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        if _is_truncated(line):
-            return None
+        if line.startswith(_LINE_START) or _LINE_START.startswith(line.strip()):
+            return None  # the process that wrote it was killed
         raise DataFileError(
             path, number, "not JSON; a line is a grade with 'sample_id', 'doc_id', 'grade', 'by'"
         ) from None
@@ -194,11 +198,6 @@ def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
         raise DataFileError(path, number, problem)
     known = {key: value for key, value in row.items() if key in Grade.__dataclass_fields__}
     return Grade(**known)
-
-
-def _is_truncated(line: bytes) -> bool:
-    """Whether a line may be truncated because the process that wrote it was killed."""
-    return line.startswith(_LINE_START) or _LINE_START.startswith(line.strip())
 
 
 def _validation_errors(row: Mapping[str, Any]) -> Iterator[str]:
@@ -224,10 +223,7 @@ def with_gold(samples: Iterable[EvaluationSample], qrels: str | Path) -> list[Ev
 
     A sample that is not in the file has no gold. Existing documents of a sample keep their texts.
     """
-    rows = list(samples)
-    by_query: dict[str, list[Grade]] = {}
-    for grade in read_grades(qrels).values():
-        by_query.setdefault(grade.sample_id, []).append(grade)
+    rows, by_query = list(samples), _grades_by_query(qrels)
     if rows and not any(sample.sample_id in by_query for sample in rows):
         raise BadValueError(f"'{qrels}' has no grade for any of the {len(rows)} samples; are the ids the same?")
     return [_with_grades(sample, by_query.get(sample.sample_id)) for sample in rows]

@@ -77,11 +77,15 @@ def unmatched_warnings(
         }[conventions.missing]
         has = "has" if one else "have"
         warnings.append(f"{len(missing)} of {total} samples {has} no output and {outcome}: {_name_ids(missing)}")
-    if unknown:
-        one = len(unknown) == 1
-        what = "1 output belongs to no sample and is" if one else f"{len(unknown)} outputs belong to no sample and are"
-        warnings.append(f"{what} left out: {_name_ids(unknown)}")
-    return warnings
+    return [*warnings, unknown_ids_message(unknown)] if unknown else warnings
+
+
+def unknown_ids_message(ids: Sequence[str]) -> str:
+    """Return a message about the outputs with these ids, which no sample has."""
+    what = (
+        "1 output belongs to no sample and is" if len(ids) == 1 else f"{len(ids)} outputs belong to no sample and are"
+    )
+    return f"{what} left out: {_name_ids(ids)}"
 
 
 def _name_ids(ids: Sequence[str]) -> str:
@@ -448,20 +452,16 @@ def iter_samples(
     path: str | Path, format: str | None = None, problems: Problems | None = None, *, columns: Columns | None = None
 ) -> Iterator[ParsedSample]:
     """Yield the samples of a file with their lines."""
-    return _iter_records(Path(path), "samples", format, problems, columns)
+    chosen = resolve_format(Path(path), "samples", format, columns)
+    return chosen.read("samples", Path(path), problems or Problems())
 
 
 def iter_outputs(
     path: str | Path, format: str | None = None, problems: Problems | None = None, *, columns: Columns | None = None
 ) -> Iterator[ParsedOutput]:
     """Yield the outputs of a file with their lines."""
-    return _iter_records(Path(path), "outputs", format, problems, columns)
-
-
-def _iter_records(
-    path: Path, role: Role, format: str | None, problems: Problems | None, columns: Columns | None
-) -> Iterator[Any]:
-    return resolve_format(path, role, format, columns).read(role, path, problems or Problems())
+    chosen = resolve_format(Path(path), "outputs", format, columns)
+    return chosen.read("outputs", Path(path), problems or Problems())
 
 
 def load_dataset(

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.types import EvaluationSample, SystemOutputs
-from ..errors import BadValueError, DataFileError
-from ..runtime.files import atomic_write, is_compressed, translate_write_errors
+from ..errors import BadValueError
+from ..runtime.files import atomic_write, translate_write_errors
 from .codec import (
     LineError,
     decode_output_line,
@@ -26,7 +26,7 @@ from .codec import (
 )
 from .formats import Format, Role, looks_like_parquet, register_format
 from .problems import TOO_DEEP, ParsedOutput, ParsedSample, Problems, UniqueIds, quote_text
-from .tables import PANDAS_INDEX, ROW_GROUP, parquet_errors, read_rows, require_arrow
+from .tables import PANDAS_INDEX, ROW_GROUP, parquet_errors, read_rows, require_arrow, require_plain_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -141,10 +141,7 @@ def _decode_json_fields(value: Any, path: str) -> Any:
 def _save(rows: Iterable[tuple[str, bytes]], path: Path, role: Role) -> None:
     """Write rows, given as owner and line."""
     require_arrow()
-    if is_compressed(path):
-        raise DataFileError(
-            path, None, "Parquet files compress what they hold themselves; leave out the '.gz' or '.zst'"
-        )
+    require_plain_parquet(path)
     from pyarrow import parquet
 
     schema = table_schema(role)

@@ -21,7 +21,7 @@ import msgspec
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..errors import BadValueError, DataFileError, DuplicateIdError, did_you_mean
 from ..runtime.files import plain_suffix, write_lines
-from .codec import ErrorCollector, LineError, encode_each, encode_output, encode_sample, text_id
+from .codec import ErrorCollector, LineError, bracketed_lines, encode_each, encode_output, encode_sample, text_id
 from .formats import (
     DEEPEVAL_COLUMNS,
     OWN_COLUMNS,
@@ -542,7 +542,7 @@ def write_records(
     if plain_suffix(path) in KINDS:
         lines = _table_lines(list(records), "\t" if plain_suffix(path) == ".tsv" else ",", columns)
     elif plain_suffix(path) == ".json":
-        lines = _array_lines(records)
+        lines = bracketed_lines(map(msgspec.json.encode, records), b"[]")
     else:
         lines = map(msgspec.json.encode, records)
     write_lines(path, lines)
@@ -614,15 +614,6 @@ def _contexts(
         return columns
     ids = {ids_name: [doc_id for doc_id, _ in pairs]}
     return columns | ids if any(text for _, text in pairs) else ids
-
-
-def _array_lines(records: Iterable[dict[str, Any]]) -> Iterator[bytes]:
-    before = b"["
-    for record in records:
-        yield before
-        before = msgspec.json.encode(record) + b","
-    yield before.removesuffix(b",")
-    yield b"]"
 
 
 def _table_lines(records: list[dict[str, Any]], delimiter: str, columns: RecordColumns) -> Iterator[bytes]:

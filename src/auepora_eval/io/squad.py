@@ -12,7 +12,7 @@ import msgspec
 
 from ..core.types import Document, EvaluationSample, Response, SystemOutputs
 from ..runtime.files import read_bytes, write_lines
-from .codec import Id, LineError, encode_output, encode_outputs, text_id
+from .codec import Id, LineError, bracketed_lines, encode_output, encode_outputs, text_id
 from .formats import Format, looks_like_squad, register_format
 from .problems import (
     TOO_DEEP,
@@ -160,16 +160,7 @@ def _prediction_problem(sample_id: str, text: object) -> str | None:
 
 def write_predictions(outputs: Iterable[tuple[str, SystemOutputs]], path: Path) -> None:
     """Write the answers as one object of strings by question id."""
-
-    def lines() -> Iterator[bytes]:
-        before = b"{"
-        for entry in encode_outputs(outputs, _encode_prediction):
-            yield before
-            before = entry + b","
-        yield before.removesuffix(b",")
-        yield b"}"
-
-    write_lines(path, lines())
+    write_lines(path, bracketed_lines(encode_outputs(outputs, _encode_prediction), b"{}"))
 
 
 def _encode_prediction(sample_id: str, output: SystemOutputs) -> bytes:

@@ -321,10 +321,7 @@ def _parquet_records(path: Path) -> Iterator[Record]:
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a table; an invalid file is a ``DataFileError``."""
     require_arrow()
-    if is_compressed(path):
-        raise DataFileError(
-            path, None, "Parquet files compress what they hold themselves; leave out the '.gz' or '.zst'"
-        )
+    require_plain_parquet(path)
     from pyarrow import parquet
 
     with (
@@ -409,6 +406,14 @@ def parquet_errors(path: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, RecursionError, MemoryError) as error:
         reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
         raise DataFileError(path, None, f"cannot be read as Parquet: {reason}") from error
+
+
+def require_plain_parquet(path: Path) -> None:
+    """Raise if a Parquet file is compressed as a whole."""
+    if is_compressed(path):
+        raise DataFileError(
+            path, None, "Parquet files compress what they hold themselves; leave out the '.gz' or '.zst'"
+        )
 
 
 def require_arrow(purpose: str = "reading and writing Parquet") -> None:

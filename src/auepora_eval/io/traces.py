@@ -221,6 +221,10 @@ Events = list[tuple[str, dict[str, Any]]]
 _USER = frozenset({"user", "human"})
 _ASSISTANT = frozenset({"assistant", "ai", "model"})
 _ROLES = _USER | _ASSISTANT | {"system", "developer", "tool", "function"}
+_MESSAGE_ATTRIBUTES = {
+    "input": ("llm.input_messages", "gen_ai.input.messages", "gen_ai.prompt"),
+    "output": ("llm.output_messages", "gen_ai.output.messages", "gen_ai.completion"),
+}
 _QUERY_KEYS = ("input", "question", "query", "messages", "query_str", "user_input", "prompt", "text", "content")
 _ANSWER_KEYS = (
     *("output", "answer", "response", "result", "final_answer", "text", "content"),
@@ -233,30 +237,27 @@ def span_query(attributes: Mapping[str, Any], kind: str, events: Events) -> str 
     for name in ("gen_ai.retrieval.query.text", "reranker.query"):
         if kind in ("retriever", "reranker") and isinstance(text := get_path(attributes, name), str):
             return text
-    whole = _attribute_text(attributes, "input.value", "input.mime_type", answer=False)
-    from_messages = _text_of_messages(
-        attributes, events, ("llm.input_messages", "gen_ai.input.messages", "gen_ai.prompt"), answer=False
-    )
-    one, other = (from_messages, whole) if kind == "llm" else (whole, from_messages)
-    if one is not None or other is not None:
-        return other if one is None else one
-    whole = _attribute_text(attributes, "traceloop.entity.input", "", answer=False)
+    text = _span_text(attributes, kind, events, answer=False)
     value = get_path(attributes, "input.value")
-    return value if whole is None and isinstance(value, str) else whole
+    return value if text is None and isinstance(value, str) else text
 
 
 def span_answer(attributes: Mapping[str, Any], kind: str, events: Events) -> tuple[str | None, dict[str, Any] | None]:
     """Return the text of the output of a span; or the JSON object, if it has no text."""
     if kind in ("retriever", "reranker", "embedding"):
         return None, None
-    whole = _attribute_text(attributes, "output.value", "output.mime_type", answer=True)
-    names = ("llm.output_messages", "gen_ai.output.messages", "gen_ai.completion")
-    from_messages = _text_of_messages(attributes, events, names, answer=True)
+    text = _span_text(attributes, kind, events, answer=True)
+    return text, None if text is not None else to_json_object(get_path(attributes, "output.value"))
+
+
+def _span_text(attributes: Mapping[str, Any], kind: str, events: Events, *, answer: bool) -> str | None:
+    """Return the text of the input or output of a span; of a model, its messages come first."""
+    side = "output" if answer else "input"
+    whole = _attribute_text(attributes, f"{side}.value", f"{side}.mime_type", answer=answer)
+    from_messages = _text_of_messages(attributes, events, _MESSAGE_ATTRIBUTES[side], answer=answer)
     one, other = (from_messages, whole) if kind == "llm" else (whole, from_messages)
     text = other if one is None else one
-    if text is None:
-        text = _attribute_text(attributes, "traceloop.entity.output", "", answer=True)
-    return text, None if text is not None else to_json_object(get_path(attributes, "output.value"))
+    return _attribute_text(attributes, f"traceloop.entity.{side}", "", answer=answer) if text is None else text
 
 
 def _attribute_text(attributes: Mapping[str, Any], name: str, mime_type: str, *, answer: bool) -> str | None:
@@ -467,7 +468,7 @@ def _span(record: Mapping[str, Any], line: int, place: int | None, trace_id: str
     answer, structured = span_answer(attributes, kind, events)
     model = next((value for value in (get_path(attributes, name) for name in _MODEL) if isinstance(value, str)), None)
     if trace_id is None:
-        errors.call(_raise_missing_trace_id)
+        errors.add("a span has no trace id; expected 'trace_id', 'traceId' or 'context.trace_id'")
     span = TraceSpan(
         line,
         trace_id or "",
@@ -487,19 +488,12 @@ def _span(record: Mapping[str, Any], line: int, place: int | None, trace_id: str
         errors.call(_attribute_id, attributes, _CONVERSATION),
         place,
     )
-    errors.call(_check_times, span, record.get("name"))
+    if span.duration is not None and span.duration < 0:
+        name = record.get("name")
+        what = f"the span {quote_text(name)}" if isinstance(name, str) else "a span"
+        errors.add(f"{what} ends {-span.duration / NANOSECONDS_PER_SECOND:g} s before it starts")
     errors.raise_errors()
     return span
-
-
-def _raise_missing_trace_id() -> None:
-    raise LineError("a span has no trace id; expected 'trace_id', 'traceId' or 'context.trace_id'")
-
-
-def _check_times(span: TraceSpan, name: Any) -> None:
-    if span.duration is not None and span.duration < 0:
-        name_clause = f"the span {quote_text(name)}" if isinstance(name, str) else "a span"
-        raise LineError(f"{name_clause} ends {-span.duration / NANOSECONDS_PER_SECOND:g} s before it starts")
 
 
 def _id(record: Mapping[str, Any], names: tuple[str, ...]) -> str | None:

@@ -455,14 +455,11 @@ class _JsonScanner:
             return (error.lineno, LineError(f"not valid JSON: {reason}")), self._next_start(position)
         except (ValueError, RecursionError) as error:
             message = TOO_DEEP if isinstance(error, RecursionError) else TOO_LONG
-            return self._error_piece(position, message), self._next_start(position)
+            return (self._line_at(position), LineError(message)), self._next_start(position)
         return (self._line_at(position), self._text[position:end].encode()), end
 
     def _separator_error(self, position: int, message: str) -> Piece:
         return self._line_at(position), _SeparatorError(message)
-
-    def _error_piece(self, position: int, message: str) -> Piece:
-        return self._line_at(position), LineError(message)
 
     def _line_at(self, position: int) -> int:
         self._line += self._text.count("\n", self._counted_to, position)

@@ -29,7 +29,7 @@ from ..io.join import resolve_format
 from ..io.parquet import line_of_row, table_schema
 from ..io.problems import ParsedSample
 from ..io.records import DEEPEVAL, RAGAS, RecordLayout, parse_record_output, parse_record_sample
-from ..io.tables import decode_object, parquet_errors, require_arrow, require_small_pages
+from ..io.tables import decode_object, parquet_errors, require_arrow, require_plain_parquet, require_small_pages
 from ..runtime.files import is_compressed, open_bytes, open_lines, plain_suffix, read_head, read_lines
 
 if TYPE_CHECKING:
@@ -174,10 +174,8 @@ def _describe_file(path: str, role: Role, named: str | None) -> InputFile:
     name = resolve_format(Path(path), role, named).name
     if named in LINE_FORMATS:
         read_head(Path(path))  # which says so where it is compressed under another name, or no UTF-8
-    if name == "parquet" and is_compressed(Path(path)):
-        raise DataFileError(
-            path, None, "Parquet files compress what they hold themselves; leave out the '.gz' or '.zst'"
-        )
+    if name == "parquet":
+        require_plain_parquet(Path(path))
     if name not in SPLIT_FORMATS:
         raise BadValueError(
             f"{path} is in the format '{name}', which is not split into ranges; 'auepora convert' makes JSONL or "
@@ -756,7 +754,7 @@ def read_row_samples(runs: Sequence[RecordRange]) -> list[ParsedSample]:
     table = _rows(runs)
     made: Sequence[EvaluationSample] | None = column_samples(table)
     if made is None:
-        made = [_decode_row(runs[0].file, number, row, "samples") for number, row in _numbered(runs, table)]
+        made = [_decode_row(runs[0].file, number, row, decode_sample) for number, row in _numbered(runs, table)]
     return list(map(ParsedSample, _numbers(runs), made))
 
 
@@ -765,7 +763,7 @@ def read_row_outputs(runs: Sequence[RecordRange]) -> list[OptionalOutput]:
     table = _rows(runs)
     made: Sequence[tuple[str, SystemOutputs, bool]] | None = column_outputs(table)
     if made is None:
-        made = [_decode_row(runs[0].file, number, row, "outputs") for number, row in _numbered(runs, table)]
+        made = [_decode_row(runs[0].file, number, row, decode_output_line) for number, row in _numbered(runs, table)]
     return [OptionalOutput(number, *one) for number, one in zip(_numbers(runs), made, strict=True)]
 
 
@@ -788,13 +786,9 @@ def _numbered(runs: Sequence[RecordRange], table: pa.Table) -> Iterator[tuple[in
     return zip(_numbers(runs), table.to_pylist(), strict=True)
 
 
-def _decode_row(file: InputFile, number: int, row: dict[str, Any], role: Role) -> Any:
+def _decode_row(file: InputFile, number: int, row: dict[str, Any], decode: Callable[[bytes], Built]) -> Built:
     """Decode a row through a line of JSON, which validates every field."""
-    try:
-        line = line_of_row(row)
-        return decode_sample(line) if role == "samples" else decode_output_line(line)
-    except LineError as error:
-        raise DataFileError(file.path, number, str(error)) from error
+    return _build(file, number, lambda: decode(line_of_row(row)))
 
 
 # --- row groups as tables --------------------------------------------------------------------------------------------

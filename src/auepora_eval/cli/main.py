@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import click
 
 from .._version import __version__
-from .console import TerminationSignal, ignore_closed_pipe, raise_on_signals
+from .console import TerminationSignal, echo_err, ignore_closed_pipe, raise_on_signals
 
 # --- a click group that imports each command when it is called -------------------------------------------------------
 
@@ -208,8 +208,6 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _echo_message(message: str) -> None:
-    from .console import echo_err  # imported here: most commands succeed
-
     echo_err(message, always=True)
 
 

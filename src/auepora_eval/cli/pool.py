@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import echo, echo_err, quiet_option
-from .options import complete_run, open_store, store_option
+from .options import complete_run, open_store, refuse_input_as_output, store_option
 
 if TYPE_CHECKING:
     from ..annotate.pool import Pool, PooledRuns
@@ -64,7 +64,6 @@ def command(
     """
     from ..annotate.pool import PooledRuns, gold_grades, is_outputs_file, pool_outputs, write_pool
     from ..io.grades import provenance_path, read_grades
-    from .options import refuse_input_as_output
 
     files = [run for run in runs if is_outputs_file(run)]
     stored = [run for run in runs if run not in files]

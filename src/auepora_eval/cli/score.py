@@ -16,8 +16,34 @@ import click
 
 from ..core.types import GOLD_BY
 from .console import echo_err, quiet_option
-from .judge_options import JudgeOptions, JudgingOptions, judge_options, judging_options, preview_text, with_judge
-from .options import ExecutorChoice, columns_option, executor_options, raw_option
+from .judge_options import (
+    STOPPED_EARLY,
+    JudgeOptions,
+    JudgingOptions,
+    ScoringProgress,
+    attach_usage,
+    judge_options,
+    judge_policy,
+    judging_options,
+    make_judge_session,
+    preview_text,
+    with_judge,
+)
+from .options import (
+    ExecutorChoice,
+    alias_notes,
+    columns_option,
+    executor_options,
+    output_format,
+    parse_specs,
+    raw_option,
+    refuse_input_as_output,
+    render_results,
+    require_per_query,
+    show_warnings,
+    warn_unmatched_ids,
+    write_out,
+)
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
@@ -161,17 +187,6 @@ def command(
     """
     from ..engine.evaluate import BATCH_SIZE
     from ..io.formats import is_sharded
-    from .judge_options import STOPPED_EARLY
-    from .options import (
-        alias_notes,
-        output_format,
-        parse_specs,
-        refuse_input_as_output,
-        render_results,
-        require_per_query,
-        show_warnings,
-        write_out,
-    )
 
     trec = qrels is not None or run_file is not None
     if trec and (dataset is not None or qrels is None or run_file is None):
@@ -341,8 +356,6 @@ def score(data: ScoreInput, options: ScoreOptions) -> Results:
     """Score the data; without metrics, compute all that it supports."""
     from ..core.slices import parse_slices
     from ..engine.data_checks import mass_failure
-    from .judge_options import ScoringProgress, attach_usage, make_judge_session
-    from .options import warn_unmatched_ids
 
     chosen = options.metrics()  # a misspelt metric is reported before the files are read
     groups = parse_slices(list(dict.fromkeys(options.slices)))
@@ -375,7 +388,6 @@ def estimate_judging(data: ScoreInput, options: ScoreOptions) -> Preview:
     from ..engine.executors import SerialExecutor
     from ..judge.critic import JudgePolicy
     from ..judge.preview import preview
-    from .judge_options import judge_policy
 
     chosen = options.metrics(need_key=False)
     samples: list[EvaluationSample] = []
@@ -422,7 +434,6 @@ class TrecInput(ScoreInput):
         from ..engine.suggest import specs_for
         from ..io.trec_format import read_trec
         from ..render.terminal import progress
-        from .options import warn_unmatched_ids
 
         rules = self.conventions
         metrics = metrics or resolve_metrics(
@@ -632,8 +643,6 @@ def wants_shards(
 
 def _is_one_dataset(path: str, sample_format: str | None) -> bool:
     """Whether a directory is one dataset, such as a BEIR folder, and not many files."""
-    from pathlib import Path
-
     from ..errors import DataFileError
     from ..io.formats import SPLIT_FORMATS, guess_format
 

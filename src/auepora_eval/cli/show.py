@@ -30,10 +30,13 @@ from .options import (
     conventions_label,
     format_time,
     open_store,
+    output_format,
     raw_csv,
     raw_option,
+    require_per_query,
     run_dict,
     store_option,
+    write_out,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +90,6 @@ def command(
     """
     from ..render.tables import results_csv, scores_csv
     from ..store.runs import result_summaries
-    from .options import output_format, require_per_query, write_out
 
     if failures and sample_id is not None:
         raise click.UsageError("give --failures or --sample, not both")

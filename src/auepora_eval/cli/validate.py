@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .console import echo, quiet_option
-from .options import columns_option
+from .console import echo, quiet_option, stdout_to_stderr
+from .options import columns_option, write_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -243,8 +243,6 @@ def validate_plan(path: str, *, as_json: bool, load: bool) -> bool:
     """
     from ..plan.prepare import check_plan
     from ..render.terminal import progress
-    from .console import stdout_to_stderr
-    from .options import write_out
 
     with progress(f"checking {path}"), stdout_to_stderr():
         checked = check_plan(path, load=load)

@@ -102,10 +102,24 @@ class _MeanOverRepeats(Reducer):
         self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
     ) -> Interval | None:
         """By resampling samples with all their repeats; None where a single repeat has no interval."""
-        parts = scores.repeats or (scores,)
-        rows = np.flatnonzero(np.any([part.counted for part in parts], axis=0))
-        inside = None if clusters is None else clusters[rows]
-        return _bootstrap_values(self._reducer, [part.take(rows) for part in parts], inside, low, high)
+        from ..stats.bootstrap import bootstrap_interval_of
+
+        repeats = scores.repeats or (scores,)
+        rows = np.flatnonzero(np.any([part.counted for part in repeats], axis=0))
+        parts, clusters = [part.take(rows) for part in repeats], None if clusters is None else clusters[rows]
+        own = [self._reducer.interval(part, low, high, clusters=clusters) for part in parts]
+        if all(one is None for one in own):
+            return None
+        found = bootstrap_interval_of(
+            lambda drawn: _mean([self._reducer.value(part.take(drawn)) for part in parts]),
+            len(rows),
+            clusters=clusters,
+            lowest=low,
+            highest=high,
+        )
+        # Flags of the intervals of single repeats apply to this one as well.
+        flags = [flag for one in own if one is not None for flag in one.flags]
+        return None if found is None else replace(found, flags=tuple(dict.fromkeys([*found.flags, *flags])))
 
 
 class _MeanOverRepeatSums(SumsReducer):
@@ -199,27 +213,6 @@ def _interval(metric: BatchMetric, scores: Scores, clusters: Clusters | None) ->
     over_repeats, scores = mean_over_repeats(reducer, scores)
     found = over_repeats.interval(scores, low, high, clusters=clusters)
     return None if found is None or found.method == "all_equal" else found
-
-
-def _bootstrap_values(
-    reducer: Reducer, parts: Sequence[Scores], clusters: Clusters | None, low: float, high: float
-) -> Interval | None:
-    """By reducing each repeat of the resampled samples; only where the reducer has an interval for one repeat."""
-    from ..stats.bootstrap import bootstrap_interval_of
-
-    own = [reducer.interval(part, low, high, clusters=clusters) for part in parts]
-    if all(one is None for one in own):
-        return None
-    found = bootstrap_interval_of(
-        lambda rows: _mean([reducer.value(part.take(rows)) for part in parts]),
-        len(parts[0]),
-        clusters=clusters,
-        lowest=low,
-        highest=high,
-    )
-    # Flags of the intervals of single repeats apply to this one as well.
-    flags = [flag for one in own if one is not None for flag in one.flags]
-    return None if found is None else replace(found, flags=tuple(dict.fromkeys([*found.flags, *flags])))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -392,11 +392,6 @@ def describe_reason(reason: str, own_help: Mapping[str, str]) -> str:
     return own_help.get(reason) or REASONS.get(reason) or reason.replace("_", " ")
 
 
-def hint_for_reason(reason: str) -> str | None:
-    """What would make a skipped sample scorable; ``None`` where there is no general hint."""
-    return REASON_HINTS.get(reason)
-
-
 # --- cards of results: formula, options, samples and interval of a value, as plain data ------------------------------
 
 

@@ -273,9 +273,8 @@ def _cause_blocks(a: StoredRun, b: StoredRun) -> list[Block]:
         changes = explain_changes(a.store, a.record, b.record, metric=judged_by.name, worse_only=False)
     except AueporaError:
         return []
-    better_when_higher = judged_by.higher_is_better
-    worse = [one for one in changes if _is_worse(one, higher_is_better=better_when_higher)]
-    better = [one for one in changes if not _is_worse(one, higher_is_better=better_when_higher)]
+    worse = [one for one in changes if _is_worse(one, higher_is_better=judged_by.higher_is_better)]
+    better = [one for one in changes if not _is_worse(one, higher_is_better=judged_by.higher_is_better)]
     if not changes:
         return [Prose(f"No query changed by {judged_by.name}.")]
     summary = f"By {judged_by.name} {pluralize(len(worse), 'query', 'queries')} got worse and {len(better):,} better."
@@ -382,26 +381,17 @@ def _split_section(a: StoredRun, b: StoredRun) -> ReportSection | None:
         ]
         for one in splits
     ]
-    columns = [
-        TableColumn("metric"),
-        TableColumn("A", number=True),
-        TableColumn("B", number=True),
-        TableColumn("B − A", number=True),
-        TableColumn("from retrieval", number=True),
-        TableColumn("from generation", number=True),
-        TableColumn("n", number=True),
-    ]
-    blocks: list[Block] = []
+    numbers = ("A", "B", "B − A", "from retrieval", "from generation", "n")
+    columns = [TableColumn("metric"), *(TableColumn(name, number=True) for name in numbers)]
     # The whole difference of a retrieval metric comes from retrieval, so it is not drawn.
     of_answers = [one for one in splits if not one.target.startswith("RETRIEVAL")]
     chart = plot_split((of_answers or splits)[:MAX_DRAWN])
-    blocks.append(Figure(chart, "B − A, and what other documents and another generator made of it."))
-    blocks.append(simple_table(columns, rows))
+    figure = Figure(chart, "B − A, and what other documents and another generator made of it.")
     lead = (
         f"In {replay.run_id} B's generator answered from A's documents. B − A is exactly the sum of the two parts, "
         "over the queries that have a score in all three runs."
     )
-    return ReportSection("split", title, blocks, lead)
+    return ReportSection("split", title, [figure, simple_table(columns, rows)], lead)
 
 
 def find_replay(a: StoredRun, b: StoredRun) -> RunRecord | None:

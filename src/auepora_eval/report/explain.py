@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -49,7 +50,7 @@ from ..render.terminal import report_text
 from ..store.records import RunRecord, run_info
 from ..store.rows import StoredJudgement
 from ..store.runs import RunStore
-from .cards import Card, card, describe_reason, describe_reducer, hint_for_reason
+from .cards import REASON_HINTS, Card, card, describe_reason, describe_reducer
 
 # --- data types: reduction, derivation of a query, recomputation check -----------------------------------------------
 
@@ -261,8 +262,8 @@ def _explain_answer(
     skip_reasons = {} if metric is None else metric.metadata.skip_reasons
     outcome, value = stored or _default_outcome(output), context.stored_score
     if metric is not None and not _needs_calls(metric, context):
-        scores = _outcome(metric, sample, output, context)
-        if scores is not None:
+        with suppress(AueporaError):  # a resource it needs is not available
+            scores = sample_outcome(metric, sample, output, context)
             outcome, value = scores.outcomes[0], scores[0]
     status, _, reason = outcome.partition(":")
     derivation = None
@@ -279,17 +280,8 @@ def _explain_answer(
             errors[0] if errors else "" if metric is None or output is None else metric.failure_message(sample, output)
         )
         words = f"{words}: {why}" if why else words
-    needed = hint_for_reason(reason) if status == "skipped" else None
+    needed = REASON_HINTS.get(reason) if status == "skipped" else None
     return RepeatExplanation(repeat, outcome, words, needed, value, derivation)
-
-
-def _outcome(
-    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, context: ExplainContext
-) -> Scores | None:
-    try:
-        return sample_outcome(metric, sample, output, context)
-    except AueporaError:  # a resource it needs is not available
-        return None
 
 
 def _derivation(

@@ -305,13 +305,16 @@ class RunStore:
 
         ``position`` is its index among the results: by default that of its name, else the end.
         """
-        self._put_results(run_id, [result], {result.name: reducer}, position)
+        with self._writing(run_id) as connection:
+            reducers = {result.name: reducer}
+            write_results(self._database, connection, run_id, [result], self._secrets, reducers, position)
 
     def put_results(
         self, run_id: str, results: Sequence[MetricResult], *, reducers: Mapping[str, str] | None = None
     ) -> None:
         """Store several results; ``reducers`` are the reducers by metric name."""
-        self._put_results(run_id, results, reducers or {}, None)
+        with self._writing(run_id) as connection:
+            write_results(self._database, connection, run_id, results, self._secrets, reducers or {}, None)
 
     def result(self, run_id: str, name: str) -> MetricResult:
         """Return the result with that name (the latest signature) or that signature."""
@@ -340,8 +343,8 @@ class RunStore:
         self, run_id: str, *, position: int | None = None, failed: bool = False
     ) -> Iterator[StoredJudgement]:
         """Yield the judgements of a run, or of the sample at one position; or only the failed ones."""
-        self._require(run_id)
-        return read_judgements(self._database, run_id, position=position, failed=failed)
+        with self._reading(run_id):  # raises if there is no such run
+            return read_judgements(self._database, run_id, position=position, failed=failed)
 
     def judgement_counts(self, run_id: str) -> tuple[int, int]:
         """Return the number of judgements, and how many of them failed."""
@@ -355,10 +358,6 @@ class RunStore:
             update_run(connection, run_id, usage_json=self._json(sum_nested(current, usage)))
 
     # --- helpers -----------------------------------------------------------------------------------------------------
-
-    def _require(self, run_id: str) -> None:
-        with self._reading(run_id):
-            pass  # raises if there is no such run
 
     @contextmanager
     def _reading(self, run_id: str) -> Iterator[Connection]:
@@ -386,12 +385,6 @@ class RunStore:
             self._known_texts.begin(self._database, connection)
             yield connection
         self._known_texts.mark_committed()
-
-    def _put_results(
-        self, run_id: str, results: Sequence[MetricResult], reducers: Mapping[str, str], position: int | None
-    ) -> None:
-        with self._writing(run_id) as connection:
-            write_results(self._database, connection, run_id, results, self._secrets, reducers, position)
 
     def _change(self, run_id: str, **values: Any) -> None:
         with self._writing() as connection:

@@ -299,6 +299,30 @@ class AsyncAdaptedPipeline(_AdaptedObject):
         return output
 
 
+def adapt_retriever(
+    find: Callable[[str, int], Any],
+    read: Callable[..., Any],
+    config: Mapping[str, Any],
+    wrapped: object,
+    *,
+    use_async: bool,
+) -> AdaptedRetriever:
+    """A framework's retriever: ``find`` takes the question and ``top_k``, ``read`` makes a ranking of its reply."""
+    return (AsyncAdaptedRetriever if use_async else AdaptedRetriever)(find, read, config, wrapped)
+
+
+def adapt_pipeline(
+    ask: Callable[[EvaluationSample, int], Any],
+    read: Callable[[Any], SystemOutputs],
+    config: Mapping[str, Any],
+    wrapped: object,
+    *,
+    use_async: bool,
+) -> AdaptedPipeline | AsyncAdaptedPipeline:
+    """A framework's pipeline: ``ask`` takes the sample and ``top_k``, ``read`` makes an output of its reply."""
+    return (AsyncAdaptedPipeline if use_async else AdaptedPipeline)(ask, read, config, wrapped)
+
+
 def with_generator(retriever: AdaptedRetriever, generator: Any) -> Any:
     """A retriever and a generator as one system."""
     asynchronous = isinstance(retriever, AsyncAdaptedRetriever)

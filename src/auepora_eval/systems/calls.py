@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..core.batch import output_problem
 from ..core.types import STARTED, EvaluationSample, SystemOutputs, UnknownRanking
@@ -26,9 +26,6 @@ from ..runtime.loop_thread import LoopThread
 from ..runtime.processes import DaemonThreadPool
 from ..runtime.secrets import ELLIPSIS
 from .interfaces import GenerationFailedError, System, as_system
-
-if TYPE_CHECKING:
-    from .interfaces import System
 
 # --- stopping from outside: from another thread, or by a signal ------------------------------------------------------
 

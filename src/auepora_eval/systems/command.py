@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import re
@@ -188,7 +187,7 @@ class LineProcess:
     def unsolicited_lines(self) -> list[bytes]:
         """Lines it wrote without a request."""
         lines = []
-        with contextlib.suppress(Empty):
+        with suppress(Empty):
             while (line := self._lines.get_nowait()) is not None:
                 lines.append(line)
         return lines
@@ -201,7 +200,7 @@ class LineProcess:
 
     def exit_text(self) -> str:
         """How it ended."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with suppress(subprocess.TimeoutExpired):
             self._process.wait(_EXIT_SECONDS)  # its output closes a little before it is gone
         code = self._process.poll()
         if code is None:
@@ -215,7 +214,7 @@ class LineProcess:
 
     def close_input(self) -> None:
         """Close its input: no further request comes."""
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             self._stdin.close()
 
     def wait_for_exit(self, moment: float) -> bool:
@@ -241,7 +240,7 @@ class LineProcess:
             self._lines.put(None)  # for a thread that still waits for a line
 
     def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)  # it leads its group
 
     def _write(self, question: bytes) -> None:
@@ -254,7 +253,7 @@ class LineProcess:
             self._reads_no_more = True
 
     def _read_lines(self, pipe: IO[bytes]) -> None:
-        with pipe, contextlib.suppress(OSError):
+        with pipe, suppress(OSError):
             while (line := pipe.readline(self._max_line + 2)) and not self._ended:
                 self._lines.put(line)
         self._lines.put(None)

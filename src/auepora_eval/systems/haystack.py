@@ -12,12 +12,10 @@ from ..core.types import EvaluationSample, Response, RetrievedDocument, SystemOu
 from ..errors import BadTypeError, SystemCallError
 from .adapters import (
     HAYSTACK,
-    AdaptedPipeline,
-    AdaptedRetriever,
-    AsyncAdaptedPipeline,
-    AsyncAdaptedRetriever,
     DocumentMapper,
     FrameworkDocument,
+    adapt_pipeline,
+    adapt_retriever,
     detect_framework,
     earlier_turns,
     extract_response,
@@ -167,12 +165,12 @@ def from_haystack(
     wired = _HaystackPipeline(runner, inputs, retriever, generator, data or {}, mapper, own_top_k)
     ask = wired.ask_async if use_async else wired.ask
     if wired.answers:
-        return (AsyncAdaptedPipeline if use_async else AdaptedPipeline)(ask, wired.output, config, pipeline)
+        return adapt_pipeline(ask, wired.output, config, pipeline, use_async=use_async)
 
     def find(query: str, top_k: int) -> Any:
         return ask(EvaluationSample("", query), top_k)
 
-    return (AsyncAdaptedRetriever if use_async else AdaptedRetriever)(find, wired.documents, config, pipeline)
+    return adapt_retriever(find, wired.documents, config, pipeline, use_async=use_async)
 
 
 def _read_document(document: Any) -> FrameworkDocument:

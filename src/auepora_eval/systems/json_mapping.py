@@ -419,12 +419,18 @@ def _wrong(where: str, value: object, wanted: str) -> SystemCallError:
     return bad_output(f"{where} is {json_type_name(value)}, not {wanted}: {excerpt(json_text(value))}")
 
 
-def _text(value: Any, where: str) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise _wrong(where, value, "a text")
-    return value
+def _typed(kind: type, wanted: str, null: object = None) -> Callable[[Any, str], Any]:
+    """A reader of values of one type, with the value that null stands for."""
+
+    def read(value: Any, where: str) -> Any:
+        if value is not None and not isinstance(value, kind):
+            raise _wrong(where, value, wanted)
+        return null if value is None else value
+
+    return read
+
+
+_text, _object, _yes_or_no = _typed(str, "a text", ""), _typed(dict, "an object"), _typed(bool, "true or false")
 
 
 def _identifier(value: Any, where: str) -> str:
@@ -434,10 +440,6 @@ def _identifier(value: Any, where: str) -> str:
     if value == "":
         raise bad_output(f"{where} is an empty id")
     return str(value)
-
-
-def _optional_identifier(value: Any, where: str) -> str | None:
-    return None if value is None else _identifier(value, where)
 
 
 def _identifiers(value: Any, where: str) -> list[str] | None:
@@ -452,16 +454,8 @@ def _list(value: Any, where: str) -> list[Any]:
     return value
 
 
-def _object(value: Any, where: str) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise _wrong(where, value, "an object")
-    return value
-
-
 def _objects(value: Any, where: str) -> list[dict[str, Any]]:
-    return [] if value is None else [_object(item, f"an item of {where}") for item in _list(value, where)]
+    return [] if value is None else [_object(item, f"an item of {where}") or {} for item in _list(value, where)]
 
 
 def _number(value: Any, where: str) -> float | None:
@@ -476,20 +470,14 @@ def _number(value: Any, where: str) -> float | None:
 
 
 def _seconds(value: Any, where: str) -> dict[str, float]:
-    read = {key: _number(item, f"'{key}' of {where}") for key, item in _object(value, where).items()}
+    read = {key: _number(item, f"'{key}' of {where}") for key, item in (_object(value, where) or {}).items()}
     return {key: number for key, number in read.items() if number is not None}
-
-
-def _yes_or_no(value: Any, where: str) -> bool | None:
-    if value is not None and not isinstance(value, bool):
-        raise _wrong(where, value, "true or false")
-    return value
 
 
 _ITEM_READERS: dict[str, Callable[[Any, str], Any]] = {
     "doc_id": _identifier,
     "text": _text,
     "score": _number,
-    "parent_id": _optional_identifier,
+    "parent_id": lambda value, where: None if value is None else _identifier(value, where),
     "metadata": _object,
 }

@@ -12,12 +12,11 @@ from ..core.types import Document, EvaluationSample, Response, SystemOutputs, Un
 from ..errors import BadTypeError, SystemCallError
 from .adapters import (
     LANGCHAIN,
-    AdaptedPipeline,
     AdaptedRetriever,
-    AsyncAdaptedPipeline,
-    AsyncAdaptedRetriever,
     DocumentMapper,
     FrameworkDocument,
+    adapt_pipeline,
+    adapt_retriever,
     earlier_turns,
     extract_response,
     is_instance_of,
@@ -186,7 +185,7 @@ class TraceCallback:
     def __getattr__(self, name: str) -> Callable[..., None]:
         """Ignore all other events, including future ones."""
         if name.startswith("on_"):
-            return _ignore_event
+            return lambda *_, **__: None
         raise AttributeError(name)
 
     def on_chain_start(self, *_: Any, run_id: Any, parent_run_id: Any = None, **__: Any) -> None:
@@ -218,10 +217,6 @@ class TraceCallback:
         own = [getattr(message, "usage_metadata", None) for message in messages]
         # Older models report once for the whole call instead.
         self._reports += own if any(own) else [(getattr(response, "llm_output", None) or {}).get("token_usage")]
-
-
-def _ignore_event(*_: Any, **__: Any) -> None:
-    """Do nothing."""
 
 
 # --- retrievers, chains and other runnables as systems; runnables as generators --------------------------------------
@@ -280,9 +275,7 @@ def from_langchain(
             "generator: from_langchain(retriever, generator=runnable)"
         )
     chain = _Chain(obj, form, mapper, answer_key, documents_key)
-    if use_async:
-        return AsyncAdaptedPipeline(chain.aask, chain.output, config, obj)
-    return AdaptedPipeline(chain.ask, chain.output, config, obj)
+    return adapt_pipeline(chain.aask if use_async else chain.ask, chain.output, config, obj, use_async=use_async)
 
 
 def langchain_generator(
@@ -328,8 +321,7 @@ def _adapt_retriever(
         configured, options = with_depth(retriever, top_k)
         return (configured.ainvoke if use_async else configured.invoke)(query, **options)
 
-    kind = AsyncAdaptedRetriever if use_async else AdaptedRetriever
-    return kind(find, mapper.to_ranking, config, retriever)
+    return adapt_retriever(find, mapper.to_ranking, config, retriever, use_async=use_async)
 
 
 _DepthSetter = Callable[[Any, int], tuple[Any, dict[str, Any]]]

@@ -11,12 +11,11 @@ from ..core.types import Document, EvaluationSample, Response, SystemOutputs
 from ..errors import BadTypeError
 from .adapters import (
     LLAMAINDEX,
-    AdaptedPipeline,
     AdaptedRetriever,
-    AsyncAdaptedPipeline,
-    AsyncAdaptedRetriever,
     DocumentMapper,
     FrameworkDocument,
+    adapt_pipeline,
+    adapt_retriever,
     earlier_turns,
     extract_response,
     is_instance_of,
@@ -58,13 +57,11 @@ def from_llamaindex(
 
     if is_instance_of(obj, LLAMAINDEX, "BaseQueryEngine"):
         query = _QueryEngine(obj, own_top_k)
-        if use_async:
-            return AsyncAdaptedPipeline(query.aask, read, config, obj)
-        return AdaptedPipeline(query.ask, read, config, obj)
+        return adapt_pipeline(query.aask if use_async else query.ask, read, config, obj, use_async=use_async)
     if is_instance_of(obj, LLAMAINDEX, "BaseChatEngine"):
         if use_async:
             raise BadTypeError("a chat engine has one conversation and serves one caller at a time: not async")
-        return AdaptedPipeline(_ChatEngine(obj).ask, read, config, obj)
+        return adapt_pipeline(_ChatEngine(obj).ask, read, config, obj, use_async=False)
     if is_instance_of(obj, LLAMAINDEX, "BaseIndex"):
         raise BadTypeError(
             f"a {type(obj).__name__} is not a system: use from_llamaindex(index.as_retriever()) or "
@@ -119,8 +116,7 @@ def _adapt_retriever(
         configured = retriever if own_top_k else _with_top_k(retriever, top_k)
         return configured.aretrieve(query) if use_async else configured.retrieve(query)
 
-    kind = AsyncAdaptedRetriever if use_async else AdaptedRetriever
-    return kind(find, mapper.to_ranking, config, retriever)
+    return adapt_retriever(find, mapper.to_ranking, config, retriever, use_async=use_async)
 
 
 def _answer(reply: Any) -> Response:

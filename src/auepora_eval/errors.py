@@ -107,6 +107,9 @@ class AlignmentError(AueporaError, ValueError, AssertionError):
 class BadValueError(AueporaError, ValueError):
     """An invalid value."""
 
+    option: str = ""
+    """The option that has the value, where it is known."""
+
 
 class BadTypeError(BadValueError, TypeError):
     """A value of the wrong type."""
@@ -159,6 +162,7 @@ class UnknownOptionError(AueporaError, TypeError, ValueError):
     """A metric was given an option it does not have."""
 
     def __init__(self, metric: str, option: str, known: Iterable[str], conventions: Iterable[str] = ()) -> None:
+        self.option = option
         names, conventions = sorted(known), sorted(conventions)
         listing = f"; its options are: {', '.join(names)}" if names else "; it has no options"
         if conventions:

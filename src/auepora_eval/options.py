@@ -361,7 +361,9 @@ def check_options(target: Any, values: Mapping[str, Any] | None = None) -> None:
     if wrong:
         text = "; ".join(f"{name} {rule.problem(values[name], show_value)}" for name, rule in wrong.items())
         has_types = all(rule.has_type(values[name]) for name, rule in wrong.items())
-        raise BadValueError(text) if has_types else BadTypeError(text)
+        error = BadValueError(text) if has_types else BadTypeError(text)
+        error.option = next(iter(wrong))
+        raise error
 
 
 def check_arguments(function: Callable[P, R]) -> Callable[P, R]:

@@ -133,13 +133,13 @@ def test_prompt_with_slots_decides_where_inputs_stand() -> None:
 
 
 BAD = [  # options, the option named, part of the message
-    ({"inputs": ["question", "documnts"]}, "inputs", "did you mean 'documents'?"),
-    ({"inputs": ["labels"]}, "inputs", "write labels.NAME"),
-    ({"inputs": ["answer@3"]}, "inputs", "may follow 'documents' alone"),
+    ({"inputs": ["question", "documnts"]}, "inputs[1]", "did you mean 'documents'?"),
+    ({"inputs": ["labels"]}, "inputs[0]", "write labels.NAME"),
+    ({"inputs": ["answer@3"]}, "inputs[0]", "may follow 'documents' alone"),
     ({"inputs": ["answer", "answer"]}, "inputs", "'answer' is named twice"),
     ({"inputs": []}, "inputs", "give a list"),
-    ({"scale": {"poor": None, "good": 1}}, "scale", "the class 'poor' has no value"),
-    ({"scale": {"poor": -1, "good": 1}}, "scale", "must be a number from 0 to 1"),
+    ({"scale": {"poor": None, "good": 1}}, "scale.poor", "the class 'poor' has no value"),
+    ({"scale": {"poor": -1, "good": 1}}, "scale.poor", "must be a number from 0 to 1"),
     ({"scale": {"good": 1}}, "scale", "two classes or more"),
     ({"scale": "good-bad"}, "scale", "'good-bad' is not a scale"),
     ({"target": "generation_corectness"}, "target", "did you mean 'generation_correctness'?"),

@@ -72,7 +72,7 @@ def test_every_number_has_a_range() -> None:
 def test_every_type_can_be_resolved() -> None:
     """A name that is imported for type checkers alone would leave an option unchecked."""
     by_design = {
-        "base", "baseline", "claims_prompt", "correct", "critic", "dimensions", "embed", "embed_fn", "examples",
+        "base", "baseline", "claims_prompt", "correct", "criteria", "critic", "dimensions", "embed", "embed_fn", "examples",
         "faithfulness", "inputs", "judge", "prompt", "scale", "support_prompt", "target", "verifier", "weights", "where",
     }  # fmt: skip
     found = {
@@ -119,7 +119,7 @@ def test_plans_refuse_wrong_options(tmp_path: Path, auepora: Any) -> None:
     lines = out.splitlines()
     assert code == 2
     for place, (name, option, _) in enumerate(rows):
-        (line,) = (line for line in lines if f" metrics[{place}]: " in line)
+        (line,) = (line for line in lines if f" metrics[{place}].{name}" in line)
         assert f"metric '{name}': {option} " in line
 
 

@@ -139,7 +139,7 @@ ROWS = [
     Row(GOOD + "metrics:\n- recall@5\n- recal@5", 5, "metrics[1]", "unknown metric 'recal'; did you mean", "metric"),
     Row(GOOD + "metrics: [recall]", 3, "metrics[0]", "needs its option 'k': write 'recall@5'", "no cut-off"),
     Row(GOOD + "metrics: [recall@0]", 3, "metrics[0]", "k must be an integer >= 1", "cut-off 0"),
-    Row(GOOD + "metrics: [{map: {kk: 1}}]", 3, "metrics[0]", "no option 'kk'; did you mean 'k'?", "unknown option"),
+    Row(GOOD + "metrics: [{map: {kk: 1}}]", 3, "metrics[0].map.kk", "no option 'kk'; did you mean 'k'?", "unknown option"),
     Row(GOOD + "metrics: [{map: 5}]", 3, "metrics[0]", "must be a mapping, not 5", "options that are a number"),
     Row(GOOD + "metrics: [{name: recall@5}]", 3, "metrics[0]", "write the metric's name as the key", "name as key"),
     Row(GOOD + "metrics:\n- map:\n  k: 5", 4, "metrics[0]", "indented far enough?", "options beside the name"),

@@ -201,6 +201,8 @@ class MetricMetadata:
     """Suggests a metric that otherwise is not, where these have spans: ``gold``, ``returned`` or both."""
     requires_name: bool = False
     """Whether the user must name it, because the class alone does not say what is measured."""
+    reads_files: bool = False
+    """Whether options name files whose content is part of the metric, so that a stored spec must contain it."""
     python_options: frozenset[str] = frozenset()
     """Options that cannot be written in a spec, such as a function."""
 
@@ -438,6 +440,13 @@ class BatchMetric(Metric):
     def inner_metrics(self) -> Sequence[BatchMetric]:
         """The metrics that this one is computed from."""
         return ()
+
+    def expand(self) -> Sequence[BatchMetric]:
+        """The metrics that one spec stands for, each with a result of its own; usually the metric itself."""
+        return (self,)
+
+    def check_annotations(self, samples: Sequence[EvaluationSample]) -> None:
+        """Raise if no sample has what the options ask for, beyond ``required_fields``; called before anything else."""
 
     def for_run(self: MetricT, run: RunInfo) -> MetricT:
         """The metric adapted to the settings of a run."""

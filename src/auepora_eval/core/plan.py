@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import BadValueError, MissingFieldError
 from .conventions import CONVENTION_NAMES, Conventions
-from .metrics_base import Metric, with_name
+from .metrics_base import BatchMetric, Metric, with_name
 from .types import EvaluationSample, TargetCategory
 
 __all__ = ["EvaluationPlan", "require_distinct_names", "with_corpus_ids", "with_distinct_names"]
@@ -34,6 +34,8 @@ class EvaluationPlan:
         if not samples:
             return
         for metric in self.metrics:
+            if isinstance(metric, BatchMetric):
+                metric.check_annotations(samples)
             for name in metric.required_fields():
                 if all(getattr(sample, name, None) is None for sample in samples):
                     raise MissingFieldError(name, metric.name)

@@ -8,7 +8,7 @@ import inspect
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -448,6 +448,11 @@ def metric(spec: Spec | Metric, /, **options: Any) -> Metric:
     return _build(info, spec, {**named, **options})
 
 
+def expand_metric(built: Metric) -> Sequence[Metric]:
+    """The metrics that one spec stands for: several for a judge metric with several criteria."""
+    return built.expand() if isinstance(built, BatchMetric) else (built,)
+
+
 def _canonical_spec(spec: str) -> tuple[str, dict[str, Any]]:
     """The canonical spec of a name of ir_measures or trec_eval; canonical ones are returned unchanged."""
     _load_entry_points()
@@ -524,6 +529,12 @@ def _parse_like(default: object, text: str, spec: str) -> object:
 
 def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
     remaining = _own_option_names(info.cls, options)
+    source = None
+    if read_options := getattr(info.cls, "read_options", None):
+        try:
+            remaining, source = read_options(remaining)
+        except BadOptionError as error:
+            raise BadOptionError(error.option, error.problem, error.metric or spec) from error
     alias = remaining.pop("as", None)
     parameters = info.parameters
     if alias is None and "name" not in parameters:
@@ -552,10 +563,13 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
     try:
         built = info.cls(**remaining)
     except BadOptionError as error:
-        raise BadOptionError(error.option, error.problem, error.metric or spec) from error
+        found = error if source is None else source.located(error)
+        raise BadOptionError(found.option, found.problem, found.metric or spec) from error
     except AueporaError as error:
         if type(error) in (BadTypeError, BadValueError) and not str(error).startswith("metric '"):
-            raise type(error)(f"metric '{spec}': {error}") from error
+            named = type(error)(f"metric '{spec}': {error}")
+            named.option = getattr(error, "option", "")
+            raise named from error
         raise
     except (TypeError, ValueError) as error:
         raise BadValueError(f"metric '{spec}' cannot be built: {error}") from error

@@ -24,7 +24,7 @@ from ..core.metrics_base import (
 )
 from ..core.plan import EvaluationPlan, require_distinct_names, with_distinct_names
 from ..core.reduce import Clusters, Fold, StatMeans
-from ..core.registry import Spec, metric
+from ..core.registry import Spec, expand_metric, metric
 from ..core.results import Results, query_texts
 from ..core.scores import Score, Scores, Status
 from ..core.slices import BatchMembership, Grouping, Rows, SliceSpec, parse_slices, require_slice_values
@@ -464,7 +464,7 @@ def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora"
     else:
         listed = as_sequence(metrics, "metrics")
     common = Conventions.of(conventions)
-    chosen = [metric(one) for one in listed]
+    chosen = [part for one in listed for part in expand_metric(metric(one))]
     for one in chosen:
         for attribute in ("name", "target"):
             if not hasattr(one, attribute):

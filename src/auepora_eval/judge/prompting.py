@@ -97,6 +97,18 @@ class Prompt:
             shown += "\n\n[criteria]\n" + "\n".join(f"{name}: {meaning}" for name, meaning in self.criteria)
         return shown
 
+    @property
+    def source(self) -> str:
+        """The prompt as a file: ``Prompt.parse`` makes the same prompt of it."""
+        import yaml
+
+        head = {"name": self.name, "version": self.version, "purpose": self.purpose, "criteria": dict(self.criteria)}
+        front_matter = yaml.safe_dump(
+            {key: one for key, one in head.items() if one}, allow_unicode=True, sort_keys=False
+        )
+        system = f"# System\n\n{self.system}\n\n" if self.system else ""
+        return f"---\n{front_matter}---\n{system}# Prompt\n\n{self.question}"
+
     def require_slots(self, expected: Iterable[str], where: str | Path | None = None) -> None:
         """Raise unless the prompt has exactly these slots."""
         names, slots = set(expected), self.slots

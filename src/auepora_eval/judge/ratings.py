@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from numbers import Real
 from typing import Any, TypeVar
@@ -95,6 +95,16 @@ class Scale:
         return self.is_integer
 
     @property
+    def is_binary(self) -> bool:
+        """Whether every score is 0 or 1."""
+        return False
+
+    @property
+    def unordered(self) -> tuple[str, ...]:
+        """The classes without values: a scale of numbers has none."""
+        return ()
+
+    @property
     def label_values(self) -> Mapping[str, float]:
         """The value of each class: a scale of numbers has none."""
         return {}
@@ -167,8 +177,17 @@ class ClassScale:
 
     @property
     def is_binary(self) -> bool:
-        """Whether every value is 0 or 1."""
-        return bool(self.values) and set(self.values) <= {0.0, 1.0}
+        """Whether every score is 0 or 1."""
+        return set(self.values) <= {0.0, 1.0}
+
+    @property
+    def unordered(self) -> tuple[str, ...]:
+        """The classes, if they have no values."""
+        return () if self.values else self.labels
+
+    def only_class(self, label: str) -> ClassScale:
+        """The same unordered classes, where this one has the value 1 and others have 0."""
+        return replace(self, only=label)
 
     @property
     def description(self) -> str:
@@ -234,14 +253,11 @@ def _check_labels(labels: Iterable[object]) -> tuple[str, ...]:
 
 
 def _check_value(label: str, value: object) -> float:
+    where = f"scale.{label}"
     if value is None:
-        raise BadOptionError(
-            "scale", f"the class '{label}' has no value; give each a number from 0 (worst) to 1 (best)"
-        )
+        raise BadOptionError(where, f"the class '{label}' has no value; give each a number from 0 (worst) to 1 (best)")
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise BadOptionError(
-            "scale", f"the value of the class '{label}' must be a number from 0 to 1, not {value!r:.80}"
-        )
+        raise BadOptionError(where, f"the value of a class must be a number from 0 to 1, not {value!r:.80}")
     return float(value)
 
 
@@ -378,6 +394,11 @@ class RatingPrompt:
     metric: str = ""
     sample_id: str = ""
 
+    @property
+    def scored_names(self) -> tuple[str, ...]:
+        """The names whose scores are used."""
+        return (self.only,) if self.only else self.names
+
     def requests(self, critic: Critic, repeat: int) -> list[tuple[tuple[str, ...], JudgeRequest]]:
         """The requests to send, each with the names its reply covers: one for all names, or one per name.
 
@@ -385,8 +406,8 @@ class RatingPrompt:
         """
         weighted = supports_logprobs(critic) and self.scale.is_weightable
         if returns_number_only(critic) or weighted:
-            names = (self.only,) if self.only else self.names
-            return [((name,), self._request(critic, (name,), repeat, weighted=weighted)) for name in names]
+            each = self.scored_names
+            return [((name,), self._request(critic, (name,), repeat, weighted=weighted)) for name in each]
         return [(self.names, self._request(critic, self.names, repeat, weighted=False))]
 
     def _request(self, critic: Critic, names: tuple[str, ...], repeat: int, *, weighted: bool) -> JudgeRequest:

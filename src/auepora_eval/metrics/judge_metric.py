@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,6 +28,7 @@ from ..judge.ratings import (
     question_frames,
     returns_number_only,
 )
+from ..runtime.imports import find_file
 from .judged_base import CriticMetric
 
 __all__ = ["JudgeMetric", "RatedInputsMetric"]
@@ -68,19 +70,19 @@ class JudgedInput:
     """How many of the retrieved documents are shown; all by default."""
 
     @classmethod
-    def parse(cls, text: object) -> JudgedInput:
-        """Read an input as it is written in a plan."""
+    def parse(cls, text: object, where: str = "inputs") -> JudgedInput:
+        """Read an input as it is written in a plan; ``where`` is its place for errors."""
         match = _INPUT.fullmatch(text.strip()) if isinstance(text, str) else None
         known = [f"{kind}.NAME" if kind in _NAMED else kind for kind in _INPUTS]
         if match is None or match["kind"] not in _INPUTS:
             hint = did_you_mean(str(text).partition(".")[0].partition("@")[0], _INPUTS)
-            raise BadOptionError("inputs", f"there is no input {text!r:.80}{hint}; the inputs are {', '.join(known)}")
+            raise BadOptionError(where, f"there is no input {text!r:.80}{hint}; the inputs are {', '.join(known)}")
         kind, name, k = match["kind"], match["name"] or "", match["k"]
         if (kind in _NAMED) != bool(name):
             problem = f"write {kind}.NAME, not" if kind in _NAMED else f"'{kind}' has no parts:"
-            raise BadOptionError("inputs", f"{problem} {text!r:.80}")
+            raise BadOptionError(where, f"{problem} {text!r:.80}")
         if k is not None and (kind != "documents" or int(k) < 1):
-            raise BadOptionError("inputs", f"{text!r:.80}: a number of 1 or more may follow 'documents' alone")
+            raise BadOptionError(where, f"{text!r:.80}: a number of 1 or more may follow 'documents' alone")
         return cls(kind, name, None if k is None else int(k))
 
     def __str__(self) -> str:
@@ -155,7 +157,7 @@ def parse_inputs(option: object) -> tuple[JudgedInput, ...]:
         option = [option]
     if not isinstance(option, (list, tuple)) or not option:
         raise BadOptionError("inputs", f"give a list such as [question, documents@5, answer], not {option!r:.80}")
-    inputs = tuple(map(JudgedInput.parse, option))
+    inputs = tuple(JudgedInput.parse(one, f"inputs[{place}]") for place, one in enumerate(option))
     twice = [slot for slot, count in Counter(one.slot for one in inputs).items() if count > 1]
     if twice:
         raise BadOptionError("inputs", f"'{twice[0]}' is named twice")
@@ -192,8 +194,7 @@ class RatedInputsMetric(CriticMetric):
         kinds = [one.kind for one in self.judged_inputs]
         reads = frozenset(filter(None, (_INPUTS[kind][1] for kind in kinds)))
         object.__setattr__(self, "needs_response", "answer" in kinds)
-        scale = self.rating_scale
-        set_metadata(self, reads=reads, binary=isinstance(scale, ClassScale) and scale.is_binary)
+        set_metadata(self, reads=reads, binary=self.rating_scale.is_binary)
 
     @staticmethod
     def parse_scale(option: Any) -> Any:
@@ -240,10 +241,10 @@ class RatedInputsMetric(CriticMetric):
     def require_replies(self, critic: Critic) -> None:
         """Raise unless a critic can reply on this scale."""
         scale = self.rating_scale
-        if isinstance(scale, ClassScale) and not scale.values and returns_number_only(critic):
+        if scale.unordered and returns_number_only(critic):
             raise BadValueError(
-                f"metric '{self.name}' asks for one of the classes {', '.join(scale.labels)}, and its critic replies "
-                "with a number: give the classes values, or use a critic that replies with an object"
+                f"metric '{self.name}' asks for one of the classes {', '.join(scale.unordered)}, and its critic "
+                "replies with a number: give the classes values, or use a critic that replies with an object"
             )
 
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
@@ -294,13 +295,18 @@ def _digest(value: object) -> str:
 class JudgeMetric(RatedInputsMetric):
     r"""A metric of your own: a prompt, the inputs that the judge is shown, and the scale of its replies.
 
-    .. math:: v(\text{class}) \quad\text{or}\quad (x - \text{lowest}) / (\text{highest} - \text{lowest})
+    .. math:: (x - \text{lowest}) / (\text{highest} - \text{lowest})
 
     The judge answers the `prompt` about the `inputs`: question, history, documents@k, answer, reference,
     gold_documents, labels.NAME, metadata.NAME and steps. Each input is framed, so that no text in it can pose as an
-    instruction. The `scale` is of numbers (`1-5`, `0-1`), `yes-no`, or of classes with values between 0 and 1
-    (`{poor: 0, fair: 0.5, good: 1}`). A sample whose question or reference is among the `examples` is skipped. With
-    `repeats` the score is the mean over all judgements. A reply that cannot be read is a failed measurement.
+    instruction. The reply is a number x on the `scale` (`1-5`, `0-1`) or one of its classes, whose score is the value
+    of the class: `yes-no`, or classes with values between 0 and 1 (`{poor: 0, fair: 0.5, good: 1}`). A sample whose
+    question or reference is among the `examples` is skipped. With `repeats` the score is the mean over all judgements.
+    A reply that cannot be read is a failed measurement.
+
+    With `criteria` the judge gives one score each in the same reply, and there is one metric per criterion, such as
+    `tone[politeness]`. Of unordered classes (`scale: [billing, technical, other]`) there is one metric per class: the
+    proportion of samples in it. These metrics share their requests.
     """
 
     prompt: Any = field(kw_only=True, hash=False)
@@ -311,33 +317,119 @@ class JudgeMetric(RatedInputsMetric):
     """The rating scale: of numbers, ``yes-no``, classes with values, or a list of unordered classes."""
     target: Any = field(default=None, kw_only=True)
     """What the metric evaluates; by default it follows from the inputs."""
+    criteria: Any = field(default=None, kw_only=True, hash=False)
+    """Criteria with their descriptions: the judge gives one score each."""
+    part: str | None = field(default=None, kw_only=True)
+    """The criterion, or the unordered class, that this metric reports; a plan needs only ``criteria`` or ``scale``."""
     examples: Any = field(default=(), kw_only=True, hash=False)
     """Examples with inputs, ``score`` and perhaps ``rationale``."""
 
     metadata = declare(
         requires_name=True,
+        reads_files=True,
         prompt_names=("judge_metric",),
         skip_reasons={
             **input_skips(*(f"{kind}.NAME" if kind in _NAMED else kind for kind in _INPUTS)),
             "in_examples": "its question or one of its references is among the examples",
         },
+        failure_note="counts at the worst value; it is in no unordered class, and leaves their proportions",
+        option_help={
+            "inputs": "what the judge is shown",
+            "scale": "the numbers or classes that the judge chooses from",
+            "criteria": "the criteria of one reply, and a digest of their descriptions",
+            "part": "the criterion or class that is reported",
+            "examples": "the number of examples in the prompt, and their digest",
+        },
     )
+    shares_requests: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        inputs, scale = parse_inputs(self.inputs), self.parse_scale(self.scale)
+        inputs, scale = parse_inputs(self.inputs), parse_scale(self.scale)
+        criteria = _check_criteria(self.criteria)
+        if scale.unordered and criteria:
+            raise BadOptionError("scale", "criteria need numbers, or classes with values")
+        if isinstance(self.part, str) and self.part not in (scale.unordered or criteria or ()):
+            raise BadOptionError("part", f"{self.part!r:.80} is neither a criterion nor an unordered class")
         object.__setattr__(self, "inputs", tuple(map(str, inputs)))
         object.__setattr__(self, "target", _parse_target(self.target, inputs))
-        object.__setattr__(self, "examples", _check_examples(self.examples, inputs, parse_scale(scale)))
+        object.__setattr__(self, "criteria", criteria)
+        object.__setattr__(self, "prompt", _prompt_option(self.prompt))
+        object.__setattr__(self, "examples", _check_examples(self.examples, inputs, scale, tuple(criteria or ())))
         super().__post_init__()
+        if criteria and self.part is None:
+            set_metadata(self, binary=False)
+        elif scale.unordered:  # a failed answer is in no class
+            set_metadata(self, binary=True, counts_system_failures=False)
+
+    @classmethod
+    def read_options(cls, options: Mapping[str, Any]) -> tuple[dict[str, Any], OptionFile | None]:
+        """The options of a spec, together with those of the file that it names."""
+        if "file" not in options:
+            return dict(options), None
+        source = OptionFile.read(options["file"])
+        given = {key: value for key, value in options.items() if key != "file"}
+        from_file = {key: value for key, value in source.options.items() if key not in given}
+        return {**from_file, **given}, replace(source, options=from_file)
 
     def load_prompt(self) -> Prompt:
         """The prompt of the option with all that goes around it."""
-        return compose_prompt(self.prompt, self.judged_inputs, {"examples": bool(self.examples), "criteria": False})
+        parts = {"examples": bool(self.examples), "criteria": bool(self.criteria)}
+        return compose_prompt(self.prompt, self.judged_inputs, parts)
 
     @property
     def judged_inputs(self) -> tuple[JudgedInput, ...]:
         """The inputs of the option."""
         return parse_inputs(self.inputs)
+
+    @property
+    def rating_scale(self) -> RatingScale:
+        """The scale of the judge's replies; unordered classes have the values 0 and 1 of one class."""
+        scale = parse_scale(self.scale)
+        return scale.only_class(self.part or "") if isinstance(scale, ClassScale) and scale.unordered else scale
+
+    @property
+    def dimension_names(self) -> tuple[str, ...]:
+        """The criteria, where the score is their mean."""
+        return tuple(self.criteria or ()) if self.part is None else ()
+
+    def combine(self, values: Sequence[float]) -> float:
+        """The score of the criterion, or the mean over all criteria."""
+        return math.fsum(values) / len(values)
+
+    def expand(self) -> Sequence[JudgeMetric]:
+        """One metric per criterion or unordered class; the metric itself if there are none."""
+        names = tuple(self.criteria or ()) or self.rating_scale.unordered
+        if self.part is not None or not names:
+            return (self,)
+        options = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        return [type(self)(**{**options, "part": name}, name=f"{self.name}[{name}]") for name in names]
+
+    def require_judges(self) -> None:
+        """Raise unless there is a critic that can reply on this scale."""
+        super().require_judges()
+        classes = self.rating_scale.unordered
+        if classes and self.part is None:
+            raise BadValueError(
+                f"metric '{self.name}' has one result per class: use evaluate(), or part={classes[0]!r}"
+            )
+
+    def check_annotations(self, samples: Sequence[EvaluationSample]) -> None:
+        """Raise if no sample has one of the inputs."""
+        for place, one in enumerate(self.judged_inputs):
+            present = _ANNOTATED.get(one.kind)
+            if present is None or any(present(sample, one.name) for sample in samples):
+                continue
+            names = {name for sample in samples for name in getattr(sample, one.kind)} if one.kind in _NAMED else ()
+            listing = f"; there are {', '.join(sorted(map(str, names)))}" if names else ""
+            hint = did_you_mean(one.name, map(str, names), otherwise=listing)
+            raise BadOptionError(f"inputs[{place}]", f"no sample has '{one.key}'{hint}", self.name)
+
+    def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
+        """The prompt with all inputs in frames, and the criteria."""
+        question = super().question(sample, output)
+        if isinstance(question, Score) or not self.criteria:
+            return question
+        return replace(question, names=tuple(self.criteria), criteria=self.criteria, only=self.part or "")
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples that lack an input, or are among the examples."""
@@ -351,9 +443,50 @@ class JudgeMetric(RatedInputsMetric):
         return {"examples": _example_frames(self.examples, self.judged_inputs)} if self.examples else {}
 
     def signature_options(self) -> dict[str, str]:
-        """The judge, the prompt, the scale, the inputs and the examples."""
-        examples = {"examples": f"{len(self.examples)}/{_digest(self.examples)}"} if self.examples else {}
-        return {**super().signature_options(), **examples}
+        """The judge, the prompt, the scale, the inputs, the criteria and the examples."""
+        options = super().signature_options()
+        if self.criteria:
+            options["criteria"] = f"{_plain(','.join(self.criteria))}/{_digest(self.criteria)}"
+        if self.part is not None:
+            options["part"] = _plain(self.part)
+        if self.examples:
+            options["examples"] = f"{len(self.examples)}/{_digest(self.examples)}"
+        return options
+
+
+_ANNOTATED: dict[str, Callable[[EvaluationSample, str], bool]] = {
+    "history": lambda sample, _: bool(sample.history),
+    "reference": lambda sample, _: bool(sample.references),
+    "gold_documents": lambda sample, _: sample.relevant_docs is not None,
+    "labels": lambda sample, name: sample.labels.get(name) is not None,
+    "metadata": lambda sample, name: sample.metadata.get(name) is not None,
+}
+"""Whether a sample has an input that is part of the dataset."""
+_CRITERION = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_RESERVED_NAMES = ("rationale", SCORE)
+
+
+def _check_criteria(option: object) -> dict[str, str] | None:
+    """Descriptions by criterion, from a mapping or a list of mappings."""
+    if option is None:
+        return None
+    entries = option if isinstance(option, (list, tuple)) else [option]
+    criteria: dict[str, str] = {}
+    for place, entry in enumerate(entries):
+        if not isinstance(entry, Mapping):
+            raise BadOptionError(f"criteria[{place}]", f"write NAME: DESCRIPTION, not {entry!r:.80}")
+        for name, meaning in entry.items():
+            where = f"criteria[{place}].{name}" if isinstance(option, (list, tuple)) else f"criteria.{name}"
+            if not isinstance(name, str) or not _CRITERION.fullmatch(name) or name in _RESERVED_NAMES:
+                raise BadOptionError(where, f"a criterion cannot be called {name!r:.80}: use letters, digits and _")
+            if name in criteria:
+                raise BadOptionError(where, f"'{name}' is named twice")
+            if not isinstance(meaning, str) or not meaning.strip():
+                raise BadOptionError(where, f"describe it in a text, not {meaning!r:.80}")
+            criteria[name] = " ".join(meaning.split())
+    if not criteria:
+        raise BadOptionError("criteria", "name one criterion or more, such as {polite: Is it polite?}")
+    return criteria
 
 
 def _parse_target(option: object, inputs: Sequence[JudgedInput]) -> TargetCategory:
@@ -383,8 +516,8 @@ _SECTION = re.compile(r"[^{]*\{\{\w+\}\}[^\n]*")
 """A part of the built-in prompt: a slot, with the heading before it."""
 
 
-def compose_prompt(option: object, inputs: Sequence[JudgedInput], parts: Mapping[str, bool]) -> Prompt:
-    """The prompt of an option (a text, ``{file: PATH}`` or a ``Prompt``) with slots for the inputs, scale and form.
+def compose_prompt(option: str | Mapping[str, str], inputs: Sequence[JudgedInput], parts: Mapping[str, bool]) -> Prompt:
+    """The prompt of an option (a text, or the text of a file) with slots for the inputs, scale and form.
 
     ``parts`` says whether there are examples and criteria. A prompt that has slots for inputs must name each once;
     other slots that it lacks are added in the order of the built-in prompt.
@@ -416,17 +549,87 @@ def compose_prompt(option: object, inputs: Sequence[JudgedInput], parts: Mapping
     return replace(own, system=own.system or template.system, question="\n\n".join(shown))
 
 
-def _own_prompt(option: object) -> Prompt:
+def _prompt_option(option: object) -> str | dict[str, str]:
+    """The option with all it needs later: the text of a file, so that a stored spec does not depend on the file."""
     if isinstance(option, Prompt):
-        return option
+        return option.source
+    if isinstance(option, str) and option.strip():
+        return option.strip()
+    if isinstance(option, Mapping) and isinstance(file := option.get("file"), (str, Path)):
+        text = option.get("text")
+        if set(option) == {"file", "text"} and isinstance(text, str):
+            return {"file": str(file), "text": text}
+        if set(option) == {"file"}:
+            try:
+                return {"file": str(file), "text": read_prompt(file).source}
+            except DataFileError as error:
+                raise BadOptionError("prompt", str(error)) from error
+    raise BadOptionError("prompt", f"must be a text, {{file: PATH}} or a Prompt, not {option!r:.80}")
+
+
+def _own_prompt(option: str | Mapping[str, str]) -> Prompt:
+    text, file = (option, "judge_metric") if isinstance(option, str) else (option["text"], option["file"])
     try:
-        if isinstance(option, Mapping) and set(option) == {"file"} and isinstance(option["file"], (str, Path)):
-            return read_prompt(option["file"])
-        if isinstance(option, str) and option.strip():
-            return Prompt.parse(option.strip(), name="judge_metric")
+        return Prompt.parse(text, where=file, name=Path(file).stem)
     except DataFileError as error:
         raise BadOptionError("prompt", str(error)) from error
-    raise BadOptionError("prompt", f"must be a text, {{file: PATH}} or a Prompt, not {option!r:.80}")
+
+
+# --- a file with the options of a metric -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OptionFile:
+    """The options of a metric in a YAML file, with their lines."""
+
+    path: Path
+    options: dict[str, Any]
+    lines: Mapping[str, int]
+
+    @classmethod
+    def read(cls, path: object) -> OptionFile:
+        """The options in a file; a ``BadOptionError`` of ``file`` if there are none."""
+        import yaml
+
+        if not isinstance(path, (str, Path)):
+            raise BadOptionError("file", f"must be the path of a YAML file, not {path!r:.80}")
+        found = find_file(path)
+        try:
+            text = found.read_text(encoding="utf-8")
+            node, values = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise BadOptionError("file", f"{found} cannot be read: {why}") from error
+        except yaml.YAMLError as error:
+            line = getattr(getattr(error, "problem_mark", None), "line", 0) + 1
+            raise BadOptionError("file", f"{found}:{line}: not YAML: {getattr(error, 'problem', error)}") from error
+        if not isinstance(values, dict) or not all(isinstance(key, str) for key in values) or "file" in values:
+            raise BadOptionError("file", f"{found} must contain the options of a metric, such as 'prompt: ...'")
+        return cls(found, values, dict(_node_lines(node)))
+
+    def located(self, error: BadOptionError) -> BadOptionError:
+        """An error of an option in this file, with its line; others are returned unchanged."""
+        option = error.option
+        if re.split(r"[.\[]", option, maxsplit=1)[0] not in self.options:
+            return error
+        while option not in self.lines:
+            option = option[: max(option.rfind("."), option.rfind("["))]
+        problem = f"{self.path}:{self.lines[option]}: {error.option}: {error.problem}"
+        return BadOptionError("file", problem, error.metric)
+
+
+def _node_lines(node: Any, path: str = "") -> Iterator[tuple[str, int]]:
+    """The path and line of every key and item below a YAML node."""
+    import yaml
+
+    items: list[tuple[str, Any, Any]] = []
+    if isinstance(node, yaml.MappingNode):
+        items = [(f"{path}.{key.value}" if path else str(key.value), key, item) for key, item in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        items = [(f"{path}[{place}]", item, item) for place, item in enumerate(node.value)]
+    for inner, at, item in items:
+        yield inner, at.start_mark.line + 1
+        yield from _node_lines(item, inner)
 
 
 # --- examples --------------------------------------------------------------------------------------------------------
@@ -436,14 +639,18 @@ _IDENTIFYING = ("question", "reference")
 _REPLY_KEYS = ("rationale", SCORE)
 
 
-def _check_examples(option: object, inputs: Sequence[JudgedInput], scale: RatingScale) -> tuple[dict[str, Any], ...]:
-    """The examples, each with every input and a score on the scale."""
+def _check_examples(
+    option: object, inputs: Sequence[JudgedInput], scale: RatingScale, criteria: Sequence[str]
+) -> tuple[dict[str, Any], ...]:
+    """The examples, each with every input and a score on the scale, or one per criterion."""
     if not isinstance(option, (list, tuple)):
         raise BadOptionError("examples", f"must be a list of mappings with inputs and score, not {option!r:.80}")
-    return tuple(_check_example(one, f"examples[{n}]", inputs, scale) for n, one in enumerate(option))
+    return tuple(_check_example(one, f"examples[{n}]", inputs, scale, criteria) for n, one in enumerate(option))
 
 
-def _check_example(example: object, where: str, inputs: Sequence[JudgedInput], scale: RatingScale) -> dict[str, Any]:
+def _check_example(
+    example: object, where: str, inputs: Sequence[JudgedInput], scale: RatingScale, criteria: Sequence[str]
+) -> dict[str, Any]:
     if not isinstance(example, Mapping):
         raise BadOptionError(where, f"must be a mapping with inputs and score, not {example!r:.80}")
     keys = [one.key for one in inputs]
@@ -458,16 +665,25 @@ def _check_example(example: object, where: str, inputs: Sequence[JudgedInput], s
             raise BadOptionError(where, f"lacks '{one.key}', which is among the inputs")
     if SCORE not in example:
         raise BadOptionError(where, f"lacks '{SCORE}', which the judge should give")
-    score = example[SCORE]
+    scores, place = example[SCORE], f"{where}.{SCORE}"
+    if not criteria:
+        return {**example, SCORE: _check_example_score(scores, place, scale)}
+    if not isinstance(scores, Mapping) or set(scores) != set(criteria):
+        raise BadOptionError(place, f"give one score per criterion ({', '.join(criteria)}), not {scores!r:.80}")
+    return {**example, SCORE: {name: _check_example_score(scores[name], f"{place}.{name}", scale) for name in criteria}}
+
+
+def _check_example_score(score: object, where: str, scale: RatingScale) -> object:
     if isinstance(score, bool) and isinstance(scale, ClassScale):
         score = "yes" if score else "no"  # YAML reads a bare yes or no as a boolean
     try:
         scale.normalise(score)
-        if isinstance(scale, ClassScale) != isinstance(score, str):
-            raise JudgeError("unparseable", "")
+        is_valid = isinstance(scale, ClassScale) == isinstance(score, str)
     except JudgeError:
-        raise BadOptionError(f"{where}.{SCORE}", f"{score!r:.80} is not on the scale: {scale.description}") from None
-    return {**example, SCORE: score}
+        is_valid = False
+    if not is_valid:
+        raise BadOptionError(where, f"{score!r:.80} is not on the scale: {scale.description}")
+    return score
 
 
 def _example_frames(examples: Sequence[Mapping[str, Any]], inputs: Sequence[JudgedInput]) -> dict[str, str]:
@@ -478,7 +694,9 @@ def _example_frames(examples: Sequence[Mapping[str, Any]], inputs: Sequence[Judg
             texts = _as_list(example.get(one.key))
             for place, text in enumerate(texts, 1):
                 frames[f"example {number} {one.slot}" + (f" {place}" if len(texts) > 1 else "")] = text
-        reply = {key: example[key] for key in _REPLY_KEYS if key in example}
+        scores = example[SCORE]
+        reply = {"rationale": example["rationale"]} if "rationale" in example else {}
+        reply |= scores if isinstance(scores, Mapping) else {SCORE: scores}
         frames[f"example {number} reply"] = json.dumps(reply, ensure_ascii=False)
     return frames
 

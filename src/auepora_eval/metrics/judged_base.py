@@ -820,7 +820,7 @@ class CriticMetric(SinglePromptMetric):
         rows: list[tuple[Cell, ...]] = [(n + 1, *one.values, metric.combine(one.values)) for n, one in ratings]
         steps.table(
             question.scale.conversion + (f", put together by {aggregation}" if aggregation else ""),
-            ("time", *question.names, "together"),
+            ("time", *question.scored_names, "together"),
             rows,
         )
         return add_mean_step(steps, [metric.combine(one.values) for _, one in ratings])

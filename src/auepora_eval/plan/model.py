@@ -252,7 +252,7 @@ class Plan:
     resources: Mapping[str, ResourceSource]
     """The resources by name."""
     metrics: tuple[Spec, ...] | None
-    """Specs as written; ``None`` stands for all that the data supports."""
+    """Specs of one metric each; ``None`` stands for all that the data supports."""
     slices: tuple[str | Mapping[str, str], ...]
     policy: CallPolicy
     repeats: int
@@ -273,6 +273,8 @@ class Plan:
     secrets: frozenset[str] = field(repr=False, compare=False)
     """Values of variables that count as secrets; never shown or stored."""
     source: PlanSource = field(repr=False, compare=False)
+    metric_keys: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    """The key of each spec in the plan: ``metrics[2]``."""
 
     def resolve_conventions(self, *, judged_pool: bool) -> Conventions:
         """The conventions; ``auto`` depends on whether the dataset is a judged pool, such as TREC qrels."""

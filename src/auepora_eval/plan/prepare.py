@@ -154,7 +154,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         "conventions": conventions,
         "primary": list(primary) or None,
         "resources": stored_resources or None,
-        "metrics": None if metrics is None else list(metrics[0]),
+        "metrics": None if metrics is None else [spec for _, spec in metrics[0]],
         "slices": list(slices) or None,
         "run": run,
         "scoring": stored_scoring,
@@ -173,7 +173,8 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         conventions=conventions,
         primary=primary,
         resources=resources,
-        metrics=None if metrics is None else metrics[0],
+        metrics=None if metrics is None else tuple(spec for _, spec in metrics[0]),
+        metric_keys=() if metrics is None else tuple(key for key, _ in metrics[0]),
         slices=slices,
         policy=policy,
         repeats=repeats,
@@ -317,7 +318,7 @@ def prepare_with_findings(
     # Models are loaded here, so only for a plan without other errors.
     ready = [] if findings.errors else metrics or []
     missing = {key.split(".")[1] for key in findings.not_loaded if key.startswith("resources.")}
-    for (key, spec), chosen_metric in zip(_loaded_specs(plan, findings).items(), ready, strict=False):
+    for (key, spec), chosen_metric in zip(_loaded_specs(plan, findings), ready, strict=False):
         if isinstance(chosen_metric, BatchMetric) and missing.isdisjoint(used_resources(spec)):
             _collect(findings, key, chosen_metric.require_ready)
     if plan.scoring.executor == "ray":
@@ -357,8 +358,8 @@ def _with_resources(
     if findings.errors or not names:
         return metrics
     with use_resources(built):
-        specs = _loaded_specs(plan, findings)
-        return _collect(findings, "metrics", lambda: resolve_metrics(list(specs.values()), conventions))
+        specs = [spec for _, spec in _loaded_specs(plan, findings)]
+        return _collect(findings, "metrics", lambda: resolve_metrics(specs, conventions))
 
 
 def _inapplicable_metrics(metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]) -> list[str]:
@@ -382,7 +383,7 @@ def _never_retrieves(source: SystemSource) -> bool:
 def _refuse_retrieval_metrics(plan: Plan, findings: Findings, metrics: Sequence[Metric] | None, why: str) -> None:
     """Add an error for every metric that needs ``retrieved``."""
     affected = metrics_needing_retrieved(metrics or ())
-    for key, one in zip(_loaded_specs(plan, findings), metrics or (), strict=False):
+    for (key, _), one in zip(_loaded_specs(plan, findings), metrics or (), strict=False):
         if one.name in affected:
             findings.add(key, f"'{one.name}' reads the field 'retrieved', which {why}, or leave the metric out")
 
@@ -482,10 +483,10 @@ def _read_unchanged(path: Path, read: Callable[[], T]) -> Callable[[], T]:
     return read_again
 
 
-def _loaded_specs(plan: Plan, findings: Findings) -> dict[str, Spec]:
-    """The specs of the metrics by key, without those whose code was not imported."""
-    specs = {f"metrics[{place}]": spec for place, spec in enumerate(plan.metrics or ())}
-    return {key: spec for key, spec in specs.items() if key not in findings.not_loaded}
+def _loaded_specs(plan: Plan, findings: Findings) -> list[tuple[str, Spec]]:
+    """Keys and specs of the metrics, without those whose code was not imported."""
+    specs = zip(plan.metric_keys, plan.metrics or (), strict=True)
+    return [(key, spec) for key, spec in specs if key not in findings.not_loaded]
 
 
 def _metrics(
@@ -495,8 +496,8 @@ def _metrics(
         return None
     with use_resources(dict.fromkeys(plan.resources)):
         specs = _loaded_specs(plan, findings)
-        chosen = _collect(findings, "metrics", lambda: resolve_metrics(list(specs.values()), rules)) or []
-    for key, one in zip(specs, chosen, strict=False):
+        chosen = _collect(findings, "metrics", lambda: resolve_metrics([spec for _, spec in specs], rules)) or []
+    for (key, _), one in zip(specs, chosen, strict=False):
         _collect(findings, key, partial(EvaluationPlan([one]).validate_dataset, samples))
     if len(specs) < len(plan.metrics):  # the names of the others are not known
         return chosen

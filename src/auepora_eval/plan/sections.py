@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.conventions import CONVENTION_NAMES, PRESETS, Conventions
-from ..core.metrics_base import Metric
+from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import with_distinct_names
-from ..core.registry import Spec, metric
+from ..core.registry import Spec, expand_metric, metric, spec_of
 from ..core.slices import parse_slices
 from ..errors import AueporaError, did_you_mean
 from ..io.formats import TABLE, TABLE_NAMES, Role, formats
@@ -117,14 +117,17 @@ def conventions_section(findings: Findings) -> Stored:
     return {"name": name, **{key: stored[key] for key in CONVENTION_NAMES if key in stored}}
 
 
-def metrics_section(findings: Findings) -> tuple[tuple[Spec, ...], list[Metric]] | None:
-    """Read ``metrics``: valid specs with distinct names; ``None`` stands for all that the data supports."""
+def metrics_section(findings: Findings) -> tuple[list[tuple[str, Spec]], list[Metric]] | None:
+    """Read ``metrics``: keys with valid specs of one metric each, and the metrics, with distinct names.
+
+    ``None`` stands for all that the data supports. A spec that stands for several metrics becomes one each. Specs
+    contain the files that they name, so that a stored plan does not depend on these.
+    """
     listed = findings.top.nonempty_list("metrics", example="[recall@5, {map: {k: 10}}]")
     if listed is None:
         return None
-    specs: list[Spec] = []
-    built: list[Metric] = []
-    keys: list[str] = []
+    specs: list[tuple[str, Spec]] = []
+    built: list[tuple[str, Metric]] = []
     for place, written in enumerate(listed):
         key = f"metrics[{place}]"
         bare = isinstance(written, Mapping) and len(written) == 1 and next(iter(written.values())) in (None, {})
@@ -137,13 +140,15 @@ def metrics_section(findings: Findings) -> tuple[tuple[Spec, ...], list[Metric]]
             one = metric(spec)
         except AueporaError as error:
             findings.add_error(key, error)
-        else:
-            built.append(one)
-            keys.append(key)
-        specs.append(spec)
-    built = with_distinct_names(built)
+            specs.append((key, spec))
+            continue
+        for part in expand_metric(one):
+            reads_files = isinstance(part, BatchMetric) and part.metadata.reads_files
+            specs.append((key, spec_of(part) if reads_files else spec))
+            built.append((key, part))
+    metrics = with_distinct_names([one for _, one in built])
     first: dict[str, str] = {}
-    for key, one in zip(keys, built, strict=True):
+    for (key, _), one in zip(built, metrics, strict=True):
         if one.name in first:
             findings.add(
                 key,
@@ -151,7 +156,7 @@ def metrics_section(findings: Findings) -> tuple[tuple[Spec, ...], list[Metric]]
                 f"with 'as', as in {{'{one.name}': {{as: another}}}}",
             )
         first.setdefault(one.name, key)
-    return tuple(specs), built
+    return specs, metrics
 
 
 def _spec_problem(spec: object) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, 
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
-from ..errors import AueporaError, DataFileError, PlanError, did_you_mean
+from ..errors import AueporaError, BadOptionError, DataFileError, PlanError, did_you_mean
 from ..io.problems import TOO_DEEP, first_invalid_value, quote_text
 from ..options import NonEmpty, describe_type, option_types, problem_of
 from ..runtime.files import read_bytes, read_head
@@ -287,6 +287,7 @@ def _top_keys(start: str) -> set[str]:
 
 # --- collection of the errors of a plan, and the structuring of its values -------------------------------------------
 
+_METRIC_KEY = re.compile(r"metrics\[(\d+)\]")
 _YAML_BOOLEAN = re.compile(r"(?i)yes|no|on|off|y|n|true|false")
 _NUMBER_WITH_UNIT = re.compile(r"\s*[-+]?\d+(\.\d+)?\s*[A-Za-z%]+\s*")
 
@@ -320,7 +321,14 @@ class Findings:
         if isinstance(error, CodeNotLoadedError):
             self.not_loaded[key] = error.path
         else:
-            self.add(key, str(error), error)
+            problem = error.problem if isinstance(error, BadOptionError) else str(error)
+            self.add(self._option_key(key, getattr(error, "option", "")), problem, error)
+
+    def _option_key(self, key: str, option: str) -> str:
+        """The key of an option of a metric, ``metrics[2].judge_metric.scale``, from the key of the metric."""
+        place = _METRIC_KEY.fullmatch(key)
+        spec = self.source.values["metrics"][int(place[1])] if place and option else None
+        return f"{key}.{next(iter(spec))}.{option}" if isinstance(spec, Mapping) else key
 
     def raise_first(self) -> None:
         """Raise the first error, if there is any."""

@@ -123,6 +123,22 @@ SPECIAL_EXAMPLES: dict[str, list[Spec]] = {
         },
         {"llm_answer_quality": {"critic": {"use": "judge"}, "aggregation": "min", "rationale": False}},
     ],
+    "llm_answer_relevance": [
+        {"llm_answer_relevance": {"critic": {"use": "judge"}}},
+        {"llm_answer_relevance": {"critic": {"use": "bare judge"}, "scale": "0-10", "rationale": False}},
+    ],
+    "llm_context_sufficiency": [
+        {"llm_context_sufficiency": {"critic": {"use": "judge"}}},
+        {"llm_context_sufficiency@2": {"critic": {"use": "yes or no"}}},
+    ],
+    "llm_correctness": [
+        {"llm_correctness": {"critic": {"use": "judge"}}},
+        {"llm_correctness": {"critic": {"use": "bare judge"}, "references": "all", "tolerance": 0.02}},
+    ],
+    "llm_refusal": [
+        {"llm_refusal": {"critic": {"use": "judge"}}},
+        {"llm_refusal": {"critic": {"use": "yes or no"}}},
+    ],
     "llm_faithfulness": [
         {"llm_faithfulness": {"critic": {"use": "judge"}}},
         {"llm_faithfulness": {"critic": {"use": "bare judge"}, "k": 2, "scale": "1-5"}},

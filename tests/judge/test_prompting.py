@@ -23,7 +23,10 @@ from helpers.texts import TEXT
 # A released prompt is never edited: its text goes to the next version, and its digest is added here.
 RELEASED = {
     "answer_quality": "answer_quality/1/eb48a980",
+    "answer_relevance": "answer_relevance/1/69dfc841",
     "claims": "claims/1/4bd073c4",
+    "context_sufficiency": "context_sufficiency/1/4ef746de",
+    "correctness": "correctness/1/851319f6",
     "faithfulness": "faithfulness/1/6987eaed",
     "framing": "framing/1/0da5c2f6",
     "judge_metric": "judge_metric/1/a44b3fe9",
@@ -31,10 +34,12 @@ RELEASED = {
     "nugget_importance": "nugget_importance/1/7ea7f0df",
     "nuggets": "nuggets/1/7578b274",
     "preference": "preference/1/3553ad8a",
+    "refusal": "refusal/1/f2488d21",
+    "relevance": "relevance/1/b8a3ece9",
     "reverse_questions": "reverse_questions/1/386cd14c",
+    "rubric": "rubric/1/9ff87a76",
     "support": "support/1/3e36f117",
     "usefulness": "usefulness/1/ca15eba0",
-    "relevance": "relevance/1/b8a3ece9",
 }
 NAMES = sorted(
     one.name.removesuffix(".md") for one in resources.files("auepora_eval.judge").joinpath("prompts").iterdir()

@@ -429,6 +429,12 @@ class BatchMetric(Metric):
         """Additional details of the result; requires ``needs_all``."""
         return {}
 
+    def joint_details(
+        self, own: Scores, others: Sequence[tuple[BatchMetric, Scores]], clusters: npt.NDArray[np.intp] | None
+    ) -> dict[str, Any]:
+        """Additional details from the scores of the other metrics of the same evaluation, sample by sample."""
+        return {}
+
     def require_ready(self) -> None:
         """Raise unless everything the metric needs besides data, such as a package or a model, is available.
 

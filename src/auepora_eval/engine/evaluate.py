@@ -315,12 +315,25 @@ class Evaluation:
             else:
                 assert compute is not None  # streams refuse metrics that only compute
                 results.append(compute(one, self.grouping))
+        if len(passes) == 1:  # means over repeats do not say which outcomes occur together
+            self._add_joint_details(results)
         results.sample_ids = self.grouping.ids if self._keep_scores else ()
         if self._check is not None:
             self._check.finish(self.metrics, results)
         if not self._validated:
             _require_annotated(self.grouping, self.metrics, results)
         return results
+
+    def _add_joint_details(self, results: Results) -> None:
+        """Add the details that metrics compute from the scores of each other, where these are kept."""
+        scored = [
+            (one, result.scores, result)
+            for one, result in zip(self.metrics, results, strict=True)
+            if isinstance(one, BatchMetric) and isinstance(result.scores, Scores)
+        ]
+        for one, scores, result in scored:
+            others = [(other, column) for other, column, _ in scored if other is not one]
+            result.details |= one.joint_details(scores, others, self.grouping.clusters())
 
     def _score_pass(
         self, batches: Iterable[Scorable], accumulators: Sequence[CollectingAccumulator], executor: Executor

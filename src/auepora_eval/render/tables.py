@@ -26,6 +26,7 @@ from .terminal import blocks_text
 _UNRELIABLE_MARK = "?"
 """Marks an interval that may be too narrow."""
 UNRELIABLE_NOTE = f"{_UNRELIABLE_MARK} few or skewed samples: the interval may be too narrow"
+ONE_JUDGE_NOTE = "one judge gave the verdicts on documents and answers, so that its errors occur in both"
 _COLUMNS = (TableColumn("value", number=True), TableColumn("95 % interval"), TableColumn("mean of"))
 
 
@@ -83,8 +84,8 @@ def _value_with_interval(result: MetricResult) -> str:
     return f"{value_text(result)}  ({interval}){mark}" if interval else value_text(result)
 
 
-_GROUPS = ("scenarios", "by_noise_ratio", "causes")
-"""Keys of details that break a result down by group: scenarios, noise ratios, failure causes."""
+_GROUPS = ("scenarios", "by_noise_ratio", "causes", "answers")
+"""Keys of details that break a result down by group: scenarios, noise ratios, failure causes, kinds of answers."""
 
 
 def _breakdown_rows(result: MetricResult) -> Iterator[Row]:
@@ -103,6 +104,7 @@ def result_note(result: MetricResult) -> str:
     """The coverage of a value, or why it is undefined."""
     because = "" if result.defined else result.details.get("undefined_because", "")
     notes = [because, coverage(result), _spread(result), judged_coverage(result), empty_answers(result)]
+    notes.append(ONE_JUDGE_NOTE if (result.details.get("answers_by") or {}).get("one_judge") else "")
     return "; ".join(filter(None, notes))
 
 

@@ -33,6 +33,7 @@ from ..render.blocks import (
     simple_table,
 )
 from ..render.html import describe_result, format_time, interval_text, percentage, pluralize, shorten, value_text
+from ..render.tables import ONE_JUDGE_NOTE
 from ..store.records import RunRecord, conventions_label
 from .cards import Card, ReasonCount, card
 from .explain import resolve_result_metric
@@ -59,7 +60,12 @@ def one_or_gallery(figures: Sequence[Figure]) -> Figure | Gallery:
 
 def failures_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """Failures by cause, or a note that there are none."""
-    blocks = [*_cause_blocks(runs), *_error_blocks(runs), *_measurement_failure_blocks(runs)]
+    blocks = [
+        *_cause_blocks(runs),
+        *_sufficiency_blocks(runs),
+        *_error_blocks(runs),
+        *_measurement_failure_blocks(runs),
+    ]
     if not any(run.results or run.counts[0] for run in runs):
         return None
     if not blocks:
@@ -109,6 +115,50 @@ def _causes(result: MetricResult) -> Mapping[str, Mapping[str, Any]]:
     if not isinstance(causes, Mapping) or not all(isinstance(one, Mapping) for one in causes.values()):
         return {}
     return causes if any(one.get("count") for one in causes.values()) else {}
+
+
+def _sufficiency_blocks(runs: Sequence[StoredRun]) -> list[Block]:
+    """The outcomes of answers by whether their documents sufficed, of every result that has them in its details."""
+    blocks: list[Block] = []
+    for run in runs:
+        for result in run.results:
+            cells, by = result.details.get("answers"), result.details.get("answers_by")
+            if not isinstance(cells, Mapping) or not isinstance(by, Mapping):
+                continue
+            lead = f"{run.label}: what" if run.letter else "What"
+            blocks.append(
+                Prose(
+                    f"{lead} the answers are, by {result.name} of their documents; correct by {by['correct']}, "
+                    f"abstained by {by['abstained']}. Shares of each row, with 95 % intervals."
+                )
+            )
+            blocks.append(_sufficiency_table(cells))
+            if by["num_left_out"]:
+                blocks.append(Prose(f"Left out for want of a score: {by['num_left_out']:,} answers.", tone="muted"))
+            if by["one_judge"]:
+                blocks.append(Prose(f"{ONE_JUDGE_NOTE.capitalize()}.", tone="muted"))
+    return blocks
+
+
+def _sufficiency_table(cells: Mapping[str, Mapping[str, Any]]) -> Table:
+    """A row per kind of documents, a column per outcome of the answers."""
+    by_row: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for name, cell in cells.items():
+        row, _, outcome = name.partition(", ")
+        by_row.setdefault(row, {})[outcome] = cell
+    outcomes = next(iter(by_row.values()), {})
+    rows: list[Row] = [
+        [
+            Cell(row, note=pluralize(sum(cell["count"] for cell in some.values()), "answer")),
+            *(
+                Cell(value_text(cell["share"]), note=f"{cell['count']:,}; {interval_text(cell['interval'])}")
+                for cell in some.values()
+            ),
+        ]
+        for row, some in by_row.items()
+    ]
+    columns = [TableColumn("documents"), *(TableColumn(name, number=True) for name in outcomes)]
+    return simple_table(columns, rows)
 
 
 def _error_blocks(runs: Sequence[StoredRun]) -> list[Block]:

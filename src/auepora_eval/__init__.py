@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .judge.critic import StructuredCritic as StructuredCritic
     from .judge.metric import JudgedMetric as JudgedMetric
     from .judge.openai import OpenAICritic as OpenAICritic
+    from .judge.panel import Panel as Panel
     from .judge.preference import prefer as prefer
     from .judge.session import JudgeSession as JudgeSession
     from .metrics.judge_metric import JudgeMetric as JudgeMetric
@@ -90,6 +91,7 @@ _EXPORTS = {
     "Metric": "core.metrics_base",
     "MetricResult": "core.types",
     "OpenAICritic": "judge.openai",
+    "Panel": "judge.panel",
     "PerturbedRetriever": "perturb.documents",
     "RAGEvaluationClient": "client",
     "RAGSystem": "core.rag_interface",

@@ -349,7 +349,7 @@ def judgement_lines(store: RunStore, record: RunRecord) -> Iterator[bytes]:
     for one in store.judgements(record.run_id):
         body = one.body
         row: dict[str, Any] = {
-            "key": one.request,
+            "key": one.request.partition("@")[0],
             "critic": one.critic,
             "one_number": bool(body.get("one_number")),
             "logprobs": bool(body.get("logprobs")),

@@ -72,6 +72,8 @@ class SampleJudgement:
     """Whether this judge returns probabilities."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """What the request was about: a text by name, statements by number."""
+    panel: Mapping[str, Any] = field(default_factory=dict)
+    """The panel that this judge is a member of: its members and how it votes."""
 
 
 SampleOutputPairs = Sequence[tuple[EvaluationSample, SystemOutputs | None]]

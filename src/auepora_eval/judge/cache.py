@@ -365,6 +365,12 @@ def request_key(request: JudgeRequest) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+def stored_request_key(critic: Critic, request: JudgeRequest) -> str:
+    """The key under which a judgement is stored: members of a panel may get the same request."""
+    key = request_key(request)
+    return f"{key}@{critic_name(critic)}" if request.panel else key
+
+
 class RecordingCritic(StructuredCritic):
     """Wraps another critic and appends its judgements to a JSONL file; failed ones with their reason."""
 

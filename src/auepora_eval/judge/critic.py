@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -67,6 +67,10 @@ class JudgeRequest:
     about: Mapping[str, Any] = field(default_factory=dict)
     """The subject, for readers of the stored judgement, never sent: ``of`` names a text (the answer, d1), and
     ``statements`` or ``sentences`` are those that the reply refers to by number."""
+    forms: MemberForms | None = field(default=None, repr=False, compare=False)
+    """How the members of a panel are asked the same; never sent."""
+    panel: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The panel whose member is asked, and how it votes: for records, never sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ class Judgement:
     """Whether the first reply could not be parsed and a second was requested."""
     cached: bool = False
     """Whether it comes from a cache or a recording."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """By key, the value between 0 and 1 that a panel decided on; it may lie between those of the labels."""
 
     @property
     def scores(self) -> dict[str, float]:
@@ -123,6 +129,37 @@ class StructuredCritic(ABC):
 
 
 Critic = LLMCritic | StructuredCritic
+
+
+@dataclass(frozen=True, slots=True)
+class MemberReply:
+    """The reply of a member, in the form that the panel was asked for."""
+
+    answer: Mapping[str, Any]
+    expected: Mapping[str, float] = field(default_factory=dict)
+    """Expected values by key."""
+
+
+class MemberForms(Protocol):
+    """How members of a panel are asked what the panel was asked: each may need its own form of request."""
+
+    @property
+    def label_values(self) -> Mapping[str, float]:
+        """The values of labels; empty if they have none."""
+        ...
+
+    @property
+    def keys(self) -> frozenset[str] | None:
+        """The keys of the reply that are voted on; ``None`` for all."""
+        ...
+
+    def requests(self, critic: Critic) -> Sequence[JudgeRequest]:
+        """The requests to a member; none if it cannot reply in a form that serves."""
+        ...
+
+    def reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
+        """The reply that the answers to these requests form; ``JudgeError`` if they form none."""
+        ...
 
 
 class JudgeClient(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import BadValueError, JudgeError
-from .critic import Critic, JudgeClient, Judgement
+from .critic import Critic, JudgeClient, Judgement, MemberReply
 from .prompting import Frames, Prompt, built_in_prompt
 from .ratings import UNIT_SCALE, ReplyForm, gather_all, object_schema, returns_number_only
 
@@ -120,6 +120,8 @@ _USEFULNESS = ReplyForm(
     'Reply with one JSON object and nothing else: {"why": "<why, in one sentence>", "useful": "yes" or "no"}',
     object_schema(why={"type": "string"}, useful={"type": "string", "enum": ["yes", "no"]}),
     "Reply with a number alone: 1 if it is useful, 0 if it is not.",
+    {"yes": 1.0, "no": 0.0},
+    lambda number: MemberReply({"useful": "yes" if _is_useful(number) else "no"}),
 )
 _SENTENCES_FORM = (
     'Reply with one JSON object and nothing else: {"needed": [<number>, ...]}, with the number of every sentence '
@@ -157,15 +159,18 @@ async def judge_usefulness(
     )
     judgement = await judge.ask(critic, request)
     if returns_number_only(critic):
-        value = UNIT_SCALE.normalise(judgement.answer.get("score"))
-        if value not in (0.0, 1.0):
-            raise JudgeError("unparseable", f"the judge gave {value!r} where 1 for yes or 0 for no was asked for")
-        return value == 1.0
+        return _is_useful(UNIT_SCALE.normalise(judgement.answer.get("score")))
     word = judgement.answer.get("useful")
     folded = word.strip().lower() if isinstance(word, str) else ""
     if folded not in ("yes", "no"):
         raise JudgeError("unparseable", f"the judge gave {word!r:.80} where yes or no was asked for", raw=judgement.raw)
     return folded == "yes"
+
+
+def _is_useful(number: float) -> bool:
+    if number not in (0.0, 1.0):
+        raise JudgeError("unparseable", f"the judge gave {number!r} where 1 for yes or 0 for no was asked for")
+    return number == 1.0
 
 
 async def judge_needed_sentences(

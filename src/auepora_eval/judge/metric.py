@@ -13,6 +13,7 @@ from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import JudgeError
 from .critic import JudgeClient
+from .panel import judged_item
 
 
 class JudgedMetric(PerSampleMetric):
@@ -68,7 +69,8 @@ class JudgedMetric(PerSampleMetric):
         if skipped is not None:
             return skipped
         try:
-            return self.check_score(await self.ascore_one(sample, output, judge))
+            with judged_item(sample.sample_id, "" if output.response is None else output.response.text):
+                return self.check_score(await self.ascore_one(sample, output, judge))
         except JudgeError as error:
             # By reason alone: messages differ from sample to sample, and each warning is emitted once.
             batch.note(f"metric '{self.name}': the judge gave no judgement ({error.reason})", sample.sample_id)

@@ -21,7 +21,7 @@ from ..render.markdown import blocks_markdown
 from ..render.terminal import blocks_text
 from ..stats.intervals import Interval, mean_interval
 from ..stats.permutation import sign_flips
-from .critic import Critic, JudgeClient, JudgePolicy
+from .critic import Critic, JudgeClient, JudgePolicy, MemberReply
 from .prompting import Prompt, resolve_prompt
 from .ratings import (
     UNIT_SCALE,
@@ -191,6 +191,8 @@ _FORM = ReplyForm(
     '"verdict": "first" or "second" or "tie"}',
     object_schema(rationale={"type": "string"}, verdict={"type": "string", "enum": list(_VERDICTS)}),
     "Reply with a number alone: 1 if the first answer is better, 0 if the second one is, 0.5 if neither is better.",
+    _VERDICTS,
+    lambda number: _number_as_verdict(number),  # noqa: PLW0108 -- defined below
 )
 
 
@@ -304,6 +306,8 @@ class _PairJudge:
             if returns_number_only(self.critic):
                 return UNIT_SCALE.normalise(judgement.answer.get("score"))
             verdict = judgement.answer.get("verdict")
+            if "verdict" in judgement.values:  # voted on by a panel
+                return judgement.values["verdict"]
             if verdict not in _VERDICTS:
                 raise JudgeError("unparseable", f"the judge's verdict was {verdict!r:.80}")
             return _VERDICTS[str(verdict)]
@@ -313,6 +317,10 @@ class _PairJudge:
 
 
 _VERDICT_OF = {1: "first", 0: "tie", -1: "second"}
+
+
+def _number_as_verdict(number: float) -> MemberReply:
+    return MemberReply({"verdict": _VERDICT_OF[_sign(number - 0.5)]}, {"verdict": number})
 
 
 def _sign(number: float) -> int:

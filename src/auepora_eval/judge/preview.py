@@ -16,6 +16,7 @@ from .cache import JudgementCache, critic_cache_key, request_digest
 from .critic import Critic, Judgement, JudgePolicy, JudgeRequest, Usage, critic_name
 from .limits import TokenEstimator, model_name
 from .metric import judge_batch, judged_parts
+from .panel import PanelClient
 
 _REPLY_TOKENS = 200
 """Assumed tokens of a reply if the cache has none: a score and a sentence or two."""
@@ -131,7 +132,7 @@ class Preview:
         return f"Time: {span if minutes >= 1 else 'less than a minute'} ({how})."
 
 
-class PreviewSession:
+class PreviewSession(PanelClient):
     """Replaces a ``JudgeSession``: counts requests and returns only cached judgements."""
 
     def __init__(self, policy: JudgePolicy, cache: JudgementCache | None = None) -> None:
@@ -148,7 +149,7 @@ class PreviewSession:
         """Judgements per item."""
         return self.policy.repeats
 
-    async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
+    async def ask_one(self, critic: Critic, request: JudgeRequest) -> Judgement:
         """The cached judgement; else count the request and raise ``JudgeError``."""
         estimates = (self.preview.total, self.preview.metrics.setdefault(request.metric, UsageEstimate()))
         known = critic_cache_key(critic, request)

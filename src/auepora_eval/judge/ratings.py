@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -21,10 +21,12 @@ from .critic import (
     Judgement,
     JudgeRequest,
     LLMCritic,
+    MemberReply,
     StructuredCritic,
     check_number,
     critic_name,
 )
+from .panel import Panel
 from .prompting import Frames, Prompt
 
 # --- rating scales: the range of a judge's numbers, and their normalisation to [0, 1] --------------------------------
@@ -225,6 +227,11 @@ class ClassScale:
             return check_number(answer, min(self.values), max(self.values), "the judge gave")
         raise JudgeError("unparseable", f"the judge gave {answer!r:.80}, which is none of {', '.join(self.labels)}")
 
+    def nearest_label(self, value: float) -> str:
+        """The class whose value is nearest, and half way the lower one."""
+        values = self.label_values
+        return min(values, key=lambda label: (abs(values[label] - value), values[label]))
+
 
 RatingScale = Scale | ClassScale
 
@@ -330,6 +337,10 @@ class ReplyForm:
     schema: Mapping[str, Any]
     bare_instruction: str = ""
     """The instruction for a bare number; empty if only objects are possible."""
+    label_values: Mapping[str, float] = field(default_factory=dict)
+    """The values of the labels in a reply, for the vote of a panel."""
+    from_number: Callable[[float], MemberReply] | None = None
+    """The object that a bare number stands for, for the vote of a panel."""
 
     def request(
         self,
@@ -349,6 +360,15 @@ class ReplyForm:
         instruction = self.bare_instruction if bare else self.instruction
         system, text = prompt.render(words={"form": instruction, **(words or {})}, **frames)
         scale = {"scale": str(UNIT_SCALE)} if self.bare_instruction else {}
+        options: dict[str, Any] = {
+            "metric": metric,
+            "sample_id": sample_id,
+            "repeat": repeat,
+            "words": words,
+            "metadata": metadata,
+            "about": about,
+        }
+        make = partial(self.request, prompt, frames=frames, **options)
         return JudgeRequest(
             # An LLMCritic gets a single string: the instructions must be in it.
             prompt=f"{system}\n\n{text}" if bare else text,
@@ -360,7 +380,32 @@ class ReplyForm:
             sample_id=sample_id,
             metadata={**scale, "metric": metric, "sample_id": sample_id, **(metadata or {})},
             about=about or {},
+            forms=_ReplyForms(self, make) if isinstance(critic, Panel) and not bare else None,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _ReplyForms:
+    """A request to the members of a panel: for an object, or for the bare number that stands for one."""
+
+    form: ReplyForm
+    make: Callable[..., JudgeRequest]
+    keys: None = None
+
+    @property
+    def label_values(self) -> Mapping[str, float]:
+        return self.form.label_values
+
+    def requests(self, critic: Critic) -> list[JudgeRequest]:
+        serves = not returns_number_only(critic) or self.form.from_number is not None
+        return [self.make(critic=critic)] if serves else []
+
+    def reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
+        (answer,) = answers
+        if not returns_number_only(critic):
+            return MemberReply(answer.answer)
+        assert self.form.from_number is not None
+        return self.form.from_number(UNIT_SCALE.normalise(answer.answer.get(SCORE)))
 
 
 def question_frames(sample: EvaluationSample) -> Frames:
@@ -404,11 +449,17 @@ class RatingPrompt:
 
         A critic that replies with a bare number, or with log-probabilities, is asked for one score at a time.
         """
-        weighted = supports_logprobs(critic) and self.scale.is_weightable
-        if returns_number_only(critic) or weighted:
-            each = self.scored_names
-            return [((name,), self._request(critic, (name,), repeat, weighted=weighted)) for name in each]
-        return [(self.names, self._request(critic, self.names, repeat, weighted=False))]
+        if self.is_split_for(critic):
+            weighted = supports_logprobs(critic) and self.scale.is_weightable
+            return [((name,), self._request(critic, (name,), repeat, weighted=weighted)) for name in self.scored_names]
+        request = self._request(critic, self.names, repeat, weighted=False)
+        if isinstance(critic, Panel):
+            request = replace(request, forms=_RatingForms(self, repeat))
+        return [(self.names, request)]
+
+    def is_split_for(self, critic: Critic) -> bool:
+        """Whether a critic is asked for one score at a time."""
+        return returns_number_only(critic) or (supports_logprobs(critic) and self.scale.is_weightable)
 
     def _request(self, critic: Critic, names: tuple[str, ...], repeat: int, *, weighted: bool) -> JudgeRequest:
         bare = returns_number_only(critic)
@@ -453,6 +504,48 @@ class RatingPrompt:
     def _schema(fields: Sequence[str], scale: RatingScale, *, rationale: bool) -> dict[str, Any]:
         properties: dict[str, Any] = {"rationale": {"type": "string"}} if rationale else {}
         return object_schema(**properties, **dict.fromkeys(fields, scale.schema))
+
+
+@dataclass(frozen=True, slots=True)
+class _RatingForms:
+    """A rating requested from the members of a panel: for all names at once, or one by one."""
+
+    question: RatingPrompt
+    repeat: int
+
+    @property
+    def label_values(self) -> Mapping[str, float]:
+        return self.question.scale.label_values
+
+    @property
+    def keys(self) -> frozenset[str]:
+        names = self.question.names
+        return frozenset((SCORE,) if len(names) == 1 else self._names)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The names whose scores are used."""
+        return (self.question.only,) if self.question.only else self.question.names
+
+    def requests(self, critic: Critic) -> list[JudgeRequest]:
+        return [request for _, request in self.question.requests(critic, self.repeat)]
+
+    def reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
+        if not self.question.is_split_for(critic):
+            return MemberReply(answers[0].answer)
+        scale = self.question.scale
+        made: dict[str, Any] = {}
+        expected: dict[str, float] = {}
+        for name, one in zip(self._names, answers, strict=True):
+            key = SCORE if len(self.question.names) == 1 else name
+            made[key] = number = one.answer.get(SCORE)
+            if one.weighted is not None:
+                expected[key] = scale.normalise(one.weighted)
+            elif isinstance(scale, ClassScale) and not isinstance(number, str):  # the value of a class
+                expected[key] = scale.normalise(number)
+                made[key] = scale.nearest_label(expected[key])
+        reasons = [one.rationale for one in answers if one.rationale]
+        return MemberReply({"rationale": reasons[0], **made} if reasons else made, expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,6 +605,8 @@ def _parse_score(
     answer: Judgement, name: str, request: JudgeRequest, scale: RatingScale
 ) -> tuple[float, bool | None, float | None]:
     """A score between 0 and 1, whether it is weighted (``None`` if not requested), and the probability mass."""
+    if name in answer.values:  # voted on by a panel
+        return answer.values[name], None, None
     if request.weighted is None:
         return scale.normalise(answer.answer.get(name)), None, None
     if answer.weighted is not None:

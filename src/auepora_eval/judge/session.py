@@ -38,6 +38,7 @@ from .critic import (
 )
 from .limits import AdaptiveLimiter, Budget, CircuitBreaker, JudgementRecord, Reservation, UsageLog, model_name
 from .nli import EntailmentFunction, EntailmentScore, NliModel
+from .panel import PanelClient
 
 # --- one call of a critic, with a timeout that always holds and a check of the reply ---------------------------------
 
@@ -367,7 +368,7 @@ _MAX_THREADS = 1_000_000
 _log = logging.getLogger(__name__)
 
 
-class JudgeSession:
+class JudgeSession(PanelClient):
     """Calls critics within the limits of a policy.
 
     Use it with ``async with``; it may be entered again later, on another loop, and continues with the same budget and
@@ -436,8 +437,8 @@ class JudgeSession:
                 failed, self._callback_error = self._callback_error, None
                 raise failed
 
-    async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
-        """The critic's judgement; ``JudgeError`` on failure."""
+    async def ask_one(self, critic: Critic, request: JudgeRequest) -> Judgement:
+        """The judgement of a critic that is no panel; ``JudgeError`` on failure."""
         if self._loop is None:
             raise BadValueError("the judging session is not open: use it inside 'async with session'")
         self._budget.price(critic)  # a missing price raises before any call
@@ -572,7 +573,7 @@ def run_judging(judging: JudgeSession | JudgePolicy | None, work: Callable[[Judg
 # --- shared requests: identical requests of several metrics about a sample are sent once -----------------------------
 
 
-class SharedJudgeClient:
+class SharedJudgeClient(PanelClient):
     """The judge session as seen by one metric of a batch: requests of other metrics are reused.
 
     Failures are shared too. The session records every reuse, so that usage and stored judgements are complete for each
@@ -587,8 +588,8 @@ class SharedJudgeClient:
         """Judgements per item."""
         return self._judge.repeats
 
-    async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
-        """The critic's judgement; ``JudgeError`` on failure."""
+    async def ask_one(self, critic: Critic, request: JudgeRequest) -> Judgement:
+        """The judgement of a critic that is no panel; ``JudgeError`` on failure."""
         own = replace(request, metric=self._metric)
         key = "asked", model_key(critic), request_key(own)
         outcome, is_first = await self._once(key, lambda: self._judge.ask(critic, own))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 from ..core.registry import Use, parse_use, resolve
 from ..errors import BadTypeError, BadValueError, JudgeError
-from .critic import Critic, JudgeClient, Judgement, LLMCritic, StructuredCritic
+from .critic import Critic, JudgeClient, Judgement, JudgeRequest, LLMCritic, MemberReply, StructuredCritic
 from .nli import EntailmentFunction, NliModel
+from .panel import Panel
 from .prompting import Frames, Prompt, built_in_prompt
 from .ratings import UNIT_SCALE, ReplyForm, critic_signature, gather_all, object_schema, returns_number_only
 
@@ -132,20 +133,24 @@ class VerdictForm:
         bare = returns_number_only(critic)
         size = 1 if bare else size
         parts = [texts[start : start + size] for start in range(0, len(texts), size)]
-        requests = [
-            ReplyForm(self._object_instruction(), self._schema(len(part)), self._bare_instruction()).request(
+
+        def make_request(one_critic: Critic, part: Sequence[str]) -> JudgeRequest:
+            return ReplyForm(self._object_instruction(), self._schema(len(part)), self._bare_instruction()).request(
                 prompt,
-                critic,
+                one_critic,
                 {**frames, f"{self.subject}s": {f"{self.subject} {n}": one for n, one in enumerate(part, 1)}},
                 metric=metric,
                 sample_id=sample_id,
                 repeat=repeat,
                 about={"of": source_name, "statements": part},
             )
-            for part in parts
-        ]
+
+        requests = [make_request(critic, part) for part in parts]
+        if isinstance(critic, Panel) and not bare:
+            forms = (_VerdictForms(self, make_request, part) for part in parts)
+            requests = [replace(request, forms=one) for request, one in zip(requests, forms, strict=True)]
         answers = await gather_all(judge.ask(critic, request) for request in requests)
-        parse = self._parse_number if bare else self._parse_object
+        parse = self.parse_number if bare else self._parse_object
         return [one for part, answer in zip(parts, answers, strict=True) for one in parse(answer, len(part))]
 
     def _object_instruction(self) -> str:
@@ -167,7 +172,8 @@ class VerdictForm:
         )
         return object_schema(verdicts={"type": "array", "items": verdict, "minItems": count, "maxItems": count})
 
-    def _parse_number(self, answer: Judgement, count: int) -> list[SupportVerdict]:
+    def parse_number(self, answer: Judgement, count: int) -> list[SupportVerdict]:
+        """The verdict of a bare number."""
         value = UNIT_SCALE.normalise(answer.answer.get("score"))
         # Half way between two levels the lower one counts.
         return [SupportVerdict(min(self.levels, key=lambda level: (abs(level - value), level)))]
@@ -200,6 +206,32 @@ class VerdictForm:
 
 
 SUPPORT_FORM = VerdictForm("statement", SupportLevel)
+
+
+@dataclass(frozen=True, slots=True)
+class _VerdictForms:
+    """Texts shown to the members of a panel: all at once, or one by one for a bare number each."""
+
+    form: VerdictForm
+    make_request: Callable[[Critic, Sequence[str]], JudgeRequest]
+    texts: Sequence[str]
+    keys: None = None
+
+    @property
+    def label_values(self) -> Mapping[str, float]:
+        return {level.label: float(level) for level in self.form.levels}
+
+    def requests(self, critic: Critic) -> list[JudgeRequest]:
+        if not returns_number_only(critic):
+            return [self.make_request(critic, self.texts)]
+        return [self.make_request(critic, [one]) for one in self.texts]
+
+    def reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
+        if not returns_number_only(critic):
+            return MemberReply(answers[0].answer)
+        labels = [verdict.level.label for one in answers for verdict in self.form.parse_number(one, 1)]
+        rows = [{"number": number, "why": "", "verdict": label} for number, label in enumerate(labels, start=1)]
+        return MemberReply({"verdicts": rows})
 
 
 # --- by an NLI function or model --------------------------------------------------------------------------------------

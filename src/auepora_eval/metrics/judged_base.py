@@ -25,14 +25,26 @@ from ..core.derivation import (
     quote_text,
 )
 from ..core.metrics_base import add_judgements, declare
-from ..core.registry import ConfiguredMetric, parse_use, resolve
+from ..core.registry import ConfiguredMetric, Use, parse_use, resolve
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs
 from ..errors import BadValueError, JudgeError
-from ..judge.cache import request_key
+from ..judge.cache import stored_request_key
 from ..judge.critic import Critic, JudgeClient, Judgement, JudgeRequest, StructuredCritic
 from ..judge.metric import JudgedMetric
 from ..judge.nli import EntailmentFunction, NliModel
+from ..judge.panel import (
+    NOT_STORED,
+    Panel,
+    PanelClient,
+    Poll,
+    Vote,
+    current_item,
+    judged_item,
+    num_panel_columns,
+    panel_columns,
+    panel_summary,
+)
 from ..judge.prompting import Prompt, resolve_prompt
 from ..judge.ratings import (
     Rating,
@@ -190,13 +202,26 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         """The resolved critic."""
         return resolve_critic(self.critic, self.name)
 
+    @property
+    def panel(self) -> Panel | None:
+        """The panel that gives the scores, if it is known."""
+        voting = getattr(self, "verifier", None) or self.critic
+        found = voting.thing if isinstance(voting, Use) else voting
+        return found if isinstance(found, Panel) else None
+
     def require_judges(self) -> None:
         """Raise unless the judges are configured."""
         self.judging_critic()
 
+    def require_panel_weights(self) -> None:
+        """Raise if the weights of a panel belong to another prompt."""
+        if self.panel is not None:
+            self.panel.require_weights_for(self.name, [one.id for one in self.judging_prompts().values()])
+
     def require_ready(self) -> None:
         """Raise unless the judges are configured."""
         self.require_judges()
+        self.require_panel_weights()
         super().require_ready()
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
@@ -206,12 +231,13 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
     async def outcomes(self, batch: Batch, judge: JudgeClient) -> list[Score]:
         """One outcome per sample, judged concurrently, with the statistics of its judgements."""
         self.require_judges()  # raise once, not for every sample
+        self.require_panel_weights()
         client = SharedJudgeClient(batch, judge, self.name) if self.shares_requests else judge
         return await super().outcomes(batch, client)
 
     def to_scores(self, batch: Batch, outcomes: Sequence[Score]) -> Scores:
         """The scores of all samples, with the statistics of their judgements; truncated texts are noted."""
-        empty = [0.0] * (len(_COLUMNS) + len(self.dimension_names) + len(self.count_names))
+        empty = [0.0] * self._num_columns
         stats = [outcome.stats if isinstance(outcome, _JudgedScore) else empty for outcome in outcomes]
         table = np.array(stats, dtype=np.float64).reshape(len(outcomes), len(empty))
         scores = replace(Scores.from_list(list(outcomes)), stats=table)
@@ -234,11 +260,18 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
             math.fsum(masses),
         )
         means = [math.fsum(column) / len(ratings) for column in zip(*map(self._columns, ratings), strict=True)]
-        return _JudgedScore(mean, stats=(*statistics, *means))
+        return _JudgedScore(mean, stats=(*statistics, *means, *panel_columns(self.panel, current_item())))
 
     def score_without_judge(self, rating: Rating) -> Score:
         """A score that needs no judge."""
-        return _JudgedScore(self.combine(rating.values), stats=(*[0.0] * len(_COLUMNS), *self._columns(rating)))
+        columns = (*[0.0] * len(_COLUMNS), *self._columns(rating), *panel_columns(self.panel, None))
+        return _JudgedScore(self.combine(rating.values), stats=columns)
+
+    @property
+    def _num_columns(self) -> int:
+        """The number of statistics per sample."""
+        counts = len(self.dimension_names) + len(self.count_names)
+        return len(_COLUMNS) + counts + num_panel_columns(self.panel)
 
     def _columns(self, rating: Rating) -> tuple[float, ...]:
         return (*(rating.values if self.dimension_names else ()), *rating.counts)
@@ -254,23 +287,28 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
     def worst_stats(self) -> Sequence[float]:
         """A failed answer has the worst value in every dimension, and no judgements."""
         worst = 0.0 if self.higher_is_better else 1.0
-        return [math.nan] * len(_COLUMNS) + [worst] * len(self.dimension_names) + [0.0] * len(self.count_names)
+        dimensions = len(self.dimension_names)
+        return (
+            [math.nan] * len(_COLUMNS) + [worst] * dimensions + [0.0] * (self._num_columns - len(_COLUMNS) - dimensions)
+        )
 
     def further_details(self, scores: Scores, clusters: npt.NDArray[np.intp] | None) -> dict[str, Any]:
-        """The mean of each dimension, the counts, and statistics of the judge."""
+        """The mean of each dimension, the counts, and statistics of the judge or the panel."""
         details: dict[str, Any] = {}
         names = self.dimension_names
-        width = len(_COLUMNS) + len(names) + len(self.count_names)
-        stats = (np.zeros((0, width)) if scores.stats is None else scores.stats)[scores.counted]
+        stats = (np.zeros((0, self._num_columns)) if scores.stats is None else scores.stats)[scores.counted]
         columns = list(stats.T[len(_COLUMNS) :])
         if names:
             details["dimensions"] = {
                 name: math.fsum(column) / len(column) if len(column) else None
                 for name, column in zip(names, columns, strict=False)
             }
-        for name, column in zip(self.count_names, columns[len(names) :], strict=True):
+        for name, column in zip(self.count_names, columns[len(names) :], strict=False):
             total = math.fsum(column)
             details[name] = int(total) if total.is_integer() else total
+        if self.panel is not None and stats.shape[1] == self._num_columns:
+            panel = panel_summary(self.panel, stats[:, self._num_columns - num_panel_columns(self.panel) :])
+            details |= {"panel": panel} if panel else {}
         judge = _judge_summary(scores.values[scores.counted], stats)
         return {**details, "judge": judge} if judge else details
 
@@ -278,8 +316,11 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
     ) -> Derivation:
         """The steps from the stored judgements to the score; the judgements alone if they do not lead to it."""
-        derivation = self.replay(sample, output, around)
-        return super().explain(sample, output, around) if derivation is None else derivation
+        with judged_item(sample.sample_id, "" if output.response is None else output.response.text) as item:
+            derivation = self.replay(sample, output, around)
+        if derivation is None:
+            return super().explain(sample, output, around)
+        return add_vote_step(derivation, item.polls)
 
     def replay(self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation | None:
         """The steps from the stored judgements to the score; ``None`` if these do not match the present requests."""
@@ -419,7 +460,6 @@ def merge_sources(sources: Iterable[Source], name: str = "") -> Source:
 # --- replay of stored judgements in place of a judge, for derivations ------------------------------------------------
 
 T = TypeVar("T")
-_UNKNOWN = "not_recorded"
 
 
 @dataclass
@@ -428,19 +468,28 @@ class ReplayCritic(StructuredCritic):
 
     one_number: bool = False
     logprobs: bool = False
+    name: str = "critic"
 
     async def judge(self, request: object) -> Judgement:
         """Never called."""
         raise NotImplementedError
 
 
-def make_replay_critic(judgements: Iterable[SampleJudgement], prompt_id: str) -> ReplayCritic:
-    """A critic of the kind that answered this prompt."""
-    matching = [one for one in judgements if one.prompt_id == prompt_id]
-    return ReplayCritic(any(one.one_number for one in matching), any(one.logprobs for one in matching))
+def make_replay_critic(judgements: Iterable[SampleJudgement], prompt_id: str) -> Critic:
+    """A critic, or a panel, of the kind that answered this prompt."""
+    stored = list(judgements)
+    matching = [one for one in stored if one.prompt_id == prompt_id]
+    record = next((one.panel for one in matching if one.panel), None)
+    if record is None:
+        return ReplayCritic(any(one.one_number for one in matching), any(one.logprobs for one in matching))
+    members = []
+    for name in record["members"]:
+        own = [one for one in stored if one.critic == name]  # a member may have been asked another prompt only
+        members.append(ReplayCritic(any(one.one_number for one in own), any(one.logprobs for one in own), name))
+    return Panel.from_record(record, members)
 
 
-class _ReplaySession:
+class _ReplaySession(PanelClient):
     """A judging session that returns stored judgements."""
 
     def __init__(self, judgements: Iterable[SampleJudgement]) -> None:
@@ -448,11 +497,11 @@ class _ReplaySession:
         self._judgements = {one.request: one for one in stored}
         self.repeats = 1 + max((one.judge_repeat for one in stored), default=0)
 
-    async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
+    async def ask_one(self, critic: Critic, request: JudgeRequest) -> Judgement:
         """The stored judgement; ``JudgeError`` if there is none for this request."""
-        one = self._judgements.get(request_key(request))
+        one = self._judgements.get(stored_request_key(critic, request))
         if one is None or one.error is not None:
-            raise JudgeError(_UNKNOWN if one is None else one.error or "")
+            raise JudgeError(NOT_STORED if one is None else one.error or "")
         return Judgement(one.answer, weighted=one.weighted)
 
 
@@ -471,12 +520,43 @@ def replay_repeats(
             try:
                 results.append((repeat, await once(judge, repeat)))
             except JudgeError as error:
-                if error.reason == _UNKNOWN:
+                if error.reason == NOT_STORED:
                     return None
         return results or None
 
     with LoopThread() as loop:
         return loop.run(run_all())
+
+
+_SHOWN_VOTES = 200
+"""Maximum number of votes shown in a derivation."""
+
+
+def add_vote_step(derivation: Derivation, polls: Sequence[Poll]) -> Derivation:
+    """A derivation with the votes of a panel before its last step."""
+    if not polls:
+        return derivation
+    first = polls[0]
+    rows = [
+        (" ".join(map(str, path)), *map(_vote_text, poll.row(path)), _vote_text(Vote(*poll.decided[path])))
+        for poll in polls
+        for path in poll.decided
+    ]
+    title = f"The votes of the panel, combined by {first.rule}"
+    headers = ("voted on", *first.names, "panel")
+    table = DerivationBuilder().table(title, headers, rows[:_SHOWN_VOTES]).steps
+    return replace(derivation, steps=(*derivation.steps[:-1], *table, derivation.steps[-1]))
+
+
+def _vote_text(vote: Vote | None) -> str:
+    """An answer and its value."""
+    if vote is None:
+        return "failed"
+    value = "" if vote.number is None else format_number(vote.number)
+    if vote.answer is None or isinstance(vote.answer, bool):
+        return value
+    answer = vote.answer if isinstance(vote.answer, str) else format_number(vote.answer)
+    return f"{answer} ({value})" if value and value != answer else answer
 
 
 def add_mean_step(steps: DerivationBuilder, values: Sequence[float]) -> Derivation:

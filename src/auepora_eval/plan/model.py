@@ -235,6 +235,16 @@ class OpenAISource:
 
 
 @dataclass(frozen=True, slots=True)
+class PanelSource:
+    """``resources.NAME.panel``: judges of the plan whose replies are combined by a vote."""
+
+    judges: list[Text] = field(metadata={"meaning": "it lists the names of two judges or more"})
+    vote: Literal["mean", "median", "majority", "stacked"] = "mean"
+    weights: PlanPath | None = None
+    """The file that ``auepora judge calibrate --learn-weights`` wrote, for ``stacked``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A plan, as returned by ``read_plan``."""
 

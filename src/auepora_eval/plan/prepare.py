@@ -44,7 +44,7 @@ from ..runtime.secrets import Secrets, reject_secrets
 from ..systems.runner import require_distinct_ids
 from .gates import require_known_names
 from .model import VERSION, DataSource, Plan, PlanKeys, SystemSource
-from .resources import build_resources, resources_section, used_resources
+from .resources import build_resources, members_of, resources_section, used_resources, with_members
 from .secrets import find_literal_secrets
 from .sections import (
     config_section,
@@ -319,7 +319,8 @@ def prepare_with_findings(
     ready = [] if findings.errors else metrics or []
     missing = {key.split(".")[1] for key in findings.not_loaded if key.startswith("resources.")}
     for (key, spec), chosen_metric in zip(_loaded_specs(plan, findings), ready, strict=False):
-        if isinstance(chosen_metric, BatchMetric) and missing.isdisjoint(used_resources(spec)):
+        used = with_members(used_resources(spec), members_of(plan.resources))
+        if isinstance(chosen_metric, BatchMetric) and missing.isdisjoint(used):
             _collect(findings, key, chosen_metric.require_ready)
     if plan.scoring.executor == "ray":
         _collect(findings, "scoring.executor", _require_ray)
@@ -553,7 +554,8 @@ def _warnings(
     outputs: SavedOutputs | None,
 ) -> list[str]:
     found: list[str] = []
-    if unused := [name for name in plan.resources if name not in set(used_resources(plan.metrics))]:
+    used = with_members(used_resources(plan.metrics), members_of(plan.resources))
+    if unused := [name for name in plan.resources if name not in used]:
         found.append(f"no metric refers to {', '.join(unused)} of the resources; write {{use: {unused[0]}}} in one")
     without_query = 0 if plan.system is None else sum(not sample.query.strip() for sample in samples)
     if without_query:

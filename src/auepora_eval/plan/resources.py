@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import AueporaError, BadValueError, JudgeError
+from ..errors import AueporaError, BadValueError, DataFileError, JudgeError, did_you_mean
 from ..judge.critic import LLMCritic, StructuredCritic
 from ..options import option_types
-from .model import DEFAULT_KEY, Arguments, JudgeSettings, OpenAISource, PlanKeys, ResourceSource
+from .model import DEFAULT_KEY, Arguments, JudgeSettings, OpenAISource, PanelSource, PlanKeys, ResourceSource
 from .secrets import find_literal_secrets
 from .sections import KindReader, judge_section, read_kind, read_python, resolve_store
 from .source import (
@@ -43,6 +43,9 @@ def resources_section(findings: Findings) -> tuple[dict[str, ResourceSource], St
         one = _resource(findings, key, value)
         if one is not None:
             made[name], stored[name] = one
+    for name, source in made.items():
+        if source.kind == "panel":
+            _check_members(findings, name, source, findings.top.mapping("resources"))
     return made, stored
 
 
@@ -56,6 +59,38 @@ def used_resources(specs: Any) -> Iterator[str]:
     elif isinstance(specs, (list, tuple)):
         for inner in specs:
             yield from used_resources(inner)
+
+
+def with_members(names: Iterable[str], members: Callable[[str], Iterable[str]]) -> list[str]:
+    """These resources, each preceded by the members of a panel."""
+    return list(dict.fromkeys(one for name in names for one in (*members(name), name)))
+
+
+def members_of(resources: Mapping[str, ResourceSource]) -> Callable[[str], Iterable[str]]:
+    """A function that returns the members of a panel, and none for any other resource."""
+
+    def members(name: str) -> Iterable[str]:
+        source = resources.get(name)
+        return source.options["judges"] if source is not None and source.kind == "panel" else ()
+
+    return members
+
+
+def _check_members(findings: Findings, name: str, source: ResourceSource, all_resources: Mapping[str, Any]) -> None:
+    """Add an error for each member of a panel that is not a judge of this plan."""
+    for place, member in enumerate(source.options["judges"]):
+        key = f"resources.{name}.panel.judges[{place}]"
+        if member not in all_resources:
+            others = [one for one in all_resources if one != name]
+            there = f"; there are {', '.join(others)}" if others else "; the plan has no other resource"
+            findings.add(key, f"there is no resource '{member}'{did_you_mean(member, others, otherwise=there)}")
+            continue
+        value = all_resources[member]
+        kinds = set(value) if isinstance(value, Mapping) else set()
+        if "panel" in kinds:
+            findings.add(key, f"'{member}' is a panel, which cannot be a member of a panel; name its judges instead")
+        elif found := sorted(kinds & {*EMBEDDERS, "nli"}):
+            findings.add(key, f"'{member}' is no judge ({found[0]}); members are openai, python or recorded resources")
 
 
 def _resource(findings: Findings, key: str, value: object) -> tuple[ResourceSource, Stored] | None:
@@ -90,6 +125,28 @@ def _read_recorded(section: PlanSection) -> tuple[dict[str, Any], Stored]:
     return {"path": path}, {"recorded": written}
 
 
+def _read_panel(section: PlanSection) -> tuple[dict[str, Any], Stored]:
+    """Several judges of the plan, whose replies are combined by a vote."""
+    findings, value = section.findings, section.values["panel"]
+    value = {"judges": value} if isinstance(value, list) else value
+    inner = findings.section(section.key_path("panel"), value, known=option_types(PanelSource))
+    if inner is None:
+        return {}, {}
+    before = len(findings.errors)
+    values, stored = inner.read(PanelSource)
+    if len(findings.errors) == before:
+        judges = values["judges"]
+        if len(judges) < 2 or len(set(judges)) < len(judges):
+            inner.add("judges", f"must name two different judges or more, not {', '.join(judges) or 'none'}")
+        if values["vote"] == "stacked" and values["weights"] is None:
+            inner.add(
+                "weights", "is missing; 'vote: stacked' needs the file of 'auepora judge calibrate --learn-weights'"
+            )
+        elif values["vote"] != "stacked" and values["weights"] is not None:
+            inner.add("weights", f"has no effect on 'vote: {values['vote']}'; leave it out, or choose 'vote: stacked'")
+    return values, {"panel": stored}
+
+
 def _model(kind: str) -> KindReader:
     """A reader for embedders and NLI models; their options are checked when they are built."""
 
@@ -121,6 +178,7 @@ RESOURCE_KINDS: dict[str, KindReader] = {
     "openai": _read_openai,
     "python": read_python,
     "recorded": _read_recorded,
+    "panel": _read_panel,
     **{kind: _model(kind) for kind in (*EMBEDDERS, "nli")},
 }
 """The readers of the kinds of resources."""
@@ -143,13 +201,17 @@ def build_resources(
     ``timeout`` is that of a request, in seconds. With ``need_key`` false, a missing API key is no error.
     """
     built: dict[str, Any] = dict.fromkeys(sources)
-    for name in dict.fromkeys(names):
+    for name in with_members(names, members_of(sources)):
         source = sources.get(name)
         if source is None:
             continue  # reported when the metrics are resolved
         key = f"resources.{name}.{source.kind}"
         try:
-            built[name] = resource = build_resource(source, folder, timeout=timeout)
+            if source.kind == "panel":
+                resource = _build_panel(findings, key, source, built)
+            else:
+                resource = build_resource(source, folder, timeout=timeout)
+            built[name] = resource
         except AueporaError as error:
             findings.add_error(key, error)
             continue
@@ -159,6 +221,32 @@ def build_resources(
         except JudgeError as error:
             findings.add(f"{key}.api_key_env", error.message, error)
     return built
+
+
+def _build_panel(findings: Findings, key: str, source: ResourceSource, built: Mapping[str, Any]) -> Any:
+    """A panel of judges that are built; ``None`` after an error."""
+    from ..judge.panel import Panel
+
+    judges: list[Any] = [built.get(name) for name in source.options["judges"]]
+    if any(one is None for one in judges):
+        return None  # the error is that of the member
+    before = len(findings.errors)
+    for place, (name, one) in enumerate(zip(source.options["judges"], judges, strict=True)):
+        if not isinstance(one, (LLMCritic, StructuredCritic)):
+            findings.add(
+                f"{key}.judges[{place}]",
+                f"'{name}' gave an object of type {type(one).__name__}, which is no judge: derive from LLMCritic or "
+                "StructuredCritic",
+            )
+    if len(findings.errors) > before:
+        return None
+    try:
+        return Panel(judges, source.options["vote"], source.options["weights"])
+    except DataFileError as error:
+        findings.add_error(f"{key}.weights", error)
+    except BadValueError as error:
+        findings.add_error(f"{key}.weights" if "weights" in str(error) else f"{key}.judges", error)
+    return None
 
 
 def build_resource(source: ResourceSource, folder: Path, *, timeout: float) -> Any:
@@ -265,8 +353,15 @@ def judges_in_plan(
 ) -> PlannedJudges:
     """The named judges of a stored plan; ``label`` names the plan in errors."""
     stored = plan.get("resources") or {}
+    names = with_members(names, lambda name: _stored_members(stored.get(name)))
     values = {"resources": {name: one for name, one in stored.items() if name in names}, "judge": plan.get("judge")}
     return _judges(PlanSource(Path(label), values).with_changes(changes or {}), folder, tuple(stored))
+
+
+def _stored_members(resource: object) -> Iterable[str]:
+    panel = resource.get("panel") if isinstance(resource, Mapping) else None
+    judges = panel.get("judges") if isinstance(panel, Mapping) else None
+    return judges if isinstance(judges, list) else ()
 
 
 def _judges(source: PlanSource, folder: Path, others: tuple[str, ...] = ()) -> PlannedJudges:

@@ -239,6 +239,7 @@ def _judgements(
             one_number=bool(row.body.get("one_number")),
             logprobs=bool(row.body.get("logprobs")),
             about=row.body.get("about") or {},
+            panel=row.body.get("panel") or {},
         )
         for row in rows
         if row.metric in names and row.repeat == repeat

@@ -14,7 +14,7 @@ from ..core.results import Results
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..engine.evaluate import resolve_metrics
 from ..errors import BadValueError, JudgeError, StoreError, did_you_mean
-from ..judge.cache import request_key
+from ..judge.cache import stored_request_key
 from ..judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, critic_name
 from ..judge.limits import UsageLog
 from ..judge.metric import judged_parts
@@ -124,10 +124,10 @@ class RunJudgeSession(JudgeSession):
         self._rows: list[StoredJudgement] = []
         self._store_error: StoreError | None = None
 
-    async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
+    async def ask_one(self, critic: Critic, request: JudgeRequest) -> Judgement:
         """Request a judgement and store it, or the error."""
         try:
-            judgement = await super().ask(critic, request)
+            judgement = await super().ask_one(critic, request)
         except JudgeError as error:
             self._add_row(critic, request, error)
             raise
@@ -162,7 +162,7 @@ class RunJudgeSession(JudgeSession):
                 request.metric,
                 self._signatures.get(request.metric, ""),
                 position,
-                request_key(request),
+                stored_request_key(critic, request),
                 self._repeat(),
                 request.repeat,
                 critic_name(critic),
@@ -174,6 +174,7 @@ class RunJudgeSession(JudgeSession):
                         **_outcome_dict(outcome),
                         "one_number": returns_number_only(critic),
                         "logprobs": supports_logprobs(critic),
+                        "panel": dict(request.panel) or None,
                     }
                 ),
             )

@@ -282,8 +282,7 @@ def _judgement_dict(one: StoredJudgement) -> dict[str, Any]:
     body = one.body
     result: dict[str, Any] = {"metric": one.metric, "repeat": one.repeat, "judge_repeat": one.judge_repeat}
     result |= {"critic": one.critic, "prompt_id": one.prompt_id}
-    if body.get("about"):
-        result["about"] = body["about"]
+    result |= {name: body[name] for name in ("about", "panel") if body.get(name)}
     if one.reason is not None:
         return {**result, "error": one.reason, "message": body.get("message"), "raw": body.get("raw")}
     keys = ("answer", "weighted", "mass", "usage", "repaired", "cached", "raw")

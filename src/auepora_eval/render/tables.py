@@ -15,6 +15,7 @@ from ..core.results import (
     empty_answers,
     judged_coverage,
     metric_columns,
+    panel_note,
 )
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
@@ -103,7 +104,14 @@ def _breakdown_rows(result: MetricResult) -> Iterator[Row]:
 def result_note(result: MetricResult) -> str:
     """The coverage of a value, or why it is undefined."""
     because = "" if result.defined else result.details.get("undefined_because", "")
-    notes = [because, coverage(result), _spread(result), judged_coverage(result), empty_answers(result)]
+    notes = [
+        because,
+        coverage(result),
+        _spread(result),
+        judged_coverage(result),
+        panel_note(result),
+        empty_answers(result),
+    ]
     notes.append(ONE_JUDGE_NOTE if (result.details.get("answers_by") or {}).get("one_judge") else "")
     return "; ".join(filter(None, notes))
 

@@ -12,7 +12,7 @@ from typing import Any
 from ..core.conventions import Conventions, Signature
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.registry import MetricInfo, metric_info, metric_infos
-from ..core.results import display_name, judged_coverage, to_json_value
+from ..core.results import display_name, judged_coverage, panel_note, to_json_value
 from ..core.scores import Scores, Status
 from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
@@ -607,4 +607,4 @@ def _notes(result: MetricResult) -> tuple[str, ...]:
     repeats = result.details.get("repeats") or {}
     if isinstance(repeats, dict) and repeats.get("count", 1) > 1:
         notes.append(f"Every sample was asked {repeats['count']} times; its score is the mean over them")
-    return (*notes, *filter(None, [judged_coverage(result)]))
+    return (*notes, *filter(None, [judged_coverage(result), panel_note(result)]))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.registry import Spec
-from ..core.results import Results, display_name, empty_answers, judged_coverage
+from ..core.results import Results, display_name, empty_answers, judged_coverage, panel_note
 from ..core.scores import Scores, Status
 from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
@@ -132,6 +132,7 @@ def coverage_lines(result: MetricResult) -> list[str]:
         f"failures{failed}": by_system and by_measure,
         f"{repeats.get('count', 1):,} repeats, standard deviation {value_text(repeats.get('sd'))}": several,
         judged_coverage(result): True,
+        panel_note(result): True,
         empty_answers(result): True,
     }
     return [line for line, shown in lines.items() if line and shown]

@@ -1,0 +1,157 @@
+"""Runs judged by a panel of the plan: stored, explained, resumed, and learned from."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from auepora_eval.report.explain import explain
+from auepora_eval.store import RunStore
+from helpers.user_project import Project
+
+Cli = Callable[..., tuple[int, str, str]]
+
+JUDGES = '''
+import asyncio
+import os
+from pathlib import Path
+from auepora_eval.errors import JudgeError
+from auepora_eval.judge.critic import Judgement, LLMCritic, StructuredCritic, Usage
+
+def log(line):
+    with (Path(__file__).parent / "judged.log").open("a") as file:
+        file.write(f"{line}\\n")
+
+def score_of(name, number):
+    return 1 + (number * {"a": 1, "b": 2, "c": 3, "d": 1}[name]) % 5
+
+class Judge(StructuredCritic):
+    """Scores by its name and the number of the sample."""
+
+    def __init__(self, name, broken=(), stop_at=None, logprobs=False):
+        self.name, self.broken, self.stop_at, self.logprobs = name, set(broken), stop_at, logprobs
+
+    async def judge(self, request):
+        log(f"{self.name} {request.metric} {request.sample_id}")
+        if request.sample_id == self.stop_at and not (Path(__file__).parent / "stopped").exists():
+            (Path(__file__).parent / "stopped").write_text("")
+            await asyncio.sleep(1.0)  # until the others have answered and are in the cache file
+            os._exit(9)
+        if request.sample_id in self.broken:
+            raise JudgeError("unparseable", "no number in it", raw="I like it")
+        score = score_of(self.name, int(request.sample_id))
+        weighted = score - 0.25 if request.weighted and score > 1 else None
+        return Judgement({"score": score, "rationale": f"{self.name}"}, Usage(100, 10), weighted=weighted)
+
+    def cache_key(self, request):
+        return {"name": self.name}
+
+class Bare(LLMCritic):
+    name, cache_key = "d", "1"
+
+    def score(self, *, prompt, metadata=None):
+        log(f"d {metadata['metric']} {metadata['sample_id']}")
+        return score_of("d", int(metadata["sample_id"]))
+
+def bare():
+    return Bare()
+
+def embed(texts):
+    return [[1.0, 0.0] for text in texts]
+'''
+RESOURCES = """
+resources:
+  a: {{python: 'panel_judges:Judge', args: {{name: a}}}}
+  b: {{python: 'panel_judges:Judge', args: {{name: b, broken: {broken}}}}}
+  c: {{python: 'panel_judges:Judge', args: {{name: c, logprobs: true, stop_at: {stop_at}}}}}
+  d: {{python: 'panel_judges:bare'}}
+  e: {{python: 'panel_judges:embed', args: {{}}}}
+  jury: {panel}
+"""
+PANEL = "{panel: {judges: [a, b, c, d], vote: mean}}"
+METRICS = "[recall@5, {llm_faithfulness: {critic: {use: jury}, scale: 1-5}}]"
+
+
+@pytest.fixture
+def judged(project: Callable[[int], Project]) -> Callable[..., Project]:
+    """Makes a project whose plan has a panel."""
+
+    def make(samples: int = 6, *, broken: str = "[]", stop_at: str = "null", panel: str = PANEL) -> Project:
+        made = project(samples)
+        (made.folder / "panel_judges.py").write_text(JUDGES)
+        resources = RESOURCES.format(broken=broken, stop_at=stop_at, panel=panel)
+        if "e" not in re.findall(r"\w+", panel):
+            resources = re.sub(r"  e: .*\n", "", resources)
+        made.plan(run="{concurrency: 4, retries: 0}", more=resources)
+        path = made.folder / "plan.yaml"
+        text = path.read_text()
+        path.write_text(text[: text.index("metrics:")] + f"metrics: {METRICS}\n" + text[text.index("slices:") :])
+        return made
+
+    return make
+
+
+def asked(project: Project) -> list[str]:
+    log = project.folder / "judged.log"
+    return sorted(log.read_text().splitlines()) if log.exists() else []
+
+
+def score(name: str, number: int) -> float:
+    """The score of a member, from 0 to 1; c reports probabilities, which lower it."""
+    factor = {"a": 1, "b": 2, "c": 3, "d": 1}[name]
+    given = 1 + (number * factor) % 5
+    return (given - 1 - (0.25 if name == "c" and given > 1 else 0)) / 4
+
+
+def test_a_panel_of_a_plan_is_stored_shown_and_explained_to_the_last_digit(
+    judged: Callable[..., Project], auepora: Cli
+) -> None:
+    made = judged(broken="['2']")
+    code, out, err = auepora("run", "plan.yaml", "--preview", "--json")
+    assert (code, json.loads(out)["total"]["calls"]) == (0, 24)
+    code, out, err = auepora("run", "plan.yaml")
+    assert code == 0, err
+    assert "4 judges agree on" in out
+    assert "b 0." in out
+    assert "(1 failed)" in out
+    assert len(asked(made)) == 24
+    with RunStore.open("runs.sqlite") as store:
+        record = store.find("latest")
+        result = store.result(record.run_id, "llm_faithfulness")
+        assert result.scores is not None
+        for number in range(6):
+            members = [score(name, number) for name in "abcd" if (name, number) != ("b", 2)]
+            assert result.scores[number] == pytest.approx(sum(members) / len(members), abs=1e-15)
+            found = explain(store, record.run_id, "llm_faithfulness", query=str(number))
+            (derived,) = found.query.answers  # type: ignore[union-attr]
+            assert derived.derivation is not None
+            assert derived.derivation.value == result.scores[number]
+            assert not derived.derivation.general
+        rows = list(store.judgements(record.run_id, position=2))
+        assert {(row.critic, row.reason) for row in rows} == {
+            ("a", None),
+            ("b", "unparseable"),
+            ("c", None),
+            ("d", None),
+        }
+        assert result.details["panel"]["members"]["b"]["failed"] == 1
+    code, out, _ = auepora("explain", "latest", "llm_faithfulness", "--query", "2")
+    assert "The votes of the panel, combined by mean" in out
+    code, out, _ = auepora("show", "latest", "--sample", "2")
+    assert all(f"llm_faithfulness by {name}" in out for name in "abcd")
+    code, out, err = auepora("rescore", "latest", "-q", "--judge-cache-only")
+    assert code == 0, err
+    assert asked(made) == asked(made)[:24]
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_no_answered_request_is_repeated(judged: Callable[..., Project]) -> None:
+    made = judged(4, stop_at="'3'")
+    command = [sys.executable, "-m", "auepora_eval", "run", "plan.yaml", "-q"]
+    assert subprocess.run(command, cwd=made.folder, check=False).returncode == 9
+    subprocess.run([*command, "--resume"], cwd=made.folder, check=True)
+    wanted = [f"{name} llm_faithfulness {number}" for name in "abcd" for number in range(4)]
+    assert asked(made) == sorted([*wanted, "c llm_faithfulness 3"])  # the one without an answer is asked again

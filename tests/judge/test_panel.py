@@ -1,7 +1,7 @@
 """Panels: votes by fractions, forms of requests per member, failures, previews, agreement, weights."""
 
 import json
-from fractions import Fraction as F
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -32,35 +32,35 @@ def numbers(*given: float, low: float = 1, high: float = 5) -> list[Vote]:
     return [Vote(one, (one - low) / (high - low)) for one in given]
 
 
-VOTES: list[tuple[list[Vote], Any, dict[str, float], Any, F | None, str]] = [
+VOTES: list[tuple[list[Vote], Any, dict[str, float], Any, Fraction | None, str]] = [
     # votes, rule, values of labels, answer, value, why
-    (numbers(1, 2, 5), "mean", {}, None, F(5, 12), "the mean of 0, 1/4 and 1"),
-    (numbers(1, 2, 5), "median", {}, None, F(1, 4), "the middle one"),
-    (numbers(1, 2, 4, 5), "median", {}, None, F(1, 2), "half way between the middle two"),
-    (numbers(4, 4, 1), "majority", {}, 4, F(3, 4), "two of three"),
-    (numbers(5, 4, 3), "majority", {}, 3, F(1, 2), "all differ: the lowest"),
-    (numbers(5, 5, 2, 2), "majority", {}, 2, F(1, 4), "two and two: the lower one"),
-    (numbers(3), "mean", {}, None, F(1, 2), "the others failed"),
-    (labels("good fair fair", CLASSES), "mean", CLASSES, "fair", F(2, 3), "nearest to 2/3 is fair"),
-    (labels("good good fair", CLASSES), "mean", CLASSES, "good", F(5, 6), "nearest to 5/6 is good"),
-    (labels("good poor", CLASSES), "median", CLASSES, "fair", F(1, 2), "a class that nobody chose"),
-    (labels("good good poor", CLASSES), "majority", CLASSES, "good", F(1), "labels, not values, are counted"),
-    (labels("good poor fair", CLASSES), "majority", CLASSES, "poor", F(0), "all differ: the lowest value"),
-    (labels("full partial", LEVELS), "mean", LEVELS, "partial", F(3, 4), "half way the lower level"),
+    (numbers(1, 2, 5), "mean", {}, None, Fraction(5, 12), "the mean of 0, 1/4 and 1"),
+    (numbers(1, 2, 5), "median", {}, None, Fraction(1, 4), "the middle one"),
+    (numbers(1, 2, 4, 5), "median", {}, None, Fraction(1, 2), "half way between the middle two"),
+    (numbers(4, 4, 1), "majority", {}, 4, Fraction(3, 4), "two of three"),
+    (numbers(5, 4, 3), "majority", {}, 3, Fraction(1, 2), "all differ: the lowest"),
+    (numbers(5, 5, 2, 2), "majority", {}, 2, Fraction(1, 4), "two and two: the lower one"),
+    (numbers(3), "mean", {}, None, Fraction(1, 2), "the others failed"),
+    (labels("good fair fair", CLASSES), "mean", CLASSES, "fair", Fraction(2, 3), "nearest to 2/3 is fair"),
+    (labels("good good fair", CLASSES), "mean", CLASSES, "good", Fraction(5, 6), "nearest to 5/6 is good"),
+    (labels("good poor", CLASSES), "median", CLASSES, "fair", Fraction(1, 2), "a class that nobody chose"),
+    (labels("good good poor", CLASSES), "majority", CLASSES, "good", Fraction(1), "labels, not values, are counted"),
+    (labels("good poor fair", CLASSES), "majority", CLASSES, "poor", Fraction(0), "all differ: the lowest value"),
+    (labels("full partial", LEVELS), "mean", LEVELS, "partial", Fraction(3, 4), "half way the lower level"),
     (labels("billing other other"), "majority", {}, "other", None, "labels without values"),
     (labels("billing other"), "majority", {}, "billing", None, "a tie: the earliest member"),
     (labels("other billing billing"), "mean", {}, "billing", None, "without values the majority decides"),
-    ([Vote(True, 1.0), Vote(False, 0.0)], "majority", {}, False, F(0), "a tie is false"),
-    ([Vote(True, 1.0), Vote(True, 1.0), Vote(False, 0.0)], "mean", {}, True, F(1), "booleans have no mean"),
-    ([Vote(4, 0.75, 0.7), Vote(5, 1.0)], "mean", {}, None, F(17, 20), "an expected value enters the mean"),
-    ([Vote(4, 0.75, 0.7), Vote(4, 0.75)], "majority", {}, 4, F(3, 4), "but not the majority"),
+    ([Vote(True, 1.0), Vote(False, 0.0)], "majority", {}, False, Fraction(0), "a tie is false"),
+    ([Vote(True, 1.0), Vote(True, 1.0), Vote(False, 0.0)], "mean", {}, True, Fraction(1), "booleans have no mean"),
+    ([Vote(4, 0.75, 0.7), Vote(5, 1.0)], "mean", {}, None, Fraction(17, 20), "an expected value enters the mean"),
+    ([Vote(4, 0.75, 0.7), Vote(4, 0.75)], "majority", {}, 4, Fraction(3, 4), "but not the majority"),
 ]
 
 
 @pytest.mark.parametrize(
     ("votes", "rule", "values", "answer", "value"), [row[:5] for row in VOTES], ids=[r[5] for r in VOTES]
 )
-def test_votes(votes: list[Vote], rule: Any, values: dict[str, float], answer: Any, value: F | None) -> None:
+def test_votes(votes: list[Vote], rule: Any, values: dict[str, float], answer: Any, value: Fraction | None) -> None:
     found, number = decide(votes, rule, values)
     assert found == answer
     assert number == (None if value is None else pytest.approx(float(value), abs=1e-15))
@@ -125,7 +125,7 @@ def test_scores_agreement_and_members_of_a_rated_metric() -> None:
     broken = JudgeError("unparseable", "no number")
     panel = Panel([rating("a", 1, 3, 5), rating("b", 2, 3, broken), rating("c", 3, 3, 3)], "mean")
     (result,) = evaluate(*pairs(), [LLMFaithfulnessScore(panel, scale="1-5")])
-    assert list(result.scores or ()) == pytest.approx([F(1, 4), F(1, 2), F(3, 4)])
+    assert list(result.scores or ()) == pytest.approx([Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)])
     details = result.details["panel"]
     assert details["vote"] == "mean"
     assert details["members"] == {
@@ -162,7 +162,7 @@ def test_members_get_the_form_of_request_they_need() -> None:
     (result,) = evaluate(samples, outputs, [metric])
     assert [len(one.asked) for one in (plain, weighted, bare)] == [1, 2, 2]
     assert all(one.weighted == "score" for one in weighted.asked)
-    expected = [(0 + 1 + F(7, 8)) / 3, (F(1, 4) + F(1, 2) + F(7, 8)) / 3]
+    expected = [(0 + 1 + Fraction(7, 8)) / 3, (Fraction(1, 4) + Fraction(1, 2) + Fraction(7, 8)) / 3]
     assert result.details["dimensions"] == {
         "relevance": pytest.approx(expected[0]),
         "clarity": pytest.approx(expected[1]),

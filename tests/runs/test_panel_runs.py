@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from auepora_eval.judge.panel import PanelWeights
 from auepora_eval.report.explain import explain
 from auepora_eval.store import RunStore
 from helpers.user_project import Project
@@ -64,11 +65,11 @@ def embed(texts):
 '''
 RESOURCES = """
 resources:
-  a: {{python: 'panel_judges:Judge', args: {{name: a}}}}
-  b: {{python: 'panel_judges:Judge', args: {{name: b, broken: {broken}}}}}
-  c: {{python: 'panel_judges:Judge', args: {{name: c, logprobs: true, stop_at: {stop_at}}}}}
-  d: {{python: 'panel_judges:bare'}}
-  e: {{python: 'panel_judges:embed', args: {{}}}}
+  a: {{python: 'a_panel_rag:Judge', args: {{name: a}}}}
+  b: {{python: 'a_panel_rag:Judge', args: {{name: b, broken: {broken}}}}}
+  c: {{python: 'a_panel_rag:Judge', args: {{name: c, logprobs: true, stop_at: {stop_at}}}}}
+  d: {{python: 'a_panel_rag:bare'}}
+  e: {{python: 'a_panel_rag:embed', args: {{}}}}
   jury: {panel}
 """
 PANEL = "{panel: {judges: [a, b, c, d], vote: mean}}"
@@ -81,7 +82,7 @@ def judged(project: Callable[[int], Project]) -> Callable[..., Project]:
 
     def make(samples: int = 6, *, broken: str = "[]", stop_at: str = "null", panel: str = PANEL) -> Project:
         made = project(samples)
-        (made.folder / "panel_judges.py").write_text(JUDGES)
+        (made.folder / "a_panel_rag.py").write_text(JUDGES)
         resources = RESOURCES.format(broken=broken, stop_at=stop_at, panel=panel)
         if "e" not in re.findall(r"\w+", panel):
             resources = re.sub(r"  e: .*\n", "", resources)
@@ -145,6 +146,43 @@ def test_a_panel_of_a_plan_is_stored_shown_and_explained_to_the_last_digit(
     code, out, err = auepora("rescore", "latest", "-q", "--judge-cache-only")
     assert code == 0, err
     assert asked(made) == asked(made)[:24]
+
+
+BUILD_ERRORS = [  # panel, key, message, why
+    (
+        "{panel: [a, e]}",
+        "resources.jury.panel.judges[1]",
+        "'e' gave an object of type function",
+        "a function as member",
+    ),
+    (
+        "{panel: {judges: [a, b], vote: stacked, weights: none.json}}",
+        "resources.jury.panel.weights",
+        "none.json: No such file",
+        "no weights file",
+    ),
+    (
+        "{panel: {judges: [a, b], vote: stacked, weights: weights.json}}",
+        "resources.jury.panel.weights",
+        "weights were learned for x, y, in this order, and the panel has a, b",
+        "weights of other members",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("panel", "key", "message"), [row[:3] for row in BUILD_ERRORS], ids=[row[3] for row in BUILD_ERRORS]
+)
+def test_members_and_weights_are_checked_before_a_run(
+    judged: Callable[..., Project], auepora: Cli, panel: str, key: str, message: str
+) -> None:
+    made = judged(2, panel=panel)
+    weights = PanelWeights(("x", "y"), "m", "p", (0.0, 1.0, 1.0), ((0.0, 1.0, 1.0),), ())
+    (made.folder / "weights.json").write_text(json.dumps(weights.to_dict()))
+    code, _, err = auepora("run", "plan.yaml")
+    assert code == 2
+    assert re.search(rf"plan.yaml:\d+: {re.escape(key)}: .*{re.escape(message)}", err)
+    assert asked(made) == []
 
 
 @pytest.mark.slow

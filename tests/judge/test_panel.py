@@ -134,7 +134,7 @@ def test_scores_agreement_and_members_of_a_rated_metric() -> None:
         "c": {"mean": pytest.approx(1 / 2), "failed": 0},
     }
     assert details["agreement"] == pytest.approx(3 / 7)  # of 3 + 3 + 1 pairs, those on the second answer
-    columns = [[0, 0.5, 1], [0.25, 0.5, None], [0.5, 0.5, 0.5]]
+    columns: list[list[float | None]] = [[0, 0.5, 1], [0.25, 0.5, None], [0.5, 0.5, 0.5]]
     assert details["alpha"] == pytest.approx(krippendorff_alpha(columns, "interval"))
     assert "panel(mean: a, b, c)" in (result.signature or "")
 
@@ -196,11 +196,12 @@ def verdicts(name: str, *levels: str) -> ScriptedCritic:
 def test_claims_come_from_the_first_member_and_each_is_voted_on() -> None:
     first = ScriptedCritic(lambda request: JudgeError("refused", "no"), "first")
     bare = ScriptedBareCritic(lambda prompt, metadata: 0.4)
-    panel = Panel([bare, first, verdicts("b", "full", "none"), verdicts("c", "full", "full")], "majority")
+    last = verdicts("c", "full", "full")
+    panel = Panel([bare, first, verdicts("b", "full", "none"), last], "majority")
     (result,) = evaluate(*pairs(1), [ClaimFaithfulness(panel)], judging=JudgePolicy(retries=0))
     assert result.value == 0.5  # full, full, partial; and none, full, partial, of which none is the lowest
     assert len(bare.asked) == 2  # one statement at a time, and no claims
-    assert len(panel.judges[3].asked) == 1  # type: ignore[union-attr]  -- claims were listed by b
+    assert len(last.asked) == 1  # claims were listed by b
     assert result.details["panel"]["members"]["first"] == {"mean": None, "failed": 1}
     assert result.details["panel"]["members"]["b"]["mean"] == 0.5
 

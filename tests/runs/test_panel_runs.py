@@ -10,6 +10,7 @@ import pytest
 
 from auepora_eval.judge.panel import PanelWeights
 from auepora_eval.report.explain import explain
+from auepora_eval.stats.stacking import stacked_probability
 from auepora_eval.store import RunStore
 from helpers.user_project import Project
 
@@ -193,3 +194,79 @@ def test_killed_and_resumed_no_answered_request_is_repeated(judged: Callable[...
     subprocess.run([*command, "--resume"], cwd=made.folder, check=True)
     wanted = [f"{name} llm_faithfulness {number}" for name in "abcd" for number in range(4)]
     assert asked(made) == sorted([*wanted, "c llm_faithfulness 3"])  # the one without an answer is asked again
+
+
+def write_labels(project: Project, count: int) -> str:
+    """Labels of so many answers: right where the number of the sample has a remainder of 2 or more by 5."""
+    rows = [
+        {"sample_id": str(n), "label": "right" if n % 5 >= 2 else "wrong", "annotator": "ann"} for n in range(count)
+    ]
+    (project.folder / "labels.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return "labels.jsonl"
+
+
+def test_weights_are_learned_from_labels_and_used_by_a_stacked_vote(
+    judged: Callable[..., Project], auepora: Cli
+) -> None:
+    made = judged(60, panel="{panel: [a, b, c, d]}")
+    assert auepora("run", "plan.yaml", "-q")[0] == 0
+    labels = write_labels(made, 40)
+    calibrate = ("judge", "calibrate", "latest", "--labels", labels, "--learn-weights", "weights.json", "--json")
+    code, out, err = auepora(*calibrate)
+    assert code == 0, err
+    learned = json.loads(out)
+    weights = PanelWeights.read("weights.json")
+    assert (weights.members, weights.metric, len(weights.items)) == (("a", "b", "c", "d"), "llm_faithfulness", 40)
+    _, a, b, c, d = weights.coefficients
+    assert a == d  # they give the same scores, and share a weight
+    assert a + d > max(b, c)  # the labels follow their scores
+    # The same panel with a stacked vote: nothing is asked again, and labelled answers have out-of-fold scores.
+    before = asked(made)
+    plan = made.folder / "plan.yaml"
+    plan.write_text(
+        plan.read_text().replace("[a, b, c, d]", "{judges: [a, b, c, d], vote: stacked, weights: weights.json}")
+    )
+    code, _, err = auepora("run", "plan.yaml", "-q", "--judge-cache-only")
+    assert code == 0, err
+    assert asked(made) == before
+    code, out, err = auepora("judge", "calibrate", "latest", "--labels", labels, "--json")
+    assert code == 0, err
+    again = json.loads(out)
+    for key in ("kappa", "auroc", "brier"):
+        assert again["judged"][0][key]["value"] == pytest.approx(learned["judged"][0][key]["value"])
+    assert again["judged"][0]["corrected"]["value"] == pytest.approx(learned["judged"][0]["corrected"]["value"])
+    with RunStore.open("runs.sqlite") as store:
+        record = store.find("latest")
+        result = store.result(record.run_id, "llm_faithfulness")
+        assert result.scores is not None
+        folds = {item.sample_id: item.fold for item in weights.items}
+        for number in (0, 7, 59):
+            votes = [score(name, number) for name in "abcd"]
+            used = weights.fold_coefficients[folds[str(number)]] if number < 40 else weights.coefficients
+            assert result.scores[number] == pytest.approx(stacked_probability(used, votes)[0], abs=1e-12)
+            found = explain(store, record.run_id, "llm_faithfulness", query=str(number))
+            (derived,) = found.query.answers  # type: ignore[union-attr]
+            assert derived.derivation is not None
+            assert derived.derivation.value == result.scores[number]
+
+
+LEARN_ERRORS = [  # labels, options, message, why
+    (9, (), "at least 10 labels", "too few labels"),
+    (40, ("-m", "recall@5"), "was not judged by a panel", "no judge"),
+    (40, ("--scores", "s.jsonl"), "takes one run, without --scores", "scores of a file"),
+]
+
+
+def test_weights_are_not_learned_from_too_little(judged: Callable[..., Project], auepora: Cli) -> None:
+    made = judged(40, panel="{panel: [a, b]}")
+    assert auepora("run", "plan.yaml", "-q")[0] == 0
+    for count, options, message, why in LEARN_ERRORS:
+        labels = write_labels(made, count)
+        command = ("judge", "calibrate", "latest", "--labels", labels, "--learn-weights", "w.json", *options)
+        code, _, err = auepora(*command)
+        assert (code, message in err) == (2, True), (why, err)
+        assert not (made.folder / "w.json").exists()
+    code, _, err = auepora(
+        "judge", "calibrate", "latest", "--labels", write_labels(made, 20), "--learn-weights", "w.json"
+    )
+    assert (code, "learned from 20 labels; below 30 a majority vote" in err) == (0, True), err

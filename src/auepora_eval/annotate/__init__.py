@@ -7,5 +7,6 @@
 * ``pool``: the union of the top documents of several runs, and human grades
 * ``relevance``: grading of pooled documents by a judge
 * ``calibration``: scores of a judge compared with human labels
+* ``panels``: stacked weights of a panel of judges, learned from human labels
 * ``calibration_report``: the report of a calibration: conclusion, sample weights, rendering
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,7 +11,7 @@ from .console import quiet_option
 from .options import complete_run, open_store, store_option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..annotate.calibration import SampleScores
     from ..annotate.calibration_report import CalibrationReport
@@ -56,6 +56,12 @@ MAX_SHOWN = 20
 @click.option("--leave-out-tuned", is_flag=True, help="Leave these labels out instead of refusing them.")
 @click.option("--these-samples", is_flag=True, help="Estimate the mean of these samples only, not of their population.")
 @click.option(
+    "--learn-weights",
+    type=click.Path(),
+    metavar="FILE",
+    help="Learn the weights of a stacked vote from the labels and the stored votes of a panel, and write them here.",
+)
+@click.option(
     "--show", type=click.IntRange(min=0), default=MAX_SHOWN, show_default=True, help="Number of disagreements to show."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap.")
@@ -73,6 +79,7 @@ def command(
     tuned_on: tuple[str, ...],
     leave_out_tuned: bool,
     these_samples: bool,
+    learn_weights: str | None,
     show: int,
     seed: int,
     store: str | None,
@@ -86,11 +93,15 @@ def command(
     two runs, also estimates the difference, second - first. Any metric can be compared, not only judge metrics. The
     last line gives the verdict: usable, usable with correction or not usable, with the reason.
 
+    With --learn-weights the judge is a panel: its members are weighted by 30 to 100 labels, and the report is about the
+    stacked vote. Each labelled answer is scored by weights that its own label did not enter.
+
     \b
     auepora judge calibrate latest --labels human.jsonl
     auepora judge calibrate latest --labels ann.jsonl --labels bob.jsonl -m llm_faithfulness --threshold 0.75
     auepora judge calibrate baseline latest --labels human.jsonl -m token_f1
     auepora judge calibrate --scores scores.jsonl --labels human.jsonl
+    auepora judge calibrate latest --labels human.jsonl --learn-weights weights.json
     """
     from ..annotate.agreement import read_annotations
     from ..annotate.calibration import calibrate, read_ids, read_score_file
@@ -101,31 +112,37 @@ def command(
         raise click.UsageError("give one run, or two to compare")
     if scores is not None and (metric is not None or len(runs) > 1):
         raise click.UsageError("--scores replaces -m; use it with one run or none")
+    if learn_weights is not None and (scores is not None or len(runs) > 1):
+        raise click.UsageError("--learn-weights takes one run, without --scores")
     form = "json" if as_json else output_format(output)
     if form == "csv":
         raise click.UsageError("calibrations cannot be written as CSV; write .json, .md or text")
-    refuse_input_as_output(output, [*label_files, *tuned_on, *([] if scores is None else [scores])])
+    inputs = [*label_files, *tuned_on, *([] if scores is None else [scores])]
+    refuse_input_as_output(output, inputs)
+    refuse_input_as_output(learn_weights, [*inputs, *([] if output is None else [output])], option="--learn-weights")
     labels = read_annotations(label_files)
     seen = {one for path in tuned_on for one in read_ids(path)}
 
+    options: dict[str, Any] = {
+        "scale": scale,
+        "tuned_on": seen,
+        "leave_out_tuned": leave_out_tuned,
+        "seed": seed,
+    }
+
     def measure(scored: Sequence[SampleScores]) -> CalibrationReport:
-        return calibrate(
-            labels,
-            *scored,
-            threshold=threshold,
-            scale=scale,
-            tuned_on=seen,
-            leave_out_tuned=leave_out_tuned,
-            finite=these_samples,
-            seed=seed,
-            draws=read_all_draws(label_files),
-        )
+        draws = read_all_draws(label_files)
+        return calibrate(labels, *scored, threshold=threshold, finite=these_samples, draws=draws, **options)
 
     if scores is not None and not runs:
         report = measure([read_score_file(scores)])
     else:
         with open_store(store, output=output) as found:
-            report = measure(_run_scores(found, runs or ("latest",), metric or _labelled_metric(labels), scores))
+            names, named = runs or ("latest",), metric or _labelled_metric(labels)
+            if learn_weights is None:
+                report = measure(_run_scores(found, names, named, scores))
+            else:
+                report = measure([_learn_weights(found, names[0], labels, named, learn_weights, options)])
     if form == "json":
         write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)
     elif form == "markdown":
@@ -149,3 +166,17 @@ def _run_scores(store: RunStore, runs: Sequence[str], metric: str | None, scores
     if scores is not None:
         return [attach_answers(read_score_file(scores), store, records[0])]
     return [load_run_scores(store, record, metric) for record in records]
+
+
+def _learn_weights(
+    store: RunStore, run: str, labels: Sequence[Label], metric: str | None, path: str, options: Mapping[str, Any]
+) -> SampleScores:
+    """Write the weights of the panel of a run; returns the scores of its stacked vote."""
+    from ..annotate.panels import learn_weights, write_weights
+    from ..render.terminal import progress
+
+    record = store.find(run)
+    with progress("reading votes", record.num_samples, rate=True) as advance:
+        weights, scored = learn_weights(store, record, labels, metric, on_progress=advance, **options)
+    write_weights(weights, path)
+    return scored

@@ -62,6 +62,10 @@ class JudgedMetric(PerSampleMetric):
         """The stored judgements; no judge is called."""
         return judged_derivation(sample, output, around)
 
+    def replay(self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation | None:
+        """The steps from the stored judgements to the score; ``None`` if these do not match the present requests."""
+        return None
+
     async def _ascore_checked(
         self, batch: Batch, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient, *, answered: bool
     ) -> Score:

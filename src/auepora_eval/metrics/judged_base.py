@@ -322,10 +322,6 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
             return super().explain(sample, output, around)
         return add_vote_step(derivation, item.polls)
 
-    def replay(self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation | None:
-        """The steps from the stored judgements to the score; ``None`` if these do not match the present requests."""
-        return None
-
     def judging_prompts(self) -> dict[str, Prompt]:
         """By the option with a critic, the prompt that this critic answers."""
         return {}

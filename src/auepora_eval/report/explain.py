@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -226,6 +226,11 @@ def _judgements(
 ) -> tuple[SampleJudgement, ...]:
     """The stored judgements of this metric, or of its base metrics."""
     names = {result.name, *(() if metric is None else (part.name for part in judged_parts(metric)))}
+    return to_sample_judgements(row for row in rows if row.metric in names and row.repeat == repeat)
+
+
+def to_sample_judgements(rows: Iterable[StoredJudgement]) -> tuple[SampleJudgement, ...]:
+    """Stored judgements as derivations use them."""
     return tuple(
         SampleJudgement(
             answer=row.body.get("answer") or {},
@@ -242,7 +247,6 @@ def _judgements(
             panel=row.body.get("panel") or {},
         )
         for row in rows
-        if row.metric in names and row.repeat == repeat
     )
 
 

@@ -43,6 +43,7 @@ class JudgingOptions:
     repeats: int | None = None
     max_calls: int | None = None
     max_cost: float | None = None
+    controls: int | None = None
 
     def changes(self) -> dict[str, Any]:
         """The same as changes of a plan."""
@@ -51,11 +52,18 @@ class JudgingOptions:
             "judge.repeats": self.repeats,
             "judge.max_calls": self.max_calls,
             "judge.max_cost": self.max_cost,
+            "judge.controls": self.controls,
         }
         return {key: value for key, value in given.items() if value is not None}
 
 
 _PREVIEW = click.option("--preview", is_flag=True, help="Estimate judge calls and cost without calling a judge.")
+_CONTROLS = click.option(
+    "--controls",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Mix N items with a known verdict into those of each judge metric, and report how often the judge is wrong.",
+)
 _LIMITS: dict[str, Callable[[Any], Any]] = {
     "judge_cache_only": click.option(
         "--judge-cache-only", is_flag=True, help="Call no judge: use the cache only; a judgement that it lacks fails."
@@ -75,6 +83,12 @@ _LIMITS: dict[str, Callable[[Any], Any]] = {
 def judging_options(function: FunctionT) -> FunctionT:
     """``--preview``, ``--judge-cache-only`` and limits, passed to the command as one argument, ``judging``."""
     return grouped_options(function, "judging", JudgingOptions, {"preview": _PREVIEW, **_LIMITS})
+
+
+def scoring_judge_options(function: FunctionT) -> FunctionT:
+    """``judging_options`` and ``--controls``, for commands that compute metrics."""
+    options = {"preview": _PREVIEW, **_LIMITS, "controls": _CONTROLS}
+    return grouped_options(function, "judging", JudgingOptions, options)
 
 
 def limit_options(function: FunctionT) -> FunctionT:

@@ -12,8 +12,8 @@ from .judge_options import (
     JudgingOptions,
     ScoringProgress,
     judge_options,
-    judging_options,
     preview_text,
+    scoring_judge_options,
     with_judge,
 )
 from .options import (
@@ -57,7 +57,7 @@ from .score import PRESETS
 @click.option("--incomplete", is_flag=True, help="Score an incomplete run; missing outputs count as failures.")
 @executor_options
 @judge_options
-@judging_options
+@scoring_judge_options
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -19,10 +19,10 @@ from .judge_options import (
     STOPPED_EARLY,
     JudgingOptions,
     RunProgress,
-    judging_options,
     preview_text,
     resume_options,
     run_failure,
+    scoring_judge_options,
 )
 from .options import ExecutorChoice, conventions_label, executor_options, raw_option, show_warnings, store_option
 from .score import PRESETS
@@ -191,7 +191,7 @@ def _finish_sweep(runs: PerturbedRuns) -> None:
 @click.option("--against", metavar="RUN", help="Baseline run of the gates of the plan.")
 @click.option("--no-gates", is_flag=True, help="Do not check the gates of the plan.")
 @junit_option
-@judging_options
+@scoring_judge_options
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too; with .csv: those alone.")

@@ -24,9 +24,9 @@ from .judge_options import (
     attach_usage,
     judge_options,
     judge_policy,
-    judging_options,
     make_judge_session,
     preview_text,
+    scoring_judge_options,
     with_judge,
 )
 from .options import (
@@ -127,7 +127,7 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     help="Keep no scores of samples: constant memory, but only means have intervals.",
 )
 @judge_options
-@judging_options
+@scoring_judge_options
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too; with .csv: those alone.")

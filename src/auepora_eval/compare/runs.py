@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -12,14 +13,16 @@ import numpy as np
 
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.reduce import Clusters, exact_sum
-from ..core.results import empty_answers
+from ..core.results import controls_warnings, empty_answers
 from ..core.scores import Scores
-from ..core.types import EvaluationSample, TargetCategory
+from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..errors import BadValueError
+from ..judge.controls import control_drift
+from ..render.tables import drift_text
 from ..runtime.processes import gc_paused
 from ..stats.intervals import encode_clusters
 from ..store.records import RunRecord
-from ..store.runs import RunStore
+from ..store.runs import RunStore, result_summaries
 from .analysis import (
     Adjustment,
     Analysis,
@@ -226,7 +229,7 @@ def build_leaderboard(
         built.refused,
         len(built.shared.ids),
         tuple(built.missing),
-        tuple(_empty_answer_notes(store, run_ids, compared)),
+        (*_empty_answer_notes(store, run_ids, compared), *_control_notes(store, run_ids)),
         tuple(built.shared.only),
     )
 
@@ -272,6 +275,25 @@ def _empty_answer_notes(store: RunStore, run_ids: Sequence[str], metrics: Iterab
         if found is not None:
             notes.append(f"{label}: {found}; abstention metrics count an empty answer as a refusal")
     return notes
+
+
+def _control_notes(store: RunStore, run_ids: Sequence[str]) -> list[str]:
+    """Notes on judges that are not usable, and on verdicts on control items that differ between two runs."""
+    notes = []
+    labels = run_labels(len(run_ids))
+    results = [result_summaries(store, run_id) for run_id in run_ids]
+    for label, own in zip(labels, results, strict=True):
+        notes += [f"{label}: {controls_warnings(one)[0]}" for one in own if _is_unusable(one)]
+    for (label, first), (_, second) in itertools.pairwise(zip(labels, results, strict=True)):
+        earlier = {one.name: one for one in first if one.details.get("controls")}
+        for one in second:
+            if one.name in earlier and (drift := control_drift(earlier[one.name], one)) is not None:
+                notes.append(f"{one.name}: {drift_text({'run_id': label, **drift})}")
+    return notes
+
+
+def _is_unusable(result: MetricResult) -> bool:
+    return (result.details.get("controls") or {}).get("usable") is False
 
 
 # --- two runs: the comparisons of their metrics by name --------------------------------------------------------------

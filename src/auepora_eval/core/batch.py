@@ -89,6 +89,11 @@ class Batch:
             raise
 
     @property
+    def request_batch(self) -> Batch:
+        """The batch that remembers the requests of metrics: another one where this has rows besides those of it."""
+        return self
+
+    @property
     def failures(self) -> list[str | None]:
         """Per sample the reason of a system failure, else ``None``; missing outputs are not included."""
         return self.feature("failures", _failures)

@@ -194,6 +194,8 @@ class MetricMetadata:
     with ``num_`` it is the total."""
     calls_judge: bool = False
     """Whether the metric itself calls a judge."""
+    controls: Mapping[str, bool] | None = None
+    """The kinds of control items of a judge, each with whether it should be accepted; ``None``: by target."""
 
     suggested: bool = True
     """Whether the metric is among the defaults, where the user names no metrics."""

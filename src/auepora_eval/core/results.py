@@ -416,6 +416,28 @@ def panel_note(result: MetricResult) -> str:
     return f"{len(members)} judges{agreed}{chance}: {', '.join(members)}"
 
 
+def controls_warnings(result: MetricResult) -> list[str]:
+    """What the control items of a judge show against it, and which items could not be built."""
+    controls = result.details.get("controls") or {}
+    found = []
+    if controls.get("usable") is False:
+        errors = controls["false_accepts"]
+        low, high = errors["interval"]
+        found.append(
+            f"the judge of {result.name} is not usable: it accepts {errors['errors']} of {errors['n']} control items "
+            f"that it must reject ({_percent(errors['rate'])}, 95 % interval {_percent(low)} to {_percent(high)}; the "
+            f"limit is {_percent(controls['limit'])})"
+        )
+    if controls.get("num_failed"):
+        found.append(
+            f"{controls['num_failed']} of {controls['num_items']} control items of {result.name} were not judged"
+        )
+    for kind, why in (controls.get("unavailable") or {}).items():
+        what = "control items" if kind == "all" else f"control items '{kind}'"
+        found.append(f"{what} of {result.name}: {why}")
+    return found
+
+
 def _percent(share: float) -> str:
     """A percentage; one that rounds to 0 or 100 without being it is shown as under 1 % or over 99 %."""
     whole = round(100 * share)

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.batch import failure_reason
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.registry import find_metric
-from ..core.results import Results
+from ..core.results import Results, controls_warnings
 from ..core.scores import Scores, Status
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 
@@ -153,6 +153,7 @@ class DataCheck:
             empty += "; abstention metrics count an empty answer as a refusal"
         judged = [_judge_warning(by_name[one.name], one) for one in results if one.name in by_name]
         messages: list[str | None] = [no_hit_warning(results), self._ids.warning(), empty if many else None, *judged]
+        messages += [warning for one in results for warning in controls_warnings(one)]
         results.warnings = list(filter(None, messages))
 
 

@@ -18,6 +18,7 @@ from ..core.metrics_base import (
     Metric,
     RunInfo,
     assemble_result,
+    is_judged,
     make_result,
     run_signature,
     with_conventions,
@@ -53,6 +54,7 @@ from .executors import (
 )
 
 if TYPE_CHECKING:
+    from ..judge.controls import JudgeControls
     from ..judge.critic import JudgePolicy
     from ..judge.session import JudgeSession
 
@@ -317,6 +319,7 @@ class Evaluation:
                 results.append(compute(one, self.grouping))
         if len(passes) == 1:  # means over repeats do not say which outcomes occur together
             self._add_joint_details(results)
+        _add_controls(results, self.metrics, getattr(executor, "controls", None))
         results.sample_ids = self.grouping.ids if self._keep_scores else ()
         if self._check is not None:
             self._check.finish(self.metrics, results)
@@ -351,6 +354,15 @@ class Evaluation:
                 yield scored.notes
             if self._progress is not None:
                 self._progress(scored.size)
+
+
+def _add_controls(results: Results, metrics: Sequence[Metric], controls: JudgeControls | None) -> None:
+    """Add the verdicts on control items to the details of each metric that calls a judge."""
+    if controls is not None:
+        judged = {one.name for one in metrics if isinstance(one, BatchMetric) and is_judged(one)}
+        for result in results:
+            if result.name in judged:
+                result.details["controls"] = controls.details(result.name)
 
 
 def evaluate(

@@ -11,6 +11,7 @@ from concurrent.futures import BrokenExecutor, Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
@@ -28,6 +29,7 @@ from ..runtime.processes import gc_paused, prepare_worker
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
+    from ..judge.controls import JudgeControls
     from ..judge.critic import JudgePolicy
     from ..judge.session import JudgeSession
 
@@ -294,6 +296,8 @@ class JudgingExecutor:
     def __init__(self, executor: Executor, session: JudgeSession) -> None:
         self._executor = executor
         self._session = session
+        self.controls: JudgeControls | None = None
+        """The control items and their outcomes, where the policy has any; they are asked in the first pass only."""
 
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The outcomes of each batch, in order."""
@@ -312,11 +316,16 @@ class JudgingExecutor:
                 waiting: deque[tuple[Batch, Future[None]]] = deque()
 
                 def start_judging() -> Iterator[Scorable]:
-                    for batch in batches:
-                        # Judges are called from this process, whatever executor scores the rest: the batch is read
-                        # here too.
-                        loaded = batch.load()[0] if isinstance(batch, SourcedBatch) else batch
-                        waiting.append((loaded, loop.start(judge_batch(loaded, judged, judge))))
+                    loaded_batches, controls = self._with_controls(_load(batches), metrics)
+                    start = 0
+                    for batch, loaded in loaded_batches:
+                        work = (
+                            judge_batch(loaded, judged, judge)
+                            if controls is None
+                            else controls.judge(loaded, start, judged, judge)
+                        )
+                        start += len(loaded)
+                        waiting.append((loaded, loop.start(work)))
                         yield batch
 
                 for scored in self._executor.score(_prefetch(start_judging(), PREFETCH_BATCHES), plain):
@@ -330,6 +339,32 @@ class JudgingExecutor:
                     yield ScoredBatch(scored.size, scores, {**scored.notes, **batch.notes}, scored.members)
             finally:
                 loop.run(self._session.__aexit__(None, None, None))
+
+    def _with_controls(
+        self, batches: Iterator[tuple[Scorable, Batch]], metrics: Sequence[BatchMetric]
+    ) -> tuple[Iterator[tuple[Scorable, Batch]], JudgeControls | None]:
+        """The batches, and the control items to mix into the first of them, if any."""
+        count = self._session.policy.controls
+        if not count or self.controls is not None:
+            return batches, None
+        from ..judge.controls import SOURCE_SAMPLES, JudgeControls
+        from ..judge.metric import JudgedMetric
+
+        first: list[tuple[Scorable, Batch]] = []
+        samples: list[EvaluationSample] = []
+        for batch, loaded in batches:
+            first.append((batch, loaded))
+            samples += loaded.samples
+            if len(samples) >= SOURCE_SAMPLES:
+                break
+        self.controls = JudgeControls([one for one in metrics if isinstance(one, JudgedMetric)], samples, count)
+        return chain(first, batches), self.controls
+
+
+def _load(batches: Iterable[Scorable]) -> Iterator[tuple[Scorable, Batch]]:
+    """Each batch as given and loaded: judges are called from this process, whatever executor scores the rest."""
+    for batch in batches:
+        yield batch, batch.load()[0] if isinstance(batch, SourcedBatch) else batch
 
 
 def with_judges(executor: Executor, metrics: Sequence[Metric], judging: JudgeSession | JudgePolicy | None) -> Executor:

@@ -248,6 +248,8 @@ class JudgePolicy:
     """Hard caps: a call that would exceed one is not made and counts as a failed measurement."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """Prices by model."""
+    controls: NonNegativeInt = 0
+    """Items with a known verdict that are mixed into each metric's own, to show how often the judge is wrong."""
 
     def __post_init__(self) -> None:
         if isinstance(self.cache, str):

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from ..core.batch import Batch
 from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
 from ..core.metrics_base import BatchMetric, PerSampleMetric, declare, judged_derivation
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import JudgeError
 from .critic import JudgeClient
 from .panel import judged_item
+
+_ANSWER_CONTROLS = {"other_answer": False, "altered_fact": False, "reference": True}
+_DOCUMENT_CONTROLS = {"other_documents": False, "gold_documents": True}
+_CONTROLS: dict[TargetCategory, tuple[frozenset[str], dict[str, bool]]] = {
+    TargetCategory.RETRIEVAL_RELEVANCE: (frozenset({"retrieved"}), _DOCUMENT_CONTROLS),
+    TargetCategory.RETRIEVAL_ACCURACY: (frozenset({"retrieved"}), _DOCUMENT_CONTROLS),
+    # An answer with a wrong fact still addresses the question.
+    TargetCategory.GENERATION_RELEVANCE: (frozenset({"response"}), {"other_answer": False, "reference": True}),
+    TargetCategory.GENERATION_FAITHFULNESS: (frozenset({"response", "retrieved"}), _ANSWER_CONTROLS),
+    TargetCategory.GENERATION_CORRECTNESS: (frozenset({"response"}), _ANSWER_CONTROLS),
+}
+"""By target, the fields of an output that a metric must read, and the control items whose verdict is then certain."""
 
 
 class JudgedMetric(PerSampleMetric):
@@ -30,6 +42,19 @@ class JudgedMetric(PerSampleMetric):
     )
     asks_follow_ups: bool = False
     """Whether further requests depend on replies: a preview can count only the first ones."""
+
+    @property
+    def controls(self) -> Mapping[str, bool]:
+        """The kinds of control items of ``judge.controls``, each with whether a judge that works accepts it.
+
+        Accepted means a score in the better half of the range. The default follows from the target and from what the
+        metric reads; a metric under which those items have no certain verdict declares others, or none.
+        """
+        declared: Mapping[str, bool] | None = self.metadata.controls
+        if declared is not None:
+            return declared
+        needed, kinds = _CONTROLS.get(self.target, (frozenset(), {}))
+        return kinds if needed <= self.metadata.reads else {}
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
         """One outcome per sample, all requested at once; the session limits concurrency."""
@@ -49,7 +74,7 @@ class JudgedMetric(PerSampleMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The outcomes that ``judge_batch`` prepared; otherwise calls the judge now, in a new session."""
-        outcome: Scores | BaseException | None = batch.known(_key(self))
+        outcome: Scores | BaseException | None = batch.known(outcome_key(self))
         if outcome is None:
             outcome = _score_now(self, batch)
         if isinstance(outcome, BaseException):
@@ -83,7 +108,8 @@ class JudgedMetric(PerSampleMetric):
             return self.on_exception(batch, sample, error)
 
 
-def _key(metric: JudgedMetric) -> Hashable:
+def outcome_key(metric: JudgedMetric) -> Hashable:
+    """The key of the feature with the outcomes of a metric."""
     return "judged", metric, metric.active_conventions
 
 
@@ -110,6 +136,6 @@ async def judge_batch(batch: Batch, metrics: Iterable[JudgedMetric], judge: Judg
             outcome = await metric.ascore(batch, judge)
         except Exception as error:  # raised by ``score``, where the engine handles it
             outcome = error
-        batch.feature(_key(metric), lambda _: outcome)
+        batch.feature(outcome_key(metric), lambda _: outcome)
 
     await asyncio.gather(*(ask(metric) for metric in dict.fromkeys(metrics)))

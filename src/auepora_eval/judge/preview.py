@@ -13,9 +13,10 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import JudgeError
 from ..runtime.loop_thread import LoopThread
 from .cache import JudgementCache, critic_cache_key, request_digest
+from .controls import JudgeControls
 from .critic import Critic, Judgement, JudgePolicy, JudgeRequest, Usage, critic_name
 from .limits import TokenEstimator, model_name
-from .metric import judge_batch, judged_parts
+from .metric import JudgedMetric, judge_batch, judged_parts
 from .panel import PanelClient
 
 _REPLY_TOKENS = 200
@@ -223,7 +224,16 @@ def preview(
 ) -> Preview:
     """Estimate the judge usage for these outputs. No call is made, and nothing is written."""
     judged = [part for one in metrics if isinstance(one, BatchMetric) for part in judged_parts(one)]
-    found = run_preview(policy, lambda session: judge_batch(Batch(samples, outputs), judged, session))
+
+    async def count_requests(session: PreviewSession) -> None:
+        batch = Batch(samples, outputs)
+        if policy.controls:
+            top_level = (one for one in metrics if isinstance(one, JudgedMetric))
+            await JudgeControls(top_level, samples, policy.controls).judge(batch, 0, judged, session)
+        else:
+            await judge_batch(batch, judged, session)
+
+    found = run_preview(policy, count_requests)
     multi_step = {one.name for one in judged if one.asks_follow_ups}
     found.lower_bound_metrics = [name for name in found.lower_bound_metrics if name in multi_step]
     return found

@@ -618,7 +618,7 @@ class SharedJudgeClient(PanelClient):
             except JudgeError as error:
                 return error
 
-        return await self._batch.afeature(key, build), is_first
+        return await self._batch.request_batch.afeature(key, build), is_first
 
 
 def _result_or_raise(outcome: T | JudgeError) -> T:

@@ -107,6 +107,7 @@ class CitationSupportMetric(VerdictMetric):
     target = TargetCategory.GENERATION_FAITHFULNESS
     own_count_names: ClassVar[tuple[str, ...]] = ("num_sentences", "num_citations", "num_uncited", "num_out_of_range")
     metadata = declare(
+        controls={},  # references have no citations
         reads=frozenset({"response", "retrieved"}),
         output_skips=frozenset({"refused", "whole_answer", "no_sentences"}),
         skip_reasons={
@@ -455,6 +456,7 @@ class NuggetRecall(VerdictMetric):
     target = TargetCategory.GENERATION_CORRECTNESS
     own_count_names: ClassVar[tuple[str, ...]] = (*_COUNT_NAMES, *VARIANTS)
     metadata = declare(
+        controls={"other_answer": False},  # a reference need not have every nugget
         skip_reasons={
             "no_nuggets": "the sample has no nuggets",
             "no_vital_nuggets": "none of its nuggets is vital, and only these count",

@@ -106,6 +106,7 @@ class SelfKnowledge(_ReferencedGrounding):
     """
 
     metadata = declare(
+        controls={},  # wrong claims are no self-knowledge, so that a wrong answer gets the best score
         higher_is_better=False,
     )
     counts_correct: ClassVar[bool] = True
@@ -132,6 +133,7 @@ class NoiseSensitivity(ContextClaimMetric):
 
     target = TargetCategory.GENERATION_FAITHFULNESS
     metadata = declare(
+        controls={},  # claims that no document supports do not count
         skip_reasons={
             "no_reference": "the sample has no reference answer",
             **ContextClaimMetric.metadata.skip_reasons,

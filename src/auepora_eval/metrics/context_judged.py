@@ -186,6 +186,7 @@ class JudgedContextRelevance(_JudgedContext):
     """
 
     metadata = declare(
+        controls={"other_documents": False},  # most sentences of a gold document may not be needed
         output_skips=frozenset({"no_sentences"}),
         skip_reasons={
             **_JudgedContext.metadata.skip_reasons,
@@ -269,6 +270,7 @@ class ReverseQuestionRelevance(SinglePromptMetric):
     """A custom prompt: the path of a file, or a ``Prompt``."""
 
     metadata = declare(
+        controls={},  # a cosine has no value from which on an answer is accepted
         output_skips=frozenset({"noncommittal"}),
         skip_reasons={
             "empty_query": "the query has no text",

@@ -627,6 +627,11 @@ class StatementMetric(RepeatedJudgementMetric):
         """The prompt that asks for verdicts."""
 
     @property
+    def controls(self) -> Mapping[str, bool]:
+        """Without altered facts: a single wrong statement among several leaves the score in the better half."""
+        return {kind: accepted for kind, accepted in super().controls.items() if kind != "altered_fact"}
+
+    @property
     def uses_nli(self) -> bool:
         """Whether an NLI function or model verifies the statements, not a critic."""
         return isinstance(self.known_verifier, (EntailmentFunction, NliModel))

@@ -308,6 +308,8 @@ def judge_section(findings: Findings) -> tuple[JudgeSettings, Stored]:
     # Not stored with the run: it applies to this call only.
     only, prices = bool(values.pop("cache_only")), stored.pop("prices")
     del stored["cache_only"]
+    if not values["controls"]:
+        del stored["controls"]
     if only and cache is False:
         section.add("cache_only", "there is no cache to answer from: 'cache' is false")
     if values["max_cost"] is not None and not section.values.get("prices"):

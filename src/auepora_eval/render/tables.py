@@ -10,6 +10,7 @@ from typing import Any
 from ..core.results import (
     METRIC_COLUMNS,
     Results,
+    controls_warnings,
     coverage,
     display_name,
     empty_answers,
@@ -55,7 +56,7 @@ def results_blocks(results: Results) -> list[Block]:
     columns = [TableColumn("metric"), *_COLUMNS]
     rows = {target: [row for one in results if one.target is target for row in _rows(one)] for target in TARGETS}
     groups = [RowGroup(rows[target], entry.title) for target, entry in TARGETS.items() if rows[target]]
-    return _with_footnote(without_empty_columns(Table(columns, groups)))
+    return [*_with_footnote(without_empty_columns(Table(columns, groups))), *controls_blocks(results)]
 
 
 def _rows(result: MetricResult) -> list[Row]:
@@ -122,6 +123,59 @@ def _spread(result: MetricResult) -> str:
     if repeats.get("count", 1) < 2 or repeats.get("sd") is None:
         return ""
     return f"{repeats['count']} repeats, sd {format_value(repeats['sd'])}"
+
+
+def controls_blocks(results: Iterable[MetricResult]) -> list[Block]:
+    """How often the judges were wrong on control items, by metric and kind, and how their verdicts have changed."""
+    groups = []
+    notes: list[Block] = []
+    for result in results:
+        controls = result.details.get("controls") or {}
+        rows = [_control_row(kind, one) for kind, one in (controls.get("kinds") or {}).items()]
+        for expected, side in (("reject", "false_accepts"), ("accept", "false_rejects")):
+            if sum(row[1] == expected for row in rows) > 1:
+                rows.append(_control_row(f"all to {expected}", {"expected": expected, **controls[side]}))
+        if rows:
+            groups.append(RowGroup(rows, display_name(result), f"accepted: {controls['accepted']}"))
+        if controls.get("usable") is False:
+            notes.append(Prose(f"{controls_warnings(result)[0]}.", tone="bad"))
+        notes += [Prose(f"{text}.", tone="open") for text in drift_texts(result)]
+    if not groups:
+        return notes
+    columns = ("control items", "expected", "judged", "wrong", "error rate", "95 % interval", "not judged")
+    table = Table([TableColumn(name, number=name in _COUNTED) for name in columns], groups, grouped_by="metric")
+    return [without_empty_columns(table), *notes]
+
+
+_COUNTED = ("judged", "wrong", "error rate", "not judged")
+
+
+def _control_row(name: str, one: Mapping[str, Any]) -> Row:
+    rate, ends = one["rate"], one["interval"]
+    interval = "" if ends is None else " – ".join(map(format_value, ends))
+    counts = [f"{one['n']}", f"{one['errors']}", "n/a" if rate is None else format_value(rate)]
+    return [name.replace("_", " "), one["expected"], *counts, interval, str(one.get("num_failed") or "")]
+
+
+def drift_texts(result: MetricResult) -> list[str]:
+    """How the verdicts on control items differ from those of an earlier judge or prompt, a sentence per earlier one."""
+    drifts = (result.details.get("controls") or {}).get("drift") or ()
+    return [f"{result.name}: {drift_text(one)}" for one in drifts]
+
+
+def drift_text(drift: Mapping[str, Any]) -> str:
+    """How the verdicts on control items differ from those of another run, in a sentence."""
+    sides = []
+    for expected, one in drift["expected"].items():
+        low, high = map(format_value, one["interval"])
+        sides.append(
+            f"of {one['n']} to be {expected}ed, {one['newly_accepted']} newly accepted and {one['newly_rejected']} "
+            f"newly rejected (difference {one['difference']:+.4f}, 95 % interval {low} to {high})"
+        )
+    return (
+        f"{drift['num_changed']} of {drift['num_items']} verdicts on control items differ from {drift['run_id']} "
+        f"({drift['judge']}): {'; '.join(sides)}"
+    )
 
 
 def slices_tables(results: Results, *, markdown: bool = False) -> list[str]:

@@ -33,7 +33,7 @@ from ..render.blocks import (
     simple_table,
 )
 from ..render.html import describe_result, format_time, interval_text, percentage, pluralize, shorten, value_text
-from ..render.tables import ONE_JUDGE_NOTE
+from ..render.tables import ONE_JUDGE_NOTE, controls_blocks
 from ..store.records import RunRecord, conventions_label
 from .cards import Card, ReasonCount, card
 from .explain import resolve_result_metric
@@ -245,6 +245,9 @@ def judges_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     if not groups:
         return None
     blocks: list[Block] = [Table(_COLUMNS, groups, grouped_by="run")]
+    for run in runs:
+        controls = controls_blocks(run.results)
+        blocks += [Details(f"Control items of {run.label}", controls)] if run.letter and controls else controls
     if reasons:
         reason_text = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
         blocks.append(Prose(f"Judgements that failed are no numbers: {reason_text}.", tone="open"))

@@ -15,6 +15,7 @@ from ..core.types import Document, EvaluationSample, Response, RetrievedDocument
 from ..engine.evaluate import resolve_metrics
 from ..errors import BadValueError, JudgeError, StoreError, did_you_mean
 from ..judge.cache import stored_request_key
+from ..judge.controls import control_drift
 from ..judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, critic_name
 from ..judge.limits import UsageLog
 from ..judge.metric import judged_parts
@@ -30,7 +31,7 @@ from ..runtime.secrets import Secrets
 from ..store.connect import default_store
 from ..store.records import RunRecord, plan_conventions
 from ..store.rows import StoredJudgement
-from ..store.runs import RunStore, aligned_outputs
+from ..store.runs import RunStore, aligned_outputs, result_summaries
 
 JUDGEMENTS_PER_WRITE = 200
 """Number of judgements per write to the store."""
@@ -99,6 +100,31 @@ def record_usage(results: Results, accounts: UsageLog) -> None:
         usage = accounts.metrics.get(result.name)
         if usage is not None:
             result.details["judging"] = usage.to_dict()
+
+
+_EARLIER_RUNS = 50
+"""Number of runs in which verdicts on the same control items are searched."""
+
+
+def add_control_drift(store: RunStore, record: RunRecord, results: Results) -> None:
+    """Compare the verdicts on control items with those of the latest earlier judge or prompt, in the details.
+
+    Earlier results are those of this run and of other runs on the same dataset that are in the store.
+    """
+    waiting = {one.name: one for one in results if (one.details.get("controls") or {}).get("items")}
+    if not waiting:
+        return
+    others = [
+        one for one in store.runs(dataset=record.dataset_name, limit=_EARLIER_RUNS) if one.run_id != record.run_id
+    ]
+    for run in [record, *others]:
+        for earlier in reversed(result_summaries(store, run.run_id, every_signature=True)):
+            result = waiting.get(earlier.name)
+            if result is not None and (drift := control_drift(earlier, result)) is not None:
+                result.details["controls"]["drift"] = [{"run_id": run.run_id, **drift}]
+                del waiting[earlier.name]
+        if not waiting:
+            return
 
 
 class RunJudgeSession(JudgeSession):

@@ -41,6 +41,7 @@ from ..store.runs import RunStore, aligned_outputs, lazy_samples, samples_contai
 from .judging import (
     JudgeProgress,
     RunJudgeSession,
+    add_control_drift,
     conventions_of_run,
     ignore_progress,
     judged_signatures,
@@ -289,6 +290,7 @@ def score_run(
         results = coverage.annotate(results)
     if session is not None:
         record_usage(results, session.usage_log)
+        add_control_drift(store, record, results)
     retrieved.check(chosen, record)
     results.run_id = record.run_id
     outputs = store.outputs(record.run_id, texts=False)

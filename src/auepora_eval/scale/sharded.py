@@ -384,6 +384,12 @@ def evaluate_sharded(
     groups = parse_slices(slices)
     scoring = executor
     if parts is not None:
+        policy: JudgePolicy | None = getattr(judging, "policy", judging)
+        if policy is not None and policy.controls:
+            raise BadValueError(
+                "control items need all samples in one pass, and a checkpoint leaves finished ones out; score without "
+                "the checkpoint folder, or without controls"
+            )
         manifest = _manifest(found, metrics, groups, conventions, named, batch_size, unit_size)
         folder = Path(parts)
         behind = with_judges(executor, metrics, judging)

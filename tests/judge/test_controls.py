@@ -13,7 +13,7 @@ from auepora_eval.core.registry import metric
 from auepora_eval.core.results import Results
 from auepora_eval.engine.evaluate import evaluate, evaluate_stream
 from auepora_eval.engine.repeats import evaluate_repeats
-from auepora_eval.errors import JudgeError
+from auepora_eval.errors import BadOptionError, JudgeError
 from auepora_eval.judge.controls import ControlSource, compare_controls, control_drift, find_facts
 from auepora_eval.judge.critic import JudgePolicy, JudgeRequest
 from auepora_eval.judge.preview import preview
@@ -179,7 +179,7 @@ APPLIES = {
 
 @pytest.mark.parametrize("name", APPLIES)
 def test_kinds_of_a_metric(name: str) -> None:
-    assert set(metric(name).controls) == APPLIES[name]
+    assert set(metric(name).control_kinds) == APPLIES[name]
 
 
 def test_metrics_without_controls_give_the_reason() -> None:
@@ -354,3 +354,48 @@ def test_drift_between_two_judges() -> None:
     found = control_drift(before, after)
     assert found is not None
     assert found["judge"].startswith("critic:")
+
+
+# --- metrics defined in a plan ---------------------------------------------------------------------------------------
+
+ANSWER_KINDS = {"other_answer": False, "altered_fact": False, "reference": True}
+OWN_METRICS = [  # options, kinds, why
+    ({"inputs": ["question", "answer", "reference"]}, ANSWER_KINDS, "correctness"),
+    ({"inputs": ["question", "documents@5", "answer"]}, ANSWER_KINDS, "faithfulness"),
+    ({"inputs": ["question", "answer"]}, {"other_answer": False, "reference": True}, "relevance"),
+    ({"inputs": ["question", "documents"]}, {"other_documents": False, "gold_documents": True}, "documents alone"),
+    ({"inputs": ["answer"]}, {}, "nothing that the answer is compared with"),
+    ({"inputs": ["question", "answer", "steps"]}, {}, "a control has no steps"),
+    ({"inputs": ["question", "answer"], "controls": False}, {}, "turned off"),
+    ({"inputs": ["question", "answer"], "controls": {"refusal": "accept"}}, {"refusal": True}, "kinds of the user"),
+]
+
+
+@pytest.mark.parametrize(("options", "kinds"), [row[:2] for row in OWN_METRICS], ids=[row[2] for row in OWN_METRICS])
+def test_kinds_of_a_judge_metric(options: dict[str, Any], kinds: dict[str, bool]) -> None:
+    built = metric({"judge_metric": {"name": "own", "prompt": "Is it good?", **options}})
+    assert built.control_kinds == kinds
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"other_answr": "reject"}, "did you mean 'other_answer'"),
+        ({"reference": "fine"}, "accept or reject, not 'fine'"),
+        (["reference"], "write false, or kinds such as"),
+    ],
+    ids=["unknown kind", "unknown verdict", "a list"],
+)
+def test_bad_kinds_of_a_judge_metric(option: object, message: str) -> None:
+    with pytest.raises(BadOptionError, match=message):
+        metric({"judge_metric": {"name": "own", "prompt": "Is it good?", "controls": option}})
+
+
+def test_refusals_as_controls() -> None:
+    declines = judge_of(lambda answer, evidence: answer.startswith("I cannot"))
+    options = {"name": "declines", "prompt": "Does the answer decline?", "critic": declines, "scale": "0-1"}
+    own = metric({"judge_metric": {**options, "controls": {"refusal": "accept", "reference": "reject"}}})
+    (result,) = evaluate(dataset(), answers(), [own], judging=JudgePolicy(controls=8))
+    controls = result.details["controls"]
+    assert (controls["false_accepts"]["rate"], controls["false_rejects"]["rate"]) == (0, 0)
+    assert controls["num_items"] == 8

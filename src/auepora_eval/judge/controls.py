@@ -20,6 +20,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.scores import Scores, Status
 from ..core.types import Document, EvaluationSample, MetricResult, Response, RetrievedDocument, SystemOutputs
+from ..errors import BadOptionError, did_you_mean
 from ..stats.difference import newcombe_interval
 from ..stats.intervals import wilson_interval
 from ..text.refusal import built_in_patterns, is_refusal
@@ -34,6 +35,8 @@ MAX_FALSE_ACCEPTS = 0.2
 REFUSAL = "I cannot answer this question with the information I have."
 _MIN_WORDS = 3
 """An answer of another question with fewer words may pass as one to many questions, so longer ones are preferred."""
+
+_EXPECTED = {True: "accept", False: "reject"}
 
 # --- facts in a text: dates, years, numbers and names, each replaced by another one of its kind ----------------------
 
@@ -234,6 +237,22 @@ _REQUIREMENTS = {
 }
 
 
+def parse_control_kinds(option: object) -> dict[str, bool]:
+    """Kinds of control items from an option: ``{other_answer: reject, reference: accept}``, or ``false`` for none."""
+    if option is False:
+        return {}
+    if not isinstance(option, Mapping):
+        raise BadOptionError("controls", f"write false, or kinds such as {{other_answer: reject}}, not {option!r:.80}")
+    verdicts = {name: accepted for accepted, name in _EXPECTED.items()}
+    for kind, verdict in option.items():
+        if kind not in _BUILDERS:
+            hint = did_you_mean(str(kind), _BUILDERS, otherwise=f"; the kinds are {', '.join(_BUILDERS)}")
+            raise BadOptionError("controls", f"there is no kind {kind!r:.80}{hint}")
+        if verdict not in verdicts:
+            raise BadOptionError("controls", f"the verdict on '{kind}' is accept or reject, not {verdict!r:.80}")
+    return {str(kind): verdicts[str(verdict)] for kind, verdict in option.items()}
+
+
 def _control(kind: str, base: _Source, answer: str, documents: Sequence[Document] | None = None) -> Control:
     shown = base.documents if documents is None else documents
     sample = base.sample
@@ -272,7 +291,7 @@ def select_controls(metric: JudgedMetric, source: ControlSource, count: int) -> 
 
     Each half is divided evenly among the kinds that apply, and a kind with too few items is replaced by the others.
     """
-    kinds = metric.controls if type(metric).score is JudgedMetric.score else {}
+    kinds = metric.control_kinds if type(metric).score is JudgedMetric.score else {}
     if not kinds:
         return MetricControls(unavailable={"all": "no item has a verdict that is certain under this metric"})
     sides = [side for accept in (False, True) if (side := [one for one, good in kinds.items() if good is accept])]
@@ -422,7 +441,7 @@ def summarise_controls(
     """False accepts and false rejects with Wilson intervals, by kind and together, and every item."""
     low, high = metric.range
     middle = (low + high) / 2
-    kinds = metric.controls
+    kinds = metric.control_kinds
     verdicts: dict[str, list[bool]] = {}
     failed: Counter[str] = Counter()
     items: list[dict[str, Any]] = []
@@ -465,9 +484,6 @@ def summarise_controls(
         "unavailable": dict(chosen.unavailable),
         "items": items,
     }
-
-
-_EXPECTED = {True: "accept", False: "reject"}
 
 
 def _error_rate(wrong: Sequence[bool]) -> dict[str, Any]:

@@ -44,8 +44,8 @@ class JudgedMetric(PerSampleMetric):
     """Whether further requests depend on replies: a preview can count only the first ones."""
 
     @property
-    def controls(self) -> Mapping[str, bool]:
-        """The kinds of control items of ``judge.controls``, each with whether a judge that works accepts it.
+    def control_kinds(self) -> Mapping[str, bool]:
+        """The kinds of control items of a judge, each with whether a judge that works accepts it.
 
         Accepted means a score in the better half of the range. The default follows from the target and from what the
         metric reads; a metric under which those items have no certain verdict declares others, or none.

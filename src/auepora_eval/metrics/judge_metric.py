@@ -17,6 +17,7 @@ from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadOptionError, BadValueError, DataFileError, JudgeError, did_you_mean
+from ..judge.controls import parse_control_kinds
 from ..judge.critic import Critic
 from ..judge.prompting import Frames, Prompt, built_in_prompt, read_prompt
 from ..judge.ratings import (
@@ -170,6 +171,10 @@ def input_skips(*inputs: str) -> dict[str, str]:
     return {reason: meaning for kind in kinds for reason, meaning in _INPUTS[kind][2].items()}
 
 
+_EVIDENCE = {"documents", "gold_documents", "reference"}
+"""Inputs that show whether an answer is right."""
+
+
 # --- the base class of metrics that are a prompt, inputs and a scale -------------------------------------------------
 
 
@@ -232,6 +237,15 @@ class RatedInputsMetric(CriticMetric):
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples that lack an input."""
         return next(filter(None, (one.skip_reason(sample) for one in self.judged_inputs)), None)
+
+    @property
+    def control_kinds(self) -> Mapping[str, bool]:
+        """Those of the target, as far as the judge is shown what an answer or the documents are compared with."""
+        kinds, scale = {one.kind for one in self.judged_inputs}, self.rating_scale
+        if "steps" in kinds or (isinstance(scale, ClassScale) and not scale.values):
+            return {}
+        compared = {"question"} if self.target is TargetCategory.GENERATION_RELEVANCE else _EVIDENCE
+        return super().control_kinds if "answer" not in kinds or kinds & compared else {}
 
     def require_judges(self) -> None:
         """Raise unless there is a critic that can reply on this scale."""
@@ -323,6 +337,8 @@ class JudgeMetric(RatedInputsMetric):
     """The criterion, or the unordered class, that this metric reports; a plan needs only ``criteria`` or ``scale``."""
     examples: Any = field(default=(), kw_only=True, hash=False)
     """Examples with inputs, ``score`` and perhaps ``rationale``."""
+    controls: Any = field(default=None, kw_only=True, hash=False)
+    """Kinds of control items, each with `accept` or `reject`; those of the target by default, none with `false`."""
 
     metadata = declare(
         requires_name=True,
@@ -360,6 +376,8 @@ class JudgeMetric(RatedInputsMetric):
             set_metadata(self, binary=False)
         elif scale.unordered:  # a failed answer is in no class
             set_metadata(self, binary=True, counts_system_failures=False)
+        if self.controls is not None:
+            set_metadata(self, controls=parse_control_kinds(self.controls))
 
     @classmethod
     def read_options(cls, options: Mapping[str, Any]) -> tuple[dict[str, Any], OptionFile | None]:

@@ -627,9 +627,9 @@ class StatementMetric(RepeatedJudgementMetric):
         """The prompt that asks for verdicts."""
 
     @property
-    def controls(self) -> Mapping[str, bool]:
+    def control_kinds(self) -> Mapping[str, bool]:
         """Without altered facts: a single wrong statement among several leaves the score in the better half."""
-        return {kind: accepted for kind, accepted in super().controls.items() if kind != "altered_fact"}
+        return {kind: accepted for kind, accepted in super().control_kinds.items() if kind != "altered_fact"}
 
     @property
     def uses_nli(self) -> bool:

@@ -8,5 +8,6 @@
 * ``relevance``: grading of pooled documents by a judge
 * ``calibration``: scores of a judge compared with human labels
 * ``panels``: stacked weights of a panel of judges, learned from human labels
+* ``bias``: dependence of a judge on length, position and model family
 * ``calibration_report``: the report of a calibration: conclusion, sample weights, rendering
 """

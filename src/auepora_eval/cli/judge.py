@@ -8,6 +8,7 @@ from .main import LazyGroup
 
 COMMANDS = {
     "Commands": {
+        "bias": ("judge_bias", "Show how a judge depends on length, position and model family."),
         "calibrate": ("judge_calibrate", "Compare a judge, or any metric, with human labels."),
         "nuggets": ("judge_nuggets", "Generate nuggets from documents, or assign them to answers."),
         "relevance": ("judge_relevance", "Grade pooled documents and write qrels with provenance."),
@@ -20,6 +21,7 @@ def command() -> None:
     """Label data with a judge, and compare a judge with human labels.
 
     \b
+    auepora judge bias latest --labels human.jsonl
     auepora judge calibrate latest --labels human.jsonl
     auepora judge nuggets data.jsonl -o nuggets.jsonl --plan plan.yaml
     auepora judge relevance pool.jsonl --judge-model small -o qrels.txt

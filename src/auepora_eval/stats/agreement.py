@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import AlignmentError, BadTypeError, BadValueError
-from .bootstrap import bootstrap_interval_of
-from .intervals import Estimate, wilson_interval
+from .bootstrap import bootstrap_interval, bootstrap_interval_of
+from .intervals import Estimate, encode_clusters, wilson_interval
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -398,6 +398,46 @@ def kendall_report(
 ) -> Estimate:
     """``kendall`` with an interval from resampling the pairs."""
     return _correlation_report(_kendall, _codes(a, b), draws=draws, seed=seed, level=level)
+
+
+def slope_report(
+    x: Floats,
+    y: Floats,
+    *,
+    clusters: Ints | None = None,
+    why_constant: str = _CONSTANT,
+    draws: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Estimate:
+    r"""The least-squares slope of y on x, with an interval from resampling clusters.
+
+    .. math:: \sum_i (x_i - \bar x)(y_i - \bar y) \,/\, \sum_i (x_i - \bar x)^2
+
+    On a column of zeros and ones it is the difference of two means. ``why_constant`` is the reason given where all x
+    are equal, so that there is no slope.
+    """
+    if len(x) != len(y):
+        raise AlignmentError(len(x), len(y), what=("numbers in the first column", "numbers in the second"))
+    codes = encode_clusters(clusters, len(x))
+    units = len(x) if codes is None else int(codes.max(initial=-1)) + 1
+    if len(x) < 2 or (x == x[0]).all():
+        return Estimate(None, None, units, _TOO_FEW if len(x) < 2 else why_constant)
+    one, two = x - x.mean(), y - y.mean()  # centred, so that sums of squares lose no digits
+    table = np.column_stack([np.ones_like(one), one, two, one * two, one * one])
+
+    def slopes(sums: Floats) -> Floats:
+        n, x_sum, y_sum, products, squares = sums.T
+        spread = n * squares - x_sum * x_sum
+        found: Floats = np.where(spread > _SMALLEST_SPREAD * n * n, (n * products - x_sum * y_sum) / spread, np.nan)
+        return found
+
+    interval = bootstrap_interval(table, slopes, clusters=codes, draws=draws, seed=seed, level=level)
+    return Estimate(float(one @ two) / float(one @ one), interval, units)
+
+
+_SMALLEST_SPREAD = 1e-12
+"""Variance of x below which a draw has no slope."""
 
 
 def _correlation_report(

@@ -16,6 +16,7 @@ from auepora_eval.engine.repeats import evaluate_repeats
 from auepora_eval.errors import BadOptionError, JudgeError
 from auepora_eval.judge.controls import ControlSource, compare_controls, control_drift, find_facts
 from auepora_eval.judge.critic import JudgePolicy, JudgeRequest
+from auepora_eval.judge.metric import JudgedMetric
 from auepora_eval.judge.preview import preview
 from auepora_eval.render.tables import results_markdown, results_table
 from auepora_eval.stats.intervals import wilson_interval
@@ -78,6 +79,12 @@ JUDGES = {  # a name, whether an answer is accepted given the evidence, false ac
     "rejects everything": (lambda answer, evidence: False, 0, 8),
     "sees no altered facts": (lambda answer, evidence: answer.split()[0] in evidence, 4, 0),
 }
+
+
+def judged(spec: Any) -> JudgedMetric:
+    built = metric(spec)
+    assert isinstance(built, JudgedMetric)
+    return built
 
 
 def faithfulness(critic: Any) -> Any:
@@ -179,7 +186,7 @@ APPLIES = {
 
 @pytest.mark.parametrize("name", APPLIES)
 def test_kinds_of_a_metric(name: str) -> None:
-    assert set(metric(name).control_kinds) == APPLIES[name]
+    assert set(judged(name).control_kinds) == APPLIES[name]
 
 
 def test_metrics_without_controls_give_the_reason() -> None:
@@ -373,8 +380,7 @@ OWN_METRICS = [  # options, kinds, why
 
 @pytest.mark.parametrize(("options", "kinds"), [row[:2] for row in OWN_METRICS], ids=[row[2] for row in OWN_METRICS])
 def test_kinds_of_a_judge_metric(options: dict[str, Any], kinds: dict[str, bool]) -> None:
-    built = metric({"judge_metric": {"name": "own", "prompt": "Is it good?", **options}})
-    assert built.control_kinds == kinds
+    assert judged({"judge_metric": {"name": "own", "prompt": "Is it good?", **options}}).control_kinds == kinds
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ resources: {judge: {openai: {model: %s, base_url: '%s'}}}
 judge: {controls: 8}
 metrics: [{llm_faithfulness: {critic: {use: judge}, scale: 1-5}}]
 """
-MODELS = {  # whether an answer is accepted, given the evidence
+MODELS: dict[str, Callable[[str, str], bool]] = {  # whether an answer is accepted, given the evidence
     "careful": lambda answer, evidence: answer in evidence,
     "lenient": lambda answer, evidence: True,
 }

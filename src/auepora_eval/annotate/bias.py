@@ -18,6 +18,7 @@ from ..judge.families import model_family
 from ..judge.ratings import Scale
 from ..render.blocks import Block, Bullets, DefinitionList, Details, Prose, Row, TableColumn, simple_table
 from ..render.markdown import blocks_markdown
+from ..render.tables import UNRELIABLE_NOTE
 from ..render.terminal import blocks_text
 from ..stats.agreement import slope_report
 from ..stats.intervals import Estimate, Interval, mean_interval
@@ -107,8 +108,8 @@ class BiasReport:
         return blocks_markdown(self._blocks()) + "\n"
 
     def _blocks(self) -> list[Block]:
-        columns = ["property", "effect", "95 % interval", "unit", TableColumn("answers", number=True)]
-        columns += [TableColumn("questions", number=True)]
+        columns = [TableColumn(name) for name in ("property", "effect", "95 % interval", "unit")]
+        columns += [TableColumn(name, number=True) for name in ("answers", "questions")]
         rows: list[Row] = [
             [
                 one.property,
@@ -128,7 +129,9 @@ class BiasReport:
         ]
         blocks: list[Block] = [DefinitionList(facts), simple_table(columns, rows)]
         blocks.append(Bullets([one.sentence(self.relation) for one in self.effects]))
-        blocks += [Prose(text) for text in self.notes]
+        intervals = (one.estimate.interval for one in self.effects)
+        unreliable = any(one.flags for one in intervals if one is not None)
+        blocks += [Prose(text) for text in (*self.notes, *([UNRELIABLE_NOTE] if unreliable else []))]
         return [Details(f"{self.relation.capitalize()} of the judge of {self.metric}", blocks, is_open=True)]
 
 

@@ -384,7 +384,7 @@ def evaluate_sharded(
     groups = parse_slices(slices)
     scoring = executor
     if parts is not None:
-        policy: JudgePolicy | None = getattr(judging, "policy", judging)
+        policy: Any = getattr(judging, "policy", judging)
         if policy is not None and policy.controls:
             raise BadValueError(
                 "control items need all samples in one pass, and a checkpoint leaves finished ones out; score without "

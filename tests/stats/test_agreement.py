@@ -18,6 +18,7 @@ from auepora_eval.stats.agreement import (
     cohen_kappa,
     kappa_report,
     krippendorff_alpha,
+    pearson_report,
 )
 from helpers.requirements import need
 
@@ -185,6 +186,27 @@ KAPPA_ROWS = [
 def test_where_kappa_is_undefined(a: list[Any], b: list[Any], why: str) -> None:
     assert math.isnan(cohen_kappa(a, b))
     assert why in (kappa_report(a, b).why_undefined or "")
+
+
+def test_copies_of_an_item_in_one_cluster_add_no_information() -> None:
+    a, b = [1, 1, 0, 0, 1, None], [1, 0, 0, 1, 1, 1]
+    copies, clusters = [one for one in a for _ in range(3)], [n for n in range(len(a)) for _ in range(3)]
+    others = [one for one in b for _ in range(3)]
+    for report in (kappa_report, pearson_report):
+        plain, clustered = report(a, b, draws=200), report(copies, others, clusters=clusters, draws=200)
+        assert clustered.value == pytest.approx(plain.value)
+        assert plain.interval is not None
+        assert clustered.interval is not None
+        assert (clustered.interval.low, clustered.interval.high) == pytest.approx(
+            (plain.interval.low, plain.interval.high)
+        )
+        assert clustered.units == 5, "the item without a label is left out with its cluster"
+    proportion = agreement_report(copies, others, clusters=clusters)
+    assert (proportion.value, proportion.units) == (3 / 5, 5)
+    assert proportion.interval is not None
+    assert proportion.interval.method != "wilson"
+    with pytest.raises(ValueError, match="clusters"):
+        kappa_report(a, b, clusters=[1])
 
 
 def test_items_with_one_label_are_left_out() -> None:

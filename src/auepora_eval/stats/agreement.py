@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..errors import AlignmentError, BadTypeError, BadValueError
 from .bootstrap import bootstrap_interval, bootstrap_interval_of
-from .intervals import Estimate, encode_clusters, wilson_interval
+from .intervals import Estimate, encode_clusters, mean_interval
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -42,14 +42,17 @@ def agreement(a: Sequence[Any], b: Sequence[Any]) -> float:
     return float(np.mean(first == second)) if len(first) else math.nan
 
 
-def agreement_report(a: Sequence[Any], b: Sequence[Any], *, level: float = 0.95) -> Estimate:
-    """``agreement`` with Wilson's interval."""
+def agreement_report(
+    a: Sequence[Any], b: Sequence[Any], *, clusters: Sequence[int] | Ints | None = None, level: float = 0.95
+) -> Estimate:
+    """``agreement`` with Wilson's interval, or with that of ``mean_interval`` where items share a cluster."""
     first, second, _ = _pairs(a, b)
-    n = len(first)
-    if not n:
+    if not len(first):
         return Estimate(None, None, 0, _NO_PAIR)
-    same = int(np.count_nonzero(first == second))
-    return Estimate(same / n, wilson_interval(same, n, level=level), n)
+    same = (first == second).astype(np.float64)
+    codes = _clusters_of_pairs(a, b, clusters)
+    interval = mean_interval(same, clusters=codes, binary=True, level=level)
+    return Estimate(float(same.mean()), interval, _count_units(codes, len(same)))
 
 
 def cohen_kappa(a: Sequence[Any], b: Sequence[Any], weights: Weights | None = None) -> float:
@@ -73,17 +76,19 @@ def kappa_report(
     b: Sequence[Any],
     weights: Weights | None = None,
     *,
+    clusters: Sequence[int] | Ints | None = None,
     draws: int = 1000,
     seed: int = 0,
     level: float = 0.95,
 ) -> Estimate:
-    """``cohen_kappa`` with a bootstrap interval over the labelled items."""
+    """``cohen_kappa`` with a bootstrap interval over the labelled items, or over their ``clusters``."""
     first, second, categories = _pairs(a, b)
     # Weighed by the categories in use in the whole, so that a draw without one of them measures the same.
     table = _category_weights(categories, weights)
     n, why = len(first), _NO_PAIR if not len(first) else _ONE_VALUE
+    codes = _clusters_of_pairs(a, b, clusters)
     return _agreement_report(
-        lambda rows: _kappa(first[rows], second[rows], table), n, why, draws=draws, seed=seed, level=level
+        lambda rows: _kappa(first[rows], second[rows], table), n, why, codes, draws=draws, seed=seed, level=level
     )
 
 
@@ -271,14 +276,37 @@ def _require_numbers(values: Sequence[Any], level: str) -> None:
 
 
 def _agreement_report(
-    of_rows: Callable[[Ints], float], units: int, why: str, *, draws: int, seed: int, level: float
+    of_rows: Callable[[Ints], float],
+    n: int,
+    why: str,
+    clusters: Ints | None = None,
+    *,
+    draws: int,
+    seed: int,
+    level: float,
 ) -> Estimate:
-    """The value of all units with its interval; ``why`` says why it is not defined where it is NaN."""
-    value = of_rows(np.arange(units))
+    """The value of all n items with its interval; ``why`` says why it is not defined where it is NaN."""
+    value, units = of_rows(np.arange(n)), _count_units(clusters, n)
     if math.isnan(value):
         return Estimate(None, None, units, why)
-    interval = bootstrap_interval_of(of_rows, units, draws=draws, seed=seed, level=level, lowest=-1.0, highest=1.0)
+    interval = bootstrap_interval_of(
+        of_rows, n, clusters=clusters, draws=draws, seed=seed, level=level, lowest=-1.0, highest=1.0
+    )
     return Estimate(value, interval, units)
+
+
+def _clusters_of_pairs(a: Sequence[Any], b: Sequence[Any], clusters: Sequence[int] | Ints | None) -> Ints | None:
+    """The clusters of the pairs in which neither value is missing."""
+    if clusters is None:
+        return None
+    if len(clusters) != len(a):
+        raise AlignmentError(len(a), len(clusters), what=("pairs", "clusters"))
+    present = [not (_missing(one) or _missing(two)) for one, two in zip(a, b, strict=True)]
+    return np.asarray(clusters, dtype=np.intp)[np.array(present, dtype=np.bool_)]
+
+
+def _count_units(clusters: Ints | None, n: int) -> int:
+    return n if clusters is None else len(np.unique(clusters))
 
 
 def _missing(label: Any) -> bool:
@@ -380,10 +408,17 @@ def kendall(a: Sequence[Any], b: Sequence[Any]) -> float:
 
 
 def pearson_report(
-    a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
+    a: Sequence[Any],
+    b: Sequence[Any],
+    *,
+    clusters: Sequence[int] | Ints | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
 ) -> Estimate:
-    """``pearson`` with an interval from resampling the pairs."""
-    return _correlation_report(_pearson, _paired_columns(a, b), draws=draws, seed=seed, level=level)
+    """``pearson`` with an interval from resampling the pairs, or their ``clusters``."""
+    codes = _clusters_of_pairs(a, b, clusters)
+    return _correlation_report(_pearson, _paired_columns(a, b), codes, draws=draws, seed=seed, level=level)
 
 
 def spearman_report(
@@ -443,6 +478,7 @@ _SMALLEST_SPREAD = 1e-12
 def _correlation_report(
     statistic: Callable[[npt.NDArray[Any], npt.NDArray[Any]], float],
     columns: tuple[npt.NDArray[Any], npt.NDArray[Any]],
+    clusters: Ints | None = None,
     *,
     draws: int,
     seed: int,
@@ -451,7 +487,7 @@ def _correlation_report(
     first, second = columns
     n, why = len(first), _TOO_FEW if len(first) < 2 else _CONSTANT
     return _agreement_report(
-        lambda rows: statistic(first[rows], second[rows]), n, why, draws=draws, seed=seed, level=level
+        lambda rows: statistic(first[rows], second[rows]), n, why, clusters, draws=draws, seed=seed, level=level
     )
 
 

@@ -12,6 +12,7 @@ COMMANDS = {
         "calibrate": ("judge_calibrate", "Compare a judge, or any metric, with human labels."),
         "nuggets": ("judge_nuggets", "Generate nuggets from documents, or assign them to answers."),
         "relevance": ("judge_relevance", "Grade pooled documents and write qrels with provenance."),
+        "try": ("judge_try", "Judge a few samples of a plan and show prompts, replies and cost."),
     }
 }
 
@@ -25,4 +26,5 @@ def command() -> None:
     auepora judge calibrate latest --labels human.jsonl
     auepora judge nuggets data.jsonl -o nuggets.jsonl --plan plan.yaml
     auepora judge relevance pool.jsonl --judge-model small -o qrels.txt
+    auepora judge try plan.yaml -m cites_policy
     """

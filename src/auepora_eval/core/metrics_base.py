@@ -725,6 +725,9 @@ def make_result(
             bounds = metric.reducer.bounds(scores, *metric.range)
     means = StatMeans(metric.metadata.stat_names)
     means.add(scores)
+    # A judge's scores may lie between 0 and 1: means over repeats, or weighted by probabilities.
+    between = metric.metadata.calls_judge and bool(((scores.values > 0) & (scores.values < 1)).any())
+    binary = metric.metadata.binary and not between
     return assemble_result(
         metric,
         value=fold,
@@ -735,7 +738,7 @@ def make_result(
         further={**means.values(), **metric.further_details(scores, clusters)},
         signature=signature or metric.signature,
         scores=scores if keep_scores else None,
-        interval=metric.reducer.interval(scores, *metric.range, binary=metric.metadata.binary, clusters=clusters),
+        interval=metric.reducer.interval(scores, *metric.range, binary=binary, clusters=clusters),
     )
 
 

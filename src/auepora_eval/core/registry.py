@@ -583,9 +583,11 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
         found = error if source is None else source.located(error)
         raise BadOptionError(found.option, found.problem, found.metric or spec) from error
     except AueporaError as error:
-        if type(error) in (BadTypeError, BadValueError) and not str(error).startswith("metric '"):
+        if isinstance(error, BadValueError) and type(error) in (BadTypeError, BadValueError):
+            if str(error).startswith("metric '"):
+                raise
             named = type(error)(f"metric '{spec}': {error}")
-            named.option = getattr(error, "option", "")
+            named.option = error.option
             raise named from error
         raise
     except (TypeError, ValueError) as error:

@@ -1,0 +1,307 @@
+"""A trial of judge metrics: a few samples judged before a run, with prompts, replies, scores and cost."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..core.batch import Batch
+from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, RunInfo, apply_failure_policy, is_judged
+from ..core.scores import Scores
+from ..core.types import EvaluationSample, SystemOutputs
+from ..errors import BadValueError, JudgeError, did_you_mean
+from ..io.validate_checks import COMPLETE_OUTPUT
+from ..judge.cache import request_key
+from ..judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, critic_name
+from ..judge.metric import judge_batch, judged_parts
+from ..judge.session import JudgeSession, run_judging
+from ..plan.model import Plan
+from ..plan.prepare import PreparedPlan, prepare, read_plan
+from ..render.blocks import Block, Code, Prose, Report, ReportSection, ReportVerdict, Row, simple_table
+from ..render.tables import format_value
+from ..runtime.secrets import Secrets
+from ..store.connect import default_store
+from ..store.runs import RunStore, aligned_outputs
+from ..systems.calls import call_system
+from ..systems.workers import Task
+from .judging import JudgeProgress, ignore_progress
+
+DEFAULT_COUNT = 10
+"""Number of samples of a trial."""
+_DRAWN_PER_SAMPLE = 5
+"""Samples whose saved outputs are read for one sample of a trial, since a metric may not apply to some outputs."""
+
+
+@dataclass(slots=True)
+class TrialRequest:
+    """A request to a judge as it was sent, and its outcome."""
+
+    metrics: list[str]
+    """The metrics that use the reply."""
+    sample_id: str
+    critic: str
+    prompt_id: str
+    system: str
+    prompt: str
+    repeat: int = 0
+    reply: str = ""
+    """The reply as it arrived; for a critic that keeps none, the parsed answer."""
+    answer: Mapping[str, Any] | None = None
+    weighted: float | None = None
+    """The score weighted by probability, where the judge reports probabilities."""
+    error: str | None = None
+    message: str = ""
+    """Why there is no judgement."""
+    cached: bool = False
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrialScore:
+    """The outcome of one metric for one sample."""
+
+    sample_id: str
+    metric: str
+    score: float | None
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Some samples of a plan, judged by some of its metrics. Nothing is stored but the cache of judgements."""
+
+    plan: str
+    metrics: Sequence[str]
+    samples: Mapping[str, str]
+    """The questions by sample id, in the order of the dataset."""
+    num_samples: int
+    """Size of the dataset."""
+    requests: Sequence[TrialRequest]
+    scores: Sequence[TrialScore]
+    usage: Mapping[str, Any]
+    """Calls, tokens and cost of the judges."""
+    notes: Sequence[str] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The trial as a JSON object."""
+        return asdict(self) | {"samples": [{"sample_id": one, "query": text} for one, text in self.samples.items()]}
+
+    def report(self, usage: str) -> Report:
+        """The trial as a page; ``usage`` is a line about calls and cost."""
+        title = f"Trial of {', '.join(self.metrics)}: {len(self.samples)} of {self.num_samples} samples of {self.plan}"
+        sections = []
+        for number, system in enumerate(dict.fromkeys(one.system for one in self.requests if one.system), 1):
+            names = {name: None for one in self.requests if one.system == system for name in one.metrics}
+            section_title = f"System message of {', '.join(names)}"
+            sections.append(ReportSection(f"system-{number}", section_title, [Code(system)]))
+        sections += [
+            ReportSection(f"sample-{number}", f"{sample_id}  {query}", self._sample_blocks(sample_id))
+            for number, (sample_id, query) in enumerate(self.samples.items(), 1)
+        ]
+        rows: list[Row] = [
+            [one.sample_id, one.metric, "" if one.score is None else format_value(one.score), one.outcome]
+            for one in self.scores
+        ]
+        blocks: list[Block] = [simple_table(["sample", "metric", "score", "outcome"], rows), Prose(usage)]
+        sections.append(ReportSection("scores", "Scores", [*blocks, *map(Prose, self.notes)]))
+        return Report(title, "", ReportVerdict(""), sections)
+
+    def _sample_blocks(self, sample_id: str) -> list[Block]:
+        blocks: list[Block] = []
+        for one in self.requests:
+            if one.sample_id == sample_id:
+                time = f", {one.repeat + 1}. time" if one.repeat else ""
+                blocks.append(Prose(f"{', '.join(one.metrics)} to {one.critic} ({one.prompt_id}{time}):"))
+                blocks.append(Code(one.prompt))
+                weighted = "" if one.weighted is None else f"; weighted by probability: {format_value(one.weighted)}"
+                origin = " from the cache" if one.cached else ""
+                failed = "" if one.error is None else f", not usable ({one.error}: {one.message})"
+                blocks += [Prose(f"Reply{origin}{weighted}{failed}:"), Code(one.reply or "(empty)")]
+        if not blocks:
+            blocks.append(Prose("No judge was asked."))
+        outcomes = [one for one in self.scores if one.sample_id == sample_id]
+        shown = [f"{one.metric} {one.outcome if one.score is None else format_value(one.score)}" for one in outcomes]
+        return [*blocks, Prose(f"Score: {', '.join(shown)}")]
+
+
+def try_metrics(
+    path: str | Path | Plan,
+    names: Sequence[str] = (),
+    *,
+    count: int = DEFAULT_COUNT,
+    seed: int = 0,
+    run: str | None = None,
+    store: str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+    progress: JudgeProgress | None = None,
+) -> Trial:
+    """Judge some samples of a plan by its judge metrics of these names, by default by all of them.
+
+    The samples are drawn at random by ``seed``. Their outputs are the saved ones of the plan, those of the stored
+    ``run``, or else the system is called for these samples. Judgements go to the cache of the plan, so that the run
+    does not request them again; nothing else is stored.
+    """
+    plan = read_plan(path, changes=changes)
+    where = default_store(store, plan.store)
+    prepared = prepare(plan, need_system=run is None)
+    metrics = select_judge_metrics(prepared.metrics or [], names, RunInfo(top_k=plan.policy.top_k))
+    samples, outputs = _draw(prepared, metrics, count, seed, None if run is None else (where, run))
+    batch = Batch(samples, outputs)
+    secrets = Secrets(plan.secrets)
+    session = _RecordingSession(plan.judge.policy_for(where, plan.folder), progress or ignore_progress(), secrets)
+    parts = [part for one in metrics for part in judged_parts(one)]
+    run_judging(session, lambda judge: judge_batch(batch, parts, judge))
+    scores = [(one, apply_failure_policy(one, batch)) for one in metrics]
+    ids = [sample.sample_id for sample in samples]
+    order = {sample_id: place for place, sample_id in enumerate(ids)}
+    return Trial(
+        plan=plan.name,
+        metrics=[one.name for one in metrics],
+        samples={sample.sample_id: sample.query for sample in samples},
+        num_samples=len(prepared.samples),
+        requests=sorted(session.requests, key=lambda one: (order.get(one.sample_id, 0), one.metrics[0], one.repeat)),
+        scores=[row for place, one in enumerate(ids) for row in _scores_of(one, place, scores)],
+        usage=session.usage_log.total.to_dict(),
+        notes=list(batch.notes),
+    )
+
+
+def _scores_of(sample_id: str, place: int, scores: Sequence[tuple[BatchMetric, Scores]]) -> list[TrialScore]:
+    return [TrialScore(sample_id, one.name, found[place], found.outcomes[place]) for one, found in scores]
+
+
+def select_judge_metrics(metrics: Sequence[Metric], names: Sequence[str], run: RunInfo) -> list[BatchMetric]:
+    """The judge metrics with these names; a name also stands for all parts of a metric, ``tone`` for ``tone[polite]``.
+
+    Without names, all judge metrics.
+    """
+    judged = [one for one in metrics if isinstance(one, BatchMetric) and is_judged(one)]
+    if not judged:
+        raise BadValueError("the plan has no metric that calls a judge")
+    for name in names:
+        if not any(_is_called(one, name) for one in judged):
+            known = [one.name for one in judged]
+            if any(one.name == name for one in metrics):
+                raise BadValueError(f"'{name}' calls no judge; the judge metrics of the plan are {', '.join(known)}")
+            listing = f"; they are {', '.join(known)}"
+            raise BadValueError(
+                f"'{name}' is not among the judge metrics{did_you_mean(name, known, otherwise=listing)}"
+            )
+    return [one.for_run(run) for one in judged if not names or any(_is_called(one, name) for name in names)]
+
+
+def _is_called(metric: Metric, name: str) -> bool:
+    return metric.name == name or metric.name.partition("[")[0] == name
+
+
+def _draw(
+    prepared: PreparedPlan,
+    metrics: Sequence[BatchMetric],
+    count: int,
+    seed: int,
+    stored: tuple[str | Path, str] | None,
+) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+    """Samples with their outputs, in the order of the dataset; samples that a metric applies to come first."""
+    samples = list(prepared.samples)
+    places = random.Random(seed).sample(range(len(samples)), len(samples))  # noqa: S311 -- a reproducible draw
+    applicable = [place for place in places if _any_applies(metrics, samples[place], COMPLETE_OUTPUT)]
+    has_outputs = prepared.outputs is not None or stored is not None
+    drawn = (applicable or places)[: count * (_DRAWN_PER_SAMPLE if has_outputs else 1)]
+    chosen = [samples[place] for place in drawn]
+    outputs = _stored_outputs(chosen, *stored) if stored else _outputs(prepared, chosen)
+    if has_outputs:
+        drawn.sort(key=lambda place: not _any_applies(metrics, samples[place], outputs.get(samples[place].sample_id)))
+    kept = [samples[place] for place in sorted(drawn[:count])]
+    return kept, [outputs.get(sample.sample_id) for sample in kept]
+
+
+def _any_applies(metrics: Sequence[BatchMetric], sample: EvaluationSample, output: SystemOutputs | None) -> bool:
+    """Whether any metric would score this sample, as far as that can be known without a judge."""
+    if output is None or output.error is not None:
+        return False
+    parts = [part for one in metrics for part in judged_parts(one)]
+    return any(not isinstance(one, PerSampleMetric) or not one.precheck(sample, output, answered=True) for one in parts)
+
+
+def _outputs(prepared: PreparedPlan, samples: Sequence[EvaluationSample]) -> dict[str, SystemOutputs]:
+    """The saved outputs of these samples, else those of the system, which is called."""
+    ids = {sample.sample_id for sample in samples}
+    if prepared.outputs is not None:
+        return {sample_id: output for sample_id, output in prepared.outputs if sample_id in ids}
+    found: dict[str, SystemOutputs] = {}
+    call_system(
+        prepared.system,
+        [Task(place, sample) for place, sample in enumerate(samples)],
+        prepared.plan.policy,
+        lambda answers: found.update((one.task.sample.sample_id, one.output) for one in answers),
+        total=len(samples),
+    )
+    return found
+
+
+def _stored_outputs(samples: Sequence[EvaluationSample], where: str | Path, run: str) -> dict[str, SystemOutputs]:
+    with RunStore.open(where, create=False) as store:
+        record = store.find(run)
+        pairs = zip(store.sample_ids(record.run_id), aligned_outputs(store, record.run_id), strict=True)
+        ids = {sample.sample_id for sample in samples}
+        found = {sample_id: output for sample_id, output in pairs if sample_id in ids and output is not None}
+    if not found:
+        raise BadValueError(f"{record.run_id} has no output of a sample of the plan")
+    return found
+
+
+class _RecordingSession(JudgeSession):
+    """A judge session that keeps its requests with their outcomes."""
+
+    def __init__(self, policy: JudgePolicy, progress: JudgeProgress, secrets: Secrets) -> None:
+        super().__init__(policy, on_progress=self._on_progress, secrets=secrets)
+        self.requests: list[TrialRequest] = []
+        self._by_key: dict[tuple[str, str], TrialRequest] = {}
+        self._progress, self._redact = progress, secrets
+
+    async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
+        """Request a judgement and keep it, or the error."""
+        try:
+            judgement = await super().ask(critic, request)
+        except JudgeError as error:
+            self._keep(critic, request, error)
+            raise
+        self._keep(critic, request, judgement)
+        return judgement
+
+    def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+        """Add a metric to the request that it shares with another one."""
+        super().reused(critic, request, outcome)
+        kept = self._by_key.get((request.sample_id, request_key(request)))
+        if kept is None:
+            self._keep(critic, request, outcome)
+        else:
+            kept.metrics.append(request.metric)
+
+    def _keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+        kept = TrialRequest(
+            [request.metric],
+            request.sample_id,
+            critic_name(critic),
+            request.prompt_id,
+            request.system,
+            request.prompt,
+            request.repeat,
+        )
+        if isinstance(outcome, JudgeError):
+            kept.error, kept.message, kept.reply = outcome.reason, outcome.message, outcome.raw or ""
+        else:
+            kept.answer, kept.weighted, kept.cached = dict(outcome.answer), outcome.weighted, outcome.cached
+            kept.reply = outcome.raw or json.dumps(kept.answer, ensure_ascii=False)
+            kept.prompt_tokens, kept.completion_tokens = outcome.usage.prompt_tokens, outcome.usage.completion_tokens
+        kept.reply, kept.message = self._redact.message(kept.reply), self._redact.message(kept.message)
+        self.requests.append(kept)
+        self._by_key[request.sample_id, request_key(request)] = kept
+
+    def _on_progress(self, done: int, requested: int) -> None:
+        self._progress(done, requested, self.usage_log.total.failed.total())

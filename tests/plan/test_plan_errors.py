@@ -10,6 +10,7 @@ from auepora_eval.plan.prepare import plan_problems, read_plan
 
 GOOD = "dataset: data.jsonl\noutputs: answers.jsonl\n"
 ASKED = "dataset: data.jsonl\n"
+JUDGED = "metrics:\n- judge_metric:\n    <<: {name: mine, prompt: Good?}\n"
 
 
 class Row(NamedTuple):
@@ -153,6 +154,17 @@ ROWS = [
     Row(GOOD + "metrics: [recall]", 3, "metrics[0]", "needs its option 'k': write 'recall@5'", "no cut-off"),
     Row(GOOD + "metrics: [recall@0]", 3, "metrics[0]", "k must be an integer >= 1", "cut-off 0"),
     Row(GOOD + "metrics: [{map: {kk: 1}}]", 3, "metrics[0].map.kk", "no option 'kk'; did you mean 'k'?", "unknown option"),
+    Row(GOOD + JUDGED + "    inputs:\n    - question\n    - anwser", 8, "metrics[0].judge_metric.inputs[1]", "no input 'anwser'; did you mean 'answer'?", "unknown input"),
+    Row(GOOD + JUDGED + "    scale:\n      good: 1\n      poor:", 8, "metrics[0].judge_metric.scale.poor", "the class 'poor' has no value", "class without a value"),
+    Row(GOOD + JUDGED + "    target: truth", 6, "metrics[0].judge_metric.target", "there is no target 'truth'", "unknown target"),
+    Row(GOOD + JUDGED.replace("Good?", "'Good {{answr}}?'"), 5, "metrics[0].judge_metric.prompt", "nothing goes into the slot {{answr}}; did you mean 'answer'?", "unknown slot"),
+    Row(GOOD + JUDGED.replace("Good?", "'Good {{answer}}?'"), 5, "metrics[0].judge_metric.prompt", "not {{question}}", "slot of one input alone"),
+    Row(GOOD + JUDGED.replace("name: mine, ", ""), 4, "metrics[0].judge_metric.name", "is missing", "judge metric without a name"),
+    Row(GOOD + JUDGED + "    examples:\n    - {question: a, answer: b, score: 7}", 7, "metrics[0].judge_metric.examples[0].score", "7 is not on the scale", "example off the scale"),
+    Row(GOOD + JUDGED + "    criteria:\n      polite:", 7, "metrics[0].judge_metric.criteria.polite", "describe it in a text", "criterion without description"),
+    Row(GOOD + JUDGED + "    promt: x", 6, "metrics[0].judge_metric.promt", "did you mean 'prompt'?", "misspelt option of a judge metric"),
+    Row(GOOD + JUDGED + "    rationale: 5", 6, "metrics[0].judge_metric.rationale", "must be true or false, not 5", "wrong type of an option"),
+    Row(GOOD + "metrics:\n- judge_metric: {file: no.yaml}", 4, "metrics[0].judge_metric.file", "no.yaml cannot be read", "missing file of a metric"),
     Row(GOOD + "metrics: [{map: 5}]", 3, "metrics[0]", "must be a mapping, not 5", "options that are a number"),
     Row(GOOD + "metrics: [{name: recall@5}]", 3, "metrics[0]", "write the metric's name as the key", "name as key"),
     Row(GOOD + "metrics:\n- map:\n  k: 5", 4, "metrics[0]", "indented far enough?", "options beside the name"),

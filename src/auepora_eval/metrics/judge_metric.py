@@ -76,8 +76,9 @@ class JudgedInput:
         match = _INPUT.fullmatch(text.strip()) if isinstance(text, str) else None
         known = [f"{kind}.NAME" if kind in _NAMED else kind for kind in _INPUTS]
         if match is None or match["kind"] not in _INPUTS:
-            hint = did_you_mean(str(text).partition(".")[0].partition("@")[0], _INPUTS)
-            raise BadOptionError(where, f"there is no input {text!r:.80}{hint}; the inputs are {', '.join(known)}")
+            listing = f"; the inputs are {', '.join(known)}"
+            hint = did_you_mean(str(text).partition(".")[0].partition("@")[0], _INPUTS, otherwise=listing)
+            raise BadOptionError(where, f"there is no input {text!r:.80}{hint}")
         kind, name, k = match["kind"], match["name"] or "", match["k"]
         if (kind in _NAMED) != bool(name):
             problem = f"write {kind}.NAME, not" if kind in _NAMED else f"'{kind}' has no parts:"

@@ -16,7 +16,7 @@ from auepora_eval.compare.types import CompareReport, ComparisonInput, MetricCom
 from auepora_eval.core.reduce import Mean
 from auepora_eval.core.scores import Scores
 from auepora_eval.report.comparison_sections import compare_stored_runs, comparison_verdict
-from auepora_eval.report.stored_run import StoredRun
+from auepora_eval.report.run_sections import StoredRun
 from auepora_eval.stats.permutation import joint_level, sign_flips
 from auepora_eval.store.runs import RunStore
 from helpers.requirements import examples

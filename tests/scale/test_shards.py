@@ -22,6 +22,7 @@ from auepora_eval.errors import BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.io.formats import is_sharded
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
+from auepora_eval.runtime.files import open_bytes
 from auepora_eval.scale import inputs
 from auepora_eval.scale.sharded import sharded_sources
 from helpers import requirements
@@ -110,11 +111,9 @@ def test_file_is_opened_once_per_batch(tmp_path: Path, monkeypatch: pytest.Monke
     assert [len(list(one.outputs)) > 10 for one in sharded.sources] == [True, True]
     opened: list[str] = []
     inputs.close_streams()
-    real = inputs.open_bytes
-
     def counted(path: Path) -> Any:
         opened.append(path.name)
-        return real(path)
+        return open_bytes(path)
 
     monkeypatch.setattr(inputs, "open_bytes", counted)
     read = [source.read() for source in sharded.sources]

@@ -439,7 +439,7 @@ _BUILT_IN: dict[str, tuple[str, Callable[[FileHead, Role], bool]]] = {
     "traces": ("traces", looks_like_traces),
     "ragas": ("records", looks_like_ragas),
     "deepeval": ("records", looks_like_deepeval),
-    "trec_rag": ("trec_rag", looks_like_trec_rag),
+    "trec_rag": ("trec_format", looks_like_trec_rag),
     "squad": ("squad", looks_like_squad),
     TABLE: ("records", looks_like_table),
     "jsonl": ("jsonl", looks_like_jsonl),

@@ -80,7 +80,7 @@ def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
 class _QueryReader:
     """Converts the YAML nodes of one file to samples."""
 
-    def __init__(self, values: YamlValues) -> None:
+    def __init__(self, values: Any) -> None:
         self._values = values
         self._errors: list[tuple[int | None, str]] = []
 

@@ -58,8 +58,16 @@ from ..render.html import pluralize, result_row, shorten, value_text
 from ..store.records import RunRecord, plan_conventions, run_info
 from ..store.rows import REPLAY_TAG
 from .plots import plot_comparison, plot_scatter, plot_split, win_rows
-from .run_sections import GALLERY_WIDTH, GateCheck, card_link, check_stored_gates, gates_section, gates_summary
-from .stored_run import StoredRun, score_column
+from .run_sections import (
+    GALLERY_WIDTH,
+    GateCheck,
+    StoredRun,
+    card_link,
+    check_stored_gates,
+    gates_section,
+    gates_summary,
+    score_column,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -268,8 +268,8 @@ def _explain_answer(
     outcome, value = stored or _default_outcome(output), context.stored_score
     if metric is not None and not _needs_calls(metric, context):
         with suppress(AueporaError):  # a resource it needs is not available
-            scores = sample_outcome(metric, sample, output, context)
-            outcome, value = scores.outcomes[0], scores[0]
+            if (scores := sample_outcome(metric, sample, output, context)) is not None:
+                outcome, value = scores.outcomes[0], scores[0]
     status, _, reason = outcome.partition(":")
     derivation = None
     if status == "scored" and metric is not None:

@@ -39,13 +39,16 @@ from .comparison_sections import compare_stored_runs, comparison_sections, compa
 from .plots import ANSWERS
 from .run_sections import (
     GateCheck,
+    StoredRun,
     cards_section,
     check_stored_gates,
     failures_section,
+    find_runs,
     gates_section,
     gates_summary,
     judges_section,
     provenance_section,
+    score_column,
 )
 from .score_sections import (
     distributions_section,
@@ -55,7 +58,6 @@ from .score_sections import (
     scores_section,
     slices_section,
 )
-from .stored_run import StoredRun, find_runs, score_column
 
 # --- one run: the verdict in one sentence, and the sections ----------------------------------------------------------
 

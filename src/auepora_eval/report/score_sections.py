@@ -37,8 +37,7 @@ from ..render.html import interval_text, reason_counts, seconds_text, value_text
 from ..stats.intervals import mean_interval
 from ..store.records import plan_conventions, run_info
 from .plots import quality_rows, slice_rows
-from .run_sections import GALLERY_WIDTH, card_link, one_or_gallery
-from .stored_run import Floats, StoredRun, score_column
+from .run_sections import GALLERY_WIDTH, Floats, StoredRun, card_link, one_or_gallery, score_column
 
 
 def scores_section(run: StoredRun) -> ReportSection:

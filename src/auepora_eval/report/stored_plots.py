@@ -37,8 +37,8 @@ from .plots import (
     plot_wins_losses,
     quality_rows,
 )
+from .run_sections import StoredRun, find_runs, score_column
 from .score_sections import hits_by_span, retrieval_curves
-from .stored_run import StoredRun, find_runs, score_column
 
 T = TypeVar("T")
 _MAX_RUNS = 20

@@ -33,7 +33,6 @@ from .records import (
     to_json,
     utc_now,
 )
-from .results import read_one, read_result, read_results, write_results
 from .rows import (
     CHUNK,
     StoredJudgement,
@@ -47,7 +46,10 @@ from .rows import (
     get_run,
     list_runs,
     read_judgements,
+    read_one,
     read_outputs,
+    read_result,
+    read_results,
     read_sample_ids,
     require_run,
     sample_chunks,
@@ -56,6 +58,7 @@ from .rows import (
     update_run,
     write_judgements,
     write_outputs,
+    write_results,
     write_samples,
 )
 from .schema import migrate, runs

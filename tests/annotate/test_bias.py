@@ -208,7 +208,7 @@ def test_command(store: RunStore, auepora: Cli) -> None:
     code, out, _ = auepora("judge", "bias", "latest", "--labels", "human.jsonl", "--family", "latest=gpt")
     assert code == 0
     assert f"Bias of the judge of {METRIC}" in out
-    assert "per doubling of the characters of the answer" in out
+    assert "per doubling of characters" in out
     assert auepora("judge", "bias", "latest", "-o", "bias.md")[0] == 0
     assert f"Association of the judge of {METRIC}" in Path("bias.md").read_text()
     for arguments, message in (

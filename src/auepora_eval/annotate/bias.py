@@ -315,11 +315,11 @@ def _length_effect(answers: Sequence[JudgedAnswer], seed: int) -> BiasEffect:
         "per_sd": None if estimate.value is None else estimate.value * float(lengths.std(ddof=1)),
         "median_characters": float(np.median([one.length for one in answers])),
     }
-    return BiasEffect("length", estimate, "per doubling of the characters of the answer", len(answers), details)
+    return BiasEffect("length", estimate, "per doubling of characters", len(answers), details)
 
 
 def _family_effect(answers: Sequence[JudgedAnswer], judge_family: str | None, seed: int) -> BiasEffect:
-    unit = "for answers of the judge's family, compared with those of others"
+    unit = "judge's family minus others"
     known = [one for one in answers if one.family is not None]
     means = {family: _mean([one for one in known if one.family == family]) for family in _families(known)}
     details = {"families": means, "num_unknown": len(answers) - len(known)}
@@ -363,7 +363,7 @@ def _clusters(answers: Sequence[JudgedAnswer]) -> npt.NDArray[np.intp]:
 
 def _position_effect(path: Path) -> BiasEffect:
     """The effect of the first position, from a report of ``auepora prefer``: how far its rate lies from one half."""
-    unit = "proportion of verdicts for the answer shown first, minus 0.5"
+    unit = "rate of the first position minus 0.5"
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         position, pairs = report["position"], report["per_query"]

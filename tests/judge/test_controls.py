@@ -181,6 +181,12 @@ APPLIES = {
     "self_knowledge": set(),
     "noise_sensitivity": set(),
     "reverse_question_relevance": set(),
+    "llm_correctness": {"other_answer", "altered_fact", "reference"},
+    "llm_answer_relevance": {"other_answer", "reference"},
+    "llm_context_sufficiency": {"other_documents", "gold_documents"},
+    "llm_refusal": {"refusal", "reference"},
+    "rubric_score": {"other_answer"},
+    "rubric_required": {"other_answer"},
 }
 
 
@@ -371,8 +377,10 @@ OWN_METRICS = [  # options, kinds, why
     ({"inputs": ["question", "documents@5", "answer"]}, ANSWER_KINDS, "faithfulness"),
     ({"inputs": ["question", "answer"]}, {"other_answer": False, "reference": True}, "relevance"),
     ({"inputs": ["question", "documents"]}, {"other_documents": False, "gold_documents": True}, "documents alone"),
+    ({"inputs": ["question", "documents"], "scale": ["law", "tax"]}, {}, "unordered classes"),
     ({"inputs": ["answer"]}, {}, "nothing that the answer is compared with"),
     ({"inputs": ["question", "answer", "steps"]}, {}, "a control has no steps"),
+    ({"inputs": ["answer"], "controls": {"reference": "accept"}}, {"reference": True}, "the user knows better"),
     ({"inputs": ["question", "answer"], "controls": False}, {}, "turned off"),
     ({"inputs": ["question", "answer"], "controls": {"refusal": "accept"}}, {"refusal": True}, "kinds of the user"),
 ]
@@ -395,6 +403,24 @@ def test_kinds_of_a_judge_metric(options: dict[str, Any], kinds: dict[str, bool]
 def test_bad_kinds_of_a_judge_metric(option: object, message: str) -> None:
     with pytest.raises(BadOptionError, match=message):
         metric({"judge_metric": {"name": "own", "prompt": "Is it good?", "controls": option}})
+
+
+PARTLY = [  # metric, label of the judge for everything, false accepts and rejects of 4 items each, why
+    ("llm_correctness", {"score": "partly"}, 2, 0, "an altered fact that is found partly right was seen"),
+    ("llm_correctness", {"score": "correct"}, 4, 0, "accepts everything"),
+    ("llm_refusal", {"score": "yes"}, 0, 4, "takes everything for a refusal"),
+    ("llm_refusal", {"score": "no"}, 4, 0, "sees no refusal"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "reply", "accepts", "rejects"), [row[:4] for row in PARTLY], ids=[row[4] for row in PARTLY]
+)
+def test_classes_as_verdicts(name: str, reply: dict[str, Any], accepts: int, rejects: int) -> None:
+    critic = ScriptedCritic(lambda request: {"rationale": "", **reply})
+    controls = evaluated(critic, name, controls=8)[0].details["controls"]
+    assert (controls["false_accepts"]["errors"], controls["false_accepts"]["n"]) == (accepts, 4)
+    assert (controls["false_rejects"]["errors"], controls["false_rejects"]["n"]) == (rejects, 4)
 
 
 def test_refusals_as_controls() -> None:

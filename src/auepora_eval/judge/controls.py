@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import itertools
 import json
+import math
 import random
 import re
 from collections import Counter
@@ -291,7 +292,9 @@ def select_controls(metric: JudgedMetric, source: ControlSource, count: int) -> 
 
     Each half is divided evenly among the kinds that apply, and a kind with too few items is replaced by the others.
     """
-    kinds = metric.control_kinds if type(metric).score is JudgedMetric.score else {}
+    kinds = metric.control_kinds
+    if type(metric).score is not JudgedMetric.score or not math.isfinite(_middle(metric)):
+        kinds = {}
     if not kinds:
         return MetricControls(unavailable={"all": "no item has a verdict that is certain under this metric"})
     sides = [side for accept in (False, True) if (side := [one for one, good in kinds.items() if good is accept])]
@@ -439,8 +442,6 @@ def summarise_controls(
     metric: JudgedMetric, chosen: MetricControls, outcomes: Sequence[ControlOutcome], count: int
 ) -> dict[str, Any]:
     """False accepts and false rejects with Wilson intervals, by kind and together, and every item."""
-    low, high = metric.range
-    middle = (low + high) / 2
     kinds = metric.control_kinds
     verdicts: dict[str, list[bool]] = {}
     failed: Counter[str] = Counter()
@@ -457,8 +458,7 @@ def summarise_controls(
             failed[one.item.kind] += 1
             item |= {"accepted": None, "reason": one.reason}
         else:
-            accepted = one.score >= middle if metric.higher_is_better else one.score <= middle
-            item["accepted"] = accepted
+            item["accepted"] = accepted = _is_accepted(metric, one.item.kind, one.score)
             verdicts.setdefault(one.item.kind, []).append(accepted != kinds[one.item.kind])
         items.append(item)
     sides = [
@@ -471,7 +471,7 @@ def summarise_controls(
         "requested": count,
         "num_items": len(items),
         "num_failed": failed.total(),
-        "accepted": f"score {'>=' if metric.higher_is_better else '<='} {middle:g}",
+        "accepted": f"score {'>=' if metric.higher_is_better else '<='} {_middle(metric):g}",
         "false_accepts": false_accepts,
         "false_rejects": false_rejects,
         "limit": MAX_FALSE_ACCEPTS,
@@ -484,6 +484,21 @@ def summarise_controls(
         "unavailable": dict(chosen.unavailable),
         "items": items,
     }
+
+
+def _middle(metric: JudgedMetric) -> float:
+    """The middle of the range; scores that have no lower bound begin at 0."""
+    low, high = metric.range
+    return ((low if math.isfinite(low) else 0.0) + high) / 2
+
+
+def _is_accepted(metric: JudgedMetric, kind: str, score: float) -> bool:
+    """Whether a score lies in the better half of the range.
+
+    The middle belongs to it, except for an altered fact: a judge that finds the answer partly right has seen the fault.
+    """
+    margin = (score - _middle(metric)) * (1 if metric.higher_is_better else -1)
+    return margin > 0 or (margin == 0 and kind != "altered_fact")
 
 
 def _error_rate(wrong: Sequence[bool]) -> dict[str, Any]:

@@ -142,6 +142,7 @@ class LLMRefusal(_JudgedAnswer):
 
     target = TargetCategory.NEGATIVE_REJECTION
     metadata = declare(
+        controls={"refusal": False, "reference": True},
         higher_is_better=False,
         counts_system_failures=False,
         prompt_names=("refusal",),

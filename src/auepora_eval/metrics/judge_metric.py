@@ -243,10 +243,12 @@ class RatedInputsMetric(CriticMetric):
     def control_kinds(self) -> Mapping[str, bool]:
         """Those of the target, as far as the judge is shown what an answer or the documents are compared with."""
         kinds, scale = {one.kind for one in self.judged_inputs}, self.rating_scale
-        if "steps" in kinds or (isinstance(scale, ClassScale) and not scale.values):
+        if self.metadata.controls is None and ("steps" in kinds or scale.unordered):
             return {}
+        if self.metadata.controls is not None or "answer" not in kinds:
+            return super().control_kinds
         compared = {"question"} if self.target is TargetCategory.GENERATION_RELEVANCE else _EVIDENCE
-        return super().control_kinds if "answer" not in kinds or kinds & compared else {}
+        return super().control_kinds if kinds & compared else {}
 
     def require_judges(self) -> None:
         """Raise unless there is a critic that can reply on this scale."""

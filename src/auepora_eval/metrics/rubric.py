@@ -72,6 +72,7 @@ class RubricMetric(VerdictMetric):
     target = TargetCategory.GENERATION_CORRECTNESS
     own_count_names: ClassVar[tuple[str, ...]] = ("num_items", "num_met", "num_partly", "num_not_met")
     metadata = declare(
+        controls={"other_answer": False},  # a reference need not meet every item
         skip_reasons={"no_rubric": "the sample has no rubric", **VerdictMetric.metadata.skip_reasons},
         prompt_names=("rubric",),
     )

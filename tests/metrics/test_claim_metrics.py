@@ -27,17 +27,15 @@ from auepora_eval.judge.limits import JudgementRecord
 from auepora_eval.judge.nli import EntailmentFunction, NliModel
 from auepora_eval.judge.preview import preview
 from auepora_eval.judge.session import JudgeSession
-from auepora_eval.metrics.judged_base import (
-    average_precision,
+from auepora_eval.metrics.claim_base import (
     claim_f_beta,
     context_utilisation,
-    exact_fraction,
     noise_sensitivity,
-    proportion,
     relevant_documents,
     supported_by_any,
     unsupported_proportion,
 )
+from auepora_eval.metrics.judged_base import average_precision, exact_fraction, proportion
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
 from helpers.tiny_models import made
 from helpers.transcript import Key, Transcript

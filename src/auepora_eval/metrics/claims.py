@@ -12,16 +12,19 @@ from ..core.registry import register, signature_number
 from ..core.types import TargetCategory
 from ..judge.ratings import gather_all
 from ..options import PositiveFloat
-from .claim_base import ClaimEvaluation, ClaimMetric, ContextClaimMetric, EvidenceClaimMetric, SampleSkippedError
-from .judged_base import (
+from .claim_base import (
+    ClaimEvaluation,
+    ClaimMetric,
+    ContextClaimMetric,
+    EvidenceClaimMetric,
+    SampleSkippedError,
     claim_f_beta,
     context_utilisation,
-    exact_fraction,
     noise_sensitivity,
-    proportion,
     relevant_documents,
     unsupported_proportion,
 )
+from .judged_base import exact_fraction, proportion
 
 
 @register("claim_faithfulness")

@@ -262,7 +262,7 @@ def test_items_are_wrong_where_they_must_be() -> None:
         text = item.output.response.text if item.output.response else ""
         assert text in references.values()
         assert text != references[item.base_id]
-    altered = source.items("altered_fact")
+    altered = list(source.items("altered_fact"))
     assert len(altered) >= 6
     for item in altered:
         assert item.output.response is not None
@@ -278,8 +278,8 @@ def test_variants_of_a_question_are_no_other_questions() -> None:
     one, two = dataset()[:2]
     variant = replace(one, sample_id="q0b", labels={"variant_of": "q0"})
     same = replace(two, cluster_id="q0", sample_id="q0c")
-    assert ControlSource([one, variant, same]).items("other_answer") == []
-    assert len(ControlSource([one, variant, two]).items("other_answer")) == 2
+    assert list(ControlSource([one, variant, same]).items("other_answer")) == []
+    assert len(list(ControlSource([one, variant, two]).items("other_answer"))) == 2
 
 
 def test_items_depend_on_the_dataset_alone() -> None:

@@ -144,19 +144,30 @@ class ControlSource:
     """Builds the control items of a dataset. The same samples always give the same items."""
 
     def __init__(self, samples: Iterable[EvaluationSample]) -> None:
-        distinct = {one.sample_id: one for one in samples if one.query.strip() and "variant_of" not in one.labels}
+        distinct = {
+            one.sample_id: one for one in samples if (one.query or "").strip() and "variant_of" not in one.labels
+        }
         ordered = sorted(distinct.values(), key=lambda one: _hash("sample", one.sample_id))
         self._sources = [_Source(one) for one in ordered]
         self._with_reference = [one for one in self._sources if one.reference]
         self._facts: dict[str, list[str]] = {}
-        self._built: dict[str, list[Control]] = {}
+        self._built: dict[str, tuple[list[Control], Iterator[Control]]] = {}
 
-    def items(self, kind: str) -> list[Control]:
-        """All items of a kind, at most one per sample, in a fixed random order."""
+    def items(self, kind: str) -> Iterator[Control]:
+        """All items of a kind, at most one per sample, in a fixed random order; each is built when it is needed."""
         if kind not in self._built:
-            order = sorted(self._sources, key=lambda one: _hash(kind, one.sample.sample_id))
-            self._built[kind] = [item for source in order if (item := _BUILDERS[kind](self, source)) is not None]
-        return self._built[kind]
+            self._built[kind] = [], self._build(kind)
+        built, rest = self._built[kind]
+        yield from built
+        for item in rest:
+            built.append(item)
+            yield item
+
+    def _build(self, kind: str) -> Iterator[Control]:
+        for source in sorted(self._sources, key=lambda one: _hash(kind, one.sample.sample_id)):
+            item = _BUILDERS[kind](self, source)
+            if item is not None:
+                yield item
 
     def reference_item(self, base: _Source) -> Control | None:
         """The reference as the answer, with the gold documents."""
@@ -301,7 +312,10 @@ def select_controls(metric: JudgedMetric, source: ControlSource, count: int) -> 
     chosen: list[Control] = []
     unavailable: dict[str, str] = {}
     for side, quota in zip(sides, _divide(count, len(sides)), strict=True):
-        usable = {kind: [one for one in source.items(kind) if _applies(metric, one)] for kind in side}
+        usable = {
+            kind: list(itertools.islice((one for one in source.items(kind) if _applies(metric, one)), quota))
+            for kind in side
+        }
         counts = dict(zip(side, _divide(quota, len(side)), strict=True))
         for kind, wanted in counts.items():
             if len(usable[kind]) < wanted:

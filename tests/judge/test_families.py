@@ -2,7 +2,7 @@
 
 import pytest
 
-from auepora_eval.judge.families import model_family
+from auepora_eval.judge.families import model_family, model_names
 
 ROWS = [  # name, family, why
     ("gpt-4o-mini", "gpt", "a version follows the name"),
@@ -29,3 +29,14 @@ ROWS = [  # name, family, why
 @pytest.mark.parametrize(("name", "family"), [row[:2] for row in ROWS], ids=[row[2] for row in ROWS])
 def test_family_of_a_model(name: str, family: str | None) -> None:
     assert model_family(name) == family
+
+
+def test_models_named_in_a_description() -> None:
+    described = {
+        "model": "gpt-4o",
+        "generator": {"llm_name": "claude-3"},
+        "embedding_model": "qwen3-embedding",
+        "prompt": "gemini",
+        "stages": [{"Model": "phi3"}],
+    }
+    assert list(model_names(described)) == ["gpt-4o", "claude-3", "phi3"]

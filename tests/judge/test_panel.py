@@ -12,6 +12,7 @@ from auepora_eval import EvaluationSample, JudgePolicy, Panel, Response, SystemO
 from auepora_eval.core.types import Document, RetrievedDocument
 from auepora_eval.errors import AueporaError, AueporaWarning, BadValueError, JudgeError
 from auepora_eval.judge.critic import Judgement, JudgeRequest
+from auepora_eval.judge.openai import OpenAICritic
 from auepora_eval.judge.panel import LabelledItem, PanelWeights, Vote, answer_digest, decide, read_votes
 from auepora_eval.judge.preview import preview
 from auepora_eval.judge.session import JudgeSession
@@ -337,3 +338,33 @@ def test_a_panel_is_asked_by_a_session_only() -> None:
 
     with pytest.raises(BadValueError, match="asked by a JudgeSession"):
         asyncio.run(Panel([rating("a"), rating("b")]).judge(JudgeRequest("?", {})))
+
+
+FAMILIES = [  # where the system's model is named, warning, why
+    ({"model": "gpt-4o-mini"}, "openai:gpt-4o (gpt) of the panel belongs", "one member"),
+    ({"llm": "claude-sonnet"}, "", "another family"),
+    ({"prompt": "gpt-4o"}, "", "no model is named"),
+    (
+        {"a": {"model": "gpt-4"}, "b": {"model": "qwen3"}},
+        "openai:gpt-4o (gpt) and openai:qwen-max (qwen) of the panel belong",
+        "two",
+    ),
+]
+
+
+@pytest.mark.parametrize(("described", "warning"), [row[:2] for row in FAMILIES], ids=[row[2] for row in FAMILIES])
+def test_a_member_of_the_family_of_the_system_is_warned_of(described: dict[str, Any], warning: str) -> None:
+    panel = Panel([OpenAICritic("gpt-4o"), OpenAICritic("qwen-max")])
+    assert panel.same_family_note(described).startswith(warning)
+    assert bool(panel.same_family_note(described)) == bool(warning)
+
+
+def test_models_in_outputs_are_compared_with_the_members() -> None:
+    gpt, other = rating("gpt-4o", 1, 2), rating("other", 3, 4)
+    gpt.model = "gpt-4o"  # type: ignore[attr-defined]
+    samples, outputs = pairs(2)
+    for output in outputs:
+        assert output is not None
+        output.usage = {"models": ["gpt-4.1-nano"]}
+    with pytest.warns(AueporaWarning, match=r"gpt-4o \(gpt\) of the panel belongs to the model family of the judged"):
+        evaluate(samples, outputs, [LLMFaithfulnessScore(Panel([gpt, other]), scale="1-5")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
 _FAMILIES = {
     "gpt": ("chatgpt", "gpt", r"text-(?:davinci|curie|babbage|ada)", "davinci", "codex", r"o[134](?=-|:|$)"),
@@ -50,3 +51,19 @@ def model_family(name: str) -> str | None:
     matches = ((family, pattern.search(text)) for family, pattern in _NAMES.items())
     places = [(match.start(), -match.end(), family) for family, match in matches if match is not None]
     return min(places)[2] if places else None
+
+
+_MODEL_KEYS = re.compile(r"model|llm|generator|deployment")
+_OTHER_KEYS = re.compile(r"embed|rerank")  # models that write no answers
+
+
+def model_names(described: object, key: str = "") -> Iterator[str]:
+    """The names of language models in a description of a system: strings under keys such as ``model`` and ``llm``."""
+    if isinstance(described, Mapping):
+        for name, one in described.items():
+            yield from model_names(one, str(name).lower())
+    elif isinstance(described, (list, tuple)):
+        for one in described:
+            yield from model_names(one, key)
+    elif isinstance(described, str) and _MODEL_KEYS.search(key) and not _OTHER_KEYS.search(key):
+        yield described

@@ -8,12 +8,12 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from ..core.batch import Batch
 from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
-from ..core.metrics_base import BatchMetric, PerSampleMetric, declare, judged_derivation
+from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, declare, judged_derivation
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import JudgeError
 from .critic import JudgeClient
-from .panel import judged_item
+from .panel import Panel, judged_item
 
 _ANSWER_CONTROLS = {"other_answer": False, "altered_fact": False, "reference": True}
 _DOCUMENT_CONTROLS = {"other_documents": False, "gold_documents": True}
@@ -125,6 +125,17 @@ def judged_parts(metric: BatchMetric) -> Iterator[JudgedMetric]:
         yield metric
     for part in metric.inner_metrics():
         yield from judged_parts(part)
+
+
+def same_family_warnings(metrics: Iterable[Metric], described: object) -> list[str]:
+    """A warning for each metric whose panel has a member of the model family of the system that is described."""
+    found: dict[str, None] = {}
+    for metric in metrics:
+        for part in judged_parts(metric) if isinstance(metric, BatchMetric) else ():
+            panel = getattr(part, "panel", None)
+            note = panel.same_family_note(described) if isinstance(panel, Panel) else ""
+            found |= {f"metric '{part.name}': {note}": None} if note else {}
+    return list(found)
 
 
 async def judge_batch(batch: Batch, metrics: Iterable[JudgedMetric], judge: JudgeClient) -> None:

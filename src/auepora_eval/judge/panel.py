@@ -32,6 +32,7 @@ from .critic import (
     StructuredCritic,
     critic_name,
 )
+from .families import model_family, model_names
 
 VoteRule = Literal["mean", "median", "majority", "stacked"]
 VOTE_RULES: tuple[VoteRule, ...] = get_args(VoteRule)
@@ -437,6 +438,23 @@ class Panel(StructuredCritic):
                 f"for metric '{self.weights.metric}' with {self.weights.prompt_id}: learn weights for this metric, or "
                 "choose the vote mean, median or majority"
             )
+
+    def same_family_note(self, described: object) -> str:
+        """A warning if a member is of the same model family as the system that is described; else empty."""
+        families = {family for name in model_names(described) if (family := model_family(name)) is not None}
+        if not families:
+            return ""
+        own = [
+            f"{name} ({family})"
+            for name, one in zip(self.member_names, self.judges, strict=True)
+            if (family := model_family(str(getattr(one, "model", name)))) in families
+        ]
+        return (
+            f"{' and '.join(own)} of the panel {'belongs' if len(own) == 1 else 'belong'} to the model family of the "
+            "judged system; judges tend to prefer answers of their own family"
+            if own
+            else ""
+        )
 
     async def poll(self, ask: AskOne, request: JudgeRequest) -> Judgement:
         """Ask the members and combine their replies; ``JudgeError`` if none answered."""

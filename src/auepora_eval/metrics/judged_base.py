@@ -184,8 +184,21 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         """One outcome per sample, judged concurrently, with the statistics of its judgements."""
         self.require_judges()  # raise once, not for every sample
         self.require_panel_weights()
+        self._note_families(batch)
         client = SharedJudgeClient(batch, judge, self.name) if self.shares_requests else judge
         return await super().outcomes(batch, client)
+
+    def _note_families(self, batch: Batch) -> None:
+        """Note the first output by a model of the family of a member of the panel."""
+        if self.panel is None:
+            return
+        for sample, output in zip(batch.samples, batch.outputs, strict=True):
+            if output is not None:
+                metadata = None if output.response is None else output.response.metadata
+                note = self.panel.same_family_note([output.usage, output.extra, metadata])
+                if note:
+                    batch.note(f"metric '{self.name}': {note}", sample.sample_id)
+                    return
 
     def to_scores(self, batch: Batch, outcomes: Sequence[Score]) -> Scores:
         """The scores of all samples, with the statistics of their judgements; truncated texts are noted."""

@@ -37,6 +37,7 @@ from ..io.jsonl import gathered_outputs
 from ..io.problems import TOO_DEEP, Problems
 from ..io.validate import validate_files
 from ..io.validate_checks import COMPLETE_OUTPUT
+from ..judge.metric import same_family_warnings
 from ..runtime.files import plain_stem
 from ..runtime.imports import search_folders
 from ..runtime.processes import gc_paused
@@ -557,6 +558,7 @@ def _warnings(
     used = with_members(used_resources(plan.metrics), members_of(plan.resources))
     if unused := [name for name in plan.resources if name not in used]:
         found.append(f"no metric refers to {', '.join(unused)} of the resources; write {{use: {unused[0]}}} in one")
+    found += same_family_warnings(metrics or (), plan.config)
     without_query = 0 if plan.system is None else sum(not sample.query.strip() for sample in samples)
     if without_query:
         found.append(f"{without_query} of {len(samples)} samples have no query")

@@ -33,7 +33,7 @@ from ..features.hits import gold_positions
 from ..features.rankings import judged_rankings
 from ..io.grades import gold_signature, with_gold
 from ..judge.critic import JudgePolicy
-from ..judge.metric import judged_parts
+from ..judge.metric import judged_parts, same_family_warnings
 from ..plan.resources import PlannedJudges
 from ..plan.source import resolve_path
 from ..store.records import RunRecord, run_info
@@ -351,6 +351,8 @@ def rescore(
     if gold_metrics_only and chosen is not None:
         chosen = [one for one in chosen if _reads_gold(one)] or None
     store.hide(judges.secrets)
+    for warning in same_family_warnings(chosen or (), record.config):
+        warnings.warn(warning, AueporaWarning, stacklevel=2)
     return score_run(
         store,
         record,

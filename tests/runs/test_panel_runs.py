@@ -146,7 +146,28 @@ def test_a_panel_of_a_plan_is_stored_shown_and_explained_to_the_last_digit(
     assert all(f"llm_faithfulness by {name}" in out for name in "abcd")
     code, out, err = auepora("rescore", "latest", "-q", "--judge-cache-only")
     assert code == 0, err
-    assert asked(made) == asked(made)[:24]
+    assert len(asked(made)) == 24
+
+
+def test_exported_judgements_replay_a_panel(judged: Callable[..., Project], auepora: Cli) -> None:
+    made = judged(3)
+    assert auepora("run", "plan.yaml", "-q")[0] == 0
+    assert auepora("export", "latest", "saved", "-q")[0] == 0
+    recorded = next((made.folder / "saved").rglob("judgements.jsonl")).relative_to(made.folder)
+    plan = made.folder / "plan.yaml"
+    text = plan.read_text()
+    whole = re.sub(r"  (\w): \{python: .*\}", rf"  \1: {{recorded: {recorded}}}", text)
+    plan.write_text(whole)
+    code, _, err = auepora("run", "plan.yaml", "-q")
+    assert (code, "several judges answered the same request" in err) == (2, True), err
+    plan.write_text(re.sub(r"  (\w): \{recorded: (.*)\}", r"  \1: {recorded: {path: \2, critic: \1}}", whole))
+    code, _, err = auepora("run", "plan.yaml", "-q")
+    assert code == 0, err
+    assert len(asked(made)) == 12
+    with RunStore.open("runs.sqlite") as store:
+        first, second = (store.result(store.find(name).run_id, "llm_faithfulness") for name in ("latest~1", "latest"))
+        assert list(first.scores or ()) == list(second.scores or ())
+        assert first.signature == second.signature
 
 
 BUILD_ERRORS = [  # panel, key, message, why

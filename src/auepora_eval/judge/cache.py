@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..errors import BadTypeError, DataFileError, JudgeError, StoreError
+from ..errors import BadTypeError, DataFileError, JudgeError, StoreError, did_you_mean
 from ..runtime.files import is_writable, open_sqlite, read_lines, sqlite_error_message
 from ..runtime.processes import process_exists, process_name
 from ..runtime.secrets import Secrets
@@ -435,16 +435,19 @@ class RecordedCritic(StructuredCritic):
 
     The keys of a mapping are ``request_key(request)``, a whole prompt, or the id of a sample; its values an answer, a
     bare score, a ``Judgement`` or a ``JudgeError``. A request that was not recorded is a failed measurement
-    (``not_recorded``). Recorded judgements carry the name of the critic that gave them.
+    (``not_recorded``). Recorded judgements carry the name of the critic that gave them. ``critic`` selects those of
+    one critic, such as a member of a panel.
     """
 
-    def __init__(self, recorded: str | Path | Mapping[str, Any], *, name: str | None = None) -> None:
+    def __init__(
+        self, recorded: str | Path | Mapping[str, Any], *, name: str | None = None, critic: str | None = None
+    ) -> None:
         self.one_number = self.logprobs = False
         names: dict[str, None] = {}
         if isinstance(recorded, Mapping):
             self._judgements = {key: _parse_judgement(value) for key, value in recorded.items()}
         elif isinstance(recorded, (str, Path)):
-            rows = _read_rows(Path(recorded))
+            rows = _rows_of_critic(Path(recorded), critic)
             self._judgements = {
                 str(row["key"]): _parse_judgement(row) for row in rows
             }  # of duplicates the last one counts
@@ -502,6 +505,30 @@ def _parse_judgement(value: object) -> Judgement | JudgeError:
         mass=value.get("mass"),
         repaired=bool(value.get("repaired")),
     )
+
+
+def _rows_of_critic(path: Path, critic: str | None) -> list[dict[str, Any]]:
+    """The rows of a file, or those of one critic; raises if several critics answered the same request."""
+    rows = _read_rows(path)
+    by_key: dict[str, str] = {}
+    names = dict.fromkeys(str(row.get("critic", "")) for row in rows)
+    if critic is not None:
+        if critic not in names:
+            there = f"; there are {', '.join(names)}"
+            raise DataFileError(
+                path, None, f"has no judgement of '{critic}'{did_you_mean(critic, names, otherwise=there)}"
+            )
+        return [row for row in rows if row.get("critic") == critic]
+    for row in rows:
+        name = str(row.get("critic", ""))
+        if by_key.setdefault(str(row["key"]), name) != name:
+            raise DataFileError(
+                path,
+                None,
+                f"several judges answered the same request ({', '.join(names)}): select one of them, in a plan as "
+                f"{{recorded: {{path: {path.name}, critic: {name}}}}}",
+            )
+    return rows
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:

@@ -235,6 +235,14 @@ class OpenAISource:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedSource:
+    """``resources.NAME.recorded``: saved judgements, of all judges or of one."""
+
+    path: PlanPath = field(metadata={"meaning": "it is the file of the judgements"})
+    critic: Text | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PanelSource:
     """``resources.NAME.panel``: judges of the plan whose replies are combined by a vote."""
 

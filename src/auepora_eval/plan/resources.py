@@ -12,7 +12,16 @@ from typing import Any
 from ..errors import AueporaError, BadValueError, DataFileError, JudgeError, did_you_mean
 from ..judge.critic import LLMCritic, StructuredCritic
 from ..options import option_types
-from .model import DEFAULT_KEY, Arguments, JudgeSettings, OpenAISource, PanelSource, PlanKeys, ResourceSource
+from .model import (
+    DEFAULT_KEY,
+    Arguments,
+    JudgeSettings,
+    OpenAISource,
+    PanelSource,
+    PlanKeys,
+    RecordedSource,
+    ResourceSource,
+)
 from .secrets import find_literal_secrets
 from .sections import KindReader, judge_section, read_kind, read_python, resolve_store
 from .source import (
@@ -121,8 +130,13 @@ def _read_openai(section: PlanSection) -> tuple[dict[str, Any], Stored]:
 
 def _read_recorded(section: PlanSection) -> tuple[dict[str, Any], Stored]:
     """A critic that replays saved judgements."""
-    path, written = section.convert(section.key_path("recorded"), PlanPath, section.values["recorded"])
-    return {"path": path}, {"recorded": written}
+    value = section.values["recorded"]
+    if isinstance(value, Mapping):
+        inner = section.findings.section(section.key_path("recorded"), value, known=option_types(RecordedSource))
+        values, stored = ({}, {}) if inner is None else inner.read(RecordedSource)
+        return values, {"recorded": stored}
+    path, written = section.convert(section.key_path("recorded"), PlanPath, value)
+    return {"path": path, "critic": None}, {"recorded": written}
 
 
 def _read_panel(section: PlanSection) -> tuple[dict[str, Any], Stored]:
@@ -265,7 +279,7 @@ def build_resource(source: ResourceSource, folder: Path, *, timeout: float) -> A
     if source.kind == "recorded":
         from ..judge.cache import RecordedCritic
 
-        return RecordedCritic(options["path"])
+        return RecordedCritic(options["path"], critic=options["critic"])
     from ..models.embedders import build_embedder
 
     return build_embedder(source.kind, options)

@@ -53,6 +53,7 @@ SPECIAL_EXAMPLES: dict[str, list[Spec]] = {
         {"citation_support_recall": {"critic": {"use": "judge"}, "citations": "brackets"}},
         {"citation_support_recall": {"critic": {"use": "entails"}, "at_most_citations": 1}},
         {"citation_support_recall": {"critic": {"nli": {"model": model_path("nli"), "threshold": 0.2}}}},
+        {"citation_support_recall": {"critic": {"minicheck": model_path("minicheck-t5")}}},
     ],
     "context_utilisation": [
         {"context_utilisation": {"critic": {"use": "judge"}}},
@@ -148,6 +149,16 @@ SPECIAL_EXAMPLES: dict[str, list[Spec]] = {
         {"bertscore": {"model_type": model_path("bert"), "num_layers": 2}},
         {"bertscore": {"model_type": model_path("bert"), "num_layers": 1, "score_type": "recall"}},
         {"bertscore": {"model_type": model_path("bert"), "num_layers": 1, "idf": True, "compare_to": "query"}},
+    ],
+    "hallucinated_spans": [
+        {"hallucinated_spans": {"model": {"model": model_path("spans"), "template": "{question} {documents}"}}},
+        {
+            "hallucinated_spans": {
+                "model": {"model": model_path("spans-bytes"), "window": 256, "template": "user_request"},
+                "evidence_source": "relevant",
+                "min_span": 2,
+            }
+        },
     ],
     "nli_grounding": [
         {"nli_grounding": {"model": model_path("nli"), "threshold": 0.2}},

@@ -97,7 +97,7 @@ def made(name: str) -> str:
     return str(place)
 
 
-def _tokenizer(kind: str) -> Any:
+def _tokenizer(kind: str, longest: int = LONGEST) -> Any:
     """A tokenizer that knows some words and every ASCII character, with the special tokens of a family of models."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
@@ -125,7 +125,7 @@ def _tokenizer(kind: str) -> Any:
         unk_token=unknown,
         cls_token=start,
         sep_token=end,
-        model_max_length=LONGEST,
+        model_max_length=longest,
         model_input_names=["input_ids", "attention_mask"] + ([] if kind == "roberta" else ["token_type_ids"]),
     )
 
@@ -193,6 +193,140 @@ def _classifier(kind: str, seed: int, labels: dict[int, str], **config: Any) -> 
     return make
 
 
+def _byte_tokenizer() -> Any:
+    """A tokenizer whose tokens are bytes, so that one character may have several; the first space of a word is its."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    vocabulary = {token: at for at, token in enumerate([*special, *sorted(pre_tokenizers.ByteLevel.alphabet())])}
+    inner = Tokenizer(models.BPE(vocabulary, []))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    make: Any = PreTrainedTokenizerFast
+    return make(
+        tokenizer_object=inner,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        model_max_length=1024,
+        model_input_names=["input_ids", "attention_mask", "token_type_ids"],
+    )
+
+
+UNSURE = "gold"
+"""The word that the lookup classifier calls unsupported with a probability of 3/4 only."""
+
+
+def _lookup_classifier(tokenizer: Any, labels: dict[int, str]) -> Callable[[Path], None]:
+    """A BERT whose weights look each token of the second text up in the first: it is unsupported if it is not there.
+
+    Token vectors are unit vectors. A token attends to equal tokens of the first text, and to [CLS] if there is none;
+    what it gets from [CLS] makes it unsupported, with a probability of 0.99995.
+    """
+
+    def make(folder: Path) -> None:
+        import numpy as np
+        import torch
+        import transformers
+
+        made_tokenizer = tokenizer()
+        words = len(made_tokenizer)
+        first, second, mark, width = words, words + 1, words + 2, words + 3
+        config = transformers.BertConfig(
+            vocab_size=words,
+            hidden_size=width,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            intermediate_size=1,
+            max_position_embeddings=1024,
+            pad_token_id=made_tokenizer.pad_token_id,
+            num_labels=2,
+            id2label=labels,
+        )
+        model = transformers.BertForTokenClassification(config)
+        norm = _norm(np.eye(1, width, 0)[0] + np.eye(1, width, first)[0])
+        low, step = norm[1], norm[0] - norm[1]  # (x - low) / step is 1 where the vector of a token has its one
+        sharpness = 60 * width**0.5
+        with torch.no_grad():
+            for name, values in model.named_parameters():
+                values.fill_(1.0 if "LayerNorm.weight" in name else 0.0)
+            embeddings, layer = model.bert.embeddings, model.bert.encoder.layer[0]
+            embeddings.word_embeddings.weight[:, :words] = torch.eye(words)
+            embeddings.token_type_embeddings.weight[0, first] = 1
+            embeddings.token_type_embeddings.weight[1, second] = 1
+            attention: Any = layer.attention.self
+            for projection, scale in ((attention.query, sharpness), (attention.key, 1.0)):
+                projection.weight[:words, :words] = torch.eye(words) * scale / step
+                projection.bias[:words] = -low * scale / step
+            attention.query.bias[first] = 1
+            attention.key.weight[first, second] = -2 * sharpness / step  # not itself
+            attention.key.weight[first, made_tokenizer.cls_token_id] = sharpness / 2 / step
+            attention.key.bias[first] = low * 1.5 * sharpness / step
+            attention.value.weight[mark, made_tokenizer.cls_token_id] = 1 / step
+            attention.value.bias[mark] = -low / step
+            layer.attention.output.dense.weight[mark, mark] = 10
+            found, missing = (_norm(norm + np.eye(1, width, mark)[0] * weight) for weight in (0, 10))
+            gap = float(missing[mark] - found[mark])
+            model.classifier.weight[1, mark] = 20 / gap
+            model.classifier.bias[1] = -10 - 20 * float(found[mark]) / gap
+            unsure = made_tokenizer.get_vocab().get(UNSURE)
+            if unsure is not None:
+                less = (10 - np.log(3)) / (missing[0] - missing[1])
+                model.classifier.weight[1, unsure] = -less
+                model.classifier.bias[1] += less * missing[1]
+        model.save_pretrained(folder)
+        made_tokenizer.save_pretrained(folder)
+
+    return make
+
+
+def _norm(values: Any) -> Any:
+    """A vector as a layer norm leaves it."""
+    return (values - values.mean()) / values.std()
+
+
+def _t5(model_class: str, seed: int) -> Callable[[Path], None]:
+    """A T5 of a few hundred numbers, with the special tokens of its family."""
+
+    def make(folder: Path) -> None:
+        import torch
+        import transformers
+        from tokenizers import processors
+
+        tokenizer = _tokenizer("roberta")
+        tokenizer.eos_token = "</s>"
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", tokenizer.eos_token_id)]
+        )
+        config = transformers.T5Config(
+            vocab_size=len(tokenizer),
+            d_model=16,
+            d_kv=8,
+            d_ff=32,
+            num_layers=1,
+            num_heads=2,
+            initializer_factor=1.5,
+            decoder_start_token_id=tokenizer.pad_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            num_labels=2,
+        )
+        generator_state = torch.random.get_rng_state()
+        torch.manual_seed(seed)
+        try:
+            model = getattr(transformers, model_class)(config)
+        finally:
+            torch.random.set_rng_state(generator_state)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+    return make
+
+
 NLI = {0: "contradiction", 1: "neutral", 2: "entailment"}
 MAKERS: dict[str, Callable[[Path], None]] = {
     "sbert": _sbert,
@@ -211,4 +345,12 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "bert": lambda folder: _save("bert", "BertModel", folder, 7),
     "roberta": lambda folder: _save("roberta", "RobertaModel", folder, 8),
     "deberta": lambda folder: _save("deberta", "DebertaV2Model", folder, 9),
+    "spans": _lookup_classifier(lambda: _tokenizer("bert", 1024), {0: "supported", 1: "hallucinated"}),
+    "spans-bytes": _lookup_classifier(_byte_tokenizer, {0: "LABEL_0", 1: "LABEL_1"}),
+    "names": lambda folder: _save(
+        "bert", "BertForTokenClassification", folder, 10, num_labels=3, id2label={0: "O", 1: "B-PER", 2: "I-PER"}
+    ),
+    "minicheck-t5": _t5("T5ForConditionalGeneration", 11),
+    "minicheck-roberta": _classifier("roberta", 12, {0: "LABEL_0", 1: "LABEL_1"}),
+    "hhem": _t5("T5ForTokenClassification", 13),
 }

@@ -5,6 +5,8 @@ import math
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from auepora_eval.judge.support import (
 )
 from auepora_eval.models.loading import ModelSource, load_classifier
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
+from helpers.requirements import need
 from helpers.tiny_models import made
 
 FULL, PARTIAL, NONE = SupportLevel
@@ -304,7 +307,97 @@ def test_verifier_signatures() -> None:
     assert not any("|" in name for name in names)
 
 
+def by_transformers(name: str, text: str) -> float:
+    """The probability of support by transformers alone, as the authors of each family compute it."""
+    torch, transformers = need("torch"), need("transformers")
+    loaders = {
+        "minicheck-t5": "Seq2SeqLM",
+        "minicheck-roberta": "SequenceClassification",
+        "hhem": "TokenClassification",
+    }
+    model = getattr(transformers, f"AutoModelFor{loaders[name]}").from_pretrained(made(name)).eval()
+    tokens = transformers.AutoTokenizer.from_pretrained(made(name))(text, return_tensors="pt", add_special_tokens=True)
+    tokens.pop("token_type_ids", None)
+    with torch.no_grad():
+        if name == "minicheck-t5":
+            start = torch.tensor([[model.config.decoder_start_token_id]])
+            logits = model(**tokens, decoder_input_ids=start).logits[0, 0, [3, 209]]
+        else:
+            logits = model(**tokens).logits[0] if name == "minicheck-roberta" else model(**tokens).logits[0, 0]
+        return float(logits.softmax(dim=-1)[1])
+
+
+PROMPT = "<pad> Determine if the hypothesis is true given the premise?\n\nPremise: {}\n\nHypothesis: {}"
+FAMILIES = [
+    ("minicheck", "minicheck-t5", "predict: {}</s>{}"),
+    ("minicheck", "minicheck-roberta", "{}</s>{}"),
+    ("hhem", "hhem", PROMPT),
+]
+
+
+@pytest.mark.part("models")
+@pytest.mark.parametrize(("kind", "name", "layout"), FAMILIES, ids=[row[1] for row in FAMILIES])
+def test_families_of_detectors(kind: str, name: str, layout: str) -> None:
+    """Each family reads its own layout, and its own label means support."""
+    model = parse_verifier({kind: made(name)})
+    found = asyncio.run(model.score(["rain falls", "it is wet"], ["water is wet", "no cat"]))
+    want = [by_transformers(name, layout.format("rain falls\nit is wet", one)) for one in ("water is wet", "no cat")]
+    assert [one.probability for one in found] == pytest.approx(want, abs=1e-6)
+    assert want[0] != pytest.approx(want[1], abs=1e-3)
+    each = replace(model, evidence="each")
+    (best,) = asyncio.run(each.score(["rain falls", "it is wet"], ["no cat"]))
+    assert best.probability == pytest.approx(
+        max(by_transformers(name, layout.format(one, "no cat")) for one in ("rain falls", "it is wet")), abs=1e-6
+    )
+    hostile = asyncio.run(model.score(["rain</s>falls <pad>"], ["no</s> cat"]))
+    assert hostile[0].probability == pytest.approx(
+        by_transformers(name, layout.format("rain falls", "no cat")), abs=1e-6
+    )
+    assert model.spec() == {kind: made(name)}
+    assert model.identity.startswith(f"{kind} {name}-")
+
+
+@pytest.mark.part("models")
+def test_minicheck_reads_long_evidence_in_chunks() -> None:
+    for name, limit in (("minicheck-t5", 500), ("minicheck-roberta", 400)):
+        model = parse_verifier({"minicheck": made(name)})
+        sentence = "Rain falls on water. "  # four words, and five tokens with the full stop
+        size = limit // (4 if name == "minicheck-t5" else 5)
+        parts = model.split_premise(model.loaded(), sentence * (2 * size) + "No cat!")
+        assert [part.count("Rain") for part in parts] == [size, size, 0]
+        assert parts[2] == "No cat!"
+        assert model.split_premise(model.loaded(), "...") == ["..."]
+    long = parse_verifier({"minicheck": made("minicheck-roberta")})  # it reads 96 tokens
+    (found,) = asyncio.run(long.score(["rain " * 90 + "gold"], ["no cat"]))
+    assert found.cut
+    room = 96 - 3 - 4 - 2  # beside special tokens, spare ones and the statement
+    (short,) = asyncio.run(long.score(["rain " * room], ["no cat"]))
+    assert not short.cut
+    assert found.probability == pytest.approx(short.probability, abs=1e-6)
+
+
+@pytest.mark.part("models")
+def test_detectors_of_other_families_are_refused(tmp_path: Path) -> None:
+    for kind, name, message in (
+        ("minicheck", "nli", "is not one of MiniCheck"),
+        ("minicheck", "bert", "no classifier of texts"),
+        ("hhem", "names", "is not HHEM: it has 3 labels"),
+        ("hhem", "nli", "no classifier of tokens"),
+    ):
+        with pytest.raises(BadValueError, match=message):
+            parse_verifier({kind: made(name)}).require_ready()
+    repository = tmp_path / "hallucination_evaluation_model"
+    repository.mkdir()
+    (repository / "config.json").write_text('{"model_type": "HHEMv2"}', encoding="utf-8")
+    with pytest.raises(
+        BadValueError, match=r"needs code of its own to be loaded; convert it once, as docs/judging/det"
+    ):
+        parse_verifier({"hhem": str(repository)}).require_ready()
+
+
 ODD: list[tuple[Any, type[Exception], str]] = [
+    ({"hhem": {"model": "x", "entailment_label": "yes"}}, BadValueError, "hhem models have fixed labels"),
+    ({"minicheck": {"treshold": 0.5}}, BadValueError, "minicheck has no option 'treshold'"),
     ("a text", BadTypeError, "verifier must be a critic"),
     ({"nil": "x"}, BadTypeError, "verifier must be a critic"),
     (ScriptedCritic, BadTypeError, "verifier must be a critic"),

@@ -10,7 +10,7 @@ from typing import Any
 from ..core.registry import Use, parse_use, resolve
 from ..errors import BadTypeError, BadValueError, JudgeError
 from .critic import Critic, JudgeClient, Judgement, JudgeRequest, LLMCritic, MemberReply, StructuredCritic
-from .nli import EntailmentFunction, NliModel
+from .nli import NLI_KINDS, EntailmentFunction, NliModel
 from .panel import Panel
 from .prompting import Frames, Prompt, built_in_prompt
 from .ratings import UNIT_SCALE, ReplyForm, critic_signature, gather_all, object_schema, returns_number_only
@@ -259,19 +259,18 @@ def parse_verifier(option: Any, *, what: str = "verifier") -> Any:
     """The verifier that an option describes; ``None`` and ``{use: NAME}`` are returned as they are.
 
     It may be a critic, a function ``(premise, hypothesis) -> float | bool``, an ``EntailmentFunction``, an
-    ``NliModel``, or what a
-    plan writes: ``{use: NAME}``, ``{nli: PATH}``.
+    ``NliModel``, or what a plan writes: ``{use: NAME}``, ``{nli: PATH}``, ``{minicheck: PATH}``, ``{hhem: PATH}``.
     """
     option = parse_use(option)
     if option is None or isinstance(option, (Use, LLMCritic, StructuredCritic, EntailmentFunction, NliModel)):
         return option
-    if isinstance(option, Mapping) and set(option) == {"nli"}:
-        return NliModel.parse(option["nli"])
+    if isinstance(option, Mapping) and len(option) == 1 and (kind := next(iter(option))) in NLI_KINDS:
+        return NLI_KINDS[kind].parse(option[kind])
     if callable(option) and not isinstance(option, type):
         return EntailmentFunction(option)
     raise BadTypeError(
-        f"{what} must be a critic, a function (premise, hypothesis) -> number, {{use: RESOURCE}} or {{nli: PATH}}; "
-        f"not {option!r:.80}"
+        f"{what} must be a critic, a function (premise, hypothesis) -> number, {{use: RESOURCE}}, "
+        f"{' or '.join(f'{{{kind}: PATH}}' for kind in NLI_KINDS)}; not {option!r:.80}"
     )
 
 

@@ -21,7 +21,7 @@ from ..core.registry import Use, parse_use, resolve
 from ..errors import BadTypeError, BadValueError
 from ..features.embeddings import EmbeddingBatch, EmbedFunction, InferenceFailure, cached_inference
 from ..runtime.imports import import_object
-from .encoding import encodable, pad_batch, run_in_batches, token_budget, tokenise
+from .encoding import TokenisedTexts, encodable, pad_batch, run_in_batches, token_budget, tokenise
 from .endpoint import OpenAIEmbedder, encode_with_cache
 from .loading import (
     LoadedModel,
@@ -306,16 +306,24 @@ class PairModel(ModelSource):
         """The model in memory."""
         return load_classifier(self, purpose="scoring pairs of texts with a model")
 
+    def encode(self, loaded: LoadedModel, pairs: Sequence[Pair]) -> TokenisedTexts:
+        """The tokens of each pair, as the model reads it."""
+        return tokenise(loaded, [one for one, _ in pairs], [other for _, other in pairs])
+
+    def forward(self, loaded: LoadedModel, inputs: Mapping[str, Any]) -> Any:
+        """The logits of a batch of pairs: a row per pair, a column per label."""
+        return loaded.model(**inputs).logits
+
     def logits(self, pairs: list[Pair]) -> list[tuple[Floats, bool] | InferenceFailure]:
         """The logits of each pair, and whether a text was truncated."""
         import torch
 
         loaded = self.loaded()
-        tokens = tokenise(loaded, [one for one, _ in pairs], [other for _, other in pairs])
+        tokens = self.encode(loaded, pairs)
 
         def run(indices: list[int]) -> Sequence[Any]:
             with torch.inference_mode():
-                found = loaded.model(**pad_batch(tokens, indices, loaded)).logits
+                found = self.forward(loaded, pad_batch(tokens, indices, loaded))
             return list(found.float().cpu().numpy().astype(np.float64))
 
         rows = run_in_batches(tokens.lengths, run, tokens=token_budget(loaded.device), max_texts=self.batch_size)

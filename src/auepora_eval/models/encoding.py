@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import BadValueError
 from ..features.embeddings import InferenceFailure
 from .loading import LoadedModel
 
@@ -86,6 +88,66 @@ def _tokenise_in_python(tokenizer: Any, max_length: int, parts: list[list[str]])
     return TokenisedTexts(
         encoded["input_ids"], encoded.get("token_type_ids"), [len(ids) > max_length for ids in untruncated]
     )
+
+
+@contextmanager
+def plain_backend(loaded: LoadedModel) -> Iterator[Any]:
+    """The fast tokenizer of a model, for one thread at a time; it neither truncates nor pads.
+
+    Special tokens that are written in a text, such as ``[SEP]``, are ordinary characters: a text cannot end its own
+    segment. Raises for a tokenizer written in Python, which does not know where its tokens begin and end.
+    """
+    backend = getattr(loaded.tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise BadValueError(
+            f"the tokenizer {type(loaded.tokenizer).__name__} does not say where its tokens begin and end; the folder "
+            "of the model needs a tokenizer.json"
+        )
+    with _TOKENISER_LOCK:
+        backend.no_truncation()
+        backend.no_padding()
+        backend.encode_special_tokens = True
+        try:
+            yield backend
+        finally:
+            backend.encode_special_tokens = False
+
+
+def count_tokens(loaded: LoadedModel, texts: Sequence[str]) -> list[int]:
+    """The number of tokens of each text, without those that a model adds."""
+    with plain_backend(loaded) as backend:
+        found = backend.encode_batch_fast(list(map(encodable, texts)), add_special_tokens=False)
+    return [len(one.ids) for one in found]
+
+
+def split_by_tokens(loaded: LoadedModel, text: str, size: int, *, overlap: int = 0) -> list[tuple[int, int]]:
+    """Character ranges of consecutive pieces of at most ``size`` tokens, which cover the text.
+
+    A piece ends before a white space if there is one in its second half, else between two tokens. It begins ``overlap``
+    tokens before the end of the one before.
+    """
+    with plain_backend(loaded) as backend:
+        offsets = backend.encode(encodable(text), add_special_tokens=False).offsets
+    pieces: list[tuple[int, int]] = []
+    first, start = 0, 0
+    while len(offsets) - first > size:
+        cuts = range(first + size, first, -1)  # indices of the token after the piece
+        apart = (cut for cut in cuts[: size // 2] if _is_apart(text, offsets, cut))
+        cut = next(apart, first + size)
+        while cut < len(offsets) and offsets[cut][0] <= start:  # several tokens of one character
+            cut += 1
+        if cut == len(offsets):
+            break
+        pieces.append((start, offsets[cut][0]))
+        first = max(cut - overlap, first + 1)
+        start = max(offsets[first][0], start + 1)
+    return [*pieces, (start, len(text))]
+
+
+def _is_apart(text: str, offsets: Sequence[tuple[int, int]], index: int) -> bool:
+    """Whether white space separates a token from the one before."""
+    start = offsets[index][0]
+    return text[start : start + 1].isspace() or text[start - 1 : start].isspace()
 
 
 _SPARE_TOKENS = 64

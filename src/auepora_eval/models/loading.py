@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import threading
 import warnings
@@ -288,6 +289,16 @@ def release_models() -> None:
     _MODELS.clear()
 
 
+def model_type(source: ModelSource) -> str:
+    """The architecture that the config of a model names, such as ``bert``; empty if it names none."""
+    config = source.folder() / "config.json"
+    try:
+        found = json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    return str(found.get("model_type", "")) if isinstance(found, dict) else ""
+
+
 def load_sentence_transformer(source: ModelSource, *, purpose: str) -> LoadedModel:
     """A sentence-transformers model."""
 
@@ -322,6 +333,33 @@ def load_classifier(source: ModelSource, *, purpose: str) -> LoadedModel:
     return _load_cached("classifier", source, load, purpose)
 
 
+def load_token_classifier(source: ModelSource, *, purpose: str) -> LoadedModel:
+    """A model that classifies each token of a text, or of a pair of texts, with its tokenizer."""
+
+    def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
+        return _transformer("AutoModelForTokenClassification", folder, device, dtype)
+
+    return _load_cached("token classifier", source, load, purpose)
+
+
+def load_text_to_text(source: ModelSource, *, purpose: str) -> LoadedModel:
+    """A model that writes a text for a text, with its tokenizer."""
+
+    def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
+        return _transformer("AutoModelForSeq2SeqLM", folder, device, dtype)
+
+    return _load_cached("text to text", source, load, purpose)
+
+
+_HEADS = {
+    "AutoModelForSequenceClassification": ("classifier of texts", ""),
+    # Heads of token and text classifiers have the same names and shapes: only the config tells them apart.
+    "AutoModelForTokenClassification": ("classifier of tokens", "ForTokenClassification"),
+    "AutoModelForSeq2SeqLM": ("model that writes a text for a text", "ForConditionalGeneration"),
+}
+"""By loader, the kind of model, and the end of its architecture's name where the weights do not show the kind."""
+
+
 def _transformer(
     kind: str, folder: Path, device: str, dtype: Any, *, add_prefix_space: bool | None = None
 ) -> LoadedModel:
@@ -330,11 +368,12 @@ def _transformer(
     tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True, **words)
     loader = getattr(transformers, kind)
     model, report = loader.from_pretrained(str(folder), local_files_only=True, dtype=dtype, output_loading_info=True)
-    if kind == "AutoModelForSequenceClassification" and report["missing_keys"]:
-        names = ", ".join(getattr(model.config, "architectures", None) or ["no architecture"])
+    described, ending = _HEADS.get(kind, ("", ""))
+    names = getattr(model.config, "architectures", None) or []
+    if described and (report["missing_keys"] or not any(name.endswith(ending) for name in names or [ending])):
+        why = "the part that decides is missing, and would be random" if report["missing_keys"] else "use one that is"
         raise BadValueError(
-            f"the model in {folder} is no classifier of texts (its config names {names}): the part that decides is "
-            "missing, and would be random"
+            f"the model in {folder} is no {described} (its config names {', '.join(names) or 'no architecture'}): {why}"
         )
     model = model.to(device).eval()
     return LoadedModel(model, tokenizer, device, _longest_input(tokenizer, model.config))

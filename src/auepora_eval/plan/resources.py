@@ -188,12 +188,13 @@ def _model(kind: str) -> KindReader:
 
 
 EMBEDDERS = ("sentence_transformers", "openai_embeddings")
+DETECTORS = ("nli", "minicheck", "hhem", "token_classifier")
 RESOURCE_KINDS: dict[str, KindReader] = {
     "openai": _read_openai,
     "python": read_python,
     "recorded": _read_recorded,
     "panel": _read_panel,
-    **{kind: _model(kind) for kind in (*EMBEDDERS, "nli")},
+    **{kind: _model(kind) for kind in (*EMBEDDERS, *DETECTORS)},
 }
 """The readers of the kinds of resources."""
 
@@ -272,10 +273,14 @@ def build_resource(source: ResourceSource, folder: Path, *, timeout: float) -> A
         return OpenAICritic(options.pop("model"), timeout=timeout, **options)
     if source.kind == "python":
         return _build_python(options["path"], options["args"], folder)
-    if source.kind == "nli":
-        from ..judge.nli import NliModel
+    if source.kind == "token_classifier":
+        from ..models.token_classifier import TokenClassifier
 
-        return NliModel.parse(options)
+        return TokenClassifier.parse(options)
+    if source.kind in DETECTORS:
+        from ..judge.nli import NLI_KINDS
+
+        return NLI_KINDS[source.kind].parse(options)
     if source.kind == "recorded":
         from ..judge.cache import RecordedCritic
 

@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.core.scores import Score
+from auepora_eval.core.scores import AnswerSpans, MarkedSpan, Score, Scores
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.report.pages import write_report
 from auepora_eval.store.records import StoredOutput
@@ -511,6 +512,31 @@ def test_judgements_are_readable_and_outdated_ones_marked(opened: Open, tmp_path
     expect(judgement).not_to_contain_text("earlier definition")
     expect(page.locator(".qb-judgement").filter(has_text="a word")).to_contain_text("earlier definition")
     expect(page.locator(".qb-judgement").filter(has_text="unknown")).not_to_contain_text("earlier definition")
+
+
+def test_spans_of_metrics_are_marked(opened: Open, tmp_path: Path) -> None:
+    """The answer shows the spans of the first metric instead of unknown words, and those of others below."""
+    answer = "👍 rain <b>gold</b> ok"
+    rows = [EvaluationSample("q", "why?")]
+    results = []
+    for name, spans in (("recall@5", ((7, 18, 0.75),)), ("mrr", ((0, 1, 1.0), (2, 6, 0.5)))):
+        result = runs.scored(name, [0.5])
+        assert isinstance(result.scores, Scores)
+        result.scores = replace(result.scores, keys=(AnswerSpans(tuple(MarkedSpan(*one) for one in spans)),))
+        results.append(result)
+    out = SystemOutputs([RetrievedDocument(Document("d", "ok"), None, 1)], Response(answer))
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        path = write_page(store, [runs.put(store, "marked", rows, [out], results)], tmp_path / "marked.html")
+    page = opened(path, "#q/q")
+    first = page.locator(".qb-answer").first
+    expect(first).to_have_text(answer)
+    expect(first.locator("mark.qb-detected")).to_have_text(["<b>gold</b>"])
+    expect(first.locator("mark.qb-detected")).to_have_attribute("title", "probability 0.750")
+    expect(first.locator(".qb-unsupported")).to_have_count(0)
+    expect(page.locator(".qb-legend").first).to_have_text("like this: 1 span called unsupported by recall@5")
+    expect(page.locator(".qb-legend").nth(1)).to_have_text("3 of 4 words in none of the documents retrieved")
+    page.get_by_text("Marked by mrr").click()
+    expect(page.locator(".qb-fold mark.qb-detected")).to_have_text(["👍", "rain", "like this"])
 
 
 def test_labels_named_like_javascript_properties(opened: Open, tmp_path: Path) -> None:

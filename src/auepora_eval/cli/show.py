@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -226,6 +227,7 @@ def _repeat(row: dict[str, Any]) -> str:
 
 
 def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any]:
+    from ..core.scores import AnswerSpans, marked_answers
     from ..errors import BadValueError, did_you_mean
     from ..features.hits import has_spans
     from ..io.codec import encode_output, encode_sample
@@ -243,6 +245,11 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
         for one in results
         if one.outcomes is not None and one.outcomes[position] != "scored"
     }
+    spans = [
+        {"metric": name, "repeat": one.repeat, "start": one.start, "end": one.end, "probability": one.probability}
+        for name, keys in marked_answers(results).items()
+        for one in (keys[position] or AnswerSpans()).spans
+    ]
     return {
         "run_id": record.run_id,
         "sample": json.loads(encode_sample(sample)),
@@ -250,6 +257,7 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
         "scores": scores,
         "outcomes": outcomes,
         "judgements": sample_judgements(store, record, position),
+        **({"spans": spans} if spans else {}),
         **({"gold_ranks": [_gold_ranks(sample, one) for one in outputs]} if has_spans(sample) else {}),
     }
 
@@ -279,6 +287,8 @@ def _sample_page(document: dict[str, Any]) -> Report:
     every_rank = document.get("gold_ranks") or [[] for _ in document["outputs"]]
     for output, ranks in zip(document["outputs"], every_rank, strict=True):
         blocks += _output_blocks(output, gold, {one["rank"] for one in ranks if one["by"] == "span"})
+        repeat = output.get("repeat", 0)
+        blocks += _span_blocks(output, [one for one in document.get("spans") or () if one["repeat"] == repeat])
     rows: list[Row] = [
         [name, "" if value is None else format_value(value), document["outcomes"].get(name, "")]
         for name, value in document["scores"].items()
@@ -311,6 +321,22 @@ def _output_blocks(output: dict[str, Any], gold: set[str], by_span: set[int]) ->
         rows.append([str(rank), mark, _id(doc), text[:100]])
     if rows:
         yield simple_table([TableColumn("rank", number=True), TableColumn("gold"), "document", "text"], rows)
+
+
+def _span_blocks(output: dict[str, Any], spans: list[dict[str, Any]]) -> Iterator[Block]:
+    """The spans that metrics mark in an answer, and the answer of each metric with its spans in brackets."""
+    response = output.get("response")
+    answer = response if isinstance(response, str) else response["text"] if response else ""
+    rows: list[Row] = []
+    for name, several in groupby(spans, key=lambda one: str(one["metric"])):
+        marked, at = "", 0
+        for one in several:
+            text = answer[one["start"] : one["end"]]
+            marked, at = f"{marked}{answer[at : one['start']]}⟦{text}⟧", one["end"]
+            rows.append([name, f"{one['start']}-{one['end']}", f"{one['probability']:.2f}", _short(text)])
+        yield DefinitionList([(name, _short(marked + answer[at:]))])
+    if rows:
+        yield simple_table(["metric", "characters", TableColumn("probability", number=True), "unsupported"], rows)
 
 
 def _id(doc: Any) -> str:

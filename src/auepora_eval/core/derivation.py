@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from .scores import MarkedSpan
 from .types import EvaluationSample, SystemOutputs
 
 Cell = str | int | float | bool | None
@@ -91,6 +92,8 @@ class ExplainContext:
     """The stored score, for metrics that need a judge or a model to compute it again."""
     may_call_models: bool = False
     """Whether embedding and scoring models may be called again."""
+    spans: tuple[MarkedSpan, ...] | None = None
+    """The stored spans that the metric marks in the answer."""
 
     @cached_property
     def pairs(self) -> SampleOutputPairs:

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadTypeError, BadValueError
 
-__all__ = ["Outcomes", "Score", "Scores", "Status", "to_reason"]
+__all__ = ["AnswerSpans", "MarkedSpan", "Outcomes", "Score", "Scores", "Status", "to_reason"]
 
 _REASON = re.compile(r"[a-z_]+")
 
@@ -67,6 +67,28 @@ class Score:
         return cls(None, Status.MEASURE_FAILED, reason)
 
 
+class MarkedSpan(NamedTuple):
+    """A part of an answer that a metric marks."""
+
+    start: int
+    """The first character, counted from 0."""
+    end: int
+    """The character after the last one."""
+    probability: float
+    repeat: int = 0
+    """The repeat of the run that the answer belongs to."""
+
+
+class AnswerSpans(NamedTuple):
+    """The marked parts of the answer to one sample, as a key of ``Scores``; they are stored and shown with it."""
+
+    spans: tuple[MarkedSpan, ...] = ()
+
+    def of_repeat(self, repeat: int) -> tuple[MarkedSpan, ...]:
+        """The spans in the answer of one repeat."""
+        return tuple(span for span in self.spans if span.repeat == repeat)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores(Sequence[float | None]):
     """The outcomes of a batch of samples under one metric, as columns.
@@ -83,7 +105,7 @@ class Scores(Sequence[float | None]):
     stats: npt.NDArray[np.float64] | None = None
     """Further statistics (n x w) for reducers that are not means of ``values``."""
     keys: tuple[Any, ...] | None = None
-    """Per sample the key by which a family metric pairs samples."""
+    """Per sample further data: the key by which a family metric pairs samples, or the spans marked in an answer."""
     repeats: tuple[Scores, ...] | None = None
     """The scores of each repeat, where ``values`` are means over repeats and the reducer is not a mean."""
 
@@ -299,6 +321,16 @@ class Scores(Sequence[float | None]):
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def marked_answers(results: Iterable[Any]) -> dict[str, tuple[AnswerSpans | None, ...]]:
+    """By the name of a metric that marks parts of answers, the spans of each sample."""
+    found = {}
+    for result in results:
+        keys = result.scores.keys if isinstance(result.scores, Scores) else None
+        if keys is not None and any(isinstance(key, AnswerSpans) for key in keys):
+            found[result.name] = tuple(key if isinstance(key, AnswerSpans) else None for key in keys)
+    return found
 
 
 def scores_with_reasons(scores: Sequence[Score], reasons: Iterable[str]) -> Scores:

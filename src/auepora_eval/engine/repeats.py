@@ -18,7 +18,7 @@ from ..core.conventions import Signature
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, assemble_result, make_result
 from ..core.reduce import Clusters, Mean, Reducer, StatMeans, SumsReducer, mean
 from ..core.results import Results
-from ..core.scores import Scores, Status
+from ..core.scores import AnswerSpans, Scores, Status
 from ..core.slices import Grouping, SliceSpec
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..errors import AlignmentError, BadValueError
@@ -192,7 +192,20 @@ def per_sample_means(parts: Sequence[Scores]) -> Scores:
         with np.errstate(invalid="ignore", divide="ignore"):
             defined = ~np.isnan(wide)
             stats = np.where(defined.any(axis=0), np.nansum(wide, axis=0) / defined.sum(axis=0), np.nan)
-    return Scores(means, status[chosen, columns], codes[chosen, columns], tuple(names), stats, parts[0].keys)
+    return Scores(means, status[chosen, columns], codes[chosen, columns], tuple(names), stats, _merge_keys(parts))
+
+
+def _merge_keys(parts: Sequence[Scores]) -> tuple[Any, ...] | None:
+    """The keys of the first repeat; of keys that are spans of an answer, those of all repeats."""
+    each = [part.keys or (None,) * len(part) for part in parts]
+    if not any(isinstance(key, AnswerSpans) for keys in each for key in keys):
+        return parts[0].keys
+    merged = []
+    for several in zip(*each, strict=True):
+        marked = [(repeat, key) for repeat, key in enumerate(several) if isinstance(key, AnswerSpans)]
+        spans = tuple(span._replace(repeat=repeat) for repeat, key in marked for span in key.spans)
+        merged.append(AnswerSpans(spans) if marked else None)
+    return tuple(merged)
 
 
 _RANK = np.array([0, 3, 1, 2])

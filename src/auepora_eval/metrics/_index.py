@@ -42,6 +42,7 @@ MODULES = {
     "failure_attribution": "attribution",
     "field_accuracy": "structured",
     "groundedness": "grounding",
+    "hallucinated_spans": "hallucinated_spans",
     "hallucination_rate": "grounding",
     "hit_rate": "retrieval",
     "intra_list_diversity": "diversity",

@@ -26,7 +26,7 @@ from ..core.derivation import (
 from ..core.metrics_base import BatchMetric, Metric, sample_outcome
 from ..core.reduce import Mean, Reducer, counted_values, exact_sum
 from ..core.results import Results, to_json_value
-from ..core.scores import Scores
+from ..core.scores import MarkedSpan, Scores, marked_answers
 from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
 from ..errors import AueporaError, BadValueError, UnknownMetricError, did_you_mean
 from ..judge.metric import judged_parts
@@ -205,12 +205,20 @@ def explain_query(
             _judgements(judgements, result, one, repeat),
             stored if record.repeats == 1 else None,
             models,
+            _stored_spans(result, position, repeat),
         )
         stored_outcome = outcome if record.repeats == 1 else None
         answers.append(_explain_answer(one, sample, outputs.get(repeat), context, repeat, stored_outcome))
     return QueryExplanation(
         sample_id, sample.query, outcome or "not stored", tuple(answers), _check(stored, answers, one, found)
     )
+
+
+def _stored_spans(result: MetricResult, position: int, repeat: int) -> tuple[MarkedSpan, ...] | None:
+    """The spans that the metric marks in one answer; ``None`` if it marks none in any."""
+    keys = marked_answers([result]).get(result.name)
+    key = None if keys is None else keys[position]
+    return None if key is None else key.of_repeat(repeat)
 
 
 def _pairs(

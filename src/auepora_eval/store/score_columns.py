@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.family import FamilyKey
-from ..core.scores import Outcomes, Score, Scores
+from ..core.scores import AnswerSpans, MarkedSpan, Outcomes, Score, Scores
 from ..core.types import MetricResult
 from ..runtime.secrets import Secrets
 from .records import from_json, to_json
@@ -151,6 +151,8 @@ def _encode_key(value: Any) -> Any:
         return value if math.isfinite(value) else ["float", repr(value)]
     if kind is FamilyKey:
         return ["family", *map(_encode_key, value)]
+    if kind is AnswerSpans:
+        return ["spans", *map(list, value.spans)]
     if kind is tuple or kind is list:
         return [kind.__name__, *map(_encode_key, value)]
     if kind is bytes:
@@ -171,6 +173,8 @@ def _decode_key(value: Any) -> Any:
         return float(inner[0])
     if kind == "bytes":
         return base64.b64decode(inner[0])
+    if kind == "spans":
+        return AnswerSpans(tuple(MarkedSpan(*one) for one in inner))
     items = list(map(_decode_key, inner))
     if kind == "family":
         return FamilyKey(*items)

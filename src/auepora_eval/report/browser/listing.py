@@ -17,13 +17,13 @@ import numpy.typing as npt
 from ...compare.pairing import lookup_metric
 from ...compare.types import QueryComparison
 from ...core.results import Results, to_json_value
-from ...core.scores import Outcomes, Scores, Status
+from ...core.scores import MarkedSpan, Outcomes, Scores, Status, marked_answers
 from ...core.slices import group_names
 from ...core.targets import TARGETS
 from ...core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
 from ...store.records import RunRecord, StoredOutput
 from ...store.rows import StoredJudgement
-from .marks import GoldMarks, relevance, word_support
+from .marks import GoldMarks, relevance, span_marks, word_support
 
 # --- compressed blocks of JSON, as base64; document texts are stored once --------------------------------------------
 
@@ -154,8 +154,13 @@ def _gold(document: Document, number_of: NumberOf) -> list[Any]:
     )
 
 
-def output_json(output: SystemOutputs, gold: GoldMarks, number_of: NumberOf) -> bytes:
-    """An output as JSON, with its marks."""
+def output_json(
+    output: SystemOutputs,
+    gold: GoldMarks,
+    number_of: NumberOf,
+    spans: Iterable[tuple[str, Sequence[MarkedSpan]]] = (),
+) -> bytes:
+    """An output as JSON, with its marks; ``spans`` are those of its answer, by metric."""
     response = output.response
     documents = [item.doc for item in output.retrieved]
     ranks = gold.ranks(documents)
@@ -197,6 +202,7 @@ def output_json(output: SystemOutputs, gold: GoldMarks, number_of: NumberOf) -> 
         value["support"] = word_support(output)
         value |= _drop_empty(
             {
+                "spans": [[name, span_marks(response.text, marked)] for name, marked in spans if marked],
                 "structured": response.structured,
                 "answer_metadata": response.metadata,
                 "sentences": response.sentences,
@@ -303,6 +309,7 @@ class RunPacker:
         """The rank of the first hit of the first answer; NaN where there is none."""
         self.answers = [""] * count
         """The starts of the answers, for the search."""
+        self._spans = marked_answers(run.results)
 
     @property
     def positions(self) -> Container[int] | None:
@@ -317,7 +324,9 @@ class RunPacker:
         output, gold = row.output, GoldMarks(self.run.samples[index])
         repeats = self.outputs[index]
         repeats += [b"null"] * (row.repeat - len(repeats))
-        repeats.append(output_json(output, gold, self._number_of))
+        keys = ((name, keys[row.position]) for name, keys in self._spans.items())
+        spans = [(name, key.of_repeat(row.repeat)) for name, key in keys if key is not None]
+        repeats.append(output_json(output, gold, self._number_of, spans))
         if output.error is None:
             if self.states[index] != ANSWERED:
                 rank = gold.first_rank([item.doc for item in output.retrieved])

@@ -1,4 +1,4 @@
-"""Marks in the query browser: hits among documents, unsupported words of an answer, gold passages in a text.
+"""Marks in the query browser: hits among documents, unsupported words and spans of an answer, gold passages in a text.
 
 Positions in a text are UTF-16 code units, as in JavaScript.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 
+from ...core.scores import MarkedSpan
 from ...core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
 from ...errors import AueporaError
 from ...features.hits import GoldDocument, GoldRank, first_rank, gold_ranks, has_spans
@@ -63,6 +64,12 @@ def word_support(output: SystemOutputs) -> tuple[int, int, Ranges] | None:
             missing += len(words)
             ranges.append((words[0][1], words[-1][2]))
     return missing, len(tokens), utf16_ranges(answer, ranges)
+
+
+def span_marks(answer: str, spans: Sequence[MarkedSpan]) -> list[tuple[int, int, float]]:
+    """The ranges that a metric marks in an answer, with their probabilities."""
+    ranges = utf16_ranges(answer, [(one.start, one.end) for one in spans])
+    return [(start, end, one.probability) for (start, end), one in zip(ranges, spans, strict=True)]
 
 
 # --- gold passages and hits ------------------------------------------------------------------------------------------

@@ -99,11 +99,12 @@ function pieceEnd(text, at, shown) {
 function markedParts(text, from, to, marks, wrap) {
   const parts = [];
   let at = from;
-  for (const [start, end] of marks) {
+  for (const mark of marks) {
+    const [start, end] = mark;
     if (end <= at) continue;
     if (start >= to) break;
     if (start > at) parts.push(visible(text.slice(at, start)));
-    const marked = wrap();
+    const marked = wrap(mark);
     marked.textContent = visible(text.slice(Math.max(start, at), Math.min(end, to)));
     parts.push(marked);
     at = Math.min(end, to);

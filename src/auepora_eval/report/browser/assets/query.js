@@ -214,21 +214,29 @@ class QueryView {
   answer(output) {
     if (output.answer === undefined) return part("Answer", make("p", { class: "qb-note" }, "No answer was asked for."));
     const refused = output.refused === undefined ? null : badge(output.refused ? "\u2298" : "", output.refused ? "refused" : "", "qb-plain");
-    const { support } = output;
-    const text = output.answer === "" ? make("p", { class: "qb-note" }, "The answer is empty.") : textBlock(output.answer, {
+    const { support, spans = [] } = output;
+    const [detected, ...others] = spans.map((one) => this.detected(output.answer, one));
+    const text = output.answer === "" ? make("p", { class: "qb-note" }, "The answer is empty.") : detected ?? textBlock(output.answer, {
       marks: support ? support[2] : [], wrap: () => make("span", { class: "qb-unsupported" }), limit: 3000, className: "qb-answer",
     });
     let legend = null;
     if (support && support[1]) {
       legend = make("p", { class: "qb-legend" });
-      if (support[0]) legend.append(make("span", { class: "qb-unsupported" }, "like this"), `: ${support[0]} of ${plural(support[1], "word")} in none of the documents retrieved`);
+      if (support[0]) legend.append(detected ? "" : make("span", { class: "qb-unsupported" }, "like this"), `${detected ? "" : ": "}${support[0]} of ${plural(support[1], "word")} in none of the documents retrieved`);
       else legend.append(`every one of ${plural(support[1], "word")} occurs in the documents retrieved`);
     } else if (!support && output.answer && output.error === undefined) {
       legend = make("p", { class: "qb-legend" }, "the documents have no text, so words cannot be looked up in them");
     }
-    return part("Answer", refused, text, legend, this.sentences(output),
+    return part("Answer", refused, text, legend, others.map((one, at) => fold(`Marked by ${oneLine(spans[at + 1][0], 200)}`, one)), this.sentences(output),
       isEmpty(output.structured) ? null : fold("Structured answer", jsonBlock(output.structured)),
       isEmpty(output.answer_metadata) ? null : fold("Metadata of the answer", jsonBlock(output.answer_metadata)));
+  }
+
+  /** The answer with the spans that a metric marks, and what they are. */
+  detected(answer, [metric, marks]) {
+    const wrap = ([, , probability]) => make("mark", { class: "qb-detected", title: `probability ${figure(probability)}` });
+    return [textBlock(answer, { marks, wrap, limit: 3000, className: "qb-answer" }),
+      make("p", { class: "qb-legend" }, make("mark", { class: "qb-detected" }, "like this"), `: ${plural(marks.length, "span")} called unsupported by `, metricName(metric))];
   }
 
   cited(output, id) {

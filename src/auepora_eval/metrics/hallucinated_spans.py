@@ -1,0 +1,306 @@
+"""Unsupported spans of an answer, by a token classifier that reads the question, the evidence and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.conventions import RankCutOff
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, quote_text
+from ..core.metrics_base import add_inputs, declare, set_metadata
+from ..core.reduce import Clusters
+from ..core.registry import Use, parse_use, register, resolve
+from ..core.scores import AnswerSpans, MarkedSpan, Score, Scores
+from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
+from ..errors import BadTypeError, BadValueError
+from ..features.embeddings import InferenceFailure, cached_inference
+from ..features.texts import Source, answers, evidence_texts
+from ..judge.nli import Threshold
+from ..models.token_classifier import SpanInput, TokenClassifier, Window
+from ..options import PositiveInt
+from ..stats.intervals import mean_interval
+from .answer_base import AnswerMetric, SkipMasks
+from .semantic import note_truncation, problem_masks
+
+Floats = npt.NDArray[np.float64]
+Outcome = tuple[Floats, bool] | InferenceFailure
+
+
+def find_spans(answer: str, probabilities: Floats, threshold: float, min_span: int = 1) -> tuple[MarkedSpan, ...]:
+    """The parts of an answer whose characters have at least the probability ``threshold``.
+
+    A character without a probability (NaN) belongs to the one before it. A span neither begins nor ends with white
+    space; one with fewer than ``min_span`` other characters is left out. Its probability is the highest in it.
+    """
+    known = ~np.isnan(probabilities)
+    filled = probabilities[np.maximum.accumulate(np.where(known, np.arange(len(answer)), 0))]
+    edges = np.flatnonzero(np.diff(filled >= threshold, prepend=False, append=False)).tolist()
+    spans = []
+    for first, last in zip(edges[::2], edges[1::2], strict=True):
+        text = answer[first:last]
+        start, end = last - len(text.lstrip()), first + len(text.rstrip())
+        if count_characters(text) >= max(min_span, 1):
+            spans.append(MarkedSpan(start, end, float(filled[start:end].max())))
+    return tuple(spans)
+
+
+def count_characters(text: str) -> int:
+    """The number of characters that are not white space."""
+    return sum(not character.isspace() for character in text)
+
+
+def unsupported_proportion(answer: str, spans: Iterable[MarkedSpan]) -> float:
+    """The proportion of characters within spans; white space is not counted."""
+    return sum(count_characters(answer[one.start : one.end]) for one in spans) / count_characters(answer)
+
+
+def lowest_probabilities(answer: str, windows: Sequence[Window], outcomes: Sequence[Floats]) -> Floats:
+    """Per character the lowest probability in any window: what one window supports is supported."""
+    lowest = np.full(len(answer), np.nan)
+    for window, found in zip(windows, outcomes, strict=True):
+        place = slice(window.start, window.start + len(window.part))
+        lowest[place] = np.fmin(lowest[place], found)
+    return lowest
+
+
+@register("hallucinated_spans")
+@dataclass(frozen=True)
+class HallucinatedSpans(AnswerMetric):
+    r"""Proportion of the answer's characters that no part of the evidence supports, by a token classifier.
+
+    .. math:: |\{c \in \text{answer} : P_w(c \text{ unsupported}) \ge t \text{ in every window } w\}| / |\text{answer}|
+
+    `model` is the path or hub name of a token classifier of the LettuceDetect family, `{use: NAME}` of a resource
+    `token_classifier`, or options such as `{model: PATH, window: 2048, template: user_request}`. Nothing is downloaded
+    unless `allow_download` is true there. It reads the question, without its history, with the first `k` documents, and
+    the answer. Evidence that is longer than the window of the model is split; each window has the question, some of the
+    documents, and the answer (in parts if it is longer than half a window). A character is unsupported if every window
+    gives it a probability of at least `threshold`. White space is not counted. Adjacent characters form a span; spans
+    with fewer than `min_span` characters are left out. Nothing retrieved scores 1, and the whole answer is one span.
+
+    The spans are stored with the scores, and marked in the report and by `auepora show --sample`. Details:
+    `any_span_rate` is the proportion of answers with a span, with its interval; `num_spans` and `num_windows` are
+    totals; `num_truncated` is the number of samples whose question is longer than a quarter of the window.
+    """
+
+    model: Any
+    threshold: Threshold = field(default=0.5, kw_only=True)
+    k: RankCutOff | None = field(default=None, kw_only=True)
+    evidence_source: Source = field(default="retrieved", kw_only=True)
+    min_span: PositiveInt = field(default=1, kw_only=True)
+
+    target = TargetCategory.GENERATION_FAITHFULNESS
+    metadata = declare(
+        reads=frozenset({"response", "retrieved"}),
+        output_skips=frozenset({"empty_answer", "no_text"}),
+        higher_is_better=False,
+        needs_all=True,  # for the interval of the proportion of answers with a span; a few numbers per sample
+        stat_names=("any_span_rate", "num_spans", "num_windows", "num_truncated"),
+        suggested=False,  # it needs a model, which the user names
+        skip_reasons={
+            **AnswerMetric.metadata.skip_reasons,
+            "empty_answer": "the answer has no text that the model reads",
+            "no_text": "the documents have no text",
+            "no_gold": "the evidence is the relevant documents, and they are not annotated",
+            "empty_gold": "the evidence is the relevant documents, and there is none",
+        },
+        option_help={
+            "window": "tokens of a window; what one window supports is supported",
+            "from": "lowest probability of an unsupported character",
+        },
+        reference="Kovács and Recski 2025 (LettuceDetect)",
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "model", _parse_model(self.model))
+        super().__post_init__()
+        if self.evidence_source == "relevant":
+            if self.k is not None:
+                raise BadValueError("'k' counts retrieved documents; it means nothing with 'evidence_source: relevant'")
+            set_metadata(self, reads=frozenset({"response"}))
+
+    @property
+    def classifier(self) -> TokenClassifier:
+        """The token classifier, resources resolved."""
+        found = _parse_model(resolve(self.model, what="model"))
+        assert isinstance(found, TokenClassifier)
+        return found
+
+    @property
+    def worst_stats(self) -> Sequence[float] | None:
+        """A failed answer counts as one with a span."""
+        return (1.0, 0.0, 0.0, 0.0)
+
+    @property
+    def asks_models(self) -> bool:
+        """True: it needs a token classifier."""
+        return True
+
+    def require_ready(self) -> None:
+        """Raise unless the packages and the model are available."""
+        self.classifier.require_ready()
+
+    def required_fields(self) -> list[str]:
+        """Relevant documents where they are the evidence."""
+        return ["relevant_docs"] if self.evidence_source == "relevant" else []
+
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether the documents have text."""
+        return any(document.text for document in self._evidence(sample, output))
+
+    def signature_options(self) -> dict[str, str]:
+        """The model with its window, the threshold and the evidence."""
+        model = self.model.thing if isinstance(self.model, Use) and self.model.thing is not None else self.model
+        known = {"model": model.name} if isinstance(model, Use) else _parse_model(model).signature_options()
+        more = {} if self.k is None else {"k": str(self.k)}
+        least = {} if self.min_span == 1 else {"min_span": str(self.min_span)}
+        return {**known, "from": f"{self.threshold:g}", "evidence": self.evidence_source, **more, **least}
+
+    def score(self, batch: Batch) -> Scores:
+        """The proportion of each answer, with its spans as keys."""
+        evidence = evidence_texts(batch, self.evidence_source, self.k)
+        documents: list[list[str]] = [[] for _ in range(len(batch))]
+        for owner, use in zip(evidence.owners.tolist(), evidence.uses.tolist(), strict=True):
+            if evidence.texts[use].strip():
+                documents[owner].append(evidence.texts[use])
+        texts = answers(batch)
+        measured = [row for row, text in enumerate(texts) if text.strip() and documents[row]]
+        windows: list[list[Window]] = [[] for _ in range(len(batch))]
+        found: Any = {}
+        if measured:
+            model = self.classifier
+            inputs = [SpanInput(batch.samples[row].query, tuple(documents[row]), texts[row]) for row in measured]
+            for row, own in zip(measured, model.windows(inputs), strict=True):
+                windows[row] = own
+            pairs = [[one.pair for one in own] for own in windows]
+            found = cached_inference(
+                batch, ("spans", model), pairs, model.probabilities, count_numbers=lambda one: len(one[0])
+            )
+        values, stats = np.zeros(len(batch)), np.zeros((len(batch), 4))
+        keys: list[AnswerSpans | None] = [None] * len(batch)
+        problems: list[str | None] = [None] * len(batch)
+        empty = np.array([not text.strip() for text in texts], np.bool_)
+        for row, text in enumerate(texts):
+            if empty[row] or (not windows[row] and not evidence.no_documents[row]):
+                continue
+            outcome = self._combine(text, windows[row], [found[one.pair] for one in windows[row]])
+            if isinstance(outcome, str):
+                problems[row] = outcome
+            elif outcome is None:
+                empty[row] = True
+            else:
+                keys[row] = AnswerSpans(outcome)
+                values[row] = unsupported_proportion(text, outcome)
+                cut = any(one.cut or found[one.pair][1] for one in windows[row])
+                stats[row] = bool(outcome), len(outcome), len(windows[row]), cut
+        note_truncation(batch, self.name, stats[:, 3])
+        no_text = np.array([not own for own in documents], np.bool_) & ~evidence.no_documents
+        relevant = self.evidence_source == "relevant"
+        gold: SkipMasks = {"no_gold": evidence.unknown, "empty_gold": evidence.no_documents} if relevant else {}
+        scores = self.outcome(
+            batch,
+            values,
+            skip=gold,
+            skip_answer={"empty_answer": empty, "no_text": no_text},
+            fail=problem_masks(problems),
+            stats=stats,
+        )
+        return replace(scores, keys=tuple(keys))
+
+    def _combine(
+        self, answer: str, windows: Sequence[Window], outcomes: Sequence[Outcome]
+    ) -> tuple[MarkedSpan, ...] | str | None:
+        """The spans of one answer, a failure reason, or ``None`` if the model reads nothing of the answer."""
+        if not windows:  # no evidence at all
+            return find_spans(answer, np.ones(len(answer)), self.threshold)
+        failures = [one.reason for one in outcomes if isinstance(one, InferenceFailure)]
+        if failures:
+            return failures[0]
+        lowest = lowest_probabilities(
+            answer, windows, [one[0] for one in outcomes if not isinstance(one, InferenceFailure)]
+        )
+        return None if np.isnan(lowest).all() else find_spans(answer, lowest, self.threshold, self.min_span)
+
+    def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
+        """The interval of the proportion of answers with a span."""
+        counted = scores.counted
+        marked = np.zeros(0) if scores.stats is None else scores.stats[counted, 0]
+        groups = None if clusters is None else clusters[counted]
+        interval = mean_interval(marked, clusters=groups, binary=True, lowest=0, highest=1) if len(marked) else None
+        return {"any_span_interval": None if interval is None else [interval.low, interval.high]}
+
+    def skips(self, sample: EvaluationSample) -> str | None:
+        """Skips samples without relevant documents, if these are the evidence."""
+        if self.evidence_source == "relevant" and not sample.relevant_docs:
+            return "no_gold" if sample.relevant_docs is None else "empty_gold"
+        return None
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """The plain definition, window by window."""
+        spans = self._spans_plain(sample, output, answer)
+        return spans if isinstance(spans, Score) else Score(unsupported_proportion(answer, spans))
+
+    def _spans_plain(
+        self, sample: EvaluationSample, output: SystemOutputs, answer: str
+    ) -> tuple[MarkedSpan, ...] | Score:
+        if not answer.strip():
+            return Score.skip("empty_answer")
+        documents = self._evidence(sample, output)
+        texts = tuple(one.text for one in documents if one.text and one.text.strip())
+        if documents and not texts:
+            return Score.skip("no_text")
+        model, windows = self.classifier, []
+        if texts:
+            (windows,) = model.windows([SpanInput(sample.query, texts, answer)])
+        outcome = self._combine(answer, windows, [model.probabilities([one.pair])[0] for one in windows])
+        if outcome is None:
+            return Score.skip("empty_answer")
+        return Score.fail(outcome) if isinstance(outcome, str) else outcome
+
+    def _evidence(self, sample: EvaluationSample, output: SystemOutputs) -> list[Document]:
+        if self.evidence_source == "relevant":
+            return list(sample.relevant_docs or [])
+        return [item.doc for item in output.retrieved[: self.k]]
+
+    def explain(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
+        """The spans, as stored or computed again, and the proportion of their characters."""
+        answer = "" if output.response is None else output.response.text
+        spans = around.spans
+        if around.may_call_models:
+            again = self._spans_plain(sample, output, answer)
+            spans = None if isinstance(again, Score) else again
+        if spans is None or not answer.strip():
+            return super().explain(sample, output, around)
+        steps = add_inputs(DerivationBuilder(), sample, output, self.metadata.reads, self.required_fields())
+        steps.table(
+            f"Characters that every window calls unsupported with a probability of at least {self.threshold:g}",
+            ("from", "to", "probability", "text"),
+            [(one.start, one.end, one.probability, quote_text(answer[one.start : one.end])) for one in spans],
+        )
+        counts = [count_characters(answer[one.start : one.end]) for one in spans]
+        value = unsupported_proportion(answer, spans)
+        text = f"Unsupported / all characters, white space not counted: {sum(counts)} / {count_characters(answer)}"
+        return steps.finish_with_value(text, value)
+
+
+def _parse_model(option: Any) -> Any:
+    """The token classifier that an option describes; ``{use: NAME}`` as a reference."""
+    option = parse_use(option)
+    if isinstance(option, (Use, TokenClassifier)):
+        return option
+    if isinstance(option, dict) and set(option) == {"token_classifier"}:
+        option = option["token_classifier"]
+    try:
+        return TokenClassifier.parse(option)
+    except BadTypeError:
+        raise BadTypeError(
+            "model must be the path or hub name of a token classifier, {use: RESOURCE}, or options such as "
+            f"{{model: PATH, window: 2048}}; not {option!r:.80}"
+        ) from None

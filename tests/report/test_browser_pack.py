@@ -27,10 +27,12 @@ from auepora_eval.report.browser.listing import (
     DocumentTexts,
     compress_block,
     json_bytes,
+    judgement_json,
 )
 from auepora_eval.report.browser.marks import GoldMarks, utf16_ranges, word_support
 from auepora_eval.report.browser.pack import build_browser
 from auepora_eval.store.records import RunRecord
+from auepora_eval.store.rows import StoredJudgement
 from auepora_eval.store.runs import RunStore
 from helpers import browser_runs as runs
 
@@ -332,3 +334,23 @@ def test_data_is_inert_and_small(tmp_path: Path) -> None:
             "@import",
         ):
             assert forbidden not in asset, forbidden
+
+
+VERDICT_ROWS: list[tuple[Any, Any, Any, str]] = [
+    (
+        [{"number": 2, "verdict": "met"}, {"number": 1, "verdict": "not met"}],
+        {"statements": ["a", "b"]},
+        [{"statement": "b", "verdict": "met"}, {"statement": "a", "verdict": "not met"}],
+        "statements in place of their numbers",
+    ),
+    ([{"number": 3}, "x", {"number": [1]}], {"statements": ["a"]}, None, "numbers that are none stay"),
+    ([{"number": 1}], {}, None, "unknown statements"),
+    ("met", {"statements": ["a"]}, None, "no list"),
+]
+
+
+@pytest.mark.parametrize(("verdicts", "about", "want", "why"), VERDICT_ROWS, ids=[row[-1] for row in VERDICT_ROWS])
+def test_verdicts_are_shown_with_their_statements(verdicts: Any, about: Any, want: Any, why: str) -> None:
+    body = {"answer": {"verdicts": verdicts}, "about": about}
+    shown = json.loads(judgement_json(StoredJudgement("m", "m|v1", 0, "?", body=body)))
+    assert shown["answer"] == {"verdicts": want or verdicts}

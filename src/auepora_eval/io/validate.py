@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from ..core.conventions import Conventions, auto_conventions
 from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..errors import AueporaError, DataFileError, did_you_mean
+from ..judge.rubric import RUBRIC_KEY
 from ..runtime.processes import gc_paused
 from .corpus import Corpus, CorpusJoin
 from .formats import Format, Role
@@ -152,8 +153,9 @@ class Validation:
 
     @property
     def advice(self) -> list[str]:
-        """Advice for samples without gold; empty if there is gold, or no sample."""
-        if not self.samples["samples"] or self.samples["relevant_docs"] or self.samples["reference_answer"]:
+        """Advice for samples without gold; empty if there is gold or a rubric, or no sample."""
+        gold = (self.samples["relevant_docs"], self.samples["reference_answer"], RUBRIC_KEY in self.samples["labels"])
+        if not self.samples["samples"] or any(gold):
             return []
         return list(_NO_GOLD_ADVICE)
 

@@ -8,7 +8,7 @@
 * ``prompting``, ``prompts/``: prompt templates, and the built-in ones
 * ``parse``: replies read as JSON that fits a schema
 * ``metric``: the base class of metrics that call a judge
-* ``ratings``, ``extraction``, ``support``, ``nli``, ``nuggets``, ``preference``: kinds of requests
+* ``ratings``, ``extraction``, ``support``, ``nli``, ``nuggets``, ``rubric``, ``preference``: kinds of requests
 * ``families``: families of models, by name
 * ``preview``: an estimate of calls and cost
 """

@@ -228,10 +228,27 @@ def judgement_json(one: StoredJudgement, *, is_old: bool = False) -> bytes:
         "failed": one.reason,
         "old": is_old or None,
         "message": body.get("message"),
-        "answer": answer,
+        "answer": _with_statements(answer, body.get("about")),
         "raw": raw[:_MAX_RAW_LENGTH] if isinstance(raw, str) else raw,
     }
     return json_bytes(_drop_empty(value))
+
+
+def _with_statements(answer: Any, about: Any) -> Any:
+    """The answer of a judge, with the text of each statement in place of its number."""
+    verdicts = answer.get("verdicts") if isinstance(answer, Mapping) else None
+    statements = about.get("statements") if isinstance(about, Mapping) else None
+    if not isinstance(verdicts, list) or not isinstance(statements, list):
+        return answer
+    texts = dict(enumerate(statements, 1))
+
+    def shown(verdict: Any) -> Any:
+        number = verdict.get("number") if isinstance(verdict, Mapping) else None
+        if not isinstance(number, int) or number not in texts:
+            return verdict
+        return {"statement": texts[number], **{key: value for key, value in verdict.items() if key != "number"}}
+
+    return {**answer, "verdicts": [shown(one) for one in verdicts]}
 
 
 def query_json(samples: Sequence[bytes], sides: Iterable[tuple[int, Sequence[bytes], Sequence[bytes]] | None]) -> bytes:

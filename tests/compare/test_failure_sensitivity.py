@@ -19,8 +19,9 @@ from auepora_eval.compare.runs import build_leaderboard, compare_metrics, compar
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.registry import Spec, metric
-from auepora_eval.core.scores import Scores
+from auepora_eval.core.scores import Scores, Status
 from auepora_eval.errors import BadValueError
+from auepora_eval.metrics.rubric import RubricScore
 from auepora_eval.store.records import RunRecord, RunStatus
 from auepora_eval.store.runs import RunStore
 from helpers.golden_runs import found as returned
@@ -167,6 +168,21 @@ class TestFailedAnswers:
         assert found.delta > 0
         assert (found.verdict, found.doubt) == ("inconclusive", "system_failures")
         assert "30 failed answers of B are left out" in str(found.note)
+
+    @pytest.mark.parametrize(("status", "doubt"), [(Status.SYSTEM_FAILED, "system_failures"), (Status.SCORED, None)])
+    def test_no_verdict_if_failures_without_a_known_worst_value_are_left_out(
+        self, store: RunStore, status: Status, doubt: str | None
+    ) -> None:
+        """The worst value of a rubric depends on the sample, and is not stored where failures are left out."""
+        data, lost, half = samples(40), np.arange(40) < 10, np.where(np.arange(40) % 2, -1.6, -1.4)
+        stats = np.zeros((40, len(RubricScore().worst_stats)))
+        second = Scores.of(half + 1, stats=stats).replaced(
+            lost, status, "timeout" if doubt else "", np.nan if doubt else -0.5
+        )
+        a = scored(store, "a", data, {"rubric_score": Scores.of(half, stats=stats)})
+        found = only(store, a, scored(store, "b", data, {"rubric_score": second}), "rubric_score")
+        assert (found.verdict, found.doubt) == ("inconclusive" if doubt else "better", doubt)
+        assert ("10 failed answers of B are left out" in str(found.note)) == (doubt is not None)
 
     def test_a_latency_has_no_worst_value(self, store: RunStore) -> None:
         data = samples(40)

@@ -111,6 +111,7 @@ def test_file_is_opened_once_per_batch(tmp_path: Path, monkeypatch: pytest.Monke
     assert [len(list(one.outputs)) > 10 for one in sharded.sources] == [True, True]
     opened: list[str] = []
     inputs.close_streams()
+
     def counted(path: Path) -> Any:
         opened.append(path.name)
         return open_bytes(path)

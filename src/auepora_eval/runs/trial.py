@@ -26,8 +26,7 @@ from ..render.tables import format_value
 from ..runtime.secrets import Secrets
 from ..store.connect import default_store
 from ..store.runs import RunStore, aligned_outputs
-from ..systems.calls import call_system
-from ..systems.workers import Task
+from ..systems.calls import Task, call_system
 from .judging import JudgeProgress, ignore_progress
 
 DEFAULT_COUNT = 10

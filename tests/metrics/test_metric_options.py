@@ -119,7 +119,7 @@ def test_plans_refuse_wrong_options(tmp_path: Path, auepora: Any) -> None:
     lines = out.splitlines()
     assert code == 2
     for place, (name, option, _) in enumerate(rows):
-        (line,) = (line for line in lines if f" metrics[{place}].{name}" in line)
+        (line,) = (line for line in lines if f" metrics[{place}]: " in line)
         assert f"metric '{name}': {option} " in line
 
 

@@ -310,9 +310,9 @@ class Findings:
         self.not_loaded: dict[str, str] = {}
         """The user's code that was not imported, by key."""
 
-    def add(self, key: str, problem: str, cause: BaseException | None = None) -> None:
-        """Add an error about a key."""
-        error = self.source.error(key, problem)
+    def add(self, key: str, problem: str, cause: BaseException | None = None, *, line_of: str = "") -> None:
+        """Add an error about a key; its line is that of ``line_of``, if this is given."""
+        error = PlanError(self.source.path, self.source.line(line_of or key), key, problem)
         error.__cause__ = cause
         self.errors.append(error)
 
@@ -320,9 +320,10 @@ class Findings:
         """Add an error raised for a key; code that was not imported is no error."""
         if isinstance(error, CodeNotLoadedError):
             self.not_loaded[key] = error.path
+        elif isinstance(error, BadOptionError):
+            self.add(self._option_key(key, error.option), error.problem, error)
         else:
-            problem = error.problem if isinstance(error, BadOptionError) else str(error)
-            self.add(self._option_key(key, getattr(error, "option", "")), problem, error)
+            self.add(key, str(error), error, line_of=self._option_key(key, getattr(error, "option", "")))
 
     def _option_key(self, key: str, option: str) -> str:
         """The key of an option of a metric, ``metrics[2].judge_metric.scale``, from the key of the metric."""

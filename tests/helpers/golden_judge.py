@@ -249,6 +249,23 @@ METRICS: dict[str, tuple[str, dict[str, Any]]] = {
     "llm_faithfulness": ("llm_faithfulness", {}),
     "llm_faithfulness 1-5": ("llm_faithfulness", {"scale": "1-5", "rationale": False, "k": 1}),
     "llm_faithfulness relevant": ("llm_faithfulness", {"evidence_source": "relevant", "scale": "0-10"}),
+    "judge_metric": ("judge_metric", {"name": "judge_metric", "prompt": "Is it right?"}),
+    "judge_metric all inputs": (
+        "judge_metric",
+        {
+            "name": "judge_metric",
+            "prompt": "Does it fit?",
+            "inputs": ["history", "question", "documents@2", "answer", "reference", "gold_documents"],
+            "scale": {"poor": 0, "fair": 0.5, "good": 1},
+            "criteria": {"short": "Is it short?", "polite": "Is it polite?"},
+            "examples": [
+                {
+                    **dict.fromkeys(["question", "documents", "answer", "reference", "gold_documents"], "A text."),
+                    "score": {"short": "good", "polite": "fair"},
+                }
+            ],
+        },
+    ),
     "llm_answer_quality": ("llm_answer_quality", {}),
     "llm_answer_quality own dimensions": (
         "llm_answer_quality",

@@ -110,6 +110,7 @@ def test_trial_shows_prompts_replies_scores_and_cost(folder: Path, auepora: Run)
     assert 'Every score is one of "rude", "plain" or "polite".' in out
     assert '{"rationale": "because", "score":' in out
     assert "Judging: 2 judgements, 2 calls, 200 + 40 tokens, cost 0.006." in out
+    assert "The system was called for these samples." in out
     assert not Path("runs.sqlite").exists(), "no run is stored"
     code, again, _ = auepora("judge", "try", "plan.yaml", "-m", "polite", "-n", "2", "--seed", "5")
     assert "Reply from the cache:" in again
@@ -188,3 +189,16 @@ def test_stored_run_needs_no_files_of_its_metrics(folder: Path, auepora: Run) ->
     assert auepora("rescore", "latest", "--store", "runs.sqlite", "-q")[0] == 0
     assert auepora("report", "latest", "--store", "runs.sqlite", "-o", "page.html")[0] == 0
     assert [one for one in calls() if one.startswith("judge")] == made, "nothing was asked again"
+
+
+def test_file_of_a_metric_on_the_command_line(folder: Path, auepora: Run) -> None:
+    Path("answers.jsonl").write_text('{"sample_id": "q1", "retrieved": [], "response": "It."}\n')
+    Path("data.jsonl").write_text('{"sample_id": "q1", "query": "What?"}\n')
+    for text in (TONE, TONE.replace("critic: {use: judge}\n", "")):
+        Path("tone.yaml").write_text(text)
+        arguments = ("score", "data.jsonl", "answers.jsonl", "-m", "judge_metric:file=tone.yaml")
+        code, out, err = auepora(*arguments, "--plan", "plan.yaml", "--json")
+        assert code == 0, err
+        assert {one["name"]: one["value"] for one in json.loads(out)["results"]} == {
+            "tone[warm]": 1 / 4, "tone[calm]": 1 / 4,
+        }  # fmt: skip

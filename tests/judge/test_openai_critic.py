@@ -17,6 +17,8 @@ import pytest
 from auepora_eval.errors import AueporaWarning, BadTypeError, BadValueError, JudgeError
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from auepora_eval.judge.openai import OpenAICritic, build_messages, close_schema, response_format, status_error
+from auepora_eval.judge.prompting import Prompt
+from auepora_eval.judge.ratings import ClassScale, RatingPrompt
 from auepora_eval.net.urls import find_proxy, parse_address
 from helpers.judge_server import FAULTS, Asked, JudgeServer, Reply
 
@@ -356,6 +358,24 @@ def test_scores_weighted_by_probability() -> None:
     assert found.weighted == pytest.approx(3.5)
     assert found.mass == 1.0
     assert plain.weighted is None
+
+
+def test_classes_weighted_by_probability() -> None:
+    pieces = ['{"score": "', "fair", '"}']
+    others = [{"token": token, "logprob": math.log(chance)} for token, chance in {"fair": 0.6, "good": 0.4}.items()]
+    listed = [{"token": one, "logprob": 0.0, "top_logprobs": others if one == "fair" else []} for one in pieces]
+    scale = ClassScale.parse({"poor": 0, "fair": 0.5, "good": 1})
+    question = RatingPrompt(
+        Prompt("p", 1, "", "{{answer}} {{scale}} {{form}}"), {"answer": "x"}, scale, rationale=False
+    )
+    with JudgeServer(Reply('{"score": "fair"}', logprobs=listed)) as server:
+        critic = OpenAICritic("m", base_url=server.base_url, logprobs=True)
+        ((_, request),) = question.requests(critic, 0)
+        (found,) = judge(critic, request)
+        assert server.asked[0].schema["properties"]["score"] == {"type": "string", "enum": ["poor", "fair", "good"]}
+    assert isinstance(found, Judgement)
+    assert found.weighted == pytest.approx(0.6 * 0.5 + 0.4)
+    assert found.mass == pytest.approx(1.0)
 
 
 def test_missing_probabilities_fall_back_to_the_plain_score() -> None:

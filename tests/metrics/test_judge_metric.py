@@ -120,6 +120,7 @@ SKIPPED = [  # changes of the sample, changes of the output, inputs, outcome
     ({}, {}, ["gold_documents"], "skipped:no_gold"),
     ({"relevant_docs": []}, {}, ["gold_documents"], "skipped:empty_gold"),
     ({"relevant_docs": [Document("d")]}, {}, ["gold_documents"], "skipped:no_gold_text"),
+    ({"relevant_docs": [Document("d", "x", {"relevance": 0})]}, {}, ["gold_documents"], "skipped:empty_gold"),
     ({}, {}, ["labels.tier"], "skipped:no_label"),
     ({}, {}, ["metadata.tier"], "skipped:no_metadata"),
     ({}, {}, ["steps"], "skipped:no_steps"),
@@ -167,6 +168,7 @@ BAD = [  # options, the option named, part of the message
     ({"prompt": "{{answer}} {{question}} {{documents}}"}, "prompt", "nothing goes into the slot {{documents}}"),
     ({"prompt": "Only {{answer}}"}, "prompt", "not {{question}}"),
     ({"prompt": "{{answer}} {{answer}}"}, "prompt", "comes 2 times"),
+    ({"prompt": "mine.md"}, "prompt", "looks like a path; write {file: mine.md}"),
     ({"prompt": {"file": "nowhere.md"}}, "prompt", "nowhere.md"),
     ({"examples": [{"question": "a", "score": "yes"}]}, "examples[0]", "lacks 'answer'"),
     ({"examples": [{"question": "a", "answer": "b"}]}, "examples[0]", "lacks 'score'"),
@@ -286,7 +288,8 @@ def test_expected_value_of_classes(
     start = text.index('"', 9)
     found = expected_score(tokens, text, (start, len(text) - 1), labels)
     assert found is not None
-    assert (found.value, found.mass) == (want if want is None else pytest.approx(want), pytest.approx(mass))
+    assert found.value == (None if want is None else pytest.approx(want))
+    assert found.mass == pytest.approx(mass)
 
 
 def test_class_of_several_tokens_is_not_weighted() -> None:
@@ -390,7 +393,7 @@ def test_explanation_replays_the_stored_reply() -> None:
         judge_repeat=0,
         answer={"score": "fair"},
     )
-    derivation = one.explain(SAMPLE, OUTPUT, ExplainContext(judgements=[stored], stored_score=0.5))
+    derivation = one.explain(SAMPLE, OUTPUT, ExplainContext(judgements=(stored,), stored_score=0.5))
     assert derivation.value == 1 / 2
     assert "Each class has its value: poor 0, fair 0.5, good 1" in [step.text for step in derivation.steps]
 

@@ -182,24 +182,24 @@ def make_judge_session(judges: PlannedJudges, line: ScoringProgress, *, store: P
 
 
 def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
-    """The specs, with a judge added to every judge metric that names none.
+    """Specs of one metric each, with a judge added to every judge metric that names none.
 
     That is the resource called ``judge``, else the only one of ``names``, the names of the resources.
     """
     from ..core.metrics_base import BatchMetric
-    from ..core.registry import metric
+    from ..core.registry import metric, single_specs
 
     name = JUDGE if JUDGE in names else next(iter(names)) if len(names) == 1 else None
     made: list[Spec] = []
     for spec in specs:
         called = spec if isinstance(spec, str) else next(iter(spec), "")
         options = {} if isinstance(spec, str) else dict(spec[called] or {})
+        given: Spec = spec
         if name is not None and "critic" not in options:
             built = metric(spec)
-            if isinstance(built, BatchMetric) and built.metadata.calls_judge and hasattr(built, "critic"):
-                made.append({called: {**options, "critic": {"use": name}}})
-                continue
-        made.append(spec)
+            if isinstance(built, BatchMetric) and built.metadata.calls_judge and getattr(built, "critic", name) is None:
+                given = {called: {**options, "critic": {"use": name}}}
+        made += [one for one, _ in single_specs(given)] if isinstance(given, Mapping) else [given]
     return made
 
 

@@ -470,6 +470,18 @@ def expand_metric(built: Metric) -> Sequence[Metric]:
     return built.expand() if isinstance(built, BatchMetric) else (built,)
 
 
+def single_specs(spec: Spec) -> list[tuple[Spec, Metric]]:
+    """The metrics that a spec stands for, each with a spec of its own that contains the files it names."""
+    return [(spec_of(part) if _reads_files(part) else spec, part) for part in expand_metric(metric(spec))]
+
+
+def _reads_files(built: Metric) -> bool:
+    """Whether the metric, or one that it is computed from, is defined by files."""
+    return isinstance(built, BatchMetric) and (
+        built.metadata.reads_files or any(map(_reads_files, built.inner_metrics()))
+    )
+
+
 def _canonical_spec(spec: str) -> tuple[str, dict[str, Any]]:
     """The canonical spec of a name of ir_measures or trec_eval; canonical ones are returned unchanged."""
     _load_entry_points()

@@ -17,6 +17,7 @@ from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadOptionError, BadValueError, DataFileError, JudgeError, did_you_mean
+from ..features.rankings import parse_level
 from ..judge.controls import parse_control_kinds
 from ..judge.critic import Critic
 from ..judge.prompting import Frames, Prompt, built_in_prompt, read_prompt
@@ -103,8 +104,8 @@ class JudgedInput:
     def skip_reason(self, sample: EvaluationSample) -> str | None:
         """Why a sample lacks this input, whatever the output is; ``None`` if it has it."""
         if self.kind == "gold_documents":
-            texts = _gold_texts(sample)
-            return "empty_gold" if not sample.relevant_docs else None if any(texts) else "no_gold_text"
+            gold = _relevant_documents(sample)
+            return "empty_gold" if not gold else None if _texts(gold) else "no_gold_text"
         if self.kind == "reference" and not any(text.strip() for text in sample.references):
             return "no_reference"
         if self.kind in _NAMED and self._value(sample) is None:
@@ -122,9 +123,9 @@ class JudgedInput:
             frames = question_frames(sample)
             return {"history": frames["conversation"]} if isinstance(frames, Mapping) else {"history": ""}
         if self.kind == "documents":
-            texts = [item.doc.text for item in output.retrieved[: self.k]]
-            shown = [text for text in texts if text and text.strip()]
-            return Score.skip("no_text") if texts and not shown else shown or {"documents": ""}
+            documents = [item.doc for item in output.retrieved[: self.k]]
+            shown = _texts(documents)
+            return Score.skip("no_text") if documents and not shown else shown or {"documents": ""}
         if self.kind == "answer":
             assert output.response is not None  # outputs without a response are skipped before
             return output.response.text
@@ -132,7 +133,7 @@ class JudgedInput:
             references = [text for text in sample.references if text.strip()]
             return references[0] if len(references) == 1 else references
         if self.kind == "gold_documents":
-            return _gold_texts(sample)
+            return _texts(_relevant_documents(sample))
         if self.kind == "steps":
             return [_as_text(step) for step in output.steps] or Score.skip("no_steps")
         return _as_text(self._value(sample))
@@ -141,12 +142,16 @@ class JudgedInput:
         return (sample.labels if self.kind == "labels" else sample.metadata).get(self.name)
 
 
-def _gold_texts(sample: EvaluationSample) -> list[str]:
-    def is_relevant(document: Document) -> bool:
-        grade = (document.metadata or {}).get("relevance", 1)
-        return not isinstance(grade, (int, float)) or grade >= 1
+def _relevant_documents(sample: EvaluationSample) -> list[Document]:
+    def grade(document: Document) -> int:
+        level = (document.metadata or {}).get("relevance", 1)
+        return parse_level(level, document.doc_id, sample.sample_id)
 
-    return [one.text for one in sample.relevant_docs or () if is_relevant(one) and one.text and one.text.strip()]
+    return [one for one in sample.relevant_docs or () if grade(one) >= 1]
+
+
+def _texts(documents: Sequence[Document]) -> list[str]:
+    return [one.text for one in documents if one.text and one.text.strip()]
 
 
 def _as_text(value: object) -> str:
@@ -533,6 +538,7 @@ def _parse_target(option: object, inputs: Sequence[JudgedInput]) -> TargetCatego
 
 _WORDS = ("scale", "form")
 _SLOT_NAMES = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_PATH = re.compile(r"\S+\.(?:md|txt|prompt)")
 _SECTION = re.compile(r"[^{]*\{\{\w+\}\}[^\n]*")
 """A part of the built-in prompt: a slot, with the heading before it."""
 
@@ -574,6 +580,8 @@ def _prompt_option(option: object) -> str | dict[str, str]:
     """The option with all it needs later: the text of a file, so that a stored spec does not depend on the file."""
     if isinstance(option, Prompt):
         return option.source
+    if isinstance(option, str) and _PATH.fullmatch(option.strip()):
+        raise BadOptionError("prompt", f"{option.strip()!r} looks like a path; write {{file: {option.strip()}}}")
     if isinstance(option, str) and option.strip():
         return option.strip()
     if isinstance(option, Mapping) and isinstance(file := option.get("file"), (str, Path)):

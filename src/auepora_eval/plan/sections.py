@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.conventions import CONVENTION_NAMES, PRESETS, Conventions
-from ..core.metrics_base import BatchMetric, Metric
+from ..core.metrics_base import Metric
 from ..core.plan import with_distinct_names
-from ..core.registry import Spec, expand_metric, metric, spec_of
+from ..core.registry import Spec, metric, single_specs
 from ..core.slices import parse_slices
 from ..errors import AueporaError, did_you_mean
 from ..io.formats import TABLE, TABLE_NAMES, Role, formats
@@ -137,15 +137,13 @@ def metrics_section(findings: Findings) -> tuple[list[tuple[str, Spec]], list[Me
             findings.add(key, problem)
             continue
         try:
-            one = metric(spec)
+            parts = single_specs(spec)
         except AueporaError as error:
             findings.add_error(key, error)
             specs.append((key, spec))
             continue
-        for part in expand_metric(one):
-            reads_files = isinstance(part, BatchMetric) and part.metadata.reads_files
-            specs.append((key, spec_of(part) if reads_files else spec))
-            built.append((key, part))
+        specs += [(key, one) for one, _ in parts]
+        built += [(key, part) for _, part in parts]
     metrics = with_distinct_names([one for _, one in built])
     first: dict[str, str] = {}
     for (key, _), one in zip(built, metrics, strict=True):

@@ -166,7 +166,7 @@ def try_metrics(
         requests=sorted(session.requests, key=lambda one: (order.get(one.sample_id, 0), one.metrics[0], one.repeat)),
         scores=[row for place, one in enumerate(ids) for row in _scores_of(one, place, scores)],
         usage=session.usage_log.total.to_dict(),
-        notes=list(batch.notes),
+        notes=[*([] if prepared.outputs or run else ["The system was called for these samples."]), *batch.notes],
     )
 
 

@@ -186,7 +186,7 @@ APPLIES = {
     "llm_context_sufficiency": {"other_documents", "gold_documents"},
     "llm_refusal": {"refusal", "reference"},
     "rubric_score": {"other_answer"},
-    "rubric_required": {"other_answer"},
+    "rubric_required": set(),
 }
 
 

@@ -161,6 +161,21 @@ def test_hostile_documents_stay_in_their_frames() -> None:
     assert framed(request.prompt, "documents") == [ATTACK, "b"]
 
 
+@pytest.mark.parametrize(("notices", "rate"), [(True, 0), (False, 1)])
+def test_a_judge_that_takes_refusals_for_answers_fails_the_controls(notices: bool, rate: int) -> None:
+    def reply(request: JudgeRequest) -> dict[str, Any]:
+        (answer,) = framed(request.prompt, "answer")
+        return {"rationale": "", "score": "yes" if notices and "cannot answer" in answer else "no"}
+
+    samples = [sample(str(n), (f"In the year {1900 + n}",)) for n in range(8)]
+    policy = JudgePolicy(controls=8, retries=0)
+    found = evaluate(samples, [output()] * 8, [LLMRefusal(ScriptedCritic(reply))], judging=policy)[0].details[
+        "controls"
+    ]
+    assert (found["false_accepts"]["rate"], found["false_rejects"]["rate"]) == (rate, 0)
+    assert found["usable"] is notices
+
+
 # --- the table: sufficient or not, by correct, abstained and wrong ----------------------------------------------------
 
 # sufficient, correct, refused

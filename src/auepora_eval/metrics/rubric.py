@@ -248,6 +248,7 @@ class RubricRequired(RubricMetric):
             **RubricMetric.metadata.skip_reasons,
             "no_required_items": "no item of its rubric is required",
         },
+        controls={},  # an answer to another question may well be polite, or lack a fault
     )
     no_items_reason: ClassVar[str] = "no_required_items"
     own_items = staticmethod(required_items)

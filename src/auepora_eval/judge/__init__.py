@@ -7,7 +7,8 @@
 * ``openai``: the critic for OpenAI-compatible servers
 * ``prompting``, ``prompts/``: prompt templates, and the built-in ones
 * ``parse``: replies read as JSON that fits a schema
-* ``metric``: the base class of metrics that call a judge
+* ``panel``: several judges combined by a vote, and the weights of a stacked vote
+* ``metric``: the base class of metrics that call a judge, and replay of stored judgements
 * ``ratings``, ``extraction``, ``support``, ``nli``, ``nuggets``, ``rubric``, ``preference``: kinds of requests
 * ``families``: families of models, by name
 * ``preview``: an estimate of calls and cost

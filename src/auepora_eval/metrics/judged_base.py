@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -28,17 +28,12 @@ from ..core.metrics_base import add_judgements, declare
 from ..core.registry import ConfiguredMetric, Use, parse_use, resolve
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs
-from ..errors import BadValueError, JudgeError
-from ..judge.cache import stored_request_key
-from ..judge.critic import Critic, JudgeClient, Judgement, JudgeRequest, StructuredCritic
-from ..judge.metric import JudgedMetric
+from ..errors import BadValueError
+from ..judge.critic import Critic, JudgeClient
+from ..judge.metric import JudgedMetric, add_mean_step, add_vote_step, make_replay_critic, replay_repeats
 from ..judge.nli import EntailmentFunction, NliModel
 from ..judge.panel import (
-    NOT_STORED,
     Panel,
-    PanelClient,
-    Poll,
-    Vote,
     current_item,
     judged_item,
     num_panel_columns,
@@ -65,7 +60,6 @@ from ..judge.support import (
     resolve_verifier,
     verifier_name,
 )
-from ..runtime.loop_thread import LoopThread
 from .semantic import note_truncation
 
 # --- measures over verdicts: exact, plain functions of one answer ----------------------------------------------------
@@ -416,116 +410,6 @@ def merge_sources(sources: Iterable[Source], name: str = "") -> Source:
     """Merge several sources into one, with a name or all their names."""
     parts = list(sources)
     return Source(name or ", ".join(one.name for one in parts), tuple(text for one in parts for text in one.texts))
-
-
-# --- replay of stored judgements in place of a judge, for derivations ------------------------------------------------
-
-T = TypeVar("T")
-
-
-@dataclass
-class ReplayCritic(StructuredCritic):
-    """A critic that is never called: it only sets the form of the requests."""
-
-    one_number: bool = False
-    logprobs: bool = False
-    name: str = "critic"
-
-    async def judge(self, request: object) -> Judgement:
-        """Never called."""
-        raise NotImplementedError
-
-
-def make_replay_critic(judgements: Iterable[SampleJudgement], prompt_id: str) -> Critic:
-    """A critic, or a panel, of the kind that answered this prompt."""
-    stored = list(judgements)
-    matching = [one for one in stored if one.prompt_id == prompt_id]
-    record = next((one.panel for one in matching if one.panel), None)
-    if record is None:
-        return ReplayCritic(any(one.one_number for one in matching), any(one.logprobs for one in matching))
-    members = []
-    for name in record["members"]:
-        own = [one for one in stored if one.critic == name]  # a member may have been asked another prompt only
-        members.append(ReplayCritic(any(one.one_number for one in own), any(one.logprobs for one in own), name))
-    return Panel.from_record(record, members)
-
-
-class _ReplaySession(PanelClient):
-    """A judging session that returns stored judgements."""
-
-    def __init__(self, judgements: Iterable[SampleJudgement]) -> None:
-        stored = list(judgements)
-        self._judgements = {one.request: one for one in stored}
-        self.repeats = 1 + max((one.judge_repeat for one in stored), default=0)
-
-    async def ask_one(self, critic: Critic, request: JudgeRequest) -> Judgement:
-        """The stored judgement; ``JudgeError`` if there is none for this request."""
-        one = self._judgements.get(stored_request_key(critic, request))
-        if one is None or one.error is not None:
-            raise JudgeError(NOT_STORED if one is None else one.error or "")
-        return Judgement(one.answer, weighted=one.weighted)
-
-
-def replay_repeats(
-    judgements: Iterable[SampleJudgement], once: Callable[[_ReplaySession, int], Awaitable[T]]
-) -> list[tuple[int, T]] | None:
-    """The results of ``once`` per repeat, without the repeats in which the judge failed.
-
-    ``None`` if a request is not stored, or if every repeat failed.
-    """
-    judge = _ReplaySession(judgements)
-
-    async def run_all() -> list[tuple[int, T]] | None:
-        results = []
-        for repeat in range(judge.repeats):
-            try:
-                results.append((repeat, await once(judge, repeat)))
-            except JudgeError as error:
-                if error.reason == NOT_STORED:
-                    return None
-        return results or None
-
-    with LoopThread() as loop:
-        return loop.run(run_all())
-
-
-_SHOWN_VOTES = 200
-"""Maximum number of votes shown in a derivation."""
-
-
-def add_vote_step(derivation: Derivation, polls: Sequence[Poll]) -> Derivation:
-    """A derivation with the votes of a panel before its last step."""
-    if not polls:
-        return derivation
-    first = polls[0]
-    rows = [
-        (" ".join(map(str, path)), *map(_vote_text, poll.row(path)), _vote_text(Vote(*poll.decided[path])))
-        for poll in polls
-        for path in poll.decided
-    ]
-    title = f"The votes of the panel, combined by {first.rule}"
-    headers = ("voted on", *first.names, "panel")
-    table = DerivationBuilder().table(title, headers, rows[:_SHOWN_VOTES]).steps
-    return replace(derivation, steps=(*derivation.steps[:-1], *table, derivation.steps[-1]))
-
-
-def _vote_text(vote: Vote | None) -> str:
-    """An answer and its value."""
-    if vote is None:
-        return "failed"
-    value = "" if vote.number is None else format_number(vote.number)
-    if vote.answer is None or isinstance(vote.answer, bool):
-        return value
-    answer = vote.answer if isinstance(vote.answer, str) else format_number(vote.answer)
-    return f"{answer} ({value})" if value and value != answer else answer
-
-
-def add_mean_step(steps: DerivationBuilder, values: Sequence[float]) -> Derivation:
-    """Add the last step: the mean over the repeats."""
-    shown = " + ".join(map(format_number, values))
-    return steps.finish_with_value(
-        f"The mean of {len(values)}: ({shown}) / {len(values)}", math.fsum(values) / len(values)
-    )
 
 
 # --- base class of metrics over verdicts on statements, by a critic or an NLI function -------------------------------

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -229,15 +230,15 @@ def write_labels(project: Project, count: int) -> str:
 def test_weights_are_learned_from_labels_and_used_by_a_stacked_vote(
     judged: Callable[..., Project], auepora: Cli
 ) -> None:
-    made = judged(60, panel="{panel: [a, b, c, d]}")
+    made = judged(36, panel="{panel: [a, b, c, d]}")
     assert auepora("run", "plan.yaml", "-q")[0] == 0
-    labels = write_labels(made, 40)
+    labels = write_labels(made, 32)
     calibrate = ("judge", "calibrate", "latest", "--labels", labels, "--learn-weights", "weights.json", "--json")
     code, out, err = auepora(*calibrate)
     assert code == 0, err
     learned = json.loads(out)
     weights = PanelWeights.read("weights.json")
-    assert (weights.members, weights.metric, len(weights.items)) == (("a", "b", "c", "d"), "llm_faithfulness", 40)
+    assert (weights.members, weights.metric, len(weights.items)) == (("a", "b", "c", "d"), "llm_faithfulness", 32)
     _, a, b, c, d = weights.coefficients
     assert a == d  # they give the same scores, and share a weight
     assert a + d > max(b, c)  # the labels follow their scores
@@ -261,9 +262,9 @@ def test_weights_are_learned_from_labels_and_used_by_a_stacked_vote(
         result = store.result(record.run_id, "llm_faithfulness")
         assert result.scores is not None
         folds = {item.sample_id: item.fold for item in weights.items}
-        for number in (0, 7, 59):
+        for number in (0, 7, 35):
             votes = [score(name, number) for name in "abcd"]
-            used = weights.fold_coefficients[folds[str(number)]] if number < 40 else weights.coefficients
+            used = weights.fold_coefficients[folds[str(number)]] if number < 32 else weights.coefficients
             assert result.scores[number] == pytest.approx(stacked_probability(used, votes)[0], abs=1e-12)
             found = explain(store, record.run_id, "llm_faithfulness", query=str(number))
             (derived,) = found.query.answers  # type: ignore[union-attr]
@@ -273,13 +274,13 @@ def test_weights_are_learned_from_labels_and_used_by_a_stacked_vote(
 
 LEARN_ERRORS = [  # labels, options, message, why
     (9, (), "at least 10 labels", "too few labels"),
-    (40, ("-m", "recall@5"), "was not judged by a panel", "no judge"),
-    (40, ("--scores", "s.jsonl"), "takes one run, without --scores", "scores of a file"),
+    (20, ("-m", "recall@5"), "was not judged by a panel", "no judge"),
+    (20, ("--scores", "s.jsonl"), "takes one run, without --scores", "scores of a file"),
 ]
 
 
 def test_weights_are_not_learned_from_too_little(judged: Callable[..., Project], auepora: Cli) -> None:
-    made = judged(40, panel="{panel: [a, b]}")
+    made = judged(20, panel="{panel: [a, b]}")
     assert auepora("run", "plan.yaml", "-q")[0] == 0
     for count, options, message, why in LEARN_ERRORS:
         labels = write_labels(made, count)
@@ -291,3 +292,95 @@ def test_weights_are_not_learned_from_too_little(judged: Callable[..., Project],
         "judge", "calibrate", "latest", "--labels", write_labels(made, 20), "--learn-weights", "w.json"
     )
     assert (code, "learned from 20 labels; below 30 a majority vote" in err) == (0, True), err
+
+
+ANY_JUDGES = '''
+import hashlib
+from auepora_eval.judge.critic import Judgement, LLMCritic, StructuredCritic
+from helpers.critics import steady, steady_value
+
+class Any(StructuredCritic):
+    """Replies by the schema; the same prompt gets the same reply."""
+
+    def __init__(self, name, logprobs=False):
+        self.name, self.logprobs = name, logprobs
+
+    async def judge(self, request):
+        answer = steady_value("", request.schema, f"{self.name} {request.prompt}")
+        if request.weighted is None:
+            return Judgement(answer)
+        values = request.label_values
+        weighted = values[answer["score"]] if values else answer["score"]
+        return Judgement(answer, weighted=weighted, mass=1.0)
+
+class Bare(LLMCritic):
+    name = "d"
+
+    def score(self, *, prompt, metadata=None):
+        low, high = map(float, metadata["scale"].split("-"))
+        return low + (high - low) * round(steady(prompt))
+
+def bare():
+    return Bare()
+'''
+ANY_PLAN = """
+dataset: data.jsonl
+outputs: answers.jsonl
+store: runs.sqlite
+resources:
+  a: {{python: 'any_panel_rag:Any', args: {{name: a}}}}
+  b: {{python: 'any_panel_rag:Any', args: {{name: b}}}}
+  c: {{python: 'any_panel_rag:Any', args: {{name: c, logprobs: true}}}}
+  d: {{python: 'any_panel_rag:bare'}}
+  all: {{panel: {{judges: [a, b, c, d], vote: {vote}}}}}
+  objects: {{panel: {{judges: [a, b, c], vote: {vote}}}}}
+metrics:
+  - judge_metric: {{name: polite, critic: {{use: all}}, target: generation_relevance, scale: yes-no, inputs: [question, answer],
+      prompt: Is the answer polite?}}
+  - judge_metric: {{name: tone, critic: {{use: objects}}, target: generation_relevance, scale: [warm, cold, odd], inputs: [answer],
+      prompt: Which tone has the answer?}}
+  - rubric_score: {{critic: {{use: all}}}}
+  - claim_faithfulness: {{critic: {{use: all}}}}
+  - llm_correctness: {{critic: {{use: all}}}}
+"""
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("vote", ["mean", *(pytest.param(one, marks=SLOW) for one in ("median", "majority"))])
+@pytest.mark.usefixtures("project")
+def test_every_kind_of_judge_metric_is_explained_from_the_votes(vote: str, auepora: Cli) -> None:
+    Path("any_panel_rag.py").write_text(ANY_JUDGES)
+    Path("plan.yaml").write_text(ANY_PLAN.format(vote=vote))
+    rubric = [{"item": "It names a city."}, {"item": "It is rude.", "weight": -1}]
+    samples = [
+        {"sample_id": str(n), "query": f"Question {n}?", "reference_answer": f"Paris {n}", "labels": {"rubric": rubric}}
+        for n in range(4)
+    ]
+    documents = [{"doc": {"doc_id": "d1", "text": "Paris is in France."}}]
+    outputs = [{"sample_id": str(n), "retrieved": documents, "response": f"Paris {n}."} for n in range(4)]
+    for name, rows in (("data.jsonl", samples), ("answers.jsonl", outputs)):
+        Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    code, out, err = auepora("run", "plan.yaml", "--preview", "--json")
+    calls = json.loads(out)["metrics"]
+    assert calls["polite"]["calls"] == 16
+    code, _, err = auepora("run", "plan.yaml")
+    assert code == 0, err
+    with RunStore.open("runs.sqlite") as store:
+        record = store.find("latest")
+        results = store.results(record.run_id)
+        assert {one.name for one in results} >= {"polite", "tone[warm]", "rubric_score", "claim_faithfulness"}
+        for result in results:
+            assert result.details["panel"]["vote"] == vote
+            for number, value in enumerate(result.scores or ()):
+                if value is None:
+                    continue
+                found = explain(store, record.run_id, result.name, query=str(number))
+                (derived,) = found.query.answers  # type: ignore[union-attr]
+                assert derived.derivation is not None
+                assert (result.name, derived.derivation.value) == (result.name, value)
+                assert not derived.derivation.general
+    code, out, err = auepora("judge", "try", "plan.yaml", "-m", "polite", "-n", "2", "--json")
+    assert code == 0, err
+    assert {one for one in "abcd" if f'"{one}"' in out} == set("abcd")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..errors import BadValueError, DataFileError
 from ..io.labels import Label
-from ..judge.families import model_family
+from ..judge.families import model_family, model_names
 from ..judge.ratings import Scale
 from ..render.blocks import Block, Bullets, DefinitionList, Details, Prose, Row, TableColumn, simple_table
 from ..render.markdown import blocks_markdown
@@ -174,19 +174,8 @@ class JudgedAnswer:
 def run_family(record: RunRecord) -> str | None:
     """The model family of the system of a run, by the models that its configuration names, else by its name."""
     described = [record.config, record.plan.get("system"), record.plan.get("outputs")]
-    names = [text for one in described for text in _model_names(one)]
+    names = [text for one in described for text in model_names(one)]
     return next(filter(None, map(model_family, [*names, record.name])), None)
-
-
-def _model_names(value: object, key: str = "") -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from _model_names(one, str(name))
-    elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _model_names(one, key)
-    elif isinstance(value, str) and any(word in key.lower() for word in ("model", "llm", "generator", "deployment")):
-        yield value
 
 
 def measure_bias(

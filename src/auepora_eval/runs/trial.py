@@ -15,7 +15,7 @@ from ..core.scores import Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, JudgeError, did_you_mean
 from ..io.validate_checks import COMPLETE_OUTPUT
-from ..judge.cache import request_key
+from ..judge.cache import stored_request_key
 from ..judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, critic_name
 from ..judge.metric import judge_batch, judged_parts
 from ..judge.session import JudgeSession, run_judging
@@ -263,10 +263,10 @@ class _RecordingSession(JudgeSession):
         self._by_key: dict[tuple[str, str], TrialRequest] = {}
         self._progress, self._redact = progress, secrets
 
-    async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
+    async def ask_one(self, critic: Critic, request: JudgeRequest) -> Judgement:
         """Request a judgement and keep it, or the error."""
         try:
-            judgement = await super().ask(critic, request)
+            judgement = await super().ask_one(critic, request)
         except JudgeError as error:
             self._keep(critic, request, error)
             raise
@@ -276,7 +276,7 @@ class _RecordingSession(JudgeSession):
     def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
         """Add a metric to the request that it shares with another one."""
         super().reused(critic, request, outcome)
-        kept = self._by_key.get((request.sample_id, request_key(request)))
+        kept = self._by_key.get((request.sample_id, stored_request_key(critic, request)))
         if kept is None:
             self._keep(critic, request, outcome)
         else:
@@ -300,7 +300,7 @@ class _RecordingSession(JudgeSession):
             kept.prompt_tokens, kept.completion_tokens = outcome.usage.prompt_tokens, outcome.usage.completion_tokens
         kept.reply, kept.message = self._redact.message(kept.reply), self._redact.message(kept.message)
         self.requests.append(kept)
-        self._by_key[request.sample_id, request_key(request)] = kept
+        self._by_key[request.sample_id, stored_request_key(critic, request)] = kept
 
     def _on_progress(self, done: int, requested: int) -> None:
         self._progress(done, requested, self.usage_log.total.failed.total())

@@ -148,9 +148,14 @@ def test_judge_that_prefers_its_family(store: RunStore) -> None:
     effect = report.effects[1]
     assert effect.estimate.value == pytest.approx(0.5)  # 0.9 - 0.4
     assert effect.details["families"]["gpt"]["mean"] == pytest.approx(-0.1)
-    assert report.judge_family == "gpt"
+    assert report.judge_families == ("gpt",)
     other = measure_bias(store, [gpt, llama], families={"with-gpt": "llama", "with-llama": "llama"})
     assert "are of other families than the judge's, gpt" in str(other.effects[1].estimate.why_undefined)
+
+
+def test_families_of_a_panel(store: RunStore) -> None:
+    record = judged_run(store, "honest", honest, critic="panel(mean: openai:gpt-4o, openai:claude-3, mine)")
+    assert measure_bias(store, [record]).judge_families == ("claude", "gpt")
 
 
 def test_position_in_preferences(store: RunStore, tmp_path: Path) -> None:
@@ -202,7 +207,7 @@ def test_command(store: RunStore, auepora: Cli) -> None:
     code, out, err = auepora("judge", "bias", "--json")
     assert code == 0, err
     document = json.loads(out)
-    assert (document["relation"], document["metric"], document["judge"]["family"]) == ("association", METRIC, "gpt")
+    assert (document["relation"], document["metric"], document["judge"]["families"]) == ("association", METRIC, ["gpt"])
     assert document["runs"][0]["family"] == "llama"
     assert document["effects"][0]["value"] == pytest.approx(0.1)
     code, out, _ = auepora("judge", "bias", "latest", "--labels", "human.jsonl", "--family", "latest=gpt")

@@ -91,7 +91,7 @@ def test_runs_with_controls(plan: Callable[[str, str], None], auepora: Cli) -> N
         assert "llm_faithfulness: 4 of 8 verdicts on control items differ from A" in out
         assert auepora("report", "latest", "-o", "report.md")[0] == 0
         page = Path("report.md").read_text()
-        assert "is not usable" in page
+        assert "The judge of llm_faithfulness is not usable" in page
         assert "altered fact" in page
 
 

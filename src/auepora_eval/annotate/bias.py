@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,8 @@ Floats = npt.NDArray[np.float64]
 
 MIN_ANSWERS = 20
 """Fewer answers, or fewer labelled ones where there are labels, do not show a dependence."""
+_MEMBERS = re.compile(r"[(),]\s*")
+"""Separators of the members in the name of a panel."""
 BIAS, ASSOCIATION = "bias", "association"
 
 # --- the report ------------------------------------------------------------------------------------------------------
@@ -68,7 +71,8 @@ class BiasReport:
 
     metric: str
     judge: str
-    judge_family: str | None
+    judge_families: tuple[str, ...]
+    """The model family of the judge, of a panel those of its members; empty if it is not known."""
     runs: tuple[Mapping[str, Any], ...]
     """Id, name, family and number of answers of each run."""
     relation: str
@@ -81,7 +85,7 @@ class BiasReport:
         return {
             "schema": 1,
             "metric": self.metric,
-            "judge": {"name": self.judge, "family": self.judge_family},
+            "judge": {"name": self.judge, "families": list(self.judge_families)},
             "runs": [dict(one) for one in self.runs],
             "relation": self.relation,
             "outcome": _OUTCOMES[self.relation],
@@ -123,7 +127,7 @@ class BiasReport:
         ]
         facts: list[tuple[str, Any]] = [
             ("metric", self.metric),
-            ("judge", f"{self.judge}, family {self.judge_family or 'unknown'}"),
+            ("judge", f"{self.judge}, family {' and '.join(self.judge_families) or 'unknown'}"),
             *((str(one["run_id"]), f"{one['name']}, family {one['family'] or 'unknown'}") for one in self.runs),
             ("outcome", _OUTCOMES[self.relation]),
         ]
@@ -202,7 +206,7 @@ def measure_bias(
         raise BadValueError("there are no labels; leave them out to see how the scores themselves depend")
     loaded = [load_run_scores(store, record, metric) for record in records]
     judge = _common_judge(store, records, loaded)
-    judge_family = model_family(judge)
+    judge_families = tuple(sorted(filter(None, {model_family(one) for one in _MEMBERS.split(judge)})))
     answers: list[JudgedAnswer] = []
     runs: list[Mapping[str, Any]] = []
     notes: list[str] = []
@@ -217,11 +221,11 @@ def measure_bias(
         raise BadValueError(f"--family names '{next(iter(families))}', which is none of the runs")
     relation = ASSOCIATION if label_list is None else BIAS
     _require_enough(answers, relation, loaded)
-    effects = [_length_effect(answers, seed), _family_effect(answers, judge_family, seed)]
+    effects = [_length_effect(answers, seed), _family_effect(answers, judge_families, seed)]
     effects += [_position_effect(Path(path)) for path in preferences]
     if any(one.property == "position" for one in effects):
         notes.append("position: each pair was judged in both orders, so that which answer is better cancels out")
-    return BiasReport(loaded[0].metric, judge, judge_family, tuple(runs), relation, tuple(effects), tuple(notes))
+    return BiasReport(loaded[0].metric, judge, judge_families, tuple(runs), relation, tuple(effects), tuple(notes))
 
 
 def _common_judge(store: RunStore, records: Sequence[RunRecord], loaded: Sequence[SampleScores]) -> str:
@@ -307,16 +311,17 @@ def _length_effect(answers: Sequence[JudgedAnswer], seed: int) -> BiasEffect:
     return BiasEffect("length", estimate, "per doubling of characters", len(answers), details)
 
 
-def _family_effect(answers: Sequence[JudgedAnswer], judge_family: str | None, seed: int) -> BiasEffect:
+def _family_effect(answers: Sequence[JudgedAnswer], judge_families: Sequence[str], seed: int) -> BiasEffect:
     unit = "judge's family minus others"
     known = [one for one in answers if one.family is not None]
     means = {family: _mean([one for one in known if one.family == family]) for family in _families(known)}
     details = {"families": means, "num_unknown": len(answers) - len(known)}
-    own = np.array([float(one.family == judge_family) for one in known])
-    if judge_family is None:
+    own = np.array([float(one.family in judge_families) for one in known])
+    if not judge_families:
         why = "the model family of the judge is not known"
     elif len(set(own.tolist())) < 2:
-        of = f"the judge's family, {judge_family}" if own.any() else f"other families than the judge's, {judge_family}"
+        judge = " and ".join(judge_families)
+        of = f"the judge's family, {judge}" if own.any() else f"other families than the judge's, {judge}"
         why = f"all answers whose family is known are of {of}" if known else "the families of the answers are not known"
     else:
         estimate = _slope(known, own, "", seed)

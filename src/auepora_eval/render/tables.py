@@ -138,7 +138,8 @@ def controls_blocks(results: Iterable[MetricResult]) -> list[Block]:
         if rows:
             groups.append(RowGroup(rows, display_name(result), f"accepted: {controls['accepted']}"))
         if controls.get("usable") is False:
-            notes.append(Prose(f"{controls_warnings(result)[0]}.", tone="bad"))
+            text = controls_warnings(result)[0]
+            notes.append(Prose(f"{text[:1].upper()}{text[1:]}.", tone="bad"))
         notes += [Prose(f"{text}.", tone="open") for text in drift_texts(result)]
     if not groups:
         return notes

@@ -17,6 +17,7 @@ from ..compare.metrics import main_metric
 from ..compare.runs import run_labels
 from ..compare.stores import Store, open_store
 from ..compare.types import QueryComparison
+from ..core.results import controls_warnings
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError, BadValueError
 from ..render.blocks import Report, ReportSection, ReportVerdict, Tone
@@ -95,6 +96,10 @@ def run_verdict(run: StoredRun, gates: GateCheck) -> ReportVerdict:
             f"{pluralize(len(unmeasured), 'metric')} could not be measured on some queries: "
             f"{', '.join(one.name for one in unmeasured[:5])}{' and others' if len(unmeasured) > 5 else ''}."
         )
+    for one in run.results:
+        if (one.details.get("controls") or {}).get("usable") is False:
+            tone = "bad"
+            points.append(f"{controls_warnings(one)[0]}.")
     if gates is not None:
         points.append(gates_summary(gates))
     if isinstance(gates, str):

@@ -153,6 +153,15 @@ def test_prompt_with_slots_decides_where_inputs_stand() -> None:
     assert "This is the item to judge" not in request.prompt
 
 
+def test_frames_stand_on_lines_of_their_own() -> None:
+    request = request_of(judged(prompt="Compare {{answer}} with {{question}}.\n\n  Then say {{scale}}!"))
+    lines = request.prompt.splitlines()
+    assert [line.partition(" ")[0] for line in lines if line[:6] in ("[begin", "[end a", "[end q", "[end c")] == [
+        *("[begin", "[end") * 3  # the question has the conversation before it
+    ]
+    assert "  Then say " in request.prompt
+
+
 BAD = [  # options, the option named, part of the message
     ({"inputs": ["question", "documnts"]}, "inputs[1]", "did you mean 'documents'?"),
     ({"inputs": ["labels"]}, "inputs[0]", "write labels.NAME"),

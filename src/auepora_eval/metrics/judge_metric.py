@@ -564,6 +564,7 @@ def compose_prompt(option: str | Mapping[str, str], inputs: Sequence[JudgedInput
         raise BadOptionError(
             "prompt", f"it names some inputs but not {{{{{missing[0]}}}}}: name each input once, or none of them"
         )
+    own = replace(own, system=_separate_frames(own.system), question=_separate_frames(own.question))
     template = built_in_prompt("judge_metric")
     paragraphs = {"task": own.question, "inputs": "\n\n".join(f"{{{{{slot}}}}}" for slot in missing)}
     shown: list[str] = []
@@ -574,6 +575,16 @@ def compose_prompt(option: str | Mapping[str, str], inputs: Sequence[JudgedInput
         elif slot in present and slot not in counts:
             shown.append(section)
     return replace(own, system=own.system or template.system, question="\n\n".join(shown))
+
+
+def _separate_frames(text: str) -> str:
+    """The text with a paragraph for each framed slot: a frame opens and closes with a line of its own."""
+    paragraphs = re.sub(
+        rf"\s*{_SLOT_NAMES.pattern}\s*",
+        lambda slot: slot[0] if slot[1] in _WORDS else f"\n\n{{{{{slot[1]}}}}}\n\n",
+        text,
+    )
+    return paragraphs.strip()
 
 
 def _prompt_option(option: object) -> str | dict[str, str]:

@@ -621,8 +621,6 @@ def _pytrec(count: int, seed: int) -> Iterator[CrossCheck]:
 def _sklearn(count: int, seed: int) -> Iterator[CrossCheck]:
     from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
-    from .stats.calibration import auroc, average_precision, tpr_at_fpr
-
     tallies = {name: DeviationTally(name, "scikit-learn") for name in ("auroc", "auprc", "tpr_at_fpr")}
     rng = random.Random(seed)  # noqa: S311 -- test data
     for case in range(count):

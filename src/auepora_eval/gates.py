@@ -215,10 +215,9 @@ _FAILED_WORDS: dict[Operator, str] = {">=": "below", ">": "not above", "<=": "ab
 
 def holds(value: float, operator: Operator, threshold: float) -> bool:
     """Whether ``value operator threshold``, up to rounding."""
-    same = _is_close(value, threshold)
-    if operator in (">=", "<=") and same:
-        return True
-    return not same and (value > threshold if operator in (">", ">=") else value < threshold)
+    if _is_close(value, threshold):
+        return operator in (">=", "<=")
+    return value > threshold if operator in (">", ">=") else value < threshold
 
 
 def status_of(ends: Iterable[float], operator: Operator, threshold: float, shift: float = 0.0) -> GateStatus:

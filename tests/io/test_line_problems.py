@@ -19,7 +19,7 @@ def find_problems(line: bytes, role: Role) -> list[str]:
     try:
         (decode_sample if role == "samples" else decode_output)(line)
     except LineError as error:
-        return find_line_problems(line, role, str(error)).messages
+        return find_line_problems(line, role, str(error))[0]
     return []
 
 
@@ -115,9 +115,9 @@ def test_number_of_problems_is_limited() -> None:
 
 
 def test_sample_id_of_an_invalid_line() -> None:
-    assert find_line_problems(b'{"sample_id": "x"}', "samples", "p").sample_id == "x"
-    assert find_line_problems(b'{"sample_id": 3}', "samples", "p").sample_id is None
-    assert find_line_problems(b'{"sample_id": "x"', "samples", "p").sample_id is None
+    assert find_line_problems(b'{"sample_id": "x"}', "samples", "p")[1] == "x"
+    assert find_line_problems(b'{"sample_id": 3}', "samples", "p")[1] is None
+    assert find_line_problems(b'{"sample_id": "x"', "samples", "p")[1] is None
 
 
 def test_invalid_line_keeps_its_sample_id(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_all_problems_include_the_first_error(row: dict[str, Any], role: Role) -
         (decode_sample if role == "samples" else decode_output)(line)
     except LineError as error:
         first = str(error)
-    found = find_line_problems(line, role, first).messages if first else [first]
+    found = find_line_problems(line, role, first)[0] if first else [first]
     assert first in found
     assert len(found) == len(set(found))
 

@@ -189,23 +189,23 @@ def command(
     from ..io.formats import is_sharded
 
     trec = qrels is not None or run_file is not None
-    if trec and (dataset is not None or qrels is None or run_file is None):
-        raise click.UsageError("give --qrels and --run together and nothing else, or DATASET and OUTPUTS")
-    if trec and (executor != ExecutorChoice() or parts is not None or batch_size is not None):
-        raise click.UsageError(
-            "a TREC run is scored in one process and at once: leave out --executor, --workers, --address, --batch-size "
-            "and --parts"
-        )
-    if trec and (judging.preview or judge != JudgeOptions()):
-        raise click.UsageError("a TREC run has no answers to judge: leave out --preview, --plan and --judge-model")
-    if trec and (corpus is not None or nuggets is not None):
-        raise click.UsageError("a TREC run is scored by its ids: leave out --corpus and --nuggets")
-    if trec and (columns is not None or outputs_columns is not None):
-        raise click.UsageError("a TREC run has columns of its own: leave out --columns and --outputs-columns")
-    if outputs is None and outputs_columns is not None:
-        raise click.UsageError("--outputs-columns goes with OUTPUTS")
-    if trec and slices:
-        raise click.UsageError("queries of a TREC run have neither labels nor metadata to slice by: leave out --slice")
+    refused = {
+        "give --qrels and --run together and nothing else, or DATASET and OUTPUTS": trec
+        and (dataset is not None or qrels is None or run_file is None),
+        "a TREC run is scored in one process and at once: leave out --executor, --workers, --address, --batch-size "
+        "and --parts": trec and (executor != ExecutorChoice() or parts is not None or batch_size is not None),
+        "a TREC run has no answers to judge: leave out --preview, --plan and --judge-model": trec
+        and (judging.preview or judge != JudgeOptions()),
+        "a TREC run is scored by its ids: leave out --corpus and --nuggets": trec
+        and (corpus is not None or nuggets is not None),
+        "a TREC run has columns of its own: leave out --columns and --outputs-columns": trec
+        and (columns is not None or outputs_columns is not None),
+        "--outputs-columns goes with OUTPUTS": outputs is None and outputs_columns is not None,
+        "queries of a TREC run have neither labels nor metadata to slice by: leave out --slice": trec and slices,
+    }
+    for problem, applies in refused.items():
+        if applies:
+            raise click.UsageError(problem)
     executor.check()
     if not trec and dataset is None:
         raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
@@ -335,9 +335,17 @@ class ScoreInput(ABC):
     def prepare(self, metrics: list[Metric]) -> list[Metric]:
         """Prepare the evaluation of these metrics, or of all that the data supports, and return them."""
 
-    @abstractmethod
     def coverage(self, metrics: Sequence[Metric]) -> JudgedCoverage | None:
         """The coverage of judged documents, if gold has provenance."""
+        if not self.has_provenance():
+            return None
+        from ..runs.scoring import JudgedCoverage
+
+        return JudgedCoverage(metrics)
+
+    @abstractmethod
+    def has_provenance(self) -> bool:
+        """Whether gold has provenance: that of the first samples, or of a file beside them."""
 
     @abstractmethod
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
@@ -401,6 +409,12 @@ def estimate_judging(data: ScoreInput, options: ScoreOptions) -> Preview:
     return preview(samples, outputs, chosen, JudgePolicy() if options.judges is None else judge_policy(options.judges))
 
 
+def _has_provenance_file(path: str | Path) -> bool:
+    from ..io.grades import provenance_path
+
+    return provenance_path(path).exists()
+
+
 def _note_format(path: str | None, named: str | None, found: str) -> None:
     """Print the format of a file if it was detected and is not the usual one."""
     if path is not None and named is None and found != "jsonl":
@@ -449,13 +463,17 @@ class TrecInput(ScoreInput):
         """The coverage of judged documents, if the qrels have provenance."""
         from ..io.grades import provenance_counts_by_query
 
-        provenance = provenance_counts_by_query(self.qrels)
-        if provenance is None:
+        if not self.has_provenance():
             return None
         from ..runs.scoring import JudgedCoverage
 
+        provenance = provenance_counts_by_query(self.qrels) or {}
         total: Counter[str] = sum(map(Counter, provenance.values()), Counter())
         return JudgedCoverage(metrics, total)
+
+    def has_provenance(self) -> bool:
+        """Whether the qrels have provenance."""
+        return _has_provenance_file(self.qrels)
 
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
         """Evaluate the rankings at once, in this process."""
@@ -523,7 +541,6 @@ class FileInput(ScoreInput):
         from ..render.terminal import progress
 
         self.options = options
-        self._has_provenance = self._gold_has_provenance()
         known = None
         if self.nuggets is not None:
             from ..io.labels import NuggetsById
@@ -562,26 +579,16 @@ class FileInput(ScoreInput):
             metrics = with_corpus_ids(metrics, lambda: corpus_join.corpus.ids)
         return metrics
 
-    def coverage(self, metrics: Sequence[Metric]) -> JudgedCoverage | None:
-        """The coverage of judged documents, if gold has provenance."""
-        if not self._has_provenance:
-            return None
-        from ..runs.scoring import JudgedCoverage
-
-        return JudgedCoverage(metrics)
-
-    def _gold_has_provenance(self) -> bool:
-        """Whether the first samples have provenance, or a file beside them."""
+    def has_provenance(self) -> bool:
+        """Whether gold has provenance; a pipe, which can be read once, has none."""
         from ..io.problems import Problems
 
         path, form = self.samples
         if form.name != "jsonl":
-            from ..io.grades import provenance_path
-
-            return provenance_path(path).exists()
-        if not path.is_file() or form.read_samples is None:  # a pipe can be read once
+            return _has_provenance_file(path)
+        if not path.is_file():
             return False
-        first = islice(form.read_samples(path, Problems()), PROBE_SAMPLES)
+        first = islice(form.read("samples", path, Problems()), PROBE_SAMPLES)
         return any(GOLD_BY in read.sample.metadata for read in first)
 
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
@@ -714,17 +721,15 @@ class ShardInput(ScoreInput):
             )
         self.total, self.missing, self.unknown = self.sharded.total, self.sharded.missing, self.sharded.unknown
 
-    def coverage(self, metrics: Sequence[Metric]) -> JudgedCoverage | None:
-        """The coverage of judged documents; as for single files."""
-        from ..io.grades import provenance_path
-        from ..runs.scoring import JudgedCoverage, has_gold_provenance
+    def has_provenance(self) -> bool:
+        """Whether gold has provenance."""
         from ..scale.index import read_samples
 
         if self.sharded.formats[0] != "jsonl":
-            return JudgedCoverage(metrics) if provenance_path(self.dataset).exists() else None
+            return _has_provenance_file(self.dataset)
         runs = chain.from_iterable(source.samples for source in self.sharded.sources)
         first = islice((one.sample for run in runs for one in read_samples([run])), PROBE_SAMPLES)
-        return JudgedCoverage(metrics) if has_gold_provenance(first) else None
+        return any(GOLD_BY in sample.metadata for sample in first)
 
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
         """Evaluate the ranges, with a checkpoint if there is a folder for one."""

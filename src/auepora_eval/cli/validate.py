@@ -90,8 +90,6 @@ def command(
             outputs_columns=outputs_columns,
         )
     if as_json:
-        import json
-
         echo(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False))
     else:
         echo("\n\n".join(filter(None, _paragraphs(checked, show_all=show_all))))

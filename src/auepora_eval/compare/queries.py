@@ -17,7 +17,6 @@ from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .chunks import (
-    ChunkChange,
     GoldRanks,
     QueryOutput,
     RunOutputsCache,
@@ -206,7 +205,11 @@ def compare_run_outputs(
     if change is None:
         notes += _id_notes(a, b, chunks.ids)
     elif places is not None:
-        notes += [] if change.by_version else [_change_note(change)]
+        if not change.by_version:
+            notes.append(
+                f"the chunks changed between the runs ({change.reason}): chunks are matched by where they lie in their "
+                "documents, and there is no verdict on metrics that go by the ids of chunks"
+            )
         notes += _place_notes(places, ranked.unlocated, ordered[0].record.run_id)
     for name, run in (("A", run_a), ("B", run_b)):
         if run.repeats > 1:
@@ -315,13 +318,6 @@ def _pairs(queries: SharedQueries, places: ChunkLocations | None, side: int, rep
             docs = [passage for one in places.expected(query) for passage in one.passages]
             query = replace(query, relevant_docs=docs or None)  # noqa: PLW2901
         yield query, output
-
-
-def _change_note(change: ChunkChange) -> str:
-    return (
-        f"the chunks changed between the runs ({change.reason}): chunks are matched by where they lie in their "
-        "documents, and there is no verdict on metrics that go by the ids of chunks"
-    )
 
 
 def _id_notes(record_a: RunRecord, record_b: RunRecord, counts: SameIds) -> list[str]:

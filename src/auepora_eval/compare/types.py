@@ -142,15 +142,15 @@ class MetricComparison:
 
     def to_row(self) -> dict[str, Any]:
         """The row of a table: ``low`` and ``high`` for the interval, ``worst`` and ``best`` for the bounds."""
-        ends = {"": self.interval, "_adjusted": self.interval_adjusted}
-        intervals = {f"{end}{kind}": value for kind, both in ends.items() for end, value in _named_ends(both).items()}
-        worst, best = self.bounds or (None, None)
-        own = {"metric": self.name, "worst": worst, "best": best, "flags": ", ".join(self.flags) or None}
-        return {**asdict(self), **intervals, **own}
-
-
-def _named_ends(interval: tuple[float, float] | None) -> dict[str, float | None]:
-    return dict(zip(("low", "high"), interval or (None, None), strict=True))
+        ends = {
+            ("low", "high"): self.interval,
+            ("low_adjusted", "high_adjusted"): self.interval_adjusted,
+            ("worst", "best"): self.bounds,
+        }
+        columns = {
+            name: value for names, both in ends.items() for name, value in zip(names, both or (None, None), strict=True)
+        }
+        return {**asdict(self), **columns, "metric": self.name, "flags": ", ".join(self.flags) or None}
 
 
 @dataclass(frozen=True, slots=True)

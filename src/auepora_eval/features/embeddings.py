@@ -337,6 +337,7 @@ class PairCosines:
 
 def text_cosines(vectors: TextVectors, pairs: Sequence[tuple[str, str]]) -> PairCosines:
     """The cosine similarity of the two texts of each pair."""
+    precedence = (NO_VECTOR, *UNUSABLE_REASONS)
     problems: list[str | None] = []
     by_size: dict[int, list[int]] = {}
     for place, (one, other) in enumerate(pairs):
@@ -344,7 +345,7 @@ def text_cosines(vectors: TextVectors, pairs: Sequence[tuple[str, str]]) -> Pair
         reasons = [vector for vector in both if isinstance(vector, str)]
         if not reasons and len(both[0]) != len(both[1]):
             reasons = [_BAD]
-        problems.append(min(reasons, key=_precedence) if reasons else None)
+        problems.append(min(reasons, key=precedence.index) if reasons else None)
         if not reasons:
             by_size.setdefault(len(both[0]), []).append(place)
     values = np.zeros(len(pairs))
@@ -354,10 +355,6 @@ def text_cosines(vectors: TextVectors, pairs: Sequence[tuple[str, str]]) -> Pair
             ours, theirs = (np.array([vectors[pairs[place][side]] for place in some]) for side in (0, 1))
             values[some] = np.clip((ours * theirs).sum(axis=1), -1.0, 1.0)
     return PairCosines(values, problems)
-
-
-def _precedence(reason: str) -> int:
-    return (NO_VECTOR, *UNUSABLE_REASONS).index(reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,17 +254,12 @@ def require_documents(documents: Sequence[Document], sample_id: str) -> None:
 
 def parse_level(level: Any, doc_id: str, sample_id: str) -> int:
     """A judged level as an integer."""
-    if (isinstance(level, (int, np.integer)) and not isinstance(level, bool)) or (
-        isinstance(level, float) and level.is_integer()
-    ):
-        whole = int(level)
-    else:
-        whole = None
-    if whole is not None:
-        if abs(whole) > HIGHEST_LEVEL:
-            raise BadValueError(f"sample '{sample_id}': the relevance {level!r} of '{doc_id}' is out of range")
-        return whole
-    raise BadTypeError(f"sample '{sample_id}': the relevance of '{doc_id}' is {level!r}; it must be an integer")
+    is_integer = isinstance(level, (int, np.integer)) and not isinstance(level, bool)
+    if not is_integer and not (isinstance(level, float) and level.is_integer()):
+        raise BadTypeError(f"sample '{sample_id}': the relevance of '{doc_id}' is {level!r}; it must be an integer")
+    if abs(level) > HIGHEST_LEVEL:
+        raise BadValueError(f"sample '{sample_id}': the relevance {level!r} of '{doc_id}' is out of range")
+    return int(level)
 
 
 # --- batches of bare document ids: samples and outputs are created only on access ------------------------------------

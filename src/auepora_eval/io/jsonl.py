@@ -181,19 +181,14 @@ _MORE_PROBLEMS = "there are more problems on this line"
 _WITH_PATH = re.compile(r"(?s)(.*) - at `\$([^`]*)`")
 
 
-@dataclass(frozen=True, slots=True)
-class LineProblems:
-    """The problems of a line, and its sample id where it can be read."""
+def find_line_problems(line: bytes, role: Role, first: str) -> tuple[list[str], str | None]:
+    """Return every problem of a line that could not be decoded, and its sample id where it can be read.
 
-    messages: list[str]
-    sample_id: str | None
-
-
-def find_line_problems(line: bytes, role: Role, first: str) -> LineProblems:
-    """Return every problem of a line that could not be decoded; ``first`` is the decoding error and always included."""
+    ``first`` is the decoding error and always included.
+    """
     row, shape = (CheckedSampleRow, SAMPLE_SHAPE) if role == "samples" else (CheckedOutputRow, OUTPUT_SHAPE)
     found, sample_id = _find_problems(line, row, shape, first)
-    return LineProblems(found, sample_id if isinstance(sample_id, str) and sample_id else None)
+    return found, sample_id if isinstance(sample_id, str) and sample_id else None
 
 
 def report_line_problems(
@@ -202,10 +197,10 @@ def report_line_problems(
     """Raise the first problem of a sample or an output, or record all of them with the sample id."""
     if not problems.collect_all:
         problems.add(path, number, first)
-    found = find_line_problems(line, role, first)
-    problems.add_all(path, number, found.messages)
-    if found.sample_id is not None and (once is None or once.is_new(found.sample_id, number)):
-        problems.unreadable_ids.add(found.sample_id)
+    messages, sample_id = find_line_problems(line, role, first)
+    problems.add_all(path, number, messages)
+    if sample_id is not None and (once is None or once.is_new(sample_id, number)):
+        problems.unreadable_ids.add(sample_id)
 
 
 def find_struct_problems(data: bytes, kind: Any, shape: RowSchema, first: str) -> list[str]:

@@ -178,10 +178,11 @@ def record_from_row(row: RowMapping) -> RunRecord:
 
 def to_json(value: object) -> str:
     """Encode a value as JSON; values of other types are converted to strings."""
-    return msgspec.json.encode(value, enc_hook=_to_json_default).decode()
+    return msgspec.json.encode(value, enc_hook=plain_value).decode()
 
 
-def _to_json_default(value: object) -> object:
+def plain_value(value: object) -> object:
+    """Convert a value that JSON does not have: arrays and numbers of NumPy, any other as a string."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 

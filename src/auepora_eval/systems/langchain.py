@@ -315,42 +315,30 @@ def _are_documents(value: Any) -> bool:
 def _adapt_retriever(
     retriever: Any, mapper: DocumentMapper, config: Mapping[str, Any], *, own_top_k: bool, use_async: bool
 ) -> AdaptedRetriever:
-    with_depth = _keep_depth if own_top_k else _depth_setter(retriever)
-
     def find(query: str, top_k: int) -> Any:
-        configured, options = with_depth(retriever, top_k)
+        configured, options = (retriever, {}) if own_top_k else _with_depth(retriever, top_k)
         return (configured.ainvoke if use_async else configured.invoke)(query, **options)
 
     return adapt_retriever(find, mapper.to_ranking, config, retriever, use_async=use_async)
 
 
-_DepthSetter = Callable[[Any, int], tuple[Any, dict[str, Any]]]
+def _with_depth(retriever: Any, top_k: int) -> tuple[Any, dict[str, Any]]:
+    """The retriever, or a copy of it, and the options of a call that returns ``top_k`` documents.
 
-
-def _depth_setter(retriever: Any) -> _DepthSetter:
-    """A function that sets the number of documents of a retriever without modifying it, since it may be shared."""
+    The retriever itself is not modified, since it may be shared; one without such an option stays as it is.
+    """
     if isinstance(getattr(retriever, "search_kwargs", None), Mapping):
-        return _search_options
+        options = {"k": top_k}
+        if getattr(retriever, "search_type", "") == "mmr":
+            # MMR selects from ``fetch_k`` candidates, of which there must be at least ``top_k``.
+            options["fetch_k"] = max(retriever.search_kwargs.get("fetch_k", 20), top_k)
+        return retriever, options
     fields = getattr(type(retriever), "model_fields", {})
     for name in ("k", "top_k"):
         if name in fields and isinstance(getattr(retriever, name), int | None):
-            return lambda one, top_k, name=name: (one.model_copy(update={name: top_k}), {})  # type: ignore[misc]
+            return retriever.model_copy(update={name: top_k}), {}
     taken = inspect.signature(type(retriever)._get_relevant_documents).parameters
-    for name in ("k", "top_k"):
-        if name in taken:
-            return lambda one, top_k, name=name: (one, {name: top_k})  # type: ignore[misc]
-    return _keep_depth
-
-
-def _keep_depth(retriever: Any, _: int) -> tuple[Any, dict[str, Any]]:
-    return retriever, {}
-
-
-def _search_options(retriever: Any, top_k: int) -> tuple[Any, dict[str, Any]]:
-    if getattr(retriever, "search_type", "") != "mmr":
-        return retriever, {"k": top_k}
-    # MMR selects from ``fetch_k`` candidates, of which there must be at least ``top_k``.
-    return retriever, {"k": top_k, "fetch_k": max(retriever.search_kwargs.get("fetch_k", 20), top_k)}
+    return retriever, next(({name: top_k} for name in ("k", "top_k") if name in taken), {})
 
 
 class _Chain:

@@ -21,7 +21,7 @@ from ...core.scores import MarkedSpan, Outcomes, Scores, Status, marked_answers
 from ...core.slices import group_names
 from ...core.targets import TARGETS
 from ...core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
-from ...store.records import RunRecord, StoredOutput
+from ...store.records import RunRecord, StoredOutput, plain_value
 from ...store.rows import StoredJudgement
 from .marks import GoldMarks, relevance, span_marks, word_support
 
@@ -42,13 +42,9 @@ def compress_block(data: bytes) -> str:
 def json_bytes(value: Any) -> bytes:
     """A value as JSON; other types are written as strings, NaN as null."""
     try:
-        return msgspec.json.encode(value, enc_hook=_plain)
+        return msgspec.json.encode(value, enc_hook=plain_value)
     except (UnicodeEncodeError, TypeError, ValueError):  # lone surrogates, or keys that are not strings
         return json.dumps(to_json_value(value)).encode()
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 class BlockWriter:

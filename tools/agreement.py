@@ -226,7 +226,7 @@ def agreement_rows(
 ) -> list[list[str]]:
     """A row for each method and for each recorded judge, and one for our own judge if it is not among the methods."""
     scores = score_answers(answers, methods) if scores is None else scores
-    columns = [(one.title, scores[one.title], one.threshold) for one in methods]
+    columns: list[tuple[str, Floats, float | None]] = [(one.title, scores[one.title], one.threshold) for one in methods]
     columns += [
         (f"{title}, recorded", answers.recorded[name], None)
         for name, title in RECORDED.items()

@@ -87,7 +87,7 @@ SPECIAL_EXAMPLES: dict[str, list[Spec]] = {
                 "name": "judge_metric",
                 "critic": {"use": "bare judge"},
                 "prompt": "Is it right?",
-                "inputs": ["question", "history", "documents@2", "answer", "reference"],
+                "inputs": ["question", "documents@2", "answer", "reference"],
                 "scale": {"poor": 0, "fair": 0.5, "good": 1},
                 "target": "generation_correctness",
             }

@@ -72,7 +72,7 @@ def test_every_number_has_a_range() -> None:
 def test_every_type_can_be_resolved() -> None:
     """A name that is imported for type checkers alone would leave an option unchecked."""
     by_design = {
-        "base", "baseline", "claims_prompt", "correct", "criteria", "critic", "dimensions", "embed", "embed_fn", "examples",
+        "base", "baseline", "claims_prompt", "controls", "correct", "criteria", "critic", "dimensions", "embed", "embed_fn", "examples",
         "faithfulness", "inputs", "judge", "model", "prompt", "scale", "support_prompt", "target", "verifier", "weights", "where",
     }  # fmt: skip
     found = {

@@ -358,7 +358,6 @@ class JudgeMetric(RatedInputsMetric):
         },
         failure_note="counts at the worst value; it is in no unordered class, and leaves their proportions",
         option_help={
-            "inputs": "what the judge is shown",
             "scale": "the numbers or classes that the judge chooses from",
             "criteria": "the criteria of one reply, and a digest of their descriptions",
             "part": "the criterion or class that is reported",

@@ -247,6 +247,7 @@ OPTIONS: dict[str, str] = {
     "precision": "how exactly the model computes",
     "to:query": "answers are compared to the query, not to a reference",
     "critic": "who judges",
+    "inputs": "what the judge is shown",
     "prompt": "what the judge is asked: name, version, digest",
     "scale": "between which numbers the judge answers, the worst first",
     "rationale:no": "the judge is not asked for its reasons",

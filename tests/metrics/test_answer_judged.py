@@ -73,6 +73,15 @@ def test_a_reply_off_the_scale_is_a_failed_measurement(kind: type[Any]) -> None:
     assert list(found.outcomes or ()) == ["measure_failed:unparseable"]
 
 
+def test_the_lowest_class_for_all_answers_is_no_sign_of_another_scale() -> None:
+    samples, outputs = [sample(str(n)) for n in range(12)], [output()] * 12
+    critic = ScriptedCritic(lambda request: {"rationale": "", "score": (*_labels(request), 1)[0] or 1})
+    found = evaluate(samples, outputs, [LLMCorrectness(critic), LLMRefusal(critic)]).warnings
+    assert [one.partition(";")[2] for one in found] == [" the judge may not tell answers apart"] * 2
+    (warning,) = evaluate(samples, outputs, [LLMAnswerRelevance(critic)]).warnings
+    assert "are at the bottom of the scale 1-5" in warning
+
+
 def test_a_critic_of_numbers_gives_the_value_of_a_class() -> None:
     critic = ScriptedBareCritic(lambda prompt, _: 0.5)
     assert result_of(LLMCorrectness(critic)).value == 0.5

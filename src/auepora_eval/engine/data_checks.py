@@ -164,7 +164,8 @@ def _judge_warning(metric: Metric, result: MetricResult) -> str | None:
     if len(values) < _MIN_LOWEST_SCORES or not np.all(values == values[0]):
         return None
     scale: Any = getattr(metric, "scale_used", None)
-    if scale is not None and values[0] == metric.range[0]:
+    classes = getattr(getattr(metric, "rating_scale", None), "labels", ())  # not mistaken for another scale
+    if scale is not None and not classes and values[0] == metric.range[0]:
         return (
             f"all {len(values)} scores of {result.name} are at the bottom of the scale {scale}; the critic may use "
             "another scale"

@@ -46,6 +46,13 @@ def samples() -> list[EvaluationSample]:
             "When was Ludwigshafen founded?",
             relevant_docs=[Document("d1", TEXTS["d1"])],
             reference_answer=Response("It was founded in 1843. It lies on the Rhine."),
+            labels={
+                "rubric": [
+                    {"item": "names the year 1843", "weight": 2},
+                    {"item": "names another year", "weight": -1},
+                    {"item": "is one sentence", "required": True},
+                ]
+            },
             metadata={
                 "nuggets": [
                     {"text": "Ludwigshafen was founded in 1843", "importance": "vital"},
@@ -312,6 +319,14 @@ METRICS: dict[str, tuple[str, dict[str, Any]]] = {
     "weighted_support_recall": ("weighted_support_recall", {}),
     "nugget_recall": ("nugget_recall", {}),
     "nugget_recall one by one": ("nugget_recall", {"variant": "weighted", "at_a_time": 1}),
+    "rubric_score": ("rubric_score", {}),
+    "rubric_score one by one": ("rubric_score", {"per_item": True}),
+    "rubric_required": ("rubric_required", {}),
+    "llm_correctness": ("llm_correctness", {}),
+    "llm_correctness all, tolerance": ("llm_correctness", {"references": "all", "tolerance": 0.02}),
+    "llm_answer_relevance": ("llm_answer_relevance", {}),
+    "llm_refusal": ("llm_refusal", {}),
+    "llm_context_sufficiency@2": ("llm_context_sufficiency@2", {}),
     "judged_context_precision@2": ("judged_context_precision@2", {}),
     "judged_context_precision answer": ("judged_context_precision", {"against": "answer"}),
     "judged_context_relevance": ("judged_context_relevance", {}),

@@ -384,3 +384,24 @@ def test_every_kind_of_judge_metric_is_explained_from_the_votes(vote: str, auepo
     code, out, err = auepora("judge", "try", "plan.yaml", "-m", "polite", "-n", "2", "--json")
     assert code == 0, err
     assert {one for one in "abcd" if f'"{one}"' in out} == set("abcd")
+
+
+def test_a_member_needs_its_key_and_is_compared_with_the_model_of_the_system(
+    judged: Callable[..., Project], auepora: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    made = judged(2, panel="{panel: [a, b]}")
+    plan = made.folder / "plan.yaml"
+    endpoint = "b: {openai: {model: gpt-4o-mini, base_url: 'https://judge.example/v1', api_key_env: NO_SUCH_KEY}}"
+    text = re.sub(r"b: \{python: .*\}", endpoint, plan.read_text())
+    plan.write_text(re.sub(r'(system: \{python: "my_rag:Rag")', r"\1, config: {model: gpt-4.1}", text))
+    code, _, err = auepora("run", "plan.yaml")
+    assert code == 2
+    assert re.search(r"plan.yaml:\d+: resources.b.openai.api_key_env: .*NO_SUCH_KEY", err)
+    code, out, err = auepora("run", "plan.yaml", "--preview")
+    assert code == 0, err
+    monkeypatch.setenv("NO_SUCH_KEY", "k" * 20)
+    code, out, err = auepora("validate", "plan.yaml", "--load")
+    assert code == 0, err
+    assert "openai:gpt-4o-mini (gpt) of the panel belongs to the model family of the judged system" in out + err
+    assert "no metric refers to c, d of the resources" in out + err

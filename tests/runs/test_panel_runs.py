@@ -270,6 +270,7 @@ def test_weights_are_learned_from_labels_and_used_by_a_stacked_vote(
             (derived,) = found.query.answers  # type: ignore[union-attr]
             assert derived.derivation is not None
             assert derived.derivation.value == result.scores[number]
+            assert f"z = {used[0]:.4f} {used[1]:+.4f} a" in str(derived.derivation)
 
 
 LEARN_ERRORS = [  # labels, options, message, why

@@ -249,7 +249,7 @@ def add_vote_step(derivation: Derivation, polls: Sequence[Poll]) -> Derivation:
         for poll in polls
         for path in poll.decided
     ]
-    title = f"The votes of the panel, combined by {first.rule}"
+    title = f"The votes of the panel, {first.formula}"
     headers = ("voted on", *first.names, "panel")
     table = DerivationBuilder().table(title, headers, rows[:_SHOWN_VOTES]).steps
     steps = derivation.steps

@@ -351,6 +351,17 @@ class Poll:
     """By member, why it has no votes."""
     decided: Mapping[VotePath, tuple[Any, float | None]]
     """The answer and the value of each item."""
+    coefficients: tuple[float, ...] | None = None
+    """The intercept and the weight of each member, in a stacked vote."""
+
+    @property
+    def formula(self) -> str:
+        """How the votes are combined."""
+        if self.coefficients is None:
+            return f"combined by {self.rule}"
+        intercept, *weights = self.coefficients
+        terms = "".join(f" {weight:+.4f} {name}" for name, weight in zip(self.names, weights, strict=True))
+        return f"combined to 1 / (1 + exp(-z)) with z = {intercept:.4f}{terms}"
 
     def row(self, path: VotePath) -> list[Vote | None]:
         """The votes on one item, by member."""
@@ -426,6 +437,9 @@ class Panel(StructuredCritic):
         made._fixed = None if coefficients is None else tuple(coefficients)
         return made
 
+    def __repr__(self) -> str:
+        return f"Panel([{', '.join(self.member_names)}], vote={self.vote!r})"
+
     async def judge(self, request: JudgeRequest) -> Judgement:
         """Never called: a session asks the members."""
         raise BadValueError("the members of a panel are asked by a JudgeSession: use 'session.ask(panel, request)'")
@@ -475,7 +489,7 @@ class Panel(StructuredCritic):
         decided = self._decide(votes, forms, coefficients, request)
         item = current_item()
         if item is not None:
-            item.polls.append(Poll(self.member_names, self.vote, votes, errors, decided))
+            item.polls.append(Poll(self.member_names, self.vote, votes, errors, decided, coefficients))
         return _voted_judgement(replies, decided, request)
 
     async def _first_answer(

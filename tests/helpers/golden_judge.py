@@ -66,13 +66,6 @@ def samples() -> list[EvaluationSample]:
             "And its length?",
             relevant_docs=[Document("d2", TEXTS["d2"], metadata={"relevance": 2})],
             reference_answer=Response("The Rhine is 1,233 km long."),
-            labels={
-                "rubric": [
-                    {"item": "It names the length.", "weight": 2},
-                    {"item": "It names a length in miles.", "weight": -1},
-                    {"item": "It is about the Rhine.", "required": True},
-                ]
-            },
             history=[
                 {"role": "user", "content": "Where does the Rhine rise?"},
                 {"role": "assistant", "content": "In the Alps."},
@@ -285,13 +278,6 @@ METRICS: dict[str, tuple[str, dict[str, Any]]] = {
             ],
         },
     ),
-    "llm_correctness": ("llm_correctness", {}),
-    "llm_correctness all, tolerance": ("llm_correctness", {"references": "all", "tolerance": 0.02}),
-    "llm_answer_relevance": ("llm_answer_relevance", {}),
-    "llm_context_sufficiency@2": ("llm_context_sufficiency@2", {}),
-    "llm_refusal": ("llm_refusal", {}),
-    "rubric_score": ("rubric_score", {}),
-    "rubric_required": ("rubric_required", {"per_item": True}),
     "llm_answer_quality": ("llm_answer_quality", {}),
     "llm_answer_quality own dimensions": (
         "llm_answer_quality",

@@ -102,6 +102,21 @@ def test_unknown_class_is_a_failed_measurement() -> None:
     assert (result.defined, list(result.outcomes or ())) == (False, ["measure_failed:unparseable"])
 
 
+WARNED = [  # scale, reply, parts of the warnings, why
+    ("1-5", 1, ["the critic may use another scale"], "numbers may be of another scale"),
+    ("yes-no", "no", ["all 6 scores of mine are 0; the judge may not tell answers apart"], "a class cannot"),
+    (["a", "b"], "a", ["all 6 scores of mine[a] are 1; the judge"], "no sample in the other class: no warning of its own"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("scale", "reply", "want", "why"), WARNED, ids=[row[3] for row in WARNED])
+def test_warnings_about_equal_scores(scale: Any, reply: Any, want: list[str], why: str) -> None:
+    one = judged(ScriptedCritic(lambda _: {"score": reply}), scale=scale)
+    samples = [EvaluationSample(str(place), f"What is {place}?") for place in range(6)]
+    warnings = evaluate(samples, [OUTPUT] * 6, [one]).warnings
+    assert [part in warning for part, warning in zip(want, warnings, strict=True)] == [True] * len(want)
+
+
 def test_critic_with_a_number_gives_the_value_of_a_class() -> None:
     critic = ScriptedBareCritic(lambda *_: 0.5)
     assert judged(critic, scale={"poor": 0, "fair": 0.5, "good": 1}).compute([SAMPLE], [OUTPUT]).value == 1 / 2

@@ -152,6 +152,7 @@ def test_preview_counts_the_calls_that_a_server_receives(folder: Path, auepora: 
         write_plan(folder, address(server), SAMPLES)
         expected = preview(auepora, "run", "judged.yaml")
         assert judge.asked == {}
+        assert list(expected["metrics"]) == METRICS
         assert expected["total"]["calls"] == SAMPLES * CALLS_PER_SAMPLE
         assert auepora("run", "judged.yaml", "-q")[0] == 0
         assert sum(judge.answered.values()) == len(judge.asked) == expected["total"]["calls"]

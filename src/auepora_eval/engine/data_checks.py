@@ -170,7 +170,8 @@ def _judge_warning(metric: Metric, result: MetricResult) -> str | None:
             f"all {len(values)} scores of {result.name} are at the bottom of the scale {scale}; the critic may use "
             "another scale"
         )
-    if len(values) < _MIN_EQUAL_SCORES:
+    is_absent_class = bool(getattr(getattr(metric, "rating_scale", None), "only", "")) and values[0] == 0
+    if len(values) < _MIN_EQUAL_SCORES or is_absent_class:
         return None
     return f"all {len(values)} scores of {result.name} are {values[0]:g}; the judge may not tell answers apart"
 

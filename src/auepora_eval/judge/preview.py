@@ -234,6 +234,8 @@ def preview(
             await judge_batch(batch, judged, session)
 
     found = run_preview(policy, count_requests)
+    names = dict.fromkeys(one.name for one in judged if one.name in found.metrics)
+    found.metrics = {name: found.metrics[name] for name in (*names, *(found.metrics.keys() - names.keys()))}
     multi_step = {one.name for one in judged if one.asks_follow_ups}
     found.lower_bound_metrics = [name for name in found.lower_bound_metrics if name in multi_step]
     return found

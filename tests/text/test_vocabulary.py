@@ -37,7 +37,7 @@ TOKENIZERS = [
 
 def spelled(vocabulary: Vocabulary, token_ids: TokenIds) -> list[list[str]]:
     """The words behind the numbers."""
-    words = vocabulary.words(np.arange(vocabulary.count))
+    words = vocabulary.store.words(np.arange(vocabulary.count))
     return [
         [words[i] for i in token_ids.ids[start:end]]
         for start, end in zip(token_ids.bounds, token_ids.bounds[1:], strict=False)
@@ -55,7 +55,7 @@ def test_token_ids_equal_the_plain_definition(tokenizer: Tokenizer, calls: list[
     token_ids = [token_filter.transform(vocabulary.encode(texts)) for texts in calls]
     for texts, one in zip(calls, token_ids, strict=True):
         assert spelled(vocabulary, one) == [tokenizer.tokenize(text) for text in texts]
-    words = vocabulary.words(np.arange(vocabulary.count))
+    words = vocabulary.store.words(np.arange(vocabulary.count))
     assert len(set(words)) == len(words) == vocabulary.count  # equal words, equal ids, and vice versa
 
 
@@ -86,7 +86,7 @@ def test_tokens_with_equal_keys(calls: list[list[str]]) -> None:
         for texts in calls:
             words = ["aaaaaaaab caaaaaaab eaaaaaaab aaaaaaaac eaaaaaaab", "caaaaaaab abcdefghijklmnopq", *texts]
             assert spelled(vocabulary, vocabulary.encode(words)) == [word_tokenizer().tokenize(text) for text in words]
-        words = vocabulary.words(np.arange(vocabulary.count))
+        words = vocabulary.store.words(np.arange(vocabulary.count))
         assert len(set(words)) == len(words)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -171,8 +172,6 @@ def main(arguments: list[str] | None = None) -> None:
     Errors of the user are printed without a traceback. A closed pipe on stdout changes neither the exit code nor the
     files that are written.
     """
-    import warnings
-
     _escape_unencodable()
     with warnings.catch_warnings(), ignore_closed_pipe(), raise_on_signals():
         _show_warnings_plainly()
@@ -227,8 +226,6 @@ def _escape_unencodable() -> None:
 
 def _show_warnings_plainly() -> None:
     """Print warnings of this library as one line on stderr, without a source location."""
-    import warnings
-
     from ..errors import AueporaWarning
 
     default = warnings.showwarning

@@ -123,7 +123,8 @@ def token_ids(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> TokenIds:
     """The token ids of the texts in a role. Ids of one tokenizer are the same for all roles."""
     if isinstance(tokenizer, CharacterTokenizer):
         return character_ids(_texts(batch, role), tokenizer)
-    return _token_filter(batch, tokenizer).transform(_raw_token_ids(batch, tokenizer, role))
+    token_filter = _with_vocabulary(batch, tokenizer, "token_filter", partial(TokenFilter, tokenizer))
+    return token_filter.transform(_raw_token_ids(batch, tokenizer, role))
 
 
 def _vocabulary(batch: Batch, tokenizer: Tokenizer) -> Vocabulary:
@@ -136,15 +137,6 @@ def _vocabulary(batch: Batch, tokenizer: Tokenizer) -> Vocabulary:
         return cached
 
     return batch.feature(("vocabulary", tokenizer.byte_tokenizer.name), build)
-
-
-def _token_filter(batch: Batch, tokenizer: Tokenizer) -> TokenFilter:
-    return _with_vocabulary(batch, tokenizer, "token_filter", partial(TokenFilter, tokenizer))
-
-
-def _token_cache(batch: Batch, tokenizer: Tokenizer) -> TokenCache:
-    """The token ids of documents, which samples, metrics and batches share."""
-    return _with_vocabulary(batch, tokenizer, "token_cache", TokenCache)
 
 
 def _with_vocabulary(batch: Batch, tokenizer: Tokenizer, key: str, make: Callable[[Vocabulary], Cached]) -> Cached:
@@ -315,6 +307,8 @@ def ngram_support(batch: Batch, tokenizer: Tokenizer, source: Source, k: int | N
     assert tokenizer.transform is None
     evidence = evidence_texts(batch, source, k)
     answer_ids = token_ids(batch, tokenizer, "answers")
-    documents, numbers = _token_cache(batch, tokenizer).encode(evidence.texts)
+    # Samples, metrics and batches share the token ids of documents.
+    cache = _with_vocabulary(batch, tokenizer, "token_cache", TokenCache)
+    documents, numbers = cache.encode(evidence.texts)
     size = _vocabulary(batch, tokenizer).count
     return NgramSupport(answer_ids, documents, numbers.take(evidence.uses), evidence.owners, size)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, KeysView
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Annotated, Any, overload
+from typing import IO, Annotated, Any, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ from ..runtime.files import is_compressed, open_lines, read_head
 from .problems import BAD_SPAN, Problems, RowSchema, decoding_problem, quote_text
 from .values import warn_repeated_keys
 
+ItemT = TypeVar("ItemT", EvaluationSample, SystemOutputs)
 _Id = Annotated[str, msgspec.Meta(min_length=1)]
 _MAX_NAMED = 3  # how many unknown ids a warning names
 _BOM = b"\xef\xbb\xbf"
@@ -250,16 +251,14 @@ class CorpusJoin:
         return found
 
 
-@overload
-def with_texts(items: Iterable[EvaluationSample], corpus: Corpus) -> list[EvaluationSample]: ...
-@overload
-def with_texts(items: Iterable[SystemOutputs], corpus: Corpus) -> list[SystemOutputs]: ...
-def with_texts(items: Iterable[Any], corpus: Corpus) -> list[Any]:
+def with_texts(items: Iterable[ItemT], corpus: Corpus) -> list[ItemT]:
     """Return samples or outputs whose documents have the texts of the corpus; the given ones are not changed.
 
     Documents that the corpus lacks stay as they are, and a warning counts them.
     """
     join = CorpusJoin(corpus)
-    filled = [join.fill_sample(one) if isinstance(one, EvaluationSample) else join.fill_output(one) for one in items]
+    filled: list[Any] = [
+        join.fill_sample(one) if isinstance(one, EvaluationSample) else join.fill_output(one) for one in items
+    ]
     join.report()
     return filled

@@ -452,16 +452,20 @@ def iter_samples(
     path: str | Path, format: str | None = None, problems: Problems | None = None, *, columns: Columns | None = None
 ) -> Iterator[ParsedSample]:
     """Yield the samples of a file with their lines."""
-    chosen = resolve_format(Path(path), "samples", format, columns)
-    return chosen.read("samples", Path(path), problems or Problems())
+    return _iter_records(Path(path), "samples", format, problems, columns)
 
 
 def iter_outputs(
     path: str | Path, format: str | None = None, problems: Problems | None = None, *, columns: Columns | None = None
 ) -> Iterator[ParsedOutput]:
     """Yield the outputs of a file with their lines."""
-    chosen = resolve_format(Path(path), "outputs", format, columns)
-    return chosen.read("outputs", Path(path), problems or Problems())
+    return _iter_records(Path(path), "outputs", format, problems, columns)
+
+
+def _iter_records(
+    path: Path, role: Role, format: str | None, problems: Problems | None, columns: Columns | None
+) -> Iterator[Any]:
+    return resolve_format(path, role, format, columns).read(role, path, problems or Problems())
 
 
 def load_dataset(

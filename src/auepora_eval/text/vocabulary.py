@@ -201,7 +201,8 @@ class Vocabulary:
         self._heads: Keys = np.zeros(1 << 8, np.uint64)
         """The head of each token of nine to fifteen bytes, by its id."""
         self._long: dict[bytes, int] = {}
-        self._store = _WordStore()
+        self.store = WordStore()
+        """The tokens by their ids."""
 
     @property
     def count(self) -> int:
@@ -240,7 +241,7 @@ class Vocabulary:
             place = np.zeros(self.count - before, np.int64)
             new = np.flatnonzero(ids >= before)
             place[ids[new] - before] = new
-            self._store.add(np.frombuffer(tokenized.buffer, np.uint8), starts[place], lengths[place])
+            self.store.add(np.frombuffer(tokenized.buffer, np.uint8), starts[place], lengths[place])
         return TokenIds(ids, tokenized.bounds)
 
     def _long_keys(self, tokenized: _TokenizedBytes, tokens: Positions) -> Keys:
@@ -248,14 +249,6 @@ class Vocabulary:
         starts, lengths, known = tokenized.starts[tokens].tolist(), tokenized.lengths[tokens].tolist(), self._long
         words = [tokenized.buffer[start : start + length] for start, length in zip(starts, lengths, strict=True)]
         return _LONG_KEY | np.array([known.setdefault(word, len(known)) for word in words], np.uint64)
-
-    def words(self, ids: Positions) -> list[str]:
-        """The tokens with these ids."""
-        return self._store.words(ids)
-
-    def containing_bytes(self, ids: Positions, some: bytes) -> Positions:
-        """Those of these ids whose tokens contain any of the given bytes."""
-        return self._store.containing_bytes(ids, some)
 
 
 class TokenCache:
@@ -354,7 +347,7 @@ class _TokenizedBytes:
         return np.ndarray((len(self.buffer) - 7,), np.dtype("<u8"), self.buffer, strides=(1,))
 
 
-class _WordStore:
+class WordStore:
     """The bytes of the tokens, each after a blank, in the order of their ids."""
 
     def __init__(self) -> None:
@@ -463,14 +456,14 @@ class TokenFilter:
         changing = (
             fresh
             if self._tokenizer.changeable_bytes is None
-            else self.vocabulary.containing_bytes(fresh, self._tokenizer.changeable_bytes)
+            else self.vocabulary.store.containing_bytes(fresh, self._tokenizer.changeable_bytes)
         )
         same = fresh if not len(changing) else np.setdiff1d(fresh, changing, assume_unique=True)
         self._counts[same] = 1
         self._first[same] = np.arange(len(self._replacements), len(self._replacements) + len(same))
         self._replacements = np.concatenate((self._replacements, same.astype(np.int32)))
         if len(changing) and self._tokenizer.transform is not None:
-            self._set(changing, list(map(self._tokenizer.transform, self.vocabulary.words(changing))))
+            self._set(changing, list(map(self._tokenizer.transform, self.vocabulary.store.words(changing))))
 
     def _set(self, ids: npt.NDArray[np.integer[Any]], becomes: list[tuple[str, ...]]) -> None:
         counts = np.fromiter(map(len, becomes), np.int32, len(becomes))

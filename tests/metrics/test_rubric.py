@@ -72,20 +72,24 @@ COUNTED: list[tuple[str, Fraction | int | None, int | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("written", "score", "required", "why"), COUNTED, ids=[row[-1] for row in COUNTED])
 @pytest.mark.parametrize("per_item", [False, True])
-def test_score_and_requirement(
-    written: str, score: Fraction | int | None, required: int | None, why: str, *, per_item: bool
-) -> None:
-    for kind, want, skipped in (
-        (RubricScore, score, "no_scored_items"),
-        (RubricRequired, required, "no_required_items"),
-    ):
-        found = result_of(kind, written, per_item=per_item)
-        if want is None:
-            assert list(found.outcomes or ()) == [f"skipped:{skipped}"]
-        else:
-            assert (found.value, found.defined) == (float(want), True)
+def test_score_and_requirement(*, per_item: bool) -> None:
+    samples = [sample(written, why) for written, _, _, why in COUNTED]
+    critic = ScriptedCritic(reply_to)
+    metrics = [RubricScore(critic, per_item=per_item), RubricRequired(critic, per_item=per_item)]
+    results = evaluate(samples, [SystemOutputs([], Response("An answer."))] * len(samples), metrics)
+    found = {
+        why: (score, required)
+        for (*_, why), score, required in zip(COUNTED, *(one.scores or () for one in results), strict=True)
+    }
+    assert found == {
+        why: tuple(None if one is None else float(one) for one in (score, required))
+        for _, score, required, why in COUNTED
+    }
+    skipped = [
+        results[at].details[f"skipped_{name}"] for at, name in enumerate(["no_scored_items", "no_required_items"])
+    ]
+    assert skipped == [sum(row[at] is None for row in COUNTED) for at in (1, 2)]
 
 
 def test_a_critic_that_replies_with_numbers_gets_an_item_at_a_time() -> None:
@@ -148,20 +152,30 @@ MALFORMED: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("labels", "message", "why"), MALFORMED, ids=[row[-1] for row in MALFORMED])
-def test_a_malformed_rubric_is_refused(labels: Any, message: str, why: str, tmp_path: Path) -> None:
+def test_a_malformed_rubric_is_refused(labels: Any, message: str, why: str) -> None:
     with pytest.raises(AueporaError) as raised:
         parse_rubric(labels)
     assert message in str(raised.value)
+
+
+def test_a_malformed_rubric_is_a_failed_measurement_and_an_error_of_the_file(tmp_path: Path) -> None:
+    rows = [row for row in MALFORMED if "inf" not in row[1]]  # JSON has no such number
+    samples = [sample(labels, why) for labels, _, why in rows]
     with pytest.warns(AueporaWarning, match=r"metric 'rubric_score': labels\.rubric"):
-        found = result_of(RubricScore, labels)
-    assert list(found.outcomes or ()) == ["measure_failed:bad_rubric"]
-    if labels == [{"item": "a", "weight": float("inf")}]:
-        return  # JSON has no such number
-    lines = [{"sample_id": "0", "query": "?"}, {"sample_id": "1", "query": "?", "labels": {"rubric": labels}}]
+        (found,) = evaluate(
+            samples, [SystemOutputs([], Response("x"))] * len(rows), [RubricScore(ScriptedCritic(reply_to))]
+        )
+    assert list(found.outcomes or ()) == ["measure_failed:bad_rubric"] * len(rows)
     path = tmp_path / "data.jsonl"
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    (problem,) = validate_files(path).problems
-    assert str(problem).startswith(f"{path}:2: labels.{message}"[:60])
+    lines = [json.dumps({"sample_id": one.sample_id, "query": one.query, "labels": one.labels}) for one in samples]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    problems = list(map(str, validate_files(path).problems))
+    wrong = [
+        (problem, message)
+        for number, (problem, (_, message, _)) in enumerate(zip(problems, rows, strict=True), 1)
+        if not problem.startswith(f"{path}:{number}: labels.{message}")
+    ]
+    assert wrong == []
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------

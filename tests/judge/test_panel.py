@@ -368,3 +368,9 @@ def test_models_in_outputs_are_compared_with_the_members() -> None:
         output.usage = {"models": ["gpt-4.1-nano"]}
     with pytest.warns(AueporaWarning, match=r"gpt-4o \(gpt\) of the panel belongs to the model family of the judged"):
         evaluate(samples, outputs, [LLMFaithfulnessScore(Panel([gpt, other]), scale="1-5")])
+
+
+def test_names_of_judges_are_escaped_in_markdown() -> None:
+    panel = Panel([rating("a|b", 1, 2), rating("<i>", 3, 4)])
+    text = evaluate(*pairs(2), [LLMFaithfulnessScore(panel, scale="1-5")]).to_markdown()
+    assert "a\\|b 0.1250, &lt;i> 0.6250" in text

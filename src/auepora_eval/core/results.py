@@ -333,12 +333,12 @@ def results_to_markdown(results: Sequence[MetricResult]) -> str:
     for result, note in zip(results, notes, strict=True):
         value = f"{result.value:.4f}" if result.defined else "n/a"
         line = f"| {result.target.name} | {_cell(display_name(result))} | {value} |"
-        lines.append(f"{line} {note or 'all'} |" if with_coverage else line)
+        lines.append(f"{line} {_cell(note) or 'all'} |" if with_coverage else line)
     return "\n".join(lines)
 
 
 def _cell(name: str) -> str:
-    """A metric name escaped for a table cell."""
+    """A name or note escaped for a table cell."""
     return " ".join(name.split()).replace("|", "\\|").replace("<", "&lt;")
 
 

@@ -331,6 +331,8 @@ def test_weights_of_other_members_or_another_prompt_are_refused() -> None:
         with pytest.raises(BadValueError, match="learned for metric 'llm_faithfulness'"):
             other.require_ready()
     LLMFaithfulnessScore(panel).require_ready()
+    with pytest.raises(BadValueError, match="metric 'other' asks the prompt"):
+        LLMFaithfulnessScore(panel, name="other").require_ready()
 
 
 def test_a_panel_is_asked_by_a_session_only() -> None:

@@ -385,6 +385,11 @@ def test_every_kind_of_judge_metric_is_explained_from_the_votes(vote: str, auepo
     code, out, err = auepora("judge", "try", "plan.yaml", "-m", "polite", "-n", "2", "--json")
     assert code == 0, err
     assert {one for one in "abcd" if f'"{one}"' in out} == set("abcd")
+    Path("labels.jsonl").write_text("".join(f'{{"sample_id": "{n}", "label": "right"}}\n' for n in range(4)))
+    for name, message in (("claim_faithfulness", "has several votes per answer"), ("polite", "at least 10 labels")):
+        learn = ("judge", "calibrate", "latest", "--labels", "labels.jsonl", "-m", name, "--learn-weights", "w.json")
+        code, _, err = auepora(*learn)
+        assert (code, message in err) == (2, True), err
 
 
 def test_a_member_needs_its_key_and_is_compared_with_the_model_of_the_system(

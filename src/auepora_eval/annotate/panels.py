@@ -71,7 +71,8 @@ def read_panel_votes(
         if position not in rows or position not in outputs:
             continue
         polls = _replayed_polls(found, sample, outputs[position], rows[position])
-        if prompts or any(len(poll.decided) != 1 for poll in polls):
+        repeats = len({row.judge_repeat for row in rows[position]})
+        if prompts or len(polls) > repeats or any(len(poll.decided) != 1 for poll in polls):
             raise BadValueError(
                 f"{metric} has several votes per answer, such as one for each claim or dimension; weights are learned "
                 "for metrics with one: choose the vote mean, median or majority for this one"
@@ -81,6 +82,11 @@ def read_panel_votes(
             made.votes[sample.sample_id] = _mean_votes(polls)
             made.digests[sample.sample_id] = answer_digest(_answer(outputs[position]))
         on_progress(1)
+    if not members:
+        raise BadValueError(
+            f"the stored judgements of {metric} do not belong to its present requests, so that votes cannot be read "
+            f"from them: score {record.run_id} again with `auepora rescore`"
+        )
     return replace(made, members=members)
 
 

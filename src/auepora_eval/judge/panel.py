@@ -445,11 +445,12 @@ class Panel(StructuredCritic):
         raise BadValueError("the members of a panel are asked by a JudgeSession: use 'session.ask(panel, request)'")
 
     def require_weights_for(self, metric: str, prompt_ids: Sequence[str]) -> None:
-        """Raise if the weights were learned from replies to another prompt."""
-        if self.weights is not None and self.weights.prompt_id not in prompt_ids:
+        """Raise if the weights were learned for another metric, or from replies to another prompt."""
+        weights = self.weights
+        if weights is not None and (weights.metric != metric or weights.prompt_id not in prompt_ids):
             raise BadValueError(
                 f"metric '{metric}' asks the prompt {', '.join(prompt_ids)}, and the weights of its panel were learned "
-                f"for metric '{self.weights.metric}' with {self.weights.prompt_id}: learn weights for this metric, or "
+                f"for metric '{weights.metric}' with {weights.prompt_id}: learn weights for this metric, or "
                 "choose the vote mean, median or majority"
             )
 

@@ -116,16 +116,16 @@ def test_invalid_options(options: dict[str, Any], error: type[Exception], messag
 
 def test_signature_and_resources() -> None:
     plain: Any = metric("hallucinated_spans", model="org/x")
-    assert str(plain.signature) == "hallucinated_spans|model:org/x|window:4096|from:0.5|evidence:retrieved|v1"
+    assert str(plain.signature) == "hallucinated_spans|model:org/x window 4096|from:0.5|evidence:retrieved|v1"
     given = {"model": "org/x", "window": 512, "template": SHORT, "label": "bad"}
     with use_resources({"detector": TokenClassifier.parse(given)}):
         used: Any = metric("hallucinated_spans", model={"use": "detector"}, k=3, threshold=0.7, min_span=4)
-    options = "model:org/x|window:512|template:9a506cbb|label:bad|from:0.7|evidence:retrieved|k:3|min_span:4"
+    options = "model:org/x window 512 9a506cbb label=bad|from:0.7|evidence:retrieved|k:3|min_span:4"
     assert str(used.signature) == f"hallucinated_spans|{options}|v1"
     assert used.classifier == TokenClassifier.parse(given)
     assert TokenClassifier.parse("org/x").spec() == {"token_classifier": {"model": "org/x"}}
     unknown: Any = metric("hallucinated_spans", model={"use": "detector"})
-    assert "|model:detector|" in str(unknown.signature)
+    assert "|model:resource detector|" in str(unknown.signature)
     with pytest.raises(BadValueError, match="model is the resource 'detector' of a plan, which is not available here"):
         unknown.require_ready()
 

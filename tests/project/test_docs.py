@@ -24,6 +24,7 @@ NEEDED = {
     "docs/adapters/langchain.md": "langchain_core",
     "docs/adapters/llamaindex.md": "llama_index.core",
     "docs/adapters/haystack.md": "haystack",
+    "docs/judging/detectors.md": "transformers",
 }
 
 
@@ -70,6 +71,7 @@ def forget_modules(folder: Path) -> None:
 
 # Frameworks are slow to import: the worker that tests their adapters runs their pages, too.
 ADAPTERS = {page: [pytest.mark.xdist_group("frameworks")] for page in PAGES if page_id(page) in NEEDED}
+ADAPTERS[REPO / "docs" / "judging" / "detectors.md"] = [pytest.mark.part("models")]
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=page_id(page), marks=ADAPTERS.get(page, [])) for page in PAGES])

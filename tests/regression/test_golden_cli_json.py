@@ -180,7 +180,6 @@ CASES: dict[str, list[str]] = {
     "rescore: other gold": ["rescore", "baseline", "--qrels", "grades.txt", "-m", "ndcg@10"],
     "judge bias": ["judge", "bias", "baseline", "second", "third", "-m", "token_f1"],
     "judge try": ["judge", "try", "judged.yaml", "-m", "llm_faithfulness", "-n", "2"],
-    "judge bias": ["judge", "bias", "judged", "-m", "llm_faithfulness"],
     "judge calibrate: run": ["judge", "calibrate", "judged", "--labels", "ann.jsonl", "--labels", "bob.jsonl"],
     "judge calibrate: two runs": [
         "judge",

@@ -110,7 +110,7 @@ class HallucinatedSpans(AnswerMetric):
             "empty_gold": "the evidence is the relevant documents, and there is none",
         },
         option_help={
-            "window": "tokens of a window; what one window supports is supported",
+            "model": "the model, and the tokens of a window; what one window supports is supported",
             "from": "lowest probability of an unsupported character",
         },
         reference="Kovács and Recski 2025 (LettuceDetect)",
@@ -155,11 +155,11 @@ class HallucinatedSpans(AnswerMetric):
 
     def signature_options(self) -> dict[str, str]:
         """The model with its window, the threshold and the evidence."""
-        model = self.model.thing if isinstance(self.model, Use) and self.model.thing is not None else self.model
-        known = {"model": model.name} if isinstance(model, Use) else _parse_model(model).signature_options()
+        is_unknown = isinstance(self.model, Use) and self.model.thing is None
+        model = f"resource {self.model.name}" if is_unknown else self.classifier.identity
         more = {} if self.k is None else {"k": str(self.k)}
         least = {} if self.min_span == 1 else {"min_span": str(self.min_span)}
-        return {**known, "from": f"{self.threshold:g}", "evidence": self.evidence_source, **more, **least}
+        return {"model": model, "from": f"{self.threshold:g}", "evidence": self.evidence_source, **more, **least}
 
     def score(self, batch: Batch) -> Scores:
         """The proportion of each answer, with its spans as keys."""

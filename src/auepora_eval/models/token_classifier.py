@@ -109,15 +109,14 @@ class TokenClassifier(ModelSource):
         """The description in a plan."""
         return {"token_classifier": given_options(self)}
 
-    def signature_options(self) -> dict[str, str]:
-        """The model and its options that change what it reads."""
-        named = {} if self.template == "ragtruth" else {"template": self._template_name}
-        label = {} if self.label is None else {"label": self.label.replace("|", "/")}
-        return {**super().signature_options(), "window": str(self.window), **named, **label}
-
     @property
-    def _template_name(self) -> str:
-        return self.template if self.template in TEMPLATES else hashlib.sha256(self.template.encode()).hexdigest()[:8]
+    def identity(self) -> str:
+        """Shown in signatures: the model, its window, and the options that are not defaults."""
+        digest = hashlib.sha256(self.template.encode()).hexdigest()[:8]
+        parts = [super().identity, f"window {self.window}"]
+        parts += [] if self.template == "ragtruth" else [self.template if self.template in TEMPLATES else digest]
+        parts += [] if self.label is None else [f"label={self.label}"]
+        return " ".join(parts).replace("|", "/")
 
     @property
     def _layout(self) -> str:

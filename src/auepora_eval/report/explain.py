@@ -174,8 +174,9 @@ def _differences(one: BatchMetric, result: MetricResult, record: RunRecord) -> t
         stored = Signature.parse(result.signature or "")
     except AueporaError:
         return ("signature",)
+    unknown = {name for name, value in own.options.items() if value.startswith("resource ")}
     fields = [name for name in stored.differences(own) if name.rpartition(".")[2] not in _RESOURCES]
-    return tuple(fields)
+    return tuple(name for name in fields if name not in unknown)
 
 
 # --- one query: its outcome, the derivation of its score, and the comparison with the stored one ---------------------

@@ -166,6 +166,10 @@ def test_position_in_preferences(store: RunStore, tmp_path: Path) -> None:
     report = measure_bias(store, [judged_run(store, "honest", honest)], preferences=[path])
     effect = report.effects[-1]
     assert (effect.property, effect.estimate.value, effect.num_answers) == ("position", 0.5, 48)
+    assert (
+        effect.sentence("bias")
+        == "position: the answer shown first wins more often (+0.5000 rate of the first position minus 0.5)"
+    )
     path.write_text("{}")
     with pytest.raises(DataFileError, match="no report of `auepora prefer"):
         measure_bias(store, [store.find("honest")], preferences=[path])

@@ -60,9 +60,11 @@ class BiasEffect:
             return f"{self.property}: not known, {self.estimate.why_undefined}"
         if interval is None or interval.low <= 0 <= interval.high:
             return f"{self.property}: no {relation} is shown; the interval contains 0"
-        more = "higher" if self.estimate.value > 0 else "lower"
+        is_positive, effect = self.estimate.value > 0, f"({self.estimate.value:+.4f} {self.unit})"
+        if self.property == "position":
+            return f"position: the answer shown first wins {'more' if is_positive else 'less'} often {effect}"
         what = "scores minus labels are" if relation == BIAS else "scores are"
-        return f"{self.property}: {what} {more} ({self.estimate.value:+.4f} {self.unit})"
+        return f"{self.property}: {what} {'higher' if is_positive else 'lower'} {effect}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,11 @@ def offline_methods(model: str) -> list[Method]:
     ]
 
 
+def judge_method(critic: OpenAICritic, policy: JudgePolicy) -> Method:
+    """``llm_correctness`` by a judge; the threshold lies between partly correct (0.5) and correct (1)."""
+    return Method(f"`llm_correctness` by {critic.model}", {"llm_correctness": {"critic": critic}}, 0.75, policy)
+
+
 def score_answers(answers: LabelledAnswers, methods: Sequence[Method]) -> dict[str, Floats]:
     """The score of each answer by title of the method, NaN where it was skipped or failed."""
     scores = {}
@@ -281,10 +286,7 @@ def main(
     methods = offline_methods(options.model)
     if options.judge_model is not None:
         critic = OpenAICritic(options.judge_model, base_url=options.judge_url, api_key_env=options.judge_key_env)
-        policy = JudgePolicy(cache=options.cache, max_calls=options.max_calls)
-        # The threshold lies between partly correct (0.5) and correct (1).
-        spec = {"llm_correctness": {"critic": critic}}
-        methods.append(Method(f"`llm_correctness` by {options.judge_model}", spec, 0.75, policy))
+        methods.append(judge_method(critic, JudgePolicy(cache=options.cache, max_calls=options.max_calls)))
     nq301, evouna = read_nq301(options.data / "nq301"), read_evouna(options.data / "evouna" / "NQ.json")
     options.output.write_text(page_text(nq301, evouna, methods), encoding="utf-8")
 

@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from auepora_eval.judge.critic import JudgePolicy
+from auepora_eval.judge.openai import OpenAICritic
 from auepora_eval.models.loading import find_installed_model
 from helpers.evouna import AGREEMENT
+from helpers.judge_server import Asked, JudgeServer
 from helpers.requirements import missing, need_data
 from tools.agreement import (
     PAGE,
@@ -17,6 +20,7 @@ from tools.agreement import (
     LabelledAnswers,
     Method,
     agreement_rows,
+    judge_method,
     main,
     offline_methods,
     read_evouna,
@@ -68,6 +72,19 @@ def test_evouna_leaves_out_what_has_no_verdict(folder: Path) -> None:
     by_system = {row[0]: row for row in system_rows(answers, LEXICAL)}
     assert by_system["GPT-4"][1:3] == ["2", "1.000"]
     assert by_system["GPT-4"][3].startswith("0.500 ")
+
+
+def test_our_own_prompt_is_asked_with_a_judge(folder: Path) -> None:
+    def verdict(asked: Asked) -> dict[str, str]:
+        return {"rationale": "", "score": "incorrect" if "Bob" in asked.prompt else "correct"}
+
+    with JudgeServer(verdict) as server:
+        critic = OpenAICritic("small", base_url=server.base_url)
+        rows = agreement_rows(read_nq301(folder / "nq301"), [judge_method(critic, JudgePolicy())])
+        assert len(server.asked) == 2
+    by_title = {row[0]: row for row in rows}
+    assert by_title["`llm_correctness` by small"][2:4] == ["2", "1.000"], "one question: no interval"
+    assert "our judge (`llm_correctness`)" not in by_title
 
 
 def test_missing_data_and_model_are_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,6 +65,8 @@ def write_plan(folder: Path, url: str, samples: int, options: str = "", rubric: 
         {
             "sample_id": str(n),
             "query": f"what is {n}?",
+            "reference_answer": f"it is {n}",
+            "relevant_docs": [{"doc_id": f"d{n}", "text": f"document {n}"}],
             "labels": {"parity": "odd" if n % 2 else "even", "rubric": rubrics},
         }
         for n in range(samples)
@@ -170,6 +172,22 @@ def test_preview_counts_the_calls_that_a_server_receives(folder: Path, auepora: 
         assert (again["total"]["calls"], again["total"]["cached"]) == (0, SAMPLES * CALLS_PER_SAMPLE)
         assert auepora("rescore", "latest", "-q")[0] == 0
         assert sum(judge.answered.values()) == expected["total"]["calls"]
+
+
+@pytest.mark.slow
+def test_preview_counts_control_items_and_repeats(folder: Path, auepora: Cli) -> None:
+    judge = FaultyJudge()
+    with serving(judge) as server:
+        write_plan(folder, address(server), SAMPLES)
+        options = ("--controls", "6", "--judge-repeats", "2")
+        for command in (("run", "judged.yaml"), ("run", "judged.yaml", *options), ("rescore", "latest", *options)):
+            before = sum(judge.answered.values())
+            expected = preview(auepora, *command)["total"]["calls"]
+            assert auepora(*command, "-q")[0] == 0
+            assert sum(judge.answered.values()) == before + expected
+        assert expected == 0
+        assert set(judge.answered.values()) == {1}
+        assert len(judge.answered) > 2 * SAMPLES * CALLS_PER_SAMPLE
 
 
 def cached(path: Path) -> int:

@@ -103,6 +103,15 @@ SPECIAL_EXAMPLES: dict[str, list[Spec]] = {
                 "examples": [{"labels.label": "cats", "gold_documents": ["Cats.", "Mats."], "score": 4}],
             }
         },
+        {
+            "judge_metric": {
+                "name": "judge_metric",
+                "critic": {"use": "judge"},
+                "prompt": "What is it about?",
+                "scale": ["cats", "mats"],
+                "part": "mats",
+            }
+        },
     ],
     "judged_context_precision": [
         {"judged_context_precision": {"critic": {"use": "judge"}}},

@@ -29,7 +29,7 @@ RELEASED = {
     "correctness": "correctness/1/851319f6",
     "faithfulness": "faithfulness/1/6987eaed",
     "framing": "framing/1/0da5c2f6",
-    "judge_metric": "judge_metric/1/a44b3fe9",
+    "judge_metric": "judge_metric/1/8ef5b651",
     "needed_sentences": "needed_sentences/1/38a59123",
     "nugget_importance": "nugget_importance/1/7ea7f0df",
     "nuggets": "nuggets/1/7578b274",

@@ -319,12 +319,13 @@ class JudgeMetric(RatedInputsMetric):
 
     .. math:: (x - \text{lowest}) / (\text{highest} - \text{lowest})
 
-    The judge answers the `prompt` about the `inputs`: question, history, documents@k, answer, reference,
-    gold_documents, labels.NAME, metadata.NAME and steps. Each input is framed, so that no text in it can pose as an
-    instruction. The reply is a number x on the `scale` (`1-5`, `0-1`) or one of its classes, whose score is the value
-    of the class: `yes-no`, or classes with values between 0 and 1 (`{poor: 0, fair: 0.5, good: 1}`). A sample whose
-    question or reference is among the `examples` is skipped. With `repeats` the score is the mean over all judgements.
-    A reply that cannot be read is a failed measurement.
+    It must have a `name`; `{judge_metric: {file: tone.yaml}}` reads its options from a file. The judge answers the
+    `prompt` about the `inputs`: question, history, documents@k, answer, reference, gold_documents, labels.NAME,
+    metadata.NAME and steps. Each input is framed, so that no text in it can pose as an instruction. The reply is a
+    number x on the `scale` (`1-5`, `0-1`) or one of its classes, whose score is the value of the class: `yes-no`, or
+    classes with values between 0 and 1 (`{poor: 0, fair: 0.5, good: 1}`). A sample whose question or reference is among
+    the `examples` is skipped. With `repeats` the score is the mean over all judgements. A reply that cannot be read is
+    a failed measurement.
 
     With `criteria` the judge gives one score each in the same reply, and there is one metric per criterion, such as
     `tone[politeness]`. Of unordered classes (`scale: [billing, technical, other]`) there is one metric per class: the

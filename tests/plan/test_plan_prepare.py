@@ -284,3 +284,20 @@ def test_check_as_json(folder: Path) -> None:
 def test_check_finds_plan_errors_before_reading_data(folder: Path) -> None:
     checked = check_plan(plan_file(folder, dataset="nowhere.jsonl", run={"top_k": 0}, scoring={"workers": 0}))
     assert [getattr(one, "key", None) for one in checked.problems] == ["run.top_k", "scoring.workers"]
+
+
+def test_a_malformed_rubric_is_refused_before_a_judge_is_asked(folder: Path) -> None:
+    rubric = [{"item": "It greets.", "weight": -1}]
+    rows(
+        folder / "data.jsonl",
+        [DATA[0] | {"labels": {"rubric": [{"item": "It is polite."}]}}, DATA[1] | {"labels": {"rubric": rubric}}],
+    )
+    plan = folder / "plan.yaml"
+    plan.write_text(
+        "dataset: data.jsonl\noutputs: answers.jsonl\nresources: {judge: {recorded: none.jsonl}}\n"
+        "metrics:\n  - rubric_score: {critic: {use: judge}}\n"
+    )
+    (problem,) = map(str, check_plan(plan).problems)
+    assert "data.jsonl:2: labels.rubric has no item with a positive weight" in problem
+    with pytest.raises(PlanError, match=r"data\.jsonl:2: labels\.rubric"):
+        prepare(read_plan(plan))

@@ -68,6 +68,10 @@ class JudgedMetric(PerSampleMetric):
         needed, kinds = _CONTROLS.get(self.target, (frozenset(), {}))
         return kinds if needed <= self.metadata.reads else {}
 
+    def sample_problem(self, sample: EvaluationSample) -> str:
+        """What is wrong with an annotation that the judge would be asked about; empty if nothing is."""
+        return ""
+
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
         """One outcome per sample, all requested at once; the session limits concurrency."""
         return Scores.from_list(await self.outcomes(batch, judge))

@@ -114,6 +114,10 @@ class RubricMetric(VerdictMetric):
 
     def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
         """The problem in its rubric."""
+        return self.sample_problem(sample)
+
+    def sample_problem(self, sample: EvaluationSample) -> str:
+        """The problem in its rubric; empty if there is none."""
         try:
             sample_rubric(sample)
         except AueporaError as error:

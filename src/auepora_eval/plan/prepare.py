@@ -37,7 +37,7 @@ from ..io.jsonl import gathered_outputs
 from ..io.problems import TOO_DEEP, Problems
 from ..io.validate import validate_files
 from ..io.validate_checks import COMPLETE_OUTPUT
-from ..judge.metric import same_family_warnings
+from ..judge.metric import JudgedMetric, judged_parts, same_family_warnings
 from ..runtime.files import plain_stem
 from ..runtime.imports import search_folders
 from ..runtime.processes import gc_paused
@@ -295,6 +295,7 @@ def prepare_with_findings(
     format_name = "" if chosen is None else chosen.name
     rules = plan.resolve_conventions(judged_pool=format_name in JUDGED_POOLS)
     metrics = _metrics(plan, findings, rules, samples)
+    _check_annotations(plan, findings, metrics, samples)
     slices = parse_slices(plan.slices)
     for place, one in enumerate(slices):
         key = f"slices[{place}]" if len(plan.slices) == len(slices) else "slices"
@@ -458,6 +459,17 @@ def _samples(
         return samples, {one.sample_id: None for one in samples}
 
     return _collect(findings, "dataset", read)
+
+
+def _check_annotations(
+    plan: Plan, findings: Findings, metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]
+) -> None:
+    """Add an error for each sample with an annotation that a judge cannot be asked about, such as a rubric."""
+    parts = [part for one in metrics or () if isinstance(one, BatchMetric) for part in judged_parts(one)]
+    checking = [one for one in parts if type(one).sample_problem is not JudgedMetric.sample_problem]
+    if any(one.sample_problem(sample) for sample in (samples if checking else ()) for one in checking):
+        for error in _data_errors(plan):  # with the lines of the samples
+            findings.add_error("dataset", error)
 
 
 def _is_streamed(source: DataSource, corpus: Path | None, role: Role) -> bool:
@@ -661,6 +673,13 @@ def _add_data_errors(plan: Plan, errors: list[AueporaError]) -> list[AueporaErro
     """The errors, with all errors of the data files if one of them has an error."""
     if not any(isinstance(one, DataFileError) and not isinstance(one, PlanError) for one in errors):
         return errors
+    every = _data_errors(plan)
+    known = {str(one) for one in every}
+    return [*(one for one in errors if str(one) not in known), *every]
+
+
+def _data_errors(plan: Plan) -> list[AueporaError]:
+    """All errors of the data files of a plan."""
     outputs = plan.outputs
     checked = validate_files(
         plan.dataset.path,
@@ -670,9 +689,7 @@ def _add_data_errors(plan: Plan, errors: list[AueporaError]) -> list[AueporaErro
         columns=plan.dataset.columns,
         outputs_columns=None if outputs is None else outputs.columns,
     )
-    every: list[AueporaError] = [DataFileError(one.path, one.line, one.message) for one in checked.problems]
-    known = {str(one) for one in every}
-    return [*(one for one in errors if str(one) not in known), *every]
+    return [DataFileError(one.path, one.line, one.message) for one in checked.problems]
 
 
 def _describe_run(made: PreparedPlan) -> list[str]:

@@ -149,6 +149,7 @@ def test_judge_that_prefers_its_family(store: RunStore) -> None:
     assert effect.estimate.value == pytest.approx(0.5)  # 0.9 - 0.4
     assert effect.details["families"]["gpt"]["mean"] == pytest.approx(-0.1)
     assert report.judge_families == ("gpt",)
+    assert measure_bias(store, [gpt, llama], judge_family="llama").judge_families == ("llama",)
     other = measure_bias(store, [gpt, llama], families={"with-gpt": "llama", "with-llama": "llama"})
     assert "are of other families than the judge's, gpt" in str(other.effects[1].estimate.why_undefined)
 

@@ -192,6 +192,7 @@ def measure_bias(
     labels: Iterable[Label] | None = None,
     scale: str | None = None,
     families: Mapping[str, str] | None = None,
+    judge_family: str | None = None,
     preferences: Iterable[str | Path] = (),
     seed: int = 0,
 ) -> BiasReport:
@@ -200,7 +201,8 @@ def measure_bias(
     With ``labels`` the outcome is the score minus the human label, on the labelled answers; without them it is the
     score, and a dependence is an association. ``metric`` is by default the only judge metric of the runs, and ``scale``
     that of numeric labels. ``families`` gives the model family of runs, by id or name, where their configuration does
-    not. ``preferences`` are reports of ``auepora prefer`` as JSON. Intervals come from resampling questions.
+    not, and ``judge_family`` that of the judge. ``preferences`` are reports of ``auepora prefer`` as JSON.
+    Intervals come from resampling questions.
     """
     families = dict(families or {})
     label_list = None if labels is None else list(labels)
@@ -208,7 +210,8 @@ def measure_bias(
         raise BadValueError("there are no labels; leave them out to see how the scores themselves depend")
     loaded = [load_run_scores(store, record, metric) for record in records]
     judge = _common_judge(store, records, loaded)
-    judge_families = tuple(sorted(filter(None, {model_family(one) for one in _MEMBERS.split(judge)})))
+    named = [judge_family] if judge_family else map(model_family, _MEMBERS.split(judge))
+    judge_families = tuple(sorted(filter(None, set(named))))
     answers: list[JudgedAnswer] = []
     runs: list[Mapping[str, Any]] = []
     notes: list[str] = []
@@ -320,7 +323,7 @@ def _family_effect(answers: Sequence[JudgedAnswer], judge_families: Sequence[str
     details = {"families": means, "num_unknown": len(answers) - len(known)}
     own = np.array([float(one.family in judge_families) for one in known])
     if not judge_families:
-        why = "the model family of the judge is not known"
+        why = "the model family of the judge is not known; name it with --judge-family"
     elif len(set(own.tolist())) < 2:
         judge = " and ".join(judge_families)
         of = f"the judge's family, {judge}" if own.any() else f"other families than the judge's, {judge}"

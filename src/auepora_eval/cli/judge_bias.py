@@ -28,6 +28,7 @@ from .options import complete_run, open_store, store_option
     metavar="RUN=FAMILY",
     help="Model family of a run, if its configuration does not name a known model; repeatable.",
 )
+@click.option("--judge-family", metavar="FAMILY", help="Model family of the judge, if its name does not tell.")
 @click.option(
     "--preferences",
     multiple=True,
@@ -46,6 +47,7 @@ def command(
     metric: str | None,
     scale: str | None,
     families: tuple[str, ...],
+    judge_family: str | None,
     preferences: tuple[str, ...],
     seed: int,
     store: str | None,
@@ -85,6 +87,7 @@ def command(
             labels=labels,
             scale=scale,
             families=given,
+            judge_family=judge_family and judge_family.lower(),
             preferences=preferences,
             seed=seed,
         )

@@ -94,7 +94,7 @@ coverage: $(VENV)/.dev
 	$(BIN)/coverage run --append -m pytest -q -m slow --ignore=tests/regression
 	$(BIN)/coverage report --skip-covered --sort=miss | tail -n 40
 
-# All but the long simulations (coverage, paired_coverage) and bertscore_gpu, which needs a GPU. The last three need extras, which are large.
+# All but the long simulations (coverage, paired_coverage) and bertscore_gpu, which needs a GPU. The last four need extras, which are large.
 bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.retrieval
@@ -112,6 +112,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[semantic,ray]'
 	$(BIN)/python -m benchmarks.judge
 	$(BIN)/python -m benchmarks.semantic
+	$(BIN)/python -m benchmarks.detectors
 	$(BIN)/python -m benchmarks.scale
 
 clean:

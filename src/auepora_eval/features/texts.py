@@ -53,6 +53,14 @@ class EvidenceTexts:
     unknown: Mask
     """Rows without annotated documents."""
 
+    def by_row(self) -> list[list[str]]:
+        """The texts of each row, without blank ones."""
+        rows: list[list[str]] = [[] for _ in range(len(self.unknown))]
+        for owner, use in zip(self.owners.tolist(), self.uses.tolist(), strict=True):
+            if self.texts[use].strip():
+                rows[owner].append(self.texts[use])
+        return rows
+
 
 @batch_feature
 def answers(batch: Batch) -> list[str]:

@@ -164,10 +164,7 @@ class HallucinatedSpans(AnswerMetric):
     def score(self, batch: Batch) -> Scores:
         """The proportion of each answer, with its spans as keys."""
         evidence = evidence_texts(batch, self.evidence_source, self.k)
-        documents: list[list[str]] = [[] for _ in range(len(batch))]
-        for owner, use in zip(evidence.owners.tolist(), evidence.uses.tolist(), strict=True):
-            if evidence.texts[use].strip():
-                documents[owner].append(evidence.texts[use])
+        documents = evidence.by_row()
         texts = answers(batch)
         measured = [row for row, text in enumerate(texts) if text.strip() and documents[row]]
         windows: list[list[Window]] = [[] for _ in range(len(batch))]

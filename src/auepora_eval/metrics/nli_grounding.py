@@ -110,10 +110,7 @@ class NliGrounding(AnswerMetric):
     def score(self, batch: Batch) -> Scores:
         """The proportion of each answer's sentences."""
         retrieved = evidence_texts(batch, "retrieved", self.k)
-        documents: list[list[str]] = [[] for _ in range(len(batch))]
-        for owner, use in zip(retrieved.owners.tolist(), retrieved.uses.tolist(), strict=True):
-            if retrieved.texts[use].strip():
-                documents[owner].append(retrieved.texts[use])
+        documents = retrieved.by_row()
         sentences = [split_sentences(answer) for answer in answers(batch)]
         rows = [select_premises(own, self.evidence) for own in documents]
         pairs_by_row = [

@@ -29,6 +29,7 @@ from .loading import (
     build_with_options,
     fingerprint,
     given_options,
+    label_index,
     load_classifier,
     load_sentence_transformer,
 )
@@ -394,21 +395,4 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 def entailment_index(loaded: LoadedModel, label: str | None) -> int:
     """Index of the entailment label, by the label names in the model's config."""
-    labels = {int(index): str(name) for index, name in loaded.model.config.id2label.items()}
-    if label is not None:
-        matches = [index for index, name in labels.items() if name.lower() == label.lower()]
-        problem = f"has no label '{label}'"
-    else:
-        matches = [index for index, name in labels.items() if _means_entailment(name)]
-        problem = "does not say which of its labels means entailment"
-    if len(matches) != 1:
-        raise BadValueError(
-            f"the model {problem}; its labels are {', '.join(labels.values())}: name the one with entailment_label, or "
-            "use an NLI model"
-        )
-    return matches[0]
-
-
-def _means_entailment(label: str) -> bool:
-    name = label.lower().replace("-", "_").replace(" ", "_")
-    return name.startswith("entail")
+    return label_index(loaded, label, "entail", "entailment", "name the one with entailment_label, or use an NLI model")

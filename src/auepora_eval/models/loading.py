@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import threading
 import warnings
 from collections import OrderedDict
@@ -340,6 +341,20 @@ def load_token_classifier(source: ModelSource, *, purpose: str) -> LoadedModel:
         return _transformer("AutoModelForTokenClassification", folder, device, dtype)
 
     return _load_cached("token classifier", source, load, purpose)
+
+
+def label_index(loaded: LoadedModel, label: str | None, pattern: str, meaning: str, advice: str) -> int:
+    """Index of a label of a classifier: the given one, else the one whose name begins with a pattern."""
+    labels = {int(index): str(name) for index, name in loaded.model.config.id2label.items()}
+    if label is not None:
+        matches = [index for index, name in labels.items() if name.lower() == label.lower()]
+        problem = f"has no label '{label}'"
+    else:
+        matches = [index for index, name in labels.items() if re.match(pattern, name.lower())]
+        problem = f"does not say which of its labels means {meaning}"
+    if len(matches) != 1:
+        raise BadValueError(f"the model {problem}; its labels are {', '.join(labels.values())}: {advice}")
+    return matches[0]
 
 
 def load_text_to_text(source: ModelSource, *, purpose: str) -> LoadedModel:

@@ -25,7 +25,7 @@ from .encoding import (
     split_by_tokens,
     token_budget,
 )
-from .loading import LoadedModel, ModelSource, build_with_options, given_options, load_token_classifier
+from .loading import LoadedModel, ModelSource, build_with_options, given_options, label_index, load_token_classifier
 
 Floats = npt.NDArray[np.float64]
 Pair = tuple[str, str]
@@ -272,18 +272,7 @@ def _num_bytes(text: str) -> int:
 
 def unsupported_index(loaded: LoadedModel, label: str | None) -> int:
     """Index of the label of unsupported tokens: by its name in the model's config, else the second of two."""
-    labels = {int(index): str(name) for index, name in loaded.model.config.id2label.items()}
-    if label is not None:
-        matches = [index for index, name in labels.items() if name.lower() == label.lower()]
-        problem = f"has no label '{label}'"
-    else:
-        matches = [index for index, name in labels.items() if re.match("hallucinat|unsupported", name.lower())]
-        if not matches and [labels[index] for index in sorted(labels)] == ["LABEL_0", "LABEL_1"]:
-            matches = [1]  # unnamed labels: 0 is supported, 1 is not, as in LettuceDetect
-        problem = "does not say which of its labels means unsupported"
-    if len(matches) != 1:
-        raise BadValueError(
-            f"the model {problem}; its labels are {', '.join(labels.values())}: name the one with label, or use a "
-            "model that detects hallucinations"
-        )
-    return matches[0]
+    if label is None and set(loaded.model.config.id2label.values()) == {"LABEL_0", "LABEL_1"}:
+        label = "LABEL_1"  # unnamed labels: 0 is supported, 1 is not, as in LettuceDetect
+    advice = "name the one with label, or use a model that detects hallucinations"
+    return label_index(loaded, label, "hallucinat|unsupported", "unsupported", advice)

@@ -20,7 +20,7 @@ from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
 from ..features.embeddings import MODEL_ROUNDING, InferenceFailure, PairCosines, TextVectors, embed_texts, text_cosines
-from ..features.texts import EvidenceTexts, Role, answers, evidence_texts, reference_texts
+from ..features.texts import Role, answers, evidence_texts, reference_texts
 from ..models.embedders import (
     ACTIVATIONS,
     PairModel,
@@ -415,15 +415,6 @@ class _ContextMetric(ConfiguredMetric):
         return vectors, cut
 
 
-def _texts_by_row(found: EvidenceTexts, rows: int) -> list[list[str]]:
-    """The non-empty document texts of each row, in their order."""
-    texts: list[list[str]] = [[] for _ in range(rows)]
-    for owner, use in zip(found.owners.tolist(), found.uses.tolist(), strict=True):
-        if found.texts[use].strip():
-            texts[owner].append(found.texts[use])
-    return texts
-
-
 def _row_slices(counts: Sequence[int]) -> list[slice]:
     ends = np.cumsum(counts).tolist()
     return [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
@@ -463,7 +454,7 @@ class EmbeddingContextRelevance(_ContextMetric):
         queries = reference_texts(batch, "query").texts
         empty = np.array([not query.strip() for query in queries], np.bool_)
         found = evidence_texts(batch, "retrieved", self.depth)
-        texts = _texts_by_row(found, len(batch))
+        texts = found.by_row()
         rows = [[] if blank else own for blank, own in zip(empty.tolist(), texts, strict=True)]
         vectors, cut = self.vectors(batch, [[q, *own] if own else [] for q, own in zip(queries, rows, strict=True)])
         cosines = text_cosines(vectors, [(q, text) for q, own in zip(queries, rows, strict=True) for text in own])
@@ -520,7 +511,7 @@ class EmbeddingContextRedundancy(_ContextMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The mean over each row's documents after the first."""
-        texts = _texts_by_row(evidence_texts(batch, "retrieved", self.depth), len(batch))
+        texts = evidence_texts(batch, "retrieved", self.depth).by_row()
         vectors, cut = self.vectors(batch, [own if len(own) > 1 else [] for own in texts])
         pairs = [[(own[j], own[i]) for i in range(1, len(own)) for j in range(i)] for own in texts]
         cosines = text_cosines(vectors, [pair for own in pairs for pair in own])

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -327,20 +328,12 @@ def load_layers(source: ModelSource, layers: int | None, *, purpose: str) -> Loa
 
 def load_classifier(source: ModelSource, *, purpose: str) -> LoadedModel:
     """A model that classifies a text, or a pair of texts, with its tokenizer."""
-
-    def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
-        return _transformer("AutoModelForSequenceClassification", folder, device, dtype)
-
-    return _load_cached("classifier", source, load, purpose)
+    return _load_cached("classifier", source, partial(_transformer, "AutoModelForSequenceClassification"), purpose)
 
 
 def load_token_classifier(source: ModelSource, *, purpose: str) -> LoadedModel:
     """A model that classifies each token of a text, or of a pair of texts, with its tokenizer."""
-
-    def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
-        return _transformer("AutoModelForTokenClassification", folder, device, dtype)
-
-    return _load_cached("token classifier", source, load, purpose)
+    return _load_cached("token classifier", source, partial(_transformer, "AutoModelForTokenClassification"), purpose)
 
 
 def label_index(loaded: LoadedModel, label: str | None, pattern: str, meaning: str, advice: str) -> int:
@@ -359,11 +352,7 @@ def label_index(loaded: LoadedModel, label: str | None, pattern: str, meaning: s
 
 def load_text_to_text(source: ModelSource, *, purpose: str) -> LoadedModel:
     """A model that writes a text for a text, with its tokenizer."""
-
-    def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
-        return _transformer("AutoModelForSeq2SeqLM", folder, device, dtype)
-
-    return _load_cached("text to text", source, load, purpose)
+    return _load_cached("text to text", source, partial(_transformer, "AutoModelForSeq2SeqLM"), purpose)
 
 
 _HEADS = {

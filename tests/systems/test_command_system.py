@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.core.types import EvaluationSample, SystemOutputs
+from auepora_eval.core.types import Document, EvaluationSample, SystemOutputs
 from auepora_eval.errors import BadValueError, SystemCallError
 from auepora_eval.systems.command import CommandSystem
 from helpers.builders import sample
@@ -86,6 +86,14 @@ def test_requests_have_no_gold_and_share_a_process(make: Make) -> None:
     assert outputs[0].extra["asked"] == {"sample_id": "1", "query": "why?", "top_k": 4, "history": [{"text": "Hi"}]}
     assert len({output.extra["pid"] for output in outputs}) == 1
     assert [item.doc.doc_id for item in outputs[0].retrieved] == ["d1"]
+
+
+def test_documents_are_sent_where_they_are_given(make: Make) -> None:
+    system = make(documents=True)
+    asked = [system.run(sample(), top_k=1, documents=given).extra["asked"] for given in (None, [Document("d", "D.")])]
+    assert asked[1] == {**asked[0], "documents": [{"doc_id": "d", "text": "D."}]}
+    assert system.takes_documents
+    assert not make().takes_documents
 
 
 @pytest.mark.parametrize(

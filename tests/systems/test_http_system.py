@@ -1,5 +1,6 @@
 """A system behind a real HTTP server, in good days and bad ones."""
 
+import asyncio
 import json
 import random
 import re
@@ -17,9 +18,10 @@ from typing import Any
 import pytest
 
 from auepora_eval import AueporaEvaluator, InMemoryDataset
-from auepora_eval.core.types import SystemOutputs
-from auepora_eval.errors import AueporaWarning, BadValueError, SystemCallError
+from auepora_eval.core.types import Document, RetrievedDocument, SystemOutputs
+from auepora_eval.errors import AueporaWarning, BadTypeError, BadValueError, SystemCallError
 from auepora_eval.systems.http import HttpSystem
+from auepora_eval.systems.interfaces import as_system, split_system
 from helpers.builders import sample
 from helpers.fault_server import Asked, Reply, make_certificate, serving
 
@@ -56,6 +58,43 @@ def test_default_request_has_no_gold() -> None:
     assert [item.rank for item in output.retrieved] == [1, 2]
     assert output.response is not None
     assert output.response.text == "Yes."
+
+
+GIVEN = [Document("d1", "One."), Document("d2", "Two.", {"source": "x"})]
+SENT = [{"doc_id": "d1", "text": "One."}, {"doc_id": "d2", "text": "Two.", "metadata": {"source": "x"}}]
+SLOTS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [  # options, request without, and with
+    ("the option adds the key", {"documents": True}, {}, {"documents": SENT}),
+    ("a placeholder is null without", {"request": {"d": "{documents}"}}, {"d": None}, {"d": SENT}),
+    ("a path", {"request": {"d": "{documents[*].text?}"}}, {"d": None}, {"d": ["One.", "Two."]}),
+]
+
+
+@pytest.mark.parametrize(("options", "without", "given"), [row[1:] for row in SLOTS], ids=[row[0] for row in SLOTS])
+def test_documents_are_sent_where_the_request_has_a_place(
+    options: dict[str, Any], without: dict[str, Any], given: dict[str, Any]
+) -> None:
+    with serving(lambda reply, asked: reply.send(GOOD)) as server:
+        system = HttpSystem(server.url, **options)
+        assert system.takes_documents
+        system.run(sample(), top_k=2)
+        system.run(sample(), top_k=2, documents=GIVEN)
+        answer = as_system(split_system(system, "").build(FixedDocuments())).call(sample(), 2)
+        assert isinstance(asyncio.run(answer), SystemOutputs)
+        system.close()
+        own = {} if "request" in options else {"sample_id": "1", "query": sample().query, "top_k": 2}
+        assert [asked.json for asked in server.asked] == [{**own, **without}, *[{**own, **given}] * 2]
+
+
+class FixedDocuments:
+    def retrieve(self, query: str, *, top_k: int) -> list[RetrievedDocument]:
+        return [RetrievedDocument(one, None, rank) for rank, one in enumerate(GIVEN, 1)]
+
+
+def test_systems_without_a_place_for_documents_say_what_to_write() -> None:
+    with pytest.raises(BadValueError, match=r'write "{documents}" in it'):
+        HttpSystem("http://127.0.0.1:1/ask", request={"q": "{query}"}, documents=True)
+    with pytest.raises(BadTypeError, match=r"^needs parts; HttpSystem does not take documents: .* 'documents: true'"):
+        split_system(HttpSystem("http://127.0.0.1:1/ask"), "needs parts")
 
 
 def test_history_is_sent_if_there_is_one() -> None:

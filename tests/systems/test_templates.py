@@ -43,6 +43,7 @@ FILLED: list[tuple[str, Any, Any]] = [
     ("... is nothing within a text", "[{labels.x?}]", "[]"),
     ("a label that is null", "{labels.none}", None),
     ("braces", "{{query}} {{{query}}}", "{query} {Why {so}?}"),
+    ("documents, where none are given", "{documents}", None),
     ("an empty text", "", ""),
     ("objects and lists", {"a": ["{top_k}", {"b": "{query}"}], "c": 1.5}, {"a": [5, {"b": "Why {so}?"}], "c": 1.5}),
     ("keys are left alone", {"{query}": 1}, {"{query}": 1}),

@@ -303,14 +303,13 @@ class NoisePool:
     def draw(self, sample: EvaluationSample, seed: int, exclude_ids: Collection[str] = ()) -> Iterator[Document]:
         """Yield noise documents for a sample, except these ids; a longer draw starts with the shorter one."""
         keys, parents = gold_keys(sample), gold_parents(sample)
-        answers = [text for text in (_padded_words(one) for one in sample.references) if text.strip()]
         for position in seeded_permutation(len(self._ids), seed, sample.sample_id, "noise"):
             if self._ids[position] in keys or self._ids[position] in exclude_ids:
                 continue
             document = self._document(self._ids[position])
             if document.parent in parents or document.parent in keys:
                 continue
-            if any(answer in _padded_words(document.text) for answer in answers):
+            if contains_answer(document.text, sample):
                 continue
             yield document
 
@@ -326,6 +325,12 @@ class NoisePool:
                 f"documents in {self.source_name} only {found} are certainly not relevant to it{others}; "
                 f"{hint or 'give a larger corpus'}"
             )
+
+
+def contains_answer(text: str, sample: EvaluationSample) -> bool:
+    """Whether a text contains an acceptable answer to the question of a sample, as whole words."""
+    answers = (_padded_words(one) for one in sample.references)
+    return any(answer in _padded_words(text) for answer in answers if answer.strip())
 
 
 @lru_cache(maxsize=20_000)
@@ -690,7 +695,8 @@ def require_retriever(system: object) -> SystemParts:
     """The parts of a system; raises where it has no accessible retriever. It is not called."""
     parts = split_system(system, _NEEDS_RETRIEVER)
     if parts.retriever is None:
-        raise BadTypeError(f"{_NEEDS_RETRIEVER}; {type(system).__name__} has generate() and no retriever")
+        why = "has generate() and no retriever" if hasattr(system, "generate") else "retrieves by itself"
+        raise BadTypeError(f"{_NEEDS_RETRIEVER}; {type(system).__name__} {why}")
     as_system(parts.build(parts.retriever))
     return parts
 

@@ -208,6 +208,8 @@ class HttpSource:
     """The body of a request; by default the query, its history and ``top_k``."""
     response: Mapping[str, Any] | None = None
     """The paths of the parts of a reply."""
+    documents: bool = False
+    """Whether the endpoint answers from documents that a request gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,8 @@ class CommandSource:
 
     cwd: Annotated[Text, InFolder(), Check(_folder_problem)] = "."
     env: Texts = field(default_factory=dict)
+    documents: bool = False
+    """Whether the program answers from documents that a request gives it."""
 
 
 @dataclass(frozen=True, slots=True)

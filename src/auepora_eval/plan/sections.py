@@ -392,7 +392,7 @@ def _http(section: PlanSection) -> tuple[Stored, Stored]:
     for name, text in (values["headers"] or {}).items():
         if "\n" in text or "\r" in text:
             inner.add(f"headers.{name}", "a header cannot hold a line break")
-    return values, {"http": stored}
+    return values, {"http": _without_default(stored)}
 
 
 def _command(section: PlanSection) -> tuple[Stored, Stored]:
@@ -403,7 +403,13 @@ def _command(section: PlanSection) -> tuple[Stored, Stored]:
     words = None if inner.is_misspelt("run") else _words(section.findings, key, inner.values.get("run"))
     values, stored = inner.read(CommandSource)
     cwd = None if values["cwd"] is None else os.path.abspath(values["cwd"])
-    return {"command": words, "cwd": cwd, "env": values["env"]}, {"command": {"run": words, **stored}}
+    options = {"command": words, "cwd": cwd, "env": values["env"], "documents": values["documents"]}
+    return options, {"command": {"run": words, **_without_default(stored)}}
+
+
+def _without_default(stored: Stored) -> Stored:
+    """What is stored without ``documents: false``, so that runs stored before there was the key can be resumed."""
+    return {key: value for key, value in stored.items() if key != "documents" or value}
 
 
 def _words(findings: Findings, key: str, value: object) -> list[str] | None:

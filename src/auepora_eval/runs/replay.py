@@ -82,7 +82,8 @@ def _require_same(record: RunRecord, stored: Mapping[str, Any], given: Mapping[s
 
 _REQUIREMENTS = (
     "a replay needs a system in two parts: a pair (retriever, generator), an object with retrieve() and generate(), "
-    "one whose run() uses its attribute 'retriever', such as a SimpleRAGSystem, or the generator alone"
+    "one whose run() uses its attribute 'retriever', such as a SimpleRAGSystem, one whose run() takes documents, or "
+    "the generator alone"
 )
 
 
@@ -115,12 +116,15 @@ class _AsyncFixedRetriever(_FixedRetriever):
         return super().retrieve(query, top_k=top_k)
 
 
-def make_replay_system(system: object, contexts: Mapping[str, ReplayContext]) -> System:
+def make_replay_system(
+    system: object, contexts: Mapping[str, ReplayContext], *, requirements: str = _REQUIREMENTS
+) -> System:
     """The system with the documents of ``contexts`` for each sample; raises ``BadTypeError`` if it has no retriever.
 
-    Its outputs contain these documents, whatever else the system does with them.
+    The message begins with the ``requirements``. Its outputs contain these documents, whatever else the system does
+    with them.
     """
-    build, awaits = _system_builder(system)
+    build, awaits = _system_builder(system, requirements)
     kind = _AsyncFixedRetriever if awaits else _FixedRetriever
     probe = as_system(build(kind([])))
 
@@ -148,11 +152,11 @@ def _with_documents(retriever: _FixedRetriever, output: Any) -> Any:
     return replace(output, retrieved=retriever.retrieved, extra=extra)
 
 
-def _system_builder(system: object) -> tuple[Callable[[object], object], bool]:
+def _system_builder(system: object, requirements: str) -> tuple[Callable[[object], object], bool]:
     """A function that builds the system with another retriever, and whether the system awaits its retriever."""
-    parts = split_system(system, _REQUIREMENTS)
+    parts = split_system(system, requirements)
     if not parts.answers:
-        raise BadTypeError(f"{_REQUIREMENTS}; not a {type(system).__name__}")
+        raise BadTypeError(f"{requirements}; not a {type(system).__name__}")
     # The retriever of a pair is called here; a system that calls it itself may expect a coroutine.
     awaits = parts.whole and inspect.iscoroutinefunction(getattr(parts.retriever, "retrieve", None))
     return parts.build, awaits

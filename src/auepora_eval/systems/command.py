@@ -18,7 +18,7 @@ from queue import Empty, Queue
 from threading import Lock, Thread
 from typing import IO
 
-from ..core.types import EvaluationSample, SystemOutputs
+from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, SystemCallError
 from ..options import PositiveFloat, PositiveInt, check_options
 from .json_mapping import default_request, excerpt, json_text, parse_own_reply
@@ -305,6 +305,7 @@ class CommandSystem:
     A request is ``{"sample_id", "query", "top_k", "history"?}``, a reply one line of an outputs file with the same
     ``sample_id``. Other lines are ignored as stray prints. ``command`` is run without a shell; a string is split as a
     shell would. ``env`` is added to this process's environment. ``timeout`` bounds a call in seconds.
+    ``documents`` says that the program answers from ``documents`` where a request has that key.
     The first process is started at once, so that a command that cannot run is known before the first question.
     """
 
@@ -314,6 +315,7 @@ class CommandSystem:
         *,
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
+        documents: bool = False,
         timeout: PositiveFloat | None = None,
         max_bytes: PositiveInt = 50_000_000,
     ) -> None:
@@ -321,6 +323,8 @@ class CommandSystem:
             raise BadValueError("a command as a system needs Linux or macOS; use an HTTP endpoint instead")
         self._command = _command_words(command)
         self._cwd = None if cwd is None else Path(cwd)
+        self.takes_documents = documents
+        """Whether a request may contain the documents to answer from."""
         # A Python program buffers what it prints into a pipe, and its replies would never arrive.
         self._env = {"PYTHONUNBUFFERED": "1", **os.environ, **_checked_env(env or {})}
         check_options(CommandSystem, {"timeout": timeout, "max_bytes": max_bytes})
@@ -339,9 +343,11 @@ class CommandSystem:
     def __repr__(self) -> str:
         return f"CommandSystem({shlex.join(self._command)})"
 
-    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+    def run(
+        self, sample: EvaluationSample, *, top_k: int = 5, documents: Sequence[Document] | None = None
+    ) -> SystemOutputs:
         """Ask a process; ``SystemCallError`` says what went wrong and whether it may pass."""
-        request = json_text(default_request(sample, top_k)).encode() + b"\n"
+        request = json_text(default_request(sample, top_k, documents)).encode() + b"\n"
         deadline = math.inf if self._timeout is None else time.monotonic() + self._timeout
         try:
             return self._call(self._take(), sample, request, deadline)

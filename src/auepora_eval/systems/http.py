@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from ..core.types import EvaluationSample, SystemOutputs
+from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, SystemCallError
 from ..net.client import HttpClient, HttpReply, status_text
 from ..net.retry import HttpRequestError
@@ -23,7 +23,8 @@ class HttpSystem:
     """Calls an endpoint over HTTP or HTTPS; connections are kept open between calls.
 
     ``request`` is a template (``json_mapping.Template``), by default the sample's id, query, ``top_k`` and history;
-    with ``GET`` its keys become query parameters. ``response`` maps names to paths in the reply
+    with ``GET`` its keys become query parameters. ``documents`` says that the endpoint answers from documents that a
+    request gives it; in a template, ``{documents}`` says so. ``response`` maps names to paths in the reply
     (``json_mapping.ReplyPaths``); without it the reply is a line of an outputs file. ``timeout`` bounds the whole call
     in seconds. Redirects are not followed. May be called from several event loops and from many threads at once.
     """
@@ -36,6 +37,7 @@ class HttpSystem:
         headers: Mapping[str, str] | None = None,
         request: object = None,
         response: Mapping[str, str] | None = None,
+        documents: bool = False,
         timeout: PositiveFloat | None = None,
         max_bytes: PositiveInt = 50_000_000,
     ) -> None:
@@ -46,6 +48,10 @@ class HttpSystem:
         is_encoding_given = any(name.lower() == "accept-encoding" for name in headers)
         self._headers = headers if is_encoding_given else {"Accept-Encoding": "identity", **headers}
         self._request = None if request is None else Template(request)
+        self.takes_documents = documents if self._request is None else "documents" in self._request.names
+        """Whether a request may contain the documents to answer from."""
+        if documents and not self.takes_documents:
+            raise BadValueError('documents is true, and the request has no place for them: write "{documents}" in it')
         if self._method == "GET" and request is not None and not isinstance(request, Mapping):
             raise BadTypeError(
                 f"with GET, request must map query parameters to values, not be {json_type_name(request)}"
@@ -58,14 +64,18 @@ class HttpSystem:
     def __repr__(self) -> str:
         return f"HttpSystem({self._method} {self._address.shown})"
 
-    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+    def run(
+        self, sample: EvaluationSample, *, top_k: int = 5, documents: Sequence[Document] | None = None
+    ) -> SystemOutputs:
         """Call the endpoint; ``SystemCallError`` has the reason and whether a retry may help."""
-        return shared_loop().run(self.arun(sample, top_k=top_k))
+        return shared_loop().run(self.arun(sample, top_k=top_k, documents=documents))
 
-    async def arun(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+    async def arun(
+        self, sample: EvaluationSample, *, top_k: int = 5, documents: Sequence[Document] | None = None
+    ) -> SystemOutputs:
         """Call the endpoint from the running event loop."""
         try:
-            return await self._call(sample, top_k)
+            return await self._call(sample, top_k, documents)
         except SystemCallError as error:
             message = self._secrets.message(error.message)
             failure = SystemCallError(error.reason, message, retry=error.retry, retry_after=error.retry_after)
@@ -76,8 +86,8 @@ class HttpSystem:
         """Close the connections."""
         self._client.close()
 
-    async def _call(self, sample: EvaluationSample, top_k: int) -> SystemOutputs:
-        target, body = self._build_request(sample, top_k)
+    async def _call(self, sample: EvaluationSample, top_k: int, documents: Sequence[Document] | None) -> SystemOutputs:
+        target, body = self._build_request(sample, top_k, documents)
         try:
             reply = await self._client.send(self._method, target, self._headers, body)
         except HttpRequestError as error:
@@ -99,12 +109,14 @@ class HttpSystem:
         reason = "bad_output" if error.reason in ("too_large", "bad_encoding") else "connection_error"
         return SystemCallError(reason, error.message, retry=error.retry)
 
-    def _build_request(self, sample: EvaluationSample, top_k: int) -> tuple[str, bytes | None]:
+    def _build_request(
+        self, sample: EvaluationSample, top_k: int, documents: Sequence[Document] | None
+    ) -> tuple[str, bytes | None]:
         """The target of the request and its body."""
         if self._request is None:
-            value: Any = default_request(sample, top_k)
+            value: Any = default_request(sample, top_k, documents)
         else:
-            value = self._request.fill(sample, top_k)
+            value = self._request.fill(sample, top_k, documents)
         if self._method != "GET":
             return self._address.target, json_text(value).encode()
         query = urlencode(_parameters(value), errors="replace")

@@ -116,7 +116,7 @@ def split_system(system: object, wanted: str) -> SystemParts:
     """The parts of a system; ``BadTypeError`` if it has none, with a message that begins with ``wanted``.
 
     Supported are a pair (retriever, generator), an object with ``retrieve`` and maybe ``generate``, one whose ``run``
-    uses its attribute ``retriever``, and a generator alone.
+    uses its attribute ``retriever``, a generator alone, and a system whose ``run`` takes ``documents`` to answer from.
     """
     if isinstance(system, type):
         raise BadTypeError(f"{wanted}; {system.__name__} is a class: give an object of it")
@@ -128,8 +128,12 @@ def split_system(system: object, wanted: str) -> SystemParts:
     retriever = getattr(system, "retriever", None)
     if runs and callable(getattr(retriever, "retrieve", None)):
         return SystemParts(retriever, _copy_with_retriever(system, wanted), whole=True)
+    if (build := _documents_slot(system)) is not None:
+        return SystemParts(None, build)
     if runs:
         known = display_class_name(system)
+        if getattr(system, "takes_documents", None) is False:
+            raise BadTypeError(f"{wanted}; {known} does not take documents: {_DOCUMENTS_OPTION}")
         if known != type(system).__name__:
             raise BadTypeError(f"{wanted}; a {known} answers as a whole: give its retriever and its generator apart")
         raise BadTypeError(f"{wanted}; {known} has a run() of its own and no 'retriever'")
@@ -137,6 +141,37 @@ def split_system(system: object, wanted: str) -> SystemParts:
     if retrieves or answers:
         return _pair(system if retrieves else None, system if answers else None)
     raise BadTypeError(f"{wanted}; not a {type(system).__name__}")
+
+
+_DOCUMENTS_OPTION = (
+    "where it can answer from documents that a request contains, write 'documents: true' in its 'system:' section, or "
+    '"{documents}" in its request'
+)
+
+
+def _documents_slot(system: object) -> Callable[[object], object] | None:
+    """A function that builds the system with a retriever, if its ``run`` takes ``documents``; else ``None``.
+
+    Without documents such a system retrieves by itself.
+    """
+    arun, own_run = getattr(system, "arun", None), getattr(system, "run", None)
+    run: Any = arun if callable(arun) and is_async(arun) else own_run or system
+    if not callable(run) or not getattr(system, "takes_documents", True):
+        return None
+    try:
+        if "documents" not in inspect.signature(run).parameters:
+            return None
+    except (TypeError, ValueError):
+        return None  # some built-in callables do not say
+
+    def build(retriever: Any) -> System:
+        def call(sample: EvaluationSample, top_k: int) -> Any:
+            found = retriever.retrieve(sample.query, top_k=top_k)
+            return run(sample, top_k=top_k, documents=[one.doc for one in found])
+
+        return System("run()", is_async(run), call)
+
+    return build
 
 
 def _pair(retriever: object | None, generator: object | None) -> SystemParts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,18 +119,30 @@ def _path_text(steps: tuple[Step, ...]) -> str:
 # --- request templates: JSON values whose strings contain placeholders such as ``{query}`` ---------------------------
 # Placeholders cannot name the gold of a sample, and its labels and metadata are sent only if the template names them.
 
-_PLAIN = ("query", "sample_id", "top_k", "history")
+_PLAIN = ("query", "sample_id", "top_k", "history", "documents")
 _NESTED = ("labels", "metadata")
 _NAMES = (*_PLAIN, *_NESTED)
 _MARKS = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
-def default_request(sample: EvaluationSample, top_k: int) -> dict[str, Any]:
-    """The request without a template; it has a history only if the sample has one."""
+def default_request(
+    sample: EvaluationSample, top_k: int, documents: Sequence[Document] | None = None
+) -> dict[str, Any]:
+    """The request without a template; it has a history only if the sample has one, and documents if some are given."""
     question: dict[str, Any] = {"sample_id": sample.sample_id, "query": sample.query, "top_k": top_k}
     if sample.history:
         question["history"] = sample.history
+    if documents is not None:
+        question["documents"] = _documents_json(documents)
     return question
+
+
+def _documents_json(documents: Sequence[Document]) -> list[dict[str, Any]]:
+    """Given documents as they are sent: id, text and, if there are any, metadata."""
+    return [
+        {"doc_id": one.doc_id, "text": one.text, **({"metadata": one.metadata} if one.metadata else {})}
+        for one in documents
+    ]
 
 
 def json_text(value: object) -> str:
@@ -168,21 +180,25 @@ class _Text:
 class Template:
     """A JSON value whose strings contain placeholders; checked when it is created, filled for each sample.
 
-    ``{query}``, ``{sample_id}``, ``{top_k}``, ``{history}``, ``{labels.lang}`` and ``{metadata.a.b}`` are known. A
-    string that is one placeholder and nothing else becomes the value itself (``"{top_k}"`` becomes ``5``); otherwise
-    strings are inserted as they are and other values as JSON. ``{{`` and ``}}`` are braces. Keys are not changed.
+    ``{query}``, ``{sample_id}``, ``{top_k}``, ``{history}``, ``{documents}`` (null unless documents are given),
+    ``{labels.lang}`` and ``{metadata.a.b}`` are known. A string that is one placeholder and nothing else becomes the
+    value itself (``"{top_k}"`` becomes ``5``); otherwise strings are inserted as they are and other values as JSON.
+    ``{{`` and ``}}`` are braces. Keys are not changed.
     """
 
     def __init__(self, value: object, *, what: str = "request") -> None:
         self._value = _compile(value, what)
+        self.names = frozenset(_placeholder_names(self._value))
+        """The placeholders, without the paths into them."""
 
-    def fill(self, sample: EvaluationSample, top_k: int) -> Any:
+    def fill(self, sample: EvaluationSample, top_k: int, documents: Sequence[Document] | None = None) -> Any:
         """The request for ``sample``; ``SystemCallError`` if it lacks a label or metadata that the template names."""
         facts = {
             "query": sample.query,
             "sample_id": sample.sample_id,
             "top_k": top_k,
             "history": sample.history,
+            "documents": None if documents is None else _documents_json(documents),
             "labels": sample.labels,
             "metadata": sample.metadata,
         }
@@ -203,6 +219,14 @@ def _compile(value: object, where: str) -> Any:
     if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise BadTypeError(f"{where} holds {value!r:.80}, which JSON cannot carry; put it in quotes")
+
+
+def _placeholder_names(value: Any) -> Iterator[str]:
+    if isinstance(value, _Text):
+        yield from (str(part.steps[0]) for part in value.parts if isinstance(part, JsonPath))
+    elif isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _placeholder_names(item)
 
 
 def _refuse_unquoted(value: Mapping[Any, Any], where: str) -> None:
@@ -241,7 +265,7 @@ def _placeholder(name: str, where: str) -> JsonPath:
             f"{where}: there is no placeholder '{{{name}}}'{did_you_mean(first, _NAMES, otherwise=listing)}"
         )
     path = parse_path(name, what=f"{where}: '{{{name}}}'")
-    if first in _PLAIN and len(path.steps) > 1 and first != "history":
+    if first in _PLAIN and len(path.steps) > 1 and first not in ("history", "documents"):
         raise BadValueError(f"{where}: '{{{name}}}' leads into '{first}', which holds nothing; write '{{{first}}}'")
     return path
 

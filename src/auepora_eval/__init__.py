@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from .report.plots import plot_comparison as plot_comparison
     from .report.plots import plot_results as plot_results
     from .report.stored_plots import plot_runs as plot_runs
+    from .runs.diagnose import diagnose as diagnose
+    from .runs.diagnose import diagnose_plan as diagnose_plan
     from .runs.perturbed import noise_curve as noise_curve
     from .runs.perturbed import run_perturbed as run_perturbed
     from .runs.run import run_plan as run_plan
@@ -107,6 +109,8 @@ _EXPORTS = {
     "SystemOutputs": "core.types",
     "TargetCategory": "core.types",
     "calibrate": "annotate.calibration",
+    "diagnose": "runs.diagnose",
+    "diagnose_plan": "runs.diagnose",
     "evaluate": "engine.evaluate",
     "evaluate_files": "scale.sharded",
     "evaluate_rankings": "engine.evaluate",

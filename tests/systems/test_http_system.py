@@ -90,7 +90,7 @@ class FixedDocuments:
         return [RetrievedDocument(one, None, rank) for rank, one in enumerate(GIVEN, 1)]
 
 
-def test_systems_without_a_place_for_documents_say_what_to_write() -> None:
+def test_the_error_without_a_place_for_documents() -> None:
     with pytest.raises(BadValueError, match=r'write "{documents}" in it'):
         HttpSystem("http://127.0.0.1:1/ask", request={"q": "{query}"}, documents=True)
     with pytest.raises(BadTypeError, match=r"^needs parts; HttpSystem does not take documents: .* 'documents: true'"):

@@ -421,7 +421,7 @@ def resume_options() -> tuple[list[str], str]:
     hidden = bool(url_secrets(params["store"] or ""))
     parts: list[str] = []
     for option, name in _RESUME_OPTIONS.items():
-        value = None if hidden and name == "store" else params[name]
+        value = None if hidden and name == "store" else params.get(name)
         for one in value if isinstance(value, tuple) else () if value is None else (value,):
             parts += [option, str(one)]
     return parts, "with the same --store, " if hidden else ""

@@ -71,6 +71,7 @@ COMMANDS = {
     "Evaluate": {
         "score": ("score", "Score saved outputs, or a TREC run, in one pass."),
         "run": ("run", "Run a plan: call the system, store, score; or resume."),
+        "diagnose": ("diagnose", "Find which part of a system fails, by experiment."),
         "rescore": ("rescore", "Compute metrics on stored outputs."),
     },
     "Look at runs": {

@@ -60,8 +60,8 @@ def run_sweep(
         raise click.UsageError(f"--perturb-corpus goes with noise, and {sweep} uses none: leave it out")
     refuse_input_as_output(output, [] if corpus is None else [corpus])
     more = [] if corpus is None else ["--perturb-corpus", corpus]
-    resume = _resume_command(["--perturb", str(sweep), *more, "--resume"])
-    with _show_progress(lambda _: resume) as (stop, watcher):
+    resume = resume_command("run", ["--perturb", str(sweep), *more, "--resume"])
+    with show_run_progress(lambda _: resume) as (stop, watcher):
         runs = run_perturbed(
             plan,
             sweep,
@@ -76,7 +76,7 @@ def run_sweep(
             watcher=watcher,
         )
     if runs.curve is None:
-        _echo_early_end(runs.last, f"{runs.last.record.name}: ")
+        echo_early_end(runs.last, f"{runs.last.record.name}: ")
         echo_err(f"To resume: {resume}", always=True)
         sys.exit(INTERRUPTED if runs.last.ended == "stopped" else STOPPED_EARLY)
     write_out(_curve_document(runs.curve, form), output)
@@ -84,7 +84,7 @@ def run_sweep(
 
 
 @contextmanager
-def _show_progress(resume: Callable[[str], str]) -> Iterator[tuple[Stop, RunCallbacks]]:
+def show_run_progress(resume: Callable[[str], str]) -> Iterator[tuple[Stop, RunCallbacks]]:
     """Show the progress of runs, and stop on signals; an interruption names the command to ``resume`` a run."""
     from ..systems.calls import Stop
     from .console import stdout_to_stderr, stop_on_signals
@@ -99,14 +99,15 @@ def _show_progress(resume: Callable[[str], str]) -> Iterator[tuple[Stop, RunCall
         raise
 
 
-def _resume_command(words: list[str]) -> str:
+def resume_command(command: str, words: list[str]) -> str:
     """The command that resumes a run or a sweep, with the options that were given."""
     again, note = resume_options()
     plan = str(click.get_current_context().params["plan"])
-    return note + shlex.join(["auepora", "run", plan, *words, *again])
+    return note + shlex.join(["auepora", command, plan, *words, *again])
 
 
-def _echo_early_end(outcome: RunOutcome, label: str = "") -> None:
+def echo_early_end(outcome: RunOutcome, label: str = "") -> None:
+    """Print why a run ended early."""
     what = "Stopped" if outcome.ended == "stopped" else "Error"
     echo_err(f"{what}: {label}{outcome.message or outcome.record.message}", always=True)
 
@@ -283,7 +284,7 @@ def command(
     if junit is not None and not read.gates:  # a JUnit file without test cases would look like success
         raise click.UsageError(f"--junit writes the outcome of gates, and {plan} has none; write them under 'gates:'")
     refuse_inputs_as_reports(plan_files(read, store), junit=junit, output=output)
-    with _show_progress(lambda run_id: _resume_command(["--resume", "--run", run_id])) as (stop, watcher):
+    with show_run_progress(lambda run_id: resume_command("run", ["--resume", "--run", run_id])) as (stop, watcher):
         outcome = run_plan(
             read,
             store=store,
@@ -338,7 +339,7 @@ def _store_argument(store: object) -> str:
 
 def _finish_run(outcome: RunOutcome) -> None:
     """Print the outcome and exit with its code."""
-    record, resume = outcome.record, _resume_command(["--resume", "--run", outcome.record.run_id])
+    record, resume = outcome.record, resume_command("run", ["--resume", "--run", outcome.record.run_id])
     if outcome.ended == "finished":
         if outcome.message:
             echo_err(f"{record.run_id}: {outcome.message}")
@@ -358,7 +359,7 @@ def _finish_run(outcome: RunOutcome) -> None:
         if outcome.gates is not None and outcome.gates.exit_code:
             sys.exit(outcome.gates.exit_code)
         return
-    _echo_early_end(outcome)
+    echo_early_end(outcome)
     again = " --retry-failed" if outcome.unreachable else ""  # the samples that failed for that reason
     echo_err(f"{outcome.asked} answers are stored. To resume: {resume}{again}", always=True)
     if outcome.unreachable:

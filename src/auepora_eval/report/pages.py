@@ -210,14 +210,14 @@ def write_report(
         if path.suffix.lower() in MARKDOWN:
             pieces: Iterable[str] = [report_markdown(content.report)]
         else:
-            pieces = _report_html(content, all_queries=all_queries)
+            pieces = report_html(content, all_queries=all_queries)
         with atomic_write(path) as file:
             for piece in pieces:
                 file.write(piece.encode("utf-8", "replace"))
     return path
 
 
-def _report_html(content: ReportContent, *, all_queries: bool) -> Iterator[str]:
+def report_html(content: ReportContent, *, all_queries: bool = False) -> Iterator[str]:
     """The page of a report with its query browser, piece by piece."""
     overview = render_overview(content.report)
     browser = build_browser(

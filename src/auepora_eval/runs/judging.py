@@ -309,6 +309,13 @@ def _stored(store: RunStore, record: RunRecord) -> tuple[list[EvaluationSample],
     return samples * record.repeats, outputs
 
 
+def preview_placeholders(
+    samples: Sequence[EvaluationSample], metrics: Sequence[Metric], policy: JudgePolicy, top_k: int
+) -> Preview:
+    """Estimate the judging of outputs that do not exist yet."""
+    return preview(samples, [_placeholder_output(sample, top_k) for sample in samples], metrics, policy)
+
+
 def _placeholder_outputs(prepared: PreparedPlan) -> list[SystemOutputs | None]:
     return [_placeholder_output(sample, prepared.plan.policy.top_k) for sample in prepared.samples]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -213,32 +213,43 @@ def _point(level: Level, result: MetricResult | None, change: MetricComparison |
 # --- the run of one level of a sweep: started, resumed, or loaded if it is finished ----------------------------------
 
 
-def sweep_token(store: RunStore, request: RunRequest, sweep: Sweep, seed: int, *, resume: bool) -> str:
-    """The token shared by the runs of a sweep: a new one, or that of the latest sweep that can be resumed."""
+def sweep_token(
+    store: RunStore,
+    request: RunRequest,
+    entry: Mapping[str, Any],
+    *,
+    resume: bool,
+    kind: str,
+    key: str = PERTURBATION,
+    ignored: Collection[str] = (),
+) -> str:
+    """The token shared by the runs of a sweep: a new one, or that of the latest sweep that can be resumed.
+
+    ``entry`` is what the runs have in common at ``key`` of their plans, besides the token; ``kind`` describes it in
+    messages. ``ignored`` are keys of the plan that differ between the runs of a sweep.
+    """
     if not resume:
         return new_run_id().removeprefix(RUN_PREFIX)
-    expected = store.as_stored({"kind": sweep.kind, "levels": list(sweep.levels), "seed": seed})
+    expected = store.as_stored(dict(entry))
     changed: list[str] = []
     for record in store.runs(tag=PERTURBED_TAG):
-        entry = record.plan.get(PERTURBATION) or {}
-        if not record.name.startswith(f"{request.name} [") or any(entry.get(key) != expected[key] for key in expected):
+        stored = record.plan.get(key) or {}
+        if not record.name.startswith(f"{request.name} [") or any(stored.get(one) != expected[one] for one in expected):
             continue
-        now = plan_changes(_without_perturbation(record.plan), store.as_stored(_without_perturbation(request.plan)))
-        if not now:
-            return str(entry["sweep"])
+        plans = [
+            {name: value for name, value in plan.items() if name != key and name not in ignored}
+            for plan in (record.plan, request.plan)
+        ]
+        now = plan_changes(plans[0], store.as_stored(plans[1]))
+        if not now and "sweep" in stored:
+            return str(stored["sweep"])
         changed = changed or [record.run_id, *now[:5]]
     if changed:
         raise BadValueError(
             f"cannot resume {changed[0]}: the plan has changed since ({'; '.join(changed[1:])}); start a new sweep "
             "without --resume, or undo the change"
         )
-    raise UnknownRunError(
-        f"there is no run of '{request.name}' with {sweep} and seed {seed} to resume; leave out --resume to start one"
-    )
-
-
-def _without_perturbation(plan: Any) -> dict[str, Any]:
-    return {key: value for key, value in plan.items() if key != PERTURBATION}
+    raise UnknownRunError(f"there is no run of '{request.name}' with {kind} to resume; leave out --resume to start one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -540,7 +551,8 @@ def _run_sweep(
             f"{sweep}: duplicate documents are an error in the conventions '{request.conventions.name}'"
         )
     pool = initial_noise(request, sweep, corpus, seed)
-    token = sweep_token(store, request, sweep, seed, resume=resume)
+    entry = {"kind": sweep.kind, "levels": list(sweep.levels), "seed": seed}
+    token = sweep_token(store, request, entry, resume=resume, kind=f"{sweep} and seed {seed}")
     levels = LevelRunner(request, sweep, store, edit, seed, token, retry_failed, stop, watcher)
     outcomes: dict[Level, RunOutcome] = {}
     notes = equal_rate_notes(sweep, request.policy.top_k)

@@ -1,0 +1,242 @@
+"""``auepora diagnose``: which part of a system fails, by experiment."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .console import echo_err, quiet_option
+from .gate import plan_files
+from .judge_options import INTERRUPTED, STOPPED_EARLY, JudgingOptions, judging_options, run_failure
+from .options import store_option
+from .run import echo_early_end, resume_command, show_run_progress
+
+if TYPE_CHECKING:
+    from ..runs.diagnose import Diagnosis
+
+ARMS = "none,oracle,retrieved,mixed"
+
+
+@click.command(name="diagnose")
+@click.argument("plan", type=click.Path())
+@click.option(
+    "--arms",
+    default=ARMS,
+    show_default=True,
+    metavar="ARMS",
+    help="Documents that the questions are answered with: none, oracle (gold), retrieved, mixed (gold among retrieved "
+    "distractors), each (one document at a time).",
+)
+@click.option(
+    "--correct",
+    metavar="SPEC",
+    help="Metric that says whether an answer is right; default: that of failure_attribution in the plan, else a metric "
+    "of 0 and 1, else containment.",
+)
+@click.option("--correct-from", type=float, metavar="X", help="Score from which an answer is right; default: 1.")
+@click.option(
+    "--k", type=click.IntRange(min=1), metavar="K", help="Documents that the generator reads; default: top_k."
+)
+@click.option(
+    "--mirage",
+    type=click.Choice(["retrieved", "mixed"]),
+    default="retrieved",
+    show_default=True,
+    help="Arm with distractors for the classes of MIRAGE.",
+)
+@click.option(
+    "--erag",
+    "measures",
+    multiple=True,
+    metavar="MEASURE",
+    help="With the arm each: eRAG measure such as ndcg@5; repeatable. Default: precision and hit_rate.",
+)
+@click.option("--utility", metavar="SPEC", help="With the arm each: metric that labels documents; default: --correct.")
+@click.option(
+    "--corpus",
+    type=click.Path(),
+    metavar="FILE",
+    help="JSONL corpus with the texts of gold documents that the dataset does not contain.",
+)
+@click.option("--name", help="Name of the runs; default: the name of the plan.")
+@click.option("--tag", "tags", multiple=True, help="Tag the runs; repeatable.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N samples.")
+@click.option("--resume", is_flag=True, help="Resume the latest diagnosis of this plan, or add arms to it.")
+@click.option("--retry-failed", is_flag=True, help="With --resume: retry failed samples.")
+@click.option(
+    "-m",
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="SPEC",
+    help="Metric to use instead of those of the plan; repeatable.",
+)
+@click.option("--concurrency", type=click.IntRange(min=1), help="Maximum number of concurrent calls.")
+@judging_options
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@quiet_option
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.html, .json, .md, else the tables).")
+def command(
+    plan: str,
+    arms: str,
+    correct: str | None,
+    correct_from: float | None,
+    k: int | None,
+    mirage: str,
+    measures: tuple[str, ...],
+    utility: str | None,
+    corpus: str | None,
+    name: str | None,
+    tags: tuple[str, ...],
+    limit: int | None,
+    resume: bool,
+    retry_failed: bool,
+    metrics: tuple[str, ...],
+    concurrency: int | None,
+    judging: JudgingOptions,
+    store: str | None,
+    as_json: bool,
+    output: str | None,
+) -> None:
+    """Find out which part of the system of a PLAN fails: the retriever, the documents or the generator.
+
+    The same questions are answered without documents, with the gold documents only, with those that the system
+    retrieves, and with gold among retrieved distractors. Each arm is a stored run; oracle and retrieved are run twice
+    to measure the randomness of the system. The system must take documents: a retriever and a generator, or an endpoint
+    or command with 'documents: true'. Samples without gold documents are left out. Gates are not checked.
+
+    \b
+    auepora diagnose plan.yaml
+    auepora diagnose plan.yaml --preview
+    auepora diagnose plan.yaml --correct token_f1 --correct-from 0.5 -o diagnosis.html
+    auepora diagnose plan.yaml --arms none,oracle,retrieved,mixed,each --resume
+    """
+    from ..plan.prepare import read_plan
+    from ..plan.source import read_source
+    from ..runs.diagnose import DEFAULT_MEASURES, DiagnosisOptions, diagnose_plan, parse_arms, preview_diagnosis
+    from .options import output_format, parse_specs, refuse_input_as_output, write_out
+
+    if retry_failed and not resume:
+        raise click.UsageError("--retry-failed goes with --resume")
+    chosen = parse_arms(arms)
+    for option, given in (("--erag", measures), ("--utility", utility)):
+        if given and "each" not in chosen:
+            raise click.UsageError(f"{option} goes with the arm each: add it to --arms")
+    form = "json" if as_json else output_format(output)
+    if form == "csv":
+        raise click.UsageError("a diagnosis cannot be written as CSV; write .html, .json, .md or a table")
+    options = DiagnosisOptions(
+        chosen,
+        _spec(correct),
+        correct_from,
+        k,
+        mirage,
+        measures or DEFAULT_MEASURES,
+        _spec(utility),
+        corpus,
+    )
+    changes: dict[str, Any] = {
+        "name": name,
+        "metrics": parse_specs(metrics) or None,
+        "run.concurrency": concurrency,
+    }
+    changes = {key: value for key, value in changes.items() if value is not None} | judging.changes()
+    source = read_source(Path(plan))
+    read = read_plan(source, changes={**changes, "gates": None})
+    refuse_input_as_output(output, [*plan_files(read, store), *([] if corpus is None else [corpus])])
+    if judging.preview:
+        from ..report.diagnosis import preview_text
+
+        found = preview_diagnosis(source, options, store=store, changes=changes, limit=limit)
+        text = (
+            _json(found.to_dict())
+            if form == "json"
+            else preview_text(found.calls, found.questions, found.judging.to_text())
+        )
+        write_out(text, output)
+        return
+    again = resume_command("diagnose", [*_repeated_options(), "--resume"])
+    with show_run_progress(lambda _: again) as (stop, watcher):
+        diagnosis = diagnose_plan(
+            source,
+            options,
+            store=store,
+            changes=changes,
+            limit=limit,
+            tags=tags,
+            resume=resume,
+            retry_failed=retry_failed,
+            stop=stop,
+            watcher=watcher,
+        )
+    if diagnosis.numbers is None:
+        echo_early_end(diagnosis.last, f"{diagnosis.last.record.name}: ")
+        echo_err(f"To resume: {again}", always=True)
+        sys.exit(INTERRUPTED if diagnosis.last.ended == "stopped" else STOPPED_EARLY)
+    _write(diagnosis, form, output)
+    _finish(diagnosis)
+
+
+def _spec(text: str | None) -> Any:
+    from .options import parse_specs
+
+    return None if text is None else parse_specs([text])[0]
+
+
+def _repeated_options() -> list[str]:
+    """The given options of a diagnosis that must be repeated to resume it."""
+    params = click.get_current_context().params
+    names = {"--correct": "correct", "--correct-from": "correct_from", "--k": "k", "--utility": "utility"}
+    names |= {"--corpus": "corpus"}
+    words = [] if params["arms"] == ARMS else ["--arms", params["arms"]]
+    words += [] if params["mirage"] == "retrieved" else ["--mirage", params["mirage"]]
+    words += [word for one in params["measures"] for word in ("--erag", one)]
+    return words + [
+        word for option, key in names.items() if params[key] is not None for word in (option, str(params[key]))
+    ]
+
+
+def _json(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _write(diagnosis: Diagnosis, form: str, output: str | None) -> None:
+    from ..report.diagnosis import diagnosis_dict, diagnosis_markdown, diagnosis_text, write_diagnosis
+    from .options import open_store, write_out
+
+    numbers, notes = diagnosis.numbers, diagnosis.notes
+    assert numbers is not None
+    if output is not None and output.lower().endswith((".html", ".htm")):
+        with open_store(diagnosis.store) as store:
+            write_diagnosis(
+                store, diagnosis.arm_records, output,
+                title=diagnosis.name, numbers=numbers, correct=diagnosis.correct, metric=diagnosis.metric, notes=notes,
+            )  # fmt: skip
+        echo_err(f"wrote {output}")
+        output = None
+    if form == "json":
+        runs = {label: one.record.run_id for label, one in diagnosis.outcomes.items()}
+        write_out(_json(diagnosis_dict(numbers, diagnosis.correct, runs, notes)), output)
+    else:
+        render = diagnosis_markdown if form == "markdown" else diagnosis_text
+        write_out(render(numbers, diagnosis.correct, notes), output)
+
+
+def _finish(diagnosis: Diagnosis) -> None:
+    problems = []
+    for label, outcome in diagnosis.outcomes.items():
+        if outcome.failed:
+            echo_err(f"Warning: {label}: {outcome.failed} of {outcome.asked} answers failed")
+        problem = None if outcome.results is None else run_failure(outcome.results)
+        if problem is not None:
+            problems.append(f"{label}: {problem}")
+    echo_err(f"stored as {', '.join(one.record.run_id for one in diagnosis.outcomes.values())}")
+    for problem in problems:
+        echo_err(f"Error: {problem}", always=True)
+    if problems:
+        sys.exit(STOPPED_EARLY)

@@ -1,0 +1,575 @@
+"""Numbers of a diagnosis: which part of a system fails, from its answers with different documents."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.registry import metric
+from ..core.scores import Scores
+from ..engine.evaluate import evaluate_rankings
+from ..errors import BadValueError
+from ..stats.difference import paired_interval
+from ..stats.intervals import Interval, mean_interval
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+
+# --- proportions and differences, each with its interval -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A mean, a proportion or a difference over questions, with its interval."""
+
+    value: float | None
+    """``None`` where there is no question to compute it from."""
+    interval: tuple[float, float] | None
+    n: int
+    """The number of questions."""
+    count: int | None = None
+    """Of a proportion: how many of them."""
+    flags: tuple[str, ...] = ()
+    """Why the interval may be too narrow, as in ``stats.intervals.Interval``."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        counted = {} if self.count is None else {"count": self.count}
+        interval = None if self.interval is None else list(self.interval)
+        return {"value": self.value, "interval": interval, **counted, "n": self.n}
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval lies on one side of 0."""
+        return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
+
+
+def proportion(outcomes: Bools, clusters: Ints | None = None) -> Quantity:
+    """The proportion of true outcomes: Wilson's interval, or one by cluster."""
+    n, count = len(outcomes), int(np.count_nonzero(outcomes))
+    if not n:
+        return Quantity(None, None, 0, 0)
+    found = mean_interval(outcomes.astype(np.float64), clusters=clusters, binary=True)
+    return Quantity(count / n, *_ends(found, n), count, _flags(found))
+
+
+def mean(values: Floats, clusters: Ints | None = None) -> Quantity:
+    """The mean of values between 0 and 1."""
+    n = len(values)
+    if not n:
+        return Quantity(None, None, 0)
+    found = mean_interval(values, clusters=clusters, lowest=0.0, highest=1.0)
+    return Quantity(math.fsum(values) / n, *_ends(found, n), None, _flags(found))
+
+
+def difference(first: Bools, second: Bools, clusters: Ints | None = None) -> Quantity:
+    """The proportion of ``second`` minus that of ``first``, paired by question."""
+    n = len(first)
+    if not n:
+        return Quantity(None, None, 0)
+    one, two = first.astype(np.float64), second.astype(np.float64)
+    found = paired_interval(one, two, clusters=clusters, binary=True)
+    return Quantity(int(np.count_nonzero(second)) / n - int(np.count_nonzero(first)) / n, *_ends(found, n), None)
+
+
+def _ends(interval: Interval | None, n: int) -> tuple[tuple[float, float] | None, int]:
+    return None if interval is None else (float(interval.low), float(interval.high)), n
+
+
+def _flags(interval: Interval | None) -> tuple[str, ...]:
+    return () if interval is None else interval.flags
+
+
+# --- the four classes of MIRAGE, and the causes of wrong answers -----------------------------------------------------
+
+MIRAGE = {
+    "noise_vulnerability": "right with the gold documents alone, wrong with the retrieved ones",
+    "context_acceptability": "right with the gold documents alone, and with the retrieved ones",
+    "context_insensitivity": "wrong with the gold documents alone, and without documents",
+    "context_misinterpretation": "wrong with the gold documents alone, right without documents",
+}
+"""The classes of MIRAGE (Park et al. 2025) in the order of its released code; each question is in exactly one."""
+FAILURES = ("noise_vulnerability", "context_insensitivity", "context_misinterpretation")
+"""The classes that are failures."""
+
+
+def mirage_classes(none: Bools, mixed: Bools, oracle: Bools) -> list[str]:
+    """The class of each question, from whether it is right without, with retrieved and with gold documents."""
+    names = list(MIRAGE)
+    codes = np.select([oracle & ~mixed, oracle & mixed, ~none], [0, 1, 2], 3)
+    return [names[code] for code in codes.tolist()]
+
+
+CAUSES = {
+    "system_failed": "the system gave no answer",
+    "retrieval": "no gold document was among those retrieved, and with the gold documents alone the answer is right",
+    "distractors": "a gold document was retrieved, and with the gold documents alone the answer is right",
+    "ignores_context": "the answer is wrong with the gold documents alone, and without documents",
+    "misreads_context": "the answer is wrong with the gold documents alone, and right without documents",
+}
+"""The causes of a wrong answer; each has exactly one."""
+
+
+def failure_causes(none: Bools, oracle: Bools, sufficient: Bools, failed: Bools) -> list[str]:
+    """The cause of each answer if it is wrong.
+
+    ``none`` and ``oracle`` say whether the answers without documents and with the gold documents alone are right,
+    ``sufficient`` whether gold was retrieved, ``failed`` whether the system gave no answer.
+    """
+    names = list(CAUSES)
+    codes = np.select([failed, oracle & ~sufficient, oracle, ~none], [0, 1, 2, 3], 4)
+    return [names[code] for code in codes.tolist()]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The proportion of a class of answers, and whether it exceeds what the randomness of the system explains."""
+
+    proportion: Quantity
+    beyond: Quantity
+    """The proportion minus that of answers that changed when they were asked for again."""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the excess has an interval above 0."""
+        return self.beyond.interval is not None and self.beyond.interval[0] > 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            **self.proportion.to_dict(),
+            "beyond_retest": self.beyond.to_dict(),
+            "verdict": "named" if self.is_named else NOT_BEYOND,
+        }
+
+
+NOT_BEYOND = "not beyond its own randomness"
+
+
+def effects(
+    classes: Sequence[str], names: Sequence[str], changed: Bools, clusters: Ints | None = None
+) -> dict[str, Effect]:
+    """The proportion of each class, compared with the proportion of answers that ``changed`` in a second run."""
+    found: dict[str, Effect] = {}
+    for name in names:
+        members = np.array([one == name for one in classes], np.bool_)
+        found[name] = Effect(proportion(members, clusters), difference(changed, members, clusters))
+    return found
+
+
+# --- the utility of single documents: eRAG and UDCG ------------------------------------------------------------------
+
+_GRADED = ("precision", "hit_rate")
+UDCG_WEIGHT = -1 / 3
+"""The weight of documents that are not relevant, as in the released code of UDCG."""
+
+
+def erag(labels: Sequence[Sequence[float]], measure: str, k: int, clusters: Ints | None = None) -> tuple[str, Quantity]:
+    """A measure of rankings whose documents are labelled by the score of the answer from that document alone (eRAG).
+
+    ``labels`` has the label of each document per question, in the order of the ranking. Graded labels allow
+    ``precision`` (their sum over the first k, divided by k) and ``hit_rate`` (the largest of the first k) only; labels
+    of 0 and 1 any measure of rankings. What needs all relevant documents (``recall``, ``ndcg``, ``map``) knows those of
+    the list only: its name says ``within list``, and it does not compare retrievers. A list without a useful document
+    counts 0. Returns the name and the mean.
+    """
+    graded = any(value not in (0, 1) for row in labels for value in row)
+    family, depth = require_measure(measure, graded=graded, k=k)
+    for one in (value for row in labels for value in row):
+        if not 0 <= one <= 1:
+            raise BadValueError(f"eRAG needs scores from 0 to 1, not {one!r}; label with another metric")
+    if family == "precision":
+        return f"erag precision@{depth}", mean(_floats([math.fsum(row[:depth]) / depth for row in labels]), clusters)
+    if family == "hit_rate":
+        return f"erag success@{depth}", mean(_floats([max(row[:depth], default=0.0) for row in labels]), clusters)
+    ranked = [[str(rank) for rank in range(len(row))] for row in labels]
+    gold = [[str(rank) for rank, value in enumerate(row) if value] for row in labels]
+    name = f"{family}@{depth}"
+    (result,) = evaluate_rankings(gold, ranked, [name])
+    assert isinstance(result.scores, Scores)
+    values = np.nan_to_num(result.scores.values)  # skipped: nothing useful in the list
+    return f"erag {name} (within list)", mean(values, clusters)
+
+
+def require_measure(measure: str, *, graded: bool, k: int = 10) -> tuple[str, int]:
+    """The name and cut-off (default ``k``) of an eRAG measure; raises if ``graded`` labels do not allow it."""
+    family, _, cut = measure.partition("@")
+    if cut and (not cut.isdigit() or int(cut) < 1):
+        raise BadValueError(f"{measure}: the cut-off must be a positive integer")
+    depth = int(cut) if cut else k
+    if family not in _GRADED:
+        if graded:
+            raise BadValueError(
+                f"{measure} cannot be computed from graded labels: a score such as 0.4 is not a level of relevance, "
+                f"and the best possible ranking is unknown; use {' or '.join(_GRADED)}, or label documents with a "
+                "metric of 0 and 1, once each"
+            )
+        metric(f"{family}@{depth}")
+    return family, depth
+
+
+def _floats(values: Sequence[float]) -> Floats:
+    return np.array(values, np.float64)
+
+
+def udcg(utilities: Sequence[float], relevant: Sequence[bool]) -> float:
+    """UDCG of one list: the sigmoid of the mean utility, that of irrelevant documents counted with -1/3.
+
+    The utility of a document is the probability that the generator answers, given this document alone. An empty list
+    has 0, as in the released code.
+    """
+    if len(utilities) != len(relevant):
+        raise BadValueError(f"{len(utilities)} utilities and {len(relevant)} relevance labels: there must be as many")
+    if not utilities:
+        return 0.0
+    weighted = [u if hit else UDCG_WEIGHT * u for u, hit in zip(utilities, relevant, strict=True)]
+    return 1 / (1 + math.exp(-math.fsum(weighted) / len(weighted)))
+
+
+@dataclass(frozen=True, slots=True)
+class SingleDocument:
+    """What the generator made of one document alone."""
+
+    doc_id: str
+    relevant: bool
+    label: float | None
+    """The score of the answer; ``None`` where it was not measured."""
+    right: bool
+    abstained: float
+    """The probability of abstention, or the proportion of abstained answers over repeats."""
+    has_probability: bool = False
+    """Whether ``abstained`` comes from log-probabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distractor:
+    """A document that is not relevant, and the questions that it alone answers wrongly."""
+
+    doc_id: str
+    misled: int
+    """Questions that are right with their gold documents, and wrong, not abstained, with this document alone."""
+    questions: int
+    """Questions for which it was retrieved and that are right with their gold documents."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"doc_id": self.doc_id, "misled": self.misled, "questions": self.questions}
+
+
+def harmful_distractors(
+    documents: Sequence[Sequence[SingleDocument]], oracle: Bools, *, most: int = 10
+) -> list[Distractor]:
+    """The irrelevant documents that mislead on the most questions, of those that are right with gold documents."""
+    misled: Counter[str] = Counter()
+    questions: Counter[str] = Counter()
+    for row, right in zip(documents, oracle.tolist(), strict=True):
+        for one in row:
+            if right and not one.relevant:
+                questions[one.doc_id] += 1
+                misled[one.doc_id] += not one.right and one.abstained < 0.5
+    ranked = sorted(misled, key=lambda doc_id: (-misled[doc_id], -misled[doc_id] / questions[doc_id], doc_id))
+    return [Distractor(one, misled[one], questions[one]) for one in ranked[:most] if misled[one]]
+
+
+# --- the diagnosis ---------------------------------------------------------------------------------------------------
+
+FEW_AT_POSITION = 30
+"""Below this number of questions a point of the curve over positions is marked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArmOutcomes:
+    """The outcome of each question in one arm."""
+
+    right: Bools
+    abstained: Bools
+    failed: Bools
+    """The system gave no answer; such an answer is wrong."""
+    measured: Bools
+    """Whether it is known if the answer is right."""
+
+    def select(self, rows: Bools) -> ArmOutcomes:
+        """The outcomes of some questions."""
+        return ArmOutcomes(self.right[rows], self.abstained[rows], self.failed[rows], self.measured[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentUtility:
+    """What single documents are worth to the generator, from the arm ``each``."""
+
+    measures: dict[str, Quantity]
+    """eRAG measures by name, and ``udcg`` or ``udcg_sampled``."""
+    distractors: list[Distractor]
+    documents: int
+    """The number of answers from one document."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "measures": {name: one.to_dict() for name, one in self.measures.items()},
+            "distractors": [one.to_dict() for one in self.distractors],
+            "documents": self.documents,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosisNumbers:
+    """The numbers of a diagnosis; those whose arms were not run are ``None`` or empty."""
+
+    n: int
+    """The number of questions that were measured in every arm."""
+    left_out: int
+    """Questions that were not measured in some arm."""
+    accuracy: dict[str, Quantity]
+    """The proportion of right answers by arm."""
+    retest: dict[str, Quantity]
+    """By arm: the proportion of answers that changed between right and wrong in a second run."""
+    gain: Quantity | None = None
+    """Retrieved minus none."""
+    headroom: Quantity | None = None
+    """Oracle minus retrieved."""
+    mirage: dict[str, Effect] = field(default_factory=dict)
+    mirage_from: str = "retrieved"
+    """The arm with distractors that the classes are computed from."""
+    causes: dict[str, Effect] = field(default_factory=dict)
+    """Of the wrong answers of ``retrieved``."""
+    questions: dict[str, list[str]] = field(default_factory=dict)
+    """The ids of the questions with a wrong answer, by cause."""
+    sufficiency: dict[str, dict[str, Quantity]] = field(default_factory=dict)
+    """``sufficient`` and ``insufficient``: the proportions of ``correct``, ``abstained`` and ``wrong`` answers."""
+    positions: dict[int, Quantity] = field(default_factory=dict)
+    """The proportion of right answers of ``mixed`` by the position of the first gold document."""
+    utility: DocumentUtility | None = None
+
+    @property
+    def wrong(self) -> int:
+        """The number of wrong answers of ``retrieved``."""
+        return self.n - (self.accuracy["retrieved"].count or 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "n": self.n,
+            "left_out": self.left_out,
+            "wrong": self.wrong,
+            "accuracy": {name: one.to_dict() for name, one in self.accuracy.items()},
+            "retest": {name: one.to_dict() for name, one in self.retest.items()},
+            "gain": None if self.gain is None else self.gain.to_dict(),
+            "headroom": None if self.headroom is None else self.headroom.to_dict(),
+            "mirage": {name: self._mirage_dict(name, one) for name, one in self.mirage.items()},
+            "mirage_from": self.mirage_from,
+            "causes": {
+                name: {**one.to_dict(), "sample_ids": self.questions[name]} for name, one in self.causes.items()
+            },
+            "sufficiency": {
+                group: {name: one.to_dict() for name, one in row.items()} for group, row in self.sufficiency.items()
+            },
+            "positions": {str(position): one.to_dict() for position, one in self.positions.items()},
+            "utility": None if self.utility is None else self.utility.to_dict(),
+        }
+
+    def _mirage_dict(self, name: str, effect: Effect) -> dict[str, Any]:
+        return effect.to_dict() if name in FAILURES else effect.proportion.to_dict()
+
+
+def diagnosis_numbers(
+    arms: Mapping[str, ArmOutcomes],
+    retests: Mapping[str, ArmOutcomes],
+    sufficient: Bools,
+    *,
+    ids: Sequence[str],
+    clusters: Ints | None = None,
+    mirage_from: str = "retrieved",
+    positions: Sequence[int | None] = (),
+    documents: Sequence[Sequence[SingleDocument]] = (),
+    measures: Sequence[str] = (),
+    k: int = 10,
+) -> DiagnosisNumbers:
+    """Compute the numbers from the outcomes of each arm.
+
+    ``ids`` name the questions, ``retests`` are second runs of ``oracle`` and ``retrieved``, ``sufficient`` says whether
+    gold was retrieved, ``positions`` where the first gold document is in ``mixed`` (from 1), ``documents`` what the
+    generator made of each retrieved document alone, ``measures`` which eRAG measures to compute. Questions that were
+    not measured in some arm are left out of all numbers.
+    """
+    rows = np.logical_and.reduce([one.measured for one in (*arms.values(), *retests.values())])
+    codes = None if clusters is None else clusters[rows]
+    found = {name: one.select(rows) for name, one in arms.items()}
+    again = {name: one.select(rows) for name, one in retests.items()}
+    right = {name: one.right for name, one in found.items()}
+    changed = {name: right[name] != one.right for name, one in again.items()}
+    numbers = DiagnosisNumbers(
+        n=int(np.count_nonzero(rows)),
+        left_out=int(np.count_nonzero(~rows)),
+        accuracy={name: proportion(one, codes) for name, one in right.items()},
+        retest={name: proportion(one, codes) for name, one in changed.items()},
+        gain=difference(right["none"], right["retrieved"], codes) if "none" in right else None,
+        headroom=difference(right["retrieved"], right["oracle"], codes) if "oracle" in right else None,
+        sufficiency=_sufficiency(found["retrieved"], sufficient[rows], codes),
+        mirage_from=mirage_from,
+    )
+    if {"none", "oracle", mirage_from} <= right.keys():
+        classes = mirage_classes(right["none"], right[mirage_from], right["oracle"])
+        wrong = ~right["retrieved"]
+        every = failure_causes(right["none"], right["oracle"], sufficient[rows], found["retrieved"].failed)
+        names = [one for one, kept in zip(ids, rows.tolist(), strict=True) if kept]
+        causes = [(cause, name) for cause, name, one in zip(every, names, wrong.tolist(), strict=True) if one]
+        numbers = replace(
+            numbers,
+            mirage=effects(classes, list(MIRAGE), changed["oracle"], codes),
+            causes=effects(
+                [cause for cause, _ in causes],
+                list(CAUSES),
+                changed["retrieved"][wrong],
+                None if codes is None else codes[wrong],
+            ),
+            questions={name: [one for cause, one in causes if cause == name] for name in CAUSES},
+        )
+    kept = np.flatnonzero(rows).tolist()
+    if positions and "mixed" in right:
+        numbers = replace(numbers, positions=_by_position([positions[row] for row in kept], right["mixed"], codes))
+    if documents:
+        listed = [documents[row] for row in kept]
+        oracle = right.get("oracle", np.ones(len(listed), np.bool_))
+        numbers = replace(numbers, utility=document_utility(listed, oracle, measures, k, codes))
+    return numbers
+
+
+def _sufficiency(outcomes: ArmOutcomes, sufficient: Bools, clusters: Ints | None) -> dict[str, dict[str, Quantity]]:
+    abstained = outcomes.abstained & ~outcomes.right
+    columns = {"correct": outcomes.right, "abstained": abstained, "wrong": ~outcomes.right & ~abstained}
+    groups = {"sufficient": sufficient, "insufficient": ~sufficient}
+    return {
+        group: {name: proportion(mask & column, clusters) for name, column in columns.items()}
+        for group, mask in groups.items()
+    }
+
+
+def _by_position(positions: Sequence[int | None], right: Bools, clusters: Ints | None) -> dict[int, Quantity]:
+    found: dict[int, Quantity] = {}
+    for position in sorted({one for one in positions if one is not None}):
+        rows = np.array([one == position for one in positions], np.bool_)
+        found[position] = proportion(right[rows], None if clusters is None else clusters[rows])
+    return found
+
+
+def document_utility(
+    documents: Sequence[Sequence[SingleDocument]],
+    oracle: Bools,
+    measures: Sequence[str],
+    k: int,
+    clusters: Ints | None = None,
+) -> DocumentUtility:
+    """The eRAG measures, UDCG and the most harmful distractors.
+
+    Questions with a document that was not measured are left out of eRAG. UDCG is called ``udcg_sampled`` unless the
+    system gave the probability of abstention for every document.
+    """
+    complete = np.array([all(one.label is not None for one in row) for row in documents], np.bool_)
+    labels = [[float(one.label or 0.0) for one in row] for row, kept in zip(documents, complete, strict=True) if kept]
+    codes = None if clusters is None else clusters[complete]
+    found = dict(erag(labels, one, k, codes) for one in measures)
+    listed = [one for row in documents for one in row]
+    name = "udcg" if listed and all(one.has_probability for one in listed) else "udcg_sampled"
+    scores = [udcg([1 - one.abstained for one in row], [one.relevant for one in row]) for row in documents]
+    found[name] = mean(_floats(scores), clusters)
+    return DocumentUtility(found, harmful_distractors(documents, oracle), len(listed))
+
+
+# --- the diagnosis in words ------------------------------------------------------------------------------------------
+
+_CAUSE_TEXTS = {
+    "system_failed": "the system gives no answer to {}",
+    "retrieval": "retrieval limits {}",
+    "distractors": "distractors mislead the generator in {}",
+    "ignores_context": "the generator ignores context in {}",
+    "misreads_context": "the generator misreads context in {}",
+}
+
+
+def sentence(numbers: DiagnosisNumbers) -> str:
+    """The diagnosis in one sentence: the causes of wrong answers that exceed the randomness of the system."""
+    if not numbers.n:
+        return "No question was measured in every arm."
+    if not numbers.wrong:
+        return f"All {numbers.n} answers are right."
+    start = f"{numbers.wrong} of {numbers.n} answers are wrong"
+    if not numbers.causes:
+        return f"{start}; the causes need the arms none, oracle and retrieved."
+    named = named_causes(numbers)
+    if not named:
+        changed = _percent(numbers.retest["retrieved"].value)
+        return (
+            f"{start}; no cause is beyond the system's own randomness: {changed} of its answers change in a second run."
+        )
+    parts: list[str] = []
+    for name in named:
+        share = _percent(numbers.causes[name].proportion.value)
+        parts.append(_CAUSE_TEXTS[name].format(share if parts else f"{share} of them"))
+    return f"{start}: {'; '.join(parts)}."
+
+
+_ADVICE = {
+    "system_failed": "Make the system answer first: `auepora show RUN --failures` lists its errors",
+    "retrieval": "Work on the retriever: no gold document was among the retrieved ones, and with the gold documents "
+    "the answers are right. Look at top_k, chunking and the embedding",
+    "distractors": "Give the generator fewer or better ordered documents, for example with a reranker: it answers "
+    "rightly from the gold documents alone, and wrongly where others are among them",
+    "ignores_context": "Work on the prompt or the model: even with nothing but the gold documents the answer stays "
+    "wrong. Check some of the gold annotations too",
+    "misreads_context": "Read some of these questions: they are right without documents and wrong with the gold "
+    "documents, so documents and reference may contradict each other",
+}
+
+
+def named_causes(numbers: DiagnosisNumbers) -> list[str]:
+    """The causes that exceed the randomness of the system, the most frequent first."""
+    named = [name for name, one in numbers.causes.items() if one.is_named]
+    return sorted(named, key=lambda name: -(numbers.causes[name].proportion.count or 0))
+
+
+def recommendations(numbers: DiagnosisNumbers) -> list[str]:
+    """What to do next, each with the number that it follows from."""
+    found: list[str] = []
+    for name in named_causes(numbers):
+        cause = numbers.causes[name].proportion
+        found.append(f"{_ADVICE[name]} ({cause.count} of {cause.n} wrong answers).")
+    if numbers.gain is not None and not numbers.gain.excludes_zero:
+        found.append(f"Retrieval adds nothing that this data shows: its gain is {signed(numbers.gain)}.")
+    lost = numbers.sufficiency.get("insufficient", {}).get("wrong")
+    if lost is not None and lost.interval is not None and lost.interval[0] > 0.05:
+        found.append(
+            f"Let the system decline where it has no evidence: {lost.count} of {lost.n} answers are wrong, not "
+            "declined, although no gold document was retrieved."
+        )
+    declined = numbers.sufficiency.get("sufficient", {}).get("abstained")
+    if declined is not None and declined.interval is not None and declined.interval[0] > 0.05:
+        found.append(
+            f"The system declines too often: {declined.count} of {declined.n} questions, although a gold document was "
+            "retrieved."
+        )
+    unstable = numbers.retest.get("retrieved")
+    if unstable is not None and unstable.interval is not None and unstable.interval[0] > 0.05:
+        found.append(
+            f"Make the generator more deterministic (temperature, seed): {unstable.count} of {unstable.n} answers "
+            "change between right and wrong when asked again."
+        )
+    return found
+
+
+def signed(quantity: Quantity) -> str:
+    """A difference with its interval."""
+    if quantity.value is None or quantity.interval is None:
+        return "n/a"
+    return f"{quantity.value:+.3f} ({quantity.interval[0]:+.3f} to {quantity.interval[1]:+.3f})"
+
+
+def _percent(value: float | None) -> str:
+    return "n/a" if value is None else f"{100 * value:.0f} %"

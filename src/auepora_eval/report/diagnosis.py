@@ -1,0 +1,270 @@
+"""The report of a diagnosis: its sentence, tables and charts, and the page with the arms side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .._version import __version__
+from ..compare.diagnosis import (
+    CAUSES,
+    FEW_AT_POSITION,
+    MIRAGE,
+    NOT_BEYOND,
+    DiagnosisNumbers,
+    Effect,
+    Quantity,
+    recommendations,
+    sentence,
+)
+from ..errors import BadValueError
+from ..render.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Details,
+    Figure,
+    Prose,
+    Report,
+    ReportSection,
+    ReportVerdict,
+    Row,
+    Table,
+    TableColumn,
+    simple_table,
+    without_none,
+)
+from ..render.charts.queries import causes_chart
+from ..render.html import value_text
+from ..render.markdown import blocks_markdown
+from ..render.terminal import blocks_text
+from ..runtime.files import atomic_write
+from ..store.records import RunRecord
+from ..store.runs import CachedStore, RunStore
+from .comparison_sections import query_link
+from .pages import ReportContent, report_html
+from .run_sections import provenance_section
+from .stored_run import StoredRun
+
+_MOST_LISTED = 50
+_NUMBER = TableColumn("value", number=True)
+_INTERVAL = TableColumn("95 % interval")
+_COUNT = TableColumn("questions", number=True)
+
+
+def _cells(quantity: Quantity, *, signed: bool = False) -> Row:
+    """Value, interval and count of a quantity as table cells."""
+    form = "{:+.4f}".format if signed else value_text
+    value = "n/a" if quantity.value is None else form(quantity.value)
+    doubt = " ?" if quantity.flags else ""
+    ends = "" if quantity.interval is None else f"{form(quantity.interval[0])} – {form(quantity.interval[1])}{doubt}"
+    count = f"{quantity.n}" if quantity.count is None else f"{quantity.count} of {quantity.n}"
+    return [value, ends, count]
+
+
+def arms_table(numbers: DiagnosisNumbers) -> Table:
+    """The proportion of right answers of each arm, of answers that change in a second run, gain and headroom."""
+    rows: list[Row] = [[f"right answers: {arm}", *_cells(one)] for arm, one in numbers.accuracy.items()]
+    rows += [[f"answers that change in a second run: {arm}", *_cells(one)] for arm, one in numbers.retest.items()]
+    if numbers.gain is not None:
+        rows.append(["RAG gain (retrieved - none)", *_cells(numbers.gain, signed=True)])
+    if numbers.headroom is not None:
+        rows.append(["headroom (oracle - retrieved)", *_cells(numbers.headroom, signed=True)])
+    return simple_table(["arm", _NUMBER, _INTERVAL, _COUNT], rows)
+
+
+def _effects_table(title: str, effects: Mapping[str, Effect], meanings: Mapping[str, str], *, explained: bool) -> Table:
+    """A row per class of answers; ``explained`` adds what it means."""
+    rows: list[Row] = []
+    for name, one in effects.items():
+        compared = name != "context_acceptability" and bool(one.proportion.count)
+        verdict = "" if not compared else "yes" if one.is_named else NOT_BEYOND
+        rows.append([name, *_cells(one.proportion), verdict, *([meanings[name]] if explained else [])])
+    columns: list[TableColumn | str] = [title, _NUMBER, _INTERVAL, _COUNT, "beyond a second run?"]
+    return simple_table([*columns, "meaning"] if explained else columns, rows)
+
+
+def causes_table(numbers: DiagnosisNumbers, *, explained: bool = False) -> Table | None:
+    """The causes of the wrong answers; their proportions sum to 1."""
+    if not numbers.causes or not numbers.wrong:
+        return None
+    return _effects_table("cause of wrong answers", numbers.causes, CAUSES, explained=explained)
+
+
+def mirage_table(numbers: DiagnosisNumbers, *, explained: bool = False) -> Table | None:
+    """MIRAGE's classes of all answers; their proportions sum to 1."""
+    if not numbers.mirage:
+        return None
+    title = f"class of answers (from {numbers.mirage_from})"
+    return _effects_table(title, numbers.mirage, MIRAGE, explained=explained)
+
+
+def sufficiency_table(numbers: DiagnosisNumbers) -> Table:
+    """Whether gold was retrieved, by whether the answer is right, declined or wrong; proportions of all questions."""
+    rows = [
+        [f"{group}, {name}", *_cells(one)] for group, row in numbers.sufficiency.items() for name, one in row.items()
+    ]
+    return simple_table(["retrieved documents, answer", _NUMBER, _INTERVAL, _COUNT], rows)
+
+
+def positions_blocks(numbers: DiagnosisNumbers) -> list[Block]:
+    """Right answers by the position of the first gold document in the arm ``mixed``."""
+    if not numbers.positions:
+        return []
+    rows = [[str(position), *_cells(one)] for position, one in numbers.positions.items()]
+    blocks: list[Block] = [simple_table(["gold at position", _NUMBER, _INTERVAL, _COUNT], rows)]
+    few = [str(position) for position, one in numbers.positions.items() if one.n < FEW_AT_POSITION]
+    if few:
+        blocks.append(
+            Prose(
+                f"Fewer than {FEW_AT_POSITION} questions have gold at position {', '.join(few)}: do not read the "
+                "differences between positions as an effect.",
+                "open",
+            )
+        )
+    return blocks
+
+
+def utility_blocks(numbers: DiagnosisNumbers) -> list[Block]:
+    """Document utility: eRAG, UDCG, and the most harmful distractors."""
+    if numbers.utility is None:
+        return []
+    rows = [[name, *_cells(one)] for name, one in numbers.utility.measures.items()]
+    blocks: list[Block] = [simple_table(["utility of documents", _NUMBER, _INTERVAL, _COUNT], rows)]
+    if any("within list" in name for name in numbers.utility.measures):
+        blocks.append(
+            Prose("Measures within list know the useful documents of the list only: do not compare retrievers by them.")
+        )
+    if numbers.utility.distractors:
+        listed: list[Row] = [[one.doc_id, str(one.misled), str(one.questions)] for one in numbers.utility.distractors]
+        misled, questions = TableColumn("misled", number=True), TableColumn("questions", number=True)
+        blocks.append(simple_table(["most harmful distractors", misled, questions], listed))
+    return blocks
+
+
+def diagnosis_blocks(numbers: DiagnosisNumbers, correct: str, notes: Sequence[str] = ()) -> list[Block]:
+    """The diagnosis as blocks: the sentence, tables, recommendations and notes."""
+    tables = [causes_table(numbers), arms_table(numbers), mirage_table(numbers), sufficiency_table(numbers)]
+    blocks: list[Block] = [Prose(sentence(numbers)), *without_none(*tables)]
+    blocks += [*positions_blocks(numbers), *utility_blocks(numbers)]
+    if advice := recommendations(numbers):
+        blocks += [Prose("What to do:"), Bullets(advice)]
+    left = f"{numbers.left_out} questions were not measured in every arm, and are left out"
+    blocks.append(Bullets([f"an answer is right if {correct}", *([left] if numbers.left_out else []), *notes]))
+    return blocks
+
+
+def diagnosis_text(numbers: DiagnosisNumbers, correct: str, notes: Sequence[str] = ()) -> str:
+    """The diagnosis for a terminal."""
+    return blocks_text(diagnosis_blocks(numbers, correct, notes))
+
+
+def diagnosis_markdown(numbers: DiagnosisNumbers, correct: str, notes: Sequence[str] = ()) -> str:
+    """The diagnosis as Markdown."""
+    return blocks_markdown(diagnosis_blocks(numbers, correct, notes))
+
+
+def diagnosis_dict(
+    numbers: DiagnosisNumbers, correct: str, runs: dict[str, str], notes: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The diagnosis for JSON; ``runs`` are the ids of its runs by label."""
+    return {
+        "schema": 1,
+        "sentence": sentence(numbers),
+        "correct": correct,
+        **numbers.to_dict(),
+        "recommendations": recommendations(numbers),
+        "runs": runs,
+        "notes": list(notes),
+    }
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def write_diagnosis(
+    store: RunStore,
+    records: Sequence[RunRecord],
+    path: str | Path,
+    *,
+    title: str,
+    numbers: DiagnosisNumbers,
+    correct: str,
+    metric: str,
+    notes: Sequence[str] = (),
+) -> Path:
+    """Write the report of a diagnosis as one HTML file; ``records`` are the runs of its arms, shown side by side.
+
+    ``correct`` says in words which answers are right, by the scores of ``metric``.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise BadValueError(f"{path}: the report of a diagnosis is HTML, so the name must end in .html")
+    cached = CachedStore(store)
+    runs = [StoredRun(cached, record, record.name.partition("[arm=")[2].rstrip("]")) for record in records]
+    report = build_diagnosis_report(runs, title=title, numbers=numbers, correct=correct, notes=notes)
+    pieces = report_html(ReportContent(report, runs, metric))
+    with atomic_write(path) as file:
+        for piece in pieces:
+            file.write(piece.encode("utf-8", "replace"))
+    return path
+
+
+def build_diagnosis_report(
+    runs: Sequence[StoredRun], *, title: str, numbers: DiagnosisNumbers, correct: str, notes: Sequence[str]
+) -> Report:
+    """The report: the sentence, a bar per cause, the tables, recommendations, and where the numbers come from."""
+    advice = recommendations(numbers)
+    causes, mirage = causes_table(numbers, explained=True), mirage_table(numbers, explained=True)
+    sections = []
+    if causes is not None:
+        bars = {
+            name: {"count": one.proportion.count, **_bar_ends(one.proportion)} for name, one in numbers.causes.items()
+        }
+        figure = Figure(causes_chart(bars, title="Causes of wrong answers"), "Proportion of the wrong answers by cause")
+        sections.append(ReportSection("causes", "Why answers are wrong", [figure, causes]))
+    if advice:
+        sections.append(ReportSection("next", "What to do", [Bullets(advice)]))
+    if any(numbers.questions.values()):
+        sections.append(ReportSection("questions", "Questions with a wrong answer", _question_lists(numbers)))
+    sections.append(ReportSection("arms", "Arms", [arms_table(numbers), *([] if mirage is None else [mirage])]))
+    sections.append(ReportSection("sufficiency", "Was the evidence there?", [sufficiency_table(numbers)]))
+    if numbers.positions:
+        sections.append(ReportSection("positions", "Position of gold", positions_blocks(numbers)))
+    if numbers.utility is not None:
+        sections.append(ReportSection("utility", "Utility of single documents", utility_blocks(numbers)))
+    sections.append(ReportSection("notes", "Notes", [Bullets([f"an answer is right if {correct}", *notes])]))
+    provenance = provenance_section(runs)
+    sections += [provenance] if provenance is not None else []
+    made = f"made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by auepora {__version__}"
+    subtitle = f"{numbers.n} questions; " + "; ".join(f"{run.letter}: {run.record.run_id}" for run in runs)
+    verdict = ReportVerdict(sentence(numbers), "open" if numbers.wrong else "good", advice[:3])
+    return Report(f"Diagnosis of {title}", subtitle, verdict, sections, made)
+
+
+def _question_lists(numbers: DiagnosisNumbers) -> list[Block]:
+    """Links to the questions of each cause, where the arms are side by side."""
+    blocks: list[Block] = []
+    for cause, ids in numbers.questions.items():
+        if ids:
+            rows: list[Row] = [[Cell(one, href=query_link(one))] for one in ids[:_MOST_LISTED]]
+            more = f" (the first {_MOST_LISTED} of {len(ids)})" if len(ids) > _MOST_LISTED else ""
+            blocks.append(Details(f"{cause}: {len(ids)}{more}", [simple_table(["question"], rows)]))
+    return blocks
+
+
+def _bar_ends(quantity: Quantity) -> dict[str, float]:
+    return {} if quantity.interval is None else {"low": quantity.interval[0], "high": quantity.interval[1]}
+
+
+def preview_text(calls: dict[str, int], questions: int, judging: str) -> str:
+    """The calls of a diagnosis, before it is made."""
+    rows: list[Row] = [[arm, str(count)] for arm, count in calls.items()]
+    rows.append(["all", str(sum(calls.values()))])
+    table = simple_table(["arm", TableColumn("calls of the system", number=True)], rows)
+    head = Prose(
+        f"{questions} questions; oracle and retrieved are run twice, and each calls at most k times a question."
+    )
+    return f"{blocks_text([head, table])}\n\nJudging of one run:\n\n{judging}"

@@ -1,0 +1,728 @@
+"""Diagnosis of a live system: the same questions without, with gold, with retrieved and with mixed documents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..compare.diagnosis import ArmOutcomes, DiagnosisNumbers, SingleDocument, diagnosis_numbers, require_measure
+from ..core.conventions import Conventions
+from ..core.dataset import EvaluationDataset
+from ..core.metrics_base import BatchMetric, Metric, sample_clusters
+from ..core.registry import Spec, spec_of
+from ..core.results import to_json_value
+from ..core.scores import Scores, Status
+from ..core.slices import SliceSpec
+from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs, TargetCategory
+from ..engine.evaluate import Metrics, resolve_metrics
+from ..errors import BadTypeError, BadValueError, did_you_mean
+from ..features.hits import first_gold_rank
+from ..features.refusals import RefusalDetector, is_unanswerable
+from ..io.corpus import Corpus
+from ..judge.preview import Preview
+from ..perturb.documents import contains_answer, gold_key, gold_keys, gold_parents, has_gold
+from ..perturb.edits import seeded_permutation
+from ..plan.prepare import prepare, read_plan
+from ..plan.source import PlanSource, read_source
+from ..store.connect import default_store
+from ..store.records import RunRecord
+from ..store.rows import PERTURBED_TAG
+from ..store.runs import RunStore, aligned_outputs
+from ..systems.calls import CallPolicy, Stop
+from .judging import preview_placeholders
+from .perturbed import sweep_token
+from .replay import ReplayContext, make_replay_system, stored_contexts
+from .run import (
+    RunCallbacks,
+    RunOutcome,
+    RunRequest,
+    open_new_store,
+    open_plan,
+    start_or_resume,
+    stored_answers,
+    system_request,
+    unasked_notes,
+    warn,
+)
+
+# --- the arms of a diagnosis -----------------------------------------------------------------------------------------
+
+ARMS = {
+    "none": "no documents",
+    "oracle": "the gold documents only",
+    "retrieved": "the documents that the system retrieves",
+    "mixed": "the gold documents among retrieved distractors",
+    "each": "one retrieved document at a time",
+}
+DEFAULT_ARMS = ("none", "oracle", "retrieved", "mixed")
+DEFAULT_MEASURES = ("precision", "hit_rate")
+RETESTED = ("oracle", "retrieved")
+"""The arms that are run twice: the second run shows the randomness of the system."""
+RETEST = "retest"
+DIAGNOSIS = "diagnosis"
+"""The key of the entry in the plans of its runs."""
+ABSTAIN_LOGPROB = "abstain_logprob"
+"""The key in an output's ``extra`` for the log-probability that the generator abstains."""
+REQUIREMENTS = (
+    "a diagnosis gives a system its documents: it needs a pair (retriever, generator), an object with retrieve() and "
+    "generate(), one whose run() uses its attribute 'retriever', such as a SimpleRAGSystem, or a system that answers "
+    "from documents in its request"
+)
+
+
+def parse_arms(arms: str | Sequence[str]) -> tuple[str, ...]:
+    """Parse arms, in the order of ``ARMS``: ``none,oracle,retrieved``, or a sequence of names."""
+    names = [one.strip() for one in arms.split(",")] if isinstance(arms, str) else list(arms)
+    for name in names:
+        if name not in ARMS:
+            hint = did_you_mean(name, ARMS, otherwise=f"; choose among: {', '.join(ARMS)}")
+            raise BadValueError(f"there is no arm '{name}'{hint}")
+        if names.count(name) > 1:
+            raise BadValueError(f"the arm '{name}' is listed twice")
+    if "retrieved" not in names:
+        raise BadValueError("the arm 'retrieved' is missing: the others are compared with it")
+    return tuple(name for name in ARMS if name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosisOptions:
+    """What a diagnosis does."""
+
+    arms: tuple[str, ...] = DEFAULT_ARMS
+    correct: Spec | Metric | None = None
+    """The metric that says whether an answer is right; by default that of the plan."""
+    correct_from: float | None = None
+    """The score from which an answer is right; 1 for metrics of 0 and 1."""
+    k: int | None = None
+    """How many documents the generator reads; by default ``top_k``."""
+    mirage_from: str = "retrieved"
+    """The arm with distractors: ``retrieved`` or ``mixed``."""
+    measures: tuple[str, ...] = DEFAULT_MEASURES
+    """The eRAG measures of the arm ``each``."""
+    utility: Spec | Metric | None = None
+    """The metric that labels single documents; by default ``correct``."""
+    corpus: str | Path | None = None
+    """A JSONL file with the texts of gold documents."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.mirage_from not in self.arms:
+            raise BadValueError(f"MIRAGE's classes need the arm '{self.mirage_from}', which is not among the arms")
+        if self.mirage_from not in ("retrieved", "mixed"):
+            raise BadValueError(f"MIRAGE's classes are computed from 'retrieved' or 'mixed', not '{self.mirage_from}'")
+        if self.k is not None and self.k < 1:
+            raise BadValueError(f"k must be a positive integer, not {self.k}")
+
+
+def arm_runs(arms: Sequence[str]) -> list[tuple[str, bool]]:
+    """The runs of a diagnosis, in the order in which they are made: the arm, and whether it is a retest."""
+    order = ["retrieved", *(one for one in arms if one != "retrieved")]
+    return [(arm, again) for arm in order for again in ((False, True) if arm in RETESTED else (False,))]
+
+
+def run_label(arm: str, retest: bool = False) -> str:
+    """An arm as used in names and tags of runs: ``arm=oracle``, ``arm=oracle retest``."""
+    return f"arm={arm} {RETEST}" if retest else f"arm={arm}"
+
+
+# --- the documents of each arm ---------------------------------------------------------------------------------------
+
+
+def diagnosable(samples: Iterable[EvaluationSample]) -> list[EvaluationSample]:
+    """The samples with gold documents whose question has an answer."""
+    return [one for one in samples if has_gold(one) and is_unanswerable(one) is not True]
+
+
+class GoldTexts:
+    """Gold documents with their texts: from the samples, a corpus, or what the system retrieved for any question."""
+
+    def __init__(self, corpus: Corpus | None = None) -> None:
+        self._corpus = corpus
+        self._retrieved: dict[str, Document] = {}
+
+    def add_retrieved(self, documents: Iterable[Document]) -> None:
+        """Documents that the system returned."""
+        for one in documents:
+            if one.text.strip():
+                self._retrieved.setdefault(one.doc_id, one)
+
+    def documents(self, sample: EvaluationSample) -> list[Document]:
+        """The gold documents of a sample; one without a known text has an empty text."""
+        keys = gold_keys(sample)
+        listed = {doc.doc_id: doc for doc in sample.relevant_docs or () if doc.doc_id in keys}
+        return [self._with_text(listed.get(key) or Document(key)) for key in [*listed, *sorted(keys - listed.keys())]]
+
+    def _with_text(self, document: Document) -> Document:
+        # The level of relevance is an annotation that the generator must not see.
+        metadata = {key: value for key, value in document.metadata.items() if key != "relevance"}
+        text = document.text
+        if not text.strip() and self._corpus is not None:
+            text = self._corpus_text(document)
+        if not text.strip() and document.doc_id in self._retrieved:
+            return self._retrieved[document.doc_id]
+        return replace(document, text=text, metadata=metadata)
+
+    def _corpus_text(self, document: Document) -> str:
+        assert self._corpus is not None
+        found = self._corpus.get(document.doc_id)
+        if found is not None:
+            return found.text
+        whole = None if document.parent_id is None else self._corpus.get(document.parent_id)
+        return "" if whole is None or document.span is None else whole.text[document.span[0] : document.span[1]]
+
+    def require(self, samples: Sequence[EvaluationSample]) -> None:
+        """Raise where the text of a gold document is not known."""
+        missing = [
+            (sample.sample_id, one.doc_id)
+            for sample in samples
+            for one in self.documents(sample)
+            if not one.text.strip()
+        ]
+        if missing:
+            raise BadValueError(
+                f"the texts of {len(missing)} gold documents are not known (first: '{missing[0][1]}' of sample "
+                f"'{missing[0][0]}'), so they cannot be given to the system; put them into the dataset, or name a "
+                "corpus (--corpus FILE, or 'corpus' under 'dataset:'), and resume"
+            )
+
+
+def mixed_documents(
+    sample: EvaluationSample, gold: Sequence[Document], retrieved: Sequence[Document], k: int, seed: int
+) -> list[Document]:
+    """Up to ``k`` documents: gold at positions drawn from the seed, among the first retrieved distractors.
+
+    A distractor is a retrieved document that is certainly not relevant: no gold, no other part of a gold document, and
+    without an acceptable answer in its text.
+    """
+    keys, parents = gold_keys(sample), gold_parents(sample)
+    distractors = [
+        one
+        for one in retrieved
+        if gold_key(one, keys) is None and one.parent not in parents and not contains_answer(one.text, sample)
+    ]
+    kept = list(gold[:k])
+    filling = distractors[: k - len(kept)]
+    n = len(kept) + len(filling)
+    order = seeded_permutation(n, seed, sample.sample_id, "gold")
+    places = dict(zip(sorted(place for place, _ in zip(order, kept, strict=False)), kept, strict=True))
+    rest = iter(filling)
+    return [places[at] if at in places else next(rest) for at in range(n)]
+
+
+def _as_context(documents: Sequence[Document]) -> ReplayContext:
+    return ReplayContext([RetrievedDocument(one, None, rank) for rank, one in enumerate(documents, 1)])
+
+
+def single_document_samples(
+    samples: Sequence[EvaluationSample], contexts: Mapping[str, ReplayContext], k: int
+) -> tuple[list[EvaluationSample], dict[str, ReplayContext]]:
+    """A sample for each of the first ``k`` documents of each question, and the document it is answered from."""
+    found: list[EvaluationSample] = []
+    given: dict[str, ReplayContext] = {}
+    for sample in samples:
+        for rank, item in enumerate(contexts[sample.sample_id].retrieved[:k], 1):
+            entry = {"sample_id": sample.sample_id, "rank": rank, "doc_id": item.doc.doc_id}
+            name = f"{sample.sample_id} [document {rank}]"
+            metadata = {**(sample.metadata if isinstance(sample.metadata, Mapping) else {}), DIAGNOSIS: entry}
+            found.append(replace(sample, sample_id=name, metadata=metadata, cluster_id=sample.cluster))
+            given[name] = ReplayContext([replace(item, rank=1)])
+    return found, given
+
+
+# --- which answers are right -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Correctness:
+    """The metric that says whether an answer is right, and the score from which it is."""
+
+    metric: Metric
+    threshold: float
+
+    def __str__(self) -> str:
+        return f"{self.metric.name} >= {self.threshold:g}"
+
+
+def choose_correctness(
+    metrics: Sequence[Metric], conventions: Conventions, correct: Spec | Metric | None, threshold: float | None
+) -> Correctness:
+    """The metric for right answers: the one given, else that of ``failure_attribution``, else one of 0 and 1."""
+    found: Metric | None
+    if correct is not None:
+        found = next((one for one in metrics if one.name == correct), None)
+        (found,) = [found] if found is not None else resolve_metrics([correct], conventions)
+    else:
+        blamed = next((one for one in metrics if _registered_name(one) == "failure_attribution"), None)
+        if blamed is not None:
+            threshold = blamed.correct_from if threshold is None else threshold  # type: ignore[attr-defined]
+            found = blamed.correct  # type: ignore[attr-defined]
+        else:
+            found = next((one for one in metrics if _is_binary(one)), None)
+    if found is None:
+        (found,) = resolve_metrics(["containment"], conventions)
+    if not isinstance(found, BatchMetric) or "response" not in found.metadata.reads:
+        raise BadValueError(f"'{found.name}' does not score single answers, so it cannot say which of them are right")
+    if not found.higher_is_better:
+        raise BadValueError(f"of '{found.name}' less is better, so it cannot say which answers are right")
+    if threshold is None and not found.metadata.binary:
+        raise BadValueError(
+            f"from which score on is an answer right? '{found.name}' is not a metric of 0 and 1: give --correct-from, "
+            "such as 0.5, or another metric (--correct)"
+        )
+    named = next((one for one in metrics if one.name == found.name), None)
+    return Correctness(found if named is None else named, 1.0 if threshold is None else threshold)
+
+
+def _is_binary(metric: Metric) -> bool:
+    return (
+        isinstance(metric, BatchMetric)
+        and metric.metadata.binary
+        and metric.target is TargetCategory.GENERATION_CORRECTNESS
+        and "response" in metric.metadata.reads
+        and _registered_name(metric) != "failure_attribution"
+    )
+
+
+def _registered_name(metric: Metric) -> str:
+    return str(getattr(type(metric), "registered_as", ""))
+
+
+def arm_outcomes(
+    store: RunStore, outcome: RunOutcome, correctness: Correctness, samples: Sequence[EvaluationSample]
+) -> ArmOutcomes:
+    """Which answers of a run are right, abstained, failed and measured."""
+    scores = _scores(outcome, correctness.metric.name)
+    detector = RefusalDetector()
+    abstained = [
+        output is not None and output.error is None and detector.refused(sample, output) is True
+        for sample, output in zip(samples, aligned_outputs(store, outcome.record.run_id, texts=False), strict=True)
+    ]
+    failed = scores.status == Status.SYSTEM_FAILED
+    right = (scores.status == Status.SCORED) & (scores.values >= correctness.threshold)
+    measured = (scores.status == Status.SCORED) | failed
+    return ArmOutcomes(right, np.array(abstained, np.bool_), failed, measured)
+
+
+def _scores(outcome: RunOutcome, name: str) -> Scores:
+    assert outcome.results is not None
+    scores = outcome.results.by_name[name].scores
+    if not isinstance(scores, Scores):
+        raise BadValueError(f"'{name}' has no score per question, so it cannot say which answers are right")
+    return scores
+
+
+# --- the runs of a diagnosis -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The result of a diagnosis: a run per arm, and the numbers if all of them finished."""
+
+    name: str
+    options: DiagnosisOptions
+    correct: str
+    """Which answers count as right, in words."""
+    metric: str
+    """The name of the metric for it."""
+    outcomes: dict[str, RunOutcome]
+    """The outcome of each run, by label; one that ended early is the last."""
+    numbers: DiagnosisNumbers | None = None
+    notes: list[str] = field(default_factory=list)
+    store: str | None = field(repr=False, default=None)
+    """Path or address of the store, if known."""
+
+    @property
+    def last(self) -> RunOutcome:
+        """The outcome of the last run."""
+        return list(self.outcomes.values())[-1]
+
+    @property
+    def arm_records(self) -> list[RunRecord]:
+        """The runs of the arms that answer the same questions, without retests; ``retrieved`` first."""
+        labels = [run_label(arm) for arm, again in arm_runs(self.options.arms) if not again and arm != "each"]
+        return [self.outcomes[label].record for label in labels]
+
+
+@dataclass(frozen=True, slots=True)
+class _ArmRunner:
+    """Runs the arms of a diagnosis, each as a stored run."""
+
+    request: RunRequest
+    """The request of an ordinary run on the samples of the diagnosis."""
+    options: DiagnosisOptions
+    correctness: Correctness
+    utility: Metric
+    store: RunStore
+    token: str
+    retry_failed: bool
+    stop: Stop | None
+    watcher: RunCallbacks
+    texts: GoldTexts
+
+    @property
+    def k(self) -> int:
+        return self.options.k or self.request.policy.top_k
+
+    def run(self, arm: str, retest: bool, retrieved: RunRecord | None) -> RunOutcome:
+        """Start or resume the run of an arm; ``retrieved`` is the run whose documents it uses."""
+        label = run_label(arm, retest)
+        request = self._arm_request(arm, retrieved)
+        request = replace(
+            request,
+            name=f"{self.request.name} [{label}]",
+            plan={**request.plan, DIAGNOSIS: {**_entry(self.options.seed, self.k), "sweep": self.token, "arm": label}},
+            config={**self.request.config, DIAGNOSIS: label},
+            tags=(*self.request.tags, PERTURBED_TAG, label),
+        )
+        earlier = next(
+            (
+                one
+                for one in self.store.runs(name=request.name)
+                if (one.plan.get(DIAGNOSIS) or {}).get("sweep") == self.token
+            ),
+            None,
+        )
+        return start_or_resume(
+            request, self.store, earlier, retry_failed=self.retry_failed, stop=self.stop, watcher=self.watcher
+        )
+
+    def _arm_request(self, arm: str, retrieved: RunRecord | None) -> RunRequest:
+        """The request with the system of an arm; those of ``each`` are asked once per document."""
+        samples = self.request.samples
+        if arm == "retrieved":
+            return replace(self.request, repeats=1)
+        if arm == "none":
+            contexts = {one.sample_id: _as_context([]) for one in samples}
+        elif arm == "oracle":
+            contexts = {one.sample_id: _as_context(self.texts.documents(one)) for one in samples}
+        else:
+            assert retrieved is not None
+            found, _ = stored_contexts(self.store, retrieved, samples)
+            if arm == "each":
+                return self._each_request(found)
+            contexts = {
+                one.sample_id: _as_context(self._mixed(one, [item.doc for item in found[one.sample_id].retrieved]))
+                for one in samples
+            }
+        return replace(self.request, repeats=1, system=self._system(contexts))
+
+    def _mixed(self, sample: EvaluationSample, retrieved: Sequence[Document]) -> list[Document]:
+        return mixed_documents(sample, self.texts.documents(sample), retrieved, self.k, self.options.seed)
+
+    def _each_request(self, found: Mapping[str, ReplayContext]) -> RunRequest:
+        samples, contexts = single_document_samples(self.request.samples, found, self.k)
+        if not samples:
+            raise BadValueError("the system retrieved no document for any question, so there is none to give it alone")
+        metrics = list({one.name: one for one in (self.correctness.metric, self.utility)}.values())
+        plan = _with_metrics(self.request, metrics)
+        return replace(
+            self.request, samples=samples, metrics=metrics, slices=(), plan=plan, system=self._system(contexts)
+        )
+
+    def _system(self, contexts: Mapping[str, ReplayContext]) -> object:
+        return make_replay_system(self.request.system, contexts, requirements=REQUIREMENTS)
+
+
+def _entry(seed: int, k: int) -> dict[str, Any]:
+    return {"seed": seed, "k": k}
+
+
+def _with_metrics(request: RunRequest, metrics: Sequence[Metric]) -> dict[str, Any]:
+    """The plan of a request with these metrics; specs are those of the plan where it has them."""
+    planned = request.plan.get("metrics")
+    known = (
+        dict(zip((one.name for one in request.metrics or ()), planned, strict=True))
+        if isinstance(planned, list) and len(planned) == len(request.metrics or ())
+        else {}
+    )
+    return {**request.plan, "metrics": [known.get(one.name) or to_json_value(spec_of(one)) for one in metrics]}
+
+
+def _diagnose(
+    request: RunRequest,
+    options: DiagnosisOptions,
+    store: RunStore,
+    *,
+    resume: bool,
+    retry_failed: bool,
+    stop: Stop | None,
+    watcher: RunCallbacks,
+    where: str | None,
+) -> Diagnosis:
+    make_replay_system(request.system, {}, requirements=REQUIREMENTS)  # raises before any call
+    request, correctness, utility, notes = _prepare_request(request, options)
+    k = options.k or request.policy.top_k
+    texts = GoldTexts(None if options.corpus is None else Corpus.open(options.corpus))
+    token = sweep_token(
+        store, request, _entry(options.seed, k), resume=resume, kind=f"a diagnosis with k={k} and seed {options.seed}",
+        key=DIAGNOSIS, ignored=("metrics",),
+    )  # fmt: skip
+    runner = _ArmRunner(request, options, correctness, utility, store, token, retry_failed, stop, watcher, texts)
+    outcomes: dict[str, RunOutcome] = {}
+    result = Diagnosis(request.name, options, str(correctness), correctness.metric.name, outcomes, None, notes, where)
+    retrieved: RunRecord | None = None
+    for arm, retest in arm_runs(options.arms):
+        if arm in ("oracle", "mixed") and retrieved is not None:
+            texts.require(request.samples)
+        outcome = runner.run(arm, retest, retrieved)
+        outcomes[run_label(arm, retest)] = outcome
+        if outcome.results is None:
+            return result
+        if arm == "retrieved" and not retest:
+            retrieved = outcome.record
+            texts.add_retrieved(item.doc for row in store.outputs(retrieved.run_id) for item in row.output.retrieved)
+        elif arm != "retrieved":
+            consequence = f"its documents are not those of the arm in {outcome.record.run_id}"
+            found = unasked_notes(stored_answers(store, outcome.record), consequence)
+            notes += [f"{run_label(arm, retest)}: {note}" for note in found]
+    return replace(result, numbers=_numbers(runner, outcomes))
+
+
+def _prepare_request(
+    request: RunRequest, options: DiagnosisOptions
+) -> tuple[RunRequest, Correctness, Metric, list[str]]:
+    """The request on the samples that can be diagnosed, with the metrics for right answers and for utility."""
+    samples = diagnosable(request.samples)
+    if not samples:
+        raise BadValueError(
+            "no sample has gold documents (relevant_docs, or metadata.expected_doc_ids) and an answer; a diagnosis "
+            "compares answers with the gold documents"
+        )
+    left = len(request.samples) - len(samples)
+    notes = [f"{left} of {len(request.samples)} samples have no gold documents or no answer, and are left out"]
+    own = list(request.metrics or ())
+    correctness = choose_correctness(own, request.conventions, options.correct, options.correct_from)
+    utility = correctness.metric
+    if options.utility is not None:
+        named = next((one for one in own if one.name == options.utility), None)
+        (utility,) = [named] if named is not None else resolve_metrics([options.utility], request.conventions)
+    if "each" in options.arms:
+        binary = isinstance(utility, BatchMetric) and utility.metadata.binary and request.repeats == 1
+        for measure in options.measures:
+            require_measure(measure, graded=not binary)
+    metrics = list({one.name: one for one in (*own, correctness.metric)}.values())
+    plan = _with_metrics(replace(request, metrics=own), metrics)
+    request = replace(request, samples=samples, metrics=metrics, plan=plan)
+    return request, correctness, utility, notes if left else []
+
+
+def _numbers(runner: _ArmRunner, outcomes: Mapping[str, RunOutcome]) -> DiagnosisNumbers:
+    store, samples, options = runner.store, list(runner.request.samples), runner.options
+    found: dict[bool, dict[str, ArmOutcomes]] = {False: {}, True: {}}
+    for arm, again in arm_runs(options.arms):
+        if arm != "each":
+            outcome = outcomes[run_label(arm, again)]
+            found[again][arm] = arm_outcomes(store, outcome, runner.correctness, samples)
+    record = outcomes[run_label("retrieved")].record
+    sufficient = [
+        _gold_rank(sample, output, runner.k) is not None
+        for sample, output in zip(samples, aligned_outputs(store, record.run_id, texts=False), strict=True)
+    ]
+    positions: list[int | None] = []
+    if "mixed" in options.arms:
+        mixed = aligned_outputs(store, outcomes[run_label("mixed")].record.run_id, texts=False)
+        positions = [_gold_rank(sample, output, runner.k) for sample, output in zip(samples, mixed, strict=True)]
+    documents = _single_documents(runner, outcomes[run_label("each")]) if "each" in options.arms else []
+    return diagnosis_numbers(
+        found[False],
+        found[True],
+        np.array(sufficient, np.bool_),
+        ids=[one.sample_id for one in samples],
+        clusters=sample_clusters(samples),
+        mirage_from=options.mirage_from,
+        positions=positions,
+        documents=documents,
+        measures=options.measures,
+        k=runner.k,
+    )
+
+
+def _gold_rank(sample: EvaluationSample, output: SystemOutputs | None, k: int) -> int | None:
+    """The first rank of a gold document among the first ``k``: its id, its span, or the id of its document."""
+    if output is None:
+        return None
+    found = first_gold_rank(sample, output, depth=k).rank
+    if found is not None or sample.relevant_docs:
+        return found
+    keys = gold_keys(sample)
+    return next((rank for rank, one in enumerate(output.retrieved[:k], 1) if gold_key(one.doc, keys)), None)
+
+
+def _single_documents(runner: _ArmRunner, outcome: RunOutcome) -> list[list[SingleDocument]]:
+    """What the generator made of each document alone, by question."""
+    store, run_id, detector = runner.store, outcome.record.run_id, RefusalDetector()
+    samples = store.samples(run_id, texts=False)
+    labels = _scores(outcome, runner.utility.name)
+    right = _scores(outcome, runner.correctness.metric.name)
+    outputs: dict[int, list[SystemOutputs]] = {}
+    for row in store.outputs(run_id, texts=False):
+        outputs.setdefault(row.position, []).append(row.output)
+    found: dict[str, list[SingleDocument]] = {one.sample_id: [] for one in runner.request.samples}
+    for position, sample in enumerate(samples):
+        entry = sample.metadata[DIAGNOSIS]
+        answers = outputs.get(position, [])
+        logprobs = [one.extra.get(ABSTAIN_LOGPROB) for one in answers]
+        has_probability = bool(answers) and all(isinstance(one, (int, float)) and one <= 0 for one in logprobs)
+        if has_probability:
+            abstained = math.fsum(math.exp(one) for one in logprobs if one is not None) / len(answers)
+        else:
+            refused = [one.error is None and detector.refused(sample, one) is True for one in answers]
+            abstained = sum(refused) / len(refused) if refused else 0.0
+        label = labels.values[position]
+        relevant = any(_gold_rank(sample, one, 1) is not None for one in answers)
+        found[entry["sample_id"]].append(
+            SingleDocument(
+                entry["doc_id"],
+                relevant,
+                None if math.isnan(label) else float(label),
+                bool(right.values[position] >= runner.correctness.threshold),
+                abstained,
+                has_probability,
+            )
+        )
+    return list(found.values())
+
+
+# --- a plan, a live system, and the preview --------------------------------------------------------------------------
+
+
+def diagnose_plan(
+    path: str | Path | PlanSource,
+    options: DiagnosisOptions | None = None,
+    *,
+    store: str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+    tags: Sequence[str] = (),
+    resume: bool = False,
+    retry_failed: bool = False,
+    stop: Stop | None = None,
+    watcher: RunCallbacks = RunCallbacks(),
+) -> Diagnosis:
+    """Diagnose the system of a plan: a stored run per arm, and the numbers.
+
+    The seed of ``options`` is replaced by that of the plan. ``resume`` resumes the latest diagnosis of the plan with
+    the same seed and k, keeps its finished runs, and may add arms. The gates of the plan are not checked.
+    """
+    source = path if isinstance(path, PlanSource) else read_source(Path(path))
+    plan = read_plan(source, changes={**(changes or {}), "gates": None})
+    if source.values.get("gates") and "gates" not in (changes or {}):
+        warn(f"the gates of {source.path} are not checked by a diagnosis")
+    if plan.system is None:
+        raise BadValueError(f"{source.path} has saved outputs and no system; a diagnosis calls the system")
+    chosen = replace(options or DiagnosisOptions(), seed=plan.seed)
+    with open_plan(plan, store=store, limit=limit, tags=tags) as (request, opened, where):
+        return _diagnose(
+            request, chosen, opened,
+            resume=resume, retry_failed=retry_failed, stop=stop, watcher=watcher, where=where,
+        )  # fmt: skip
+
+
+def diagnose(
+    system: object,
+    dataset: EvaluationDataset | Sequence[EvaluationSample],
+    metrics: Metrics = (),
+    *,
+    arms: str | Sequence[str] = DEFAULT_ARMS,
+    correct: Spec | Metric | None = None,
+    correct_from: float | None = None,
+    k: int | None = None,
+    mirage_from: str = "retrieved",
+    measures: Sequence[str] = DEFAULT_MEASURES,
+    utility: Spec | Metric | None = None,
+    corpus: str | Path | None = None,
+    seed: int = 0,
+    store: str | Path | RunStore | None = None,
+    name: str | None = None,
+    top_k: int = 10,
+    concurrency: int = 1,
+    timeout: float | None = None,
+    retries: int = 0,
+    max_failures: int | None = None,
+    keep_going: bool = False,
+    repeats: int = 1,
+    conventions: str | Conventions = "auepora",
+    slices: Iterable[SliceSpec] | SliceSpec = (),
+    config: Mapping[str, Any] | None = None,
+    tags: Sequence[str] = (),
+    resume: bool = False,
+    retry_failed: bool = False,
+    stop: Stop | None = None,
+    watcher: RunCallbacks = RunCallbacks(),
+) -> Diagnosis:
+    """Diagnose a live system: which part of it fails, from its answers with different documents.
+
+    It must take documents (see ``docs/diagnosis.md``). ``correct`` says which answers are right (default: the metric
+    of 0 and 1 among ``metrics``, else ``containment``), ``correct_from`` from which score on. ``repeats`` is how often
+    the arm ``each`` asks; other arms ask once. Storing and scoring are as in ``run_system``.
+    """
+    if isinstance(system, type):
+        raise BadTypeError(f"{system.__name__} is a class: give an object of it")
+    options = DiagnosisOptions(
+        parse_arms(arms), correct, correct_from, k, mirage_from, tuple(measures), utility, corpus, seed
+    )
+    request = system_request(
+        system,
+        dataset,
+        metrics,
+        name=name,
+        policy=CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures, keep_going=keep_going),
+        repeats=repeats,
+        conventions=conventions,
+        slices=slices,
+        config=config,
+        tags=tags,
+    )
+    with open_new_store(store) as (opened, where):
+        return _diagnose(
+            request, options, opened,
+            resume=resume, retry_failed=retry_failed, stop=stop, watcher=watcher, where=where,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosisPreview:
+    """The calls that a diagnosis makes, and an estimate of the judging of one of its runs."""
+
+    questions: int
+    calls: dict[str, int]
+    """Calls of the system by arm, with retests; those of ``each`` at most."""
+    judging: Preview
+    """For one run; each run of the diagnosis is judged."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "schema": 1,
+            "questions": self.questions,
+            "calls": self.calls,
+            "total_calls": sum(self.calls.values()),
+            "judging_of_one_run": self.judging.to_dict(),
+        }
+
+
+def preview_diagnosis(
+    path: str | Path | PlanSource,
+    options: DiagnosisOptions,
+    *,
+    store: str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+) -> DiagnosisPreview:
+    """Count the calls of a diagnosis, and estimate its judging. Neither the system nor a judge is called."""
+    plan = read_plan(path, changes={**(changes or {}), "gates": None})
+    prepared = prepare(plan, need_system=False, need_keys=False, limit=limit)
+    samples = diagnosable(prepared.samples)
+    k = options.k or plan.policy.top_k
+    calls = {arm: len(samples) * (1 + (arm in RETESTED)) for arm in options.arms if arm != "each"}
+    if "each" in options.arms:
+        calls["each"] = len(samples) * k * plan.repeats
+    policy = plan.judge.policy_for(default_store(store, plan.store), plan.folder)
+    return DiagnosisPreview(
+        len(samples), calls, preview_placeholders(samples, prepared.metrics or [], policy, plan.policy.top_k)
+    )

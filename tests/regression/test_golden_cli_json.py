@@ -68,7 +68,7 @@ CASES: dict[str, list[str]] = {
     "run: with a judge": ["run", "judged.yaml"],
     "run: preview": ["run", "judged.yaml", "--preview"],
     "run: perturbed": ["run", "system-1.yaml", "--perturb", "noise=0,0.5"],
-    "diagnose": ["diagnose", "system-1.yaml"],
+    "diagnose": ["diagnose", "system-1.yaml", "--store", "diagnosis.sqlite"],
     "run: resume": ["run", "repeated.yaml", "--resume", "--run", "repeated", "--retry-failed"],
     "rescore": ["rescore", "second", "-m", "chrf", "-m", "map@10:conventions=trec", "--slice", "labels.lang"],
     "rescore: preview": ["rescore", "judged", "--preview"],

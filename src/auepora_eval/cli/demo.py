@@ -115,6 +115,7 @@ def _next_steps(target: Path, store: str) -> str:
             f"  auepora report quickstart-baseline quickstart-bm25 --store {store}",
             f"  auepora compare quickstart-baseline quickstart-bm25 --why --store {store}",
             f"  auepora run {target / PLANS['bm25']}",
+            f"  auepora diagnose {target / PLANS['bm25']} -o diagnosis.html",
             "  auepora init YOUR_DATA.jsonl --system your_app:build",
         ]
     )

@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, RunStore, SystemOutputs
+from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, RunStore, SystemOutputs, metric
 from auepora_eval.core.rag_interface import SimpleRAGSystem
 from auepora_eval.errors import BadTypeError, BadValueError, UnknownRunError
 from auepora_eval.runs.diagnose import (
@@ -26,6 +27,7 @@ from auepora_eval.runs.replay import ReplayContext
 from auepora_eval.runs.run import run_system
 from auepora_eval.systems.http import HttpSystem
 from helpers.fault_server import serving
+from helpers.scripted_critic import Scripted
 
 N = 24
 
@@ -461,6 +463,18 @@ def test_a_system_with_a_retriever_of_its_own(store: RunStore) -> None:
     numbers = by(system, store).numbers
     assert numbers is not None
     assert numbers.causes["retrieval"].proportion.count == N // 3
+
+
+def test_a_judge_of_the_plan_decides_on_sufficiency(store: RunStore) -> None:
+    def verdict(request: Any, _: int) -> str:
+        number = re.search(r"What is the code of item (\d\d)", request.prompt)
+        return "yes" if number is not None and int(number[1]) % 3 else "no"
+
+    judged = metric("llm_context_sufficiency@5", critic=Scripted(verdict))
+    found = diagnose((Finder(), Reader()), questions(9), ["containment", judged], arms="retrieved", store=store)
+    assert found.numbers is not None
+    assert [row["correct"].count for row in found.numbers.sufficiency.values()] == [6, 3]
+    assert found.notes == [f"whether documents are sufficient is the verdict of {judged.name}"]
 
 
 def test_failures_of_the_system_are_a_cause(store: RunStore) -> None:

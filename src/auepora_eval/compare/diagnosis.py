@@ -385,6 +385,7 @@ def diagnosis_numbers(
     sufficient: Bools,
     *,
     ids: Sequence[str],
+    judged_sufficient: Bools | None = None,
     clusters: Ints | None = None,
     mirage_from: str = "retrieved",
     positions: Sequence[int | None] = (),
@@ -395,9 +396,9 @@ def diagnosis_numbers(
     """Compute the numbers from the outcomes of each arm.
 
     ``ids`` name the questions, ``retests`` are second runs of ``oracle`` and ``retrieved``, ``sufficient`` says whether
-    gold was retrieved, ``positions`` where the first gold document is in ``mixed`` (from 1), ``documents`` what the
-    generator made of each retrieved document alone, ``measures`` which eRAG measures to compute. Questions that were
-    not measured in some arm are left out of all numbers.
+    gold was retrieved, ``judged_sufficient`` whether a judge finds the documents sufficient, ``positions`` where the
+    first gold document is in ``mixed`` (from 1), ``documents`` what the generator made of each document alone, and
+    ``measures`` which eRAG measures to compute. Questions that were not measured in some arm are left out.
     """
     rows = np.logical_and.reduce([one.measured for one in (*arms.values(), *retests.values())])
     codes = None if clusters is None else clusters[rows]
@@ -412,7 +413,9 @@ def diagnosis_numbers(
         retest={name: proportion(one, codes) for name, one in changed.items()},
         gain=difference(right["none"], right["retrieved"], codes) if "none" in right else None,
         headroom=difference(right["retrieved"], right["oracle"], codes) if "oracle" in right else None,
-        sufficiency=_sufficiency(found["retrieved"], sufficient[rows], codes),
+        sufficiency=_sufficiency(
+            found["retrieved"], (sufficient if judged_sufficient is None else judged_sufficient)[rows], codes
+        ),
         mirage_from=mirage_from,
     )
     if {"none", "oracle", mirage_from} <= right.keys():

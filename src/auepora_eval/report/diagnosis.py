@@ -45,8 +45,7 @@ from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore
 from .comparison_sections import query_link
 from .pages import ReportContent, report_html
-from .run_sections import provenance_section
-from .stored_run import StoredRun
+from .run_sections import StoredRun, provenance_section
 
 _MOST_LISTED = 50
 _NUMBER = TableColumn("value", number=True)

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..compare.diagnosis import ArmOutcomes, DiagnosisNumbers, SingleDocument, diagnosis_numbers, require_measure
+from ..compare.diagnosis import ArmOutcomes, Bools, DiagnosisNumbers, SingleDocument, diagnosis_numbers, require_measure
 from ..core.conventions import Conventions
 from ..core.dataset import EvaluationDataset
 from ..core.metrics_base import BatchMetric, Metric, sample_clusters
-from ..core.registry import Spec, spec_of
-from ..core.results import to_json_value
+from ..core.registry import Spec
 from ..core.scores import Scores, Status
 from ..core.slices import SliceSpec
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs, TargetCategory
@@ -41,6 +40,7 @@ from .run import (
     RunCallbacks,
     RunOutcome,
     RunRequest,
+    metric_specs,
     open_new_store,
     open_plan,
     start_or_resume,
@@ -363,6 +363,7 @@ class _ArmRunner:
     stop: Stop | None
     watcher: RunCallbacks
     texts: GoldTexts
+    notes: list[str]
 
     @property
     def k(self) -> int:
@@ -434,13 +435,14 @@ def _entry(seed: int, k: int) -> dict[str, Any]:
 
 def _with_metrics(request: RunRequest, metrics: Sequence[Metric]) -> dict[str, Any]:
     """The plan of a request with these metrics; specs are those of the plan where it has them."""
-    planned = request.plan.get("metrics")
-    known = (
-        dict(zip((one.name for one in request.metrics or ()), planned, strict=True))
-        if isinstance(planned, list) and len(planned) == len(request.metrics or ())
-        else {}
-    )
-    return {**request.plan, "metrics": [known.get(one.name) or to_json_value(spec_of(one)) for one in metrics]}
+    planned, own = request.plan.get("metrics"), request.metrics or ()
+    known = dict(zip((one.name for one in own), planned, strict=False)) if isinstance(planned, list) else {}
+    others = [one for one in metrics if one.name not in known]
+    specs = metric_specs(others)
+    if specs is None or len(known) != len(own):
+        return {**request.plan, "metrics": metric_specs(metrics)}
+    known |= dict(zip((one.name for one in others), specs, strict=True))
+    return {**request.plan, "metrics": [known[one.name] for one in metrics]}
 
 
 def _diagnose(
@@ -462,7 +464,7 @@ def _diagnose(
         store, request, _entry(options.seed, k), resume=resume, kind=f"a diagnosis with k={k} and seed {options.seed}",
         key=DIAGNOSIS, ignored=("metrics",),
     )  # fmt: skip
-    runner = _ArmRunner(request, options, correctness, utility, store, token, retry_failed, stop, watcher, texts)
+    runner = _ArmRunner(request, options, correctness, utility, store, token, retry_failed, stop, watcher, texts, notes)
     outcomes: dict[str, RunOutcome] = {}
     result = Diagnosis(request.name, options, str(correctness), correctness.metric.name, outcomes, None, notes, where)
     retrieved: RunRecord | None = None
@@ -523,6 +525,8 @@ def _numbers(runner: _ArmRunner, outcomes: Mapping[str, RunOutcome]) -> Diagnosi
         _gold_rank(sample, output, runner.k) is not None
         for sample, output in zip(samples, aligned_outputs(store, record.run_id, texts=False), strict=True)
     ]
+    judged, note = _judged_sufficiency(runner.request.metrics or (), outcomes[run_label("retrieved")])
+    runner.notes.extend([note] if note else [])
     positions: list[int | None] = []
     if "mixed" in options.arms:
         mixed = aligned_outputs(store, outcomes[run_label("mixed")].record.run_id, texts=False)
@@ -533,6 +537,7 @@ def _numbers(runner: _ArmRunner, outcomes: Mapping[str, RunOutcome]) -> Diagnosi
         found[True],
         np.array(sufficient, np.bool_),
         ids=[one.sample_id for one in samples],
+        judged_sufficient=judged,
         clusters=sample_clusters(samples),
         mirage_from=options.mirage_from,
         positions=positions,
@@ -540,6 +545,21 @@ def _numbers(runner: _ArmRunner, outcomes: Mapping[str, RunOutcome]) -> Diagnosi
         measures=options.measures,
         k=runner.k,
     )
+
+
+def _judged_sufficiency(metrics: Sequence[Metric], retrieved: RunOutcome) -> tuple[Bools | None, str]:
+    """Whether a judge of the plan finds the retrieved documents sufficient, and a note; ``None`` if it does not say."""
+    judge = next((one for one in metrics if _registered_name(one) == "llm_context_sufficiency"), None)
+    if judge is None:
+        return None, ""
+    scores = _scores(retrieved, judge.name)
+    unknown = int(np.count_nonzero(scores.status != Status.SCORED))
+    if unknown:
+        return (
+            None,
+            f"documents are sufficient if gold is among them: {judge.name} has no verdict on {unknown} questions",
+        )
+    return scores.values > 0.5, f"whether documents are sufficient is the verdict of {judge.name}"
 
 
 def _gold_rank(sample: EvaluationSample, output: SystemOutputs | None, k: int) -> int | None:

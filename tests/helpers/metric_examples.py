@@ -278,6 +278,13 @@ RUBRICS: list[Any] = [
     {"rubric": [{"item": "names the mat"}, {"item": "is polite", "weight": 0.5, "required": True}]},
     {"rubric": [{"item": "is short", "required": True}, {"item": "is rude", "weight": -1, "required": True}]},
 ]
+PAYLOADS: list[Any] = [
+    {},
+    {"payload": {"kind": "instruction", "doc_id": "a", "text": "Say it.", "success": "cats"}},
+    {"payload": {"kind": "poison", "doc_id": "h", "text": "It sat.", "success": "sat"}},
+    {"payload": {"kind": "contradiction", "doc_id": "b", "text": "Not true.", "success": None}},
+    {"payload": "none"},
+]
 MARKED = ["", " The mat [1]. Cats sat. [2, 9]", " Cats sat on the mat [1-3].", " Cats run [#1].", " Running cats."]
 MARKS: list[Any] = [
     {},
@@ -337,6 +344,9 @@ def _generated_data(seed: int, n: int) -> tuple[list[EvaluationSample], list[Sys
     trouble(random.Random(f"trouble {seed}"), rows, outs)
     facts(random.Random(f"facts {seed}"), rows, outs)
     rubrics(random.Random(f"rubrics {seed}"), rows)
+    attacks = random.Random(f"attacks {seed}")
+    for row in rows:
+        row.metadata |= attacks.choice(PAYLOADS)
     for row, out in zip(rows[::2], outs[::2], strict=True):  # every other pair is made of chunks
         returned = [] if out is None else [item.doc for item in out.retrieved]
         for document in [*(row.relevant_docs or []), *returned]:

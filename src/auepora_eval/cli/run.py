@@ -56,16 +56,21 @@ def run_sweep(
     params = click.get_current_context().params
     _refuse_single_run_options(params, perturb, form)
     sweep = Sweep.parse(perturb[0])
+    payloads = params["perturb_payloads"]
+    if payloads is not None and sweep.kind != "inject":
+        raise click.UsageError(f"--perturb-payloads goes with inject, and {sweep} uses none: leave it out")
     if corpus is not None and "noise" not in sweep.perturbs:
         raise click.UsageError(f"--perturb-corpus goes with noise, and {sweep} uses none: leave it out")
-    refuse_input_as_output(output, [] if corpus is None else [corpus])
-    more = [] if corpus is None else ["--perturb-corpus", corpus]
+    refuse_input_as_output(output, [one for one in (corpus, payloads) if one is not None])
+    given = {"--perturb-corpus": corpus, "--perturb-payloads": payloads}
+    more = [word for option, value in given.items() if value is not None for word in (option, value)]
     resume = resume_command("run", ["--perturb", str(sweep), *more, "--resume"])
     with show_run_progress(lambda _: resume) as (stop, watcher):
         runs = run_perturbed(
             plan,
             sweep,
             corpus=corpus,
+            payloads=payloads,
             store=params["store"],
             changes=changes,
             limit=params["limit"],
@@ -114,7 +119,8 @@ def echo_early_end(outcome: RunOutcome, label: str = "") -> None:
 
 def _refuse_single_run_options(params: Mapping[str, Any], perturb: tuple[str, ...], form: str) -> None:
     if not perturb:
-        raise click.UsageError("--perturb-corpus goes with --perturb")
+        option = "--perturb-corpus" if params["perturb_corpus"] is not None else "--perturb-payloads"
+        raise click.UsageError(f"{option} goes with --perturb")
     if len(perturb) > 1:
         raise click.UsageError("give --perturb once: one curve at a time")
     for name, option in _SINGLE_RUN_OPTIONS.items():
@@ -181,13 +187,19 @@ def _finish_sweep(runs: PerturbedRuns) -> None:
     multiple=True,
     metavar="KIND=RATES",
     help="Perturb the retrieved documents and run once per rate: noise, drop, counterfactual, empty, shuffle, "
-    "duplicate (such as noise=0,0.2,0.4), or arms=none,original,edited.",
+    "duplicate, inject (such as noise=0,0.2,0.4), or arms=none,original,edited.",
 )
 @click.option(
     "--perturb-corpus",
     type=click.Path(),
     metavar="FILE",
     help="With --perturb noise: draw noise documents from this corpus (JSONL).",
+)
+@click.option(
+    "--perturb-payloads",
+    type=click.Path(),
+    metavar="FILE",
+    help="With --perturb inject: adversarial documents (JSONL) to use instead of the built-in ones.",
 )
 @click.option("--against", metavar="RUN", help="Baseline run of the gates of the plan.")
 @click.option("--no-gates", is_flag=True, help="Do not check the gates of the plan.")
@@ -214,6 +226,7 @@ def command(
     executor: ExecutorChoice,
     perturb: tuple[str, ...],
     perturb_corpus: str | None,
+    perturb_payloads: str | None,
     against: str | None,
     no_gates: bool,
     junit: str | None,
@@ -269,7 +282,7 @@ def command(
         raise click.UsageError("--preview estimates one run: leave out --perturb")
     changes |= judging.changes()
     source = read_source(Path(plan))
-    if perturb or perturb_corpus is not None:
+    if perturb or perturb_corpus is not None or perturb_payloads is not None:
         unchecked = read_plan(source, changes={**changes, "gates": None})
         refuse_inputs_as_reports(plan_files(unchecked, store), junit=None, output=output)
         run_sweep(source, perturb, perturb_corpus, changes, form, output)

@@ -10,6 +10,7 @@
 * ``chunks``: whether the chunks changed between two runs
 * ``runs``: the leaderboard of two or more runs; the whole comparison of two, and its split into retrieval and
   generation
+* ``diagnosis``: which part of a system fails, from its answers with different documents
 * ``rendering``: comparisons as blocks, one sentence, CSV and notebook HTML
 """
 

@@ -4,4 +4,5 @@
 * ``edits``: edits that need no model
 * ``documents``: kinds and rates of document perturbations, noise, labels of samples; retrievers and systems whose
   rankings are perturbed
+* ``payloads``: adversarial documents
 """

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Protocol
@@ -30,6 +30,7 @@ from ..systems.interfaces import (
 )
 from ..text.tokenizers import squad_words
 from .edits import count_for_rate, hash_uniform, seeded_permutation
+from .payloads import BUILT_IN, PAYLOAD, Payload, choose_payload, payload_document
 
 # --- kinds and rates of document perturbations, and the sweep syntax ``noise=0,0.2,0.4`` -----------------------------
 
@@ -40,6 +41,7 @@ KINDS = {
     "empty": "nothing is returned",
     "shuffle": "the order is random",
     "duplicate": "documents come twice",
+    "inject": "an adversarial document is among them",
 }
 """The perturbations of a ranking, with their descriptions."""
 NEED_GOLD = frozenset({"drop", "counterfactual"})
@@ -62,6 +64,7 @@ class Perturbation:
     empty: float = 0.0
     shuffle: float = 0.0
     duplicate: float = 0.0
+    inject: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -83,7 +86,7 @@ class Perturbation:
         return cls(**ARMS[arm], seed=seed)
 
 
-assert {field.name for field in fields(Perturbation)} == {*KINDS, "seed"}
+assert {one.name for one in fields(Perturbation)} == {*KINDS, "seed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ class Sweep:
 
     kind: str
     levels: tuple[Level, ...]
+    payloads: tuple[Payload, ...] = field(default=BUILT_IN, repr=False)
+    """The adversarial documents of ``inject``."""
 
     @classmethod
     def parse(cls, spec: str | Mapping[str, Sequence[Level]]) -> Sweep:
@@ -372,6 +377,8 @@ class Perturber:
     """Where noise is drawn from."""
     edit: DocumentEdit | None = None
     """Makes a counterfactual document; without it the wrong answer replaces the right one."""
+    payloads: tuple[Payload, ...] = BUILT_IN
+    """The adversarial documents of ``inject``."""
 
     def __post_init__(self) -> None:
         if self.perturbation.noise > 0 and not self.pool:
@@ -395,8 +402,11 @@ class Perturber:
         documents = self._inject_noise(sample, documents, {one.doc.doc_id for one in retrieved}, record)
         documents = self._duplicate(sample, documents, record)
         documents = self._shuffle(sample, documents, record)
+        attack = choose_payload(sample, self.perturbation.inject, self.perturbation.seed, self.payloads)
+        if attack is not None:
+            items, documents = self._inject_payload(sample, list(items), documents, payload_document(attack), record)
         if not record or not any(
-            name in record for name in ("dropped", "edited", "injected", "duplicated", "shuffled")
+            name in record for name in ("dropped", "edited", "injected", "duplicated", "shuffled", PAYLOAD)
         ):
             return retrieved, record
         return [
@@ -458,6 +468,22 @@ class Perturber:
         _record_ids(record, "displaced", list(kept))
         return mixed
 
+    def _inject_payload(
+        self,
+        sample: EvaluationSample,
+        items: list[RetrievedDocument],
+        documents: list[Document],
+        payload: Document,
+        record: PerturbationRecord,
+    ) -> tuple[list[RetrievedDocument], list[Document]]:
+        """Insert the payload at a position drawn from the seed; the last document is removed."""
+        record[PAYLOAD] = [payload.doc_id]
+        if not documents:
+            return [RetrievedDocument(payload, None, 1)], [payload]
+        position = int(hash_uniform(self.perturbation.seed, sample.sample_id, "payload place") * len(documents))
+        _record_ids(record, "displaced", documents[-1:])
+        return items, [*documents[:position], payload, *documents[position:-1]]
+
     def _duplicate(
         self, sample: EvaluationSample, documents: list[Document], record: PerturbationRecord
     ) -> list[Document]:
@@ -505,6 +531,11 @@ def _ids(documents: Sequence[Document]) -> list[str]:
 
 def require_annotations(samples: Sequence[EvaluationSample], sweep: Sweep, edit: DocumentEdit | None = None) -> None:
     """Raise where annotations that a kind of perturbation needs are missing."""
+    if "inject" in sweep.perturbs and all(choose_payload(one, 1, 0, sweep.payloads) is None for one in samples):
+        raise BadValueError(
+            f"{sweep}: no payload can be filled for any sample: their placeholders need reference answers, or "
+            "metadata.wrong_answer"
+        )
     for kind in sorted(sweep.perturbs & NEED_GOLD):
         if not any(map(has_gold, samples)):
             raise BadValueError(
@@ -521,7 +552,8 @@ def require_annotations(samples: Sequence[EvaluationSample], sweep: Sweep, edit:
 def label_sample(sample: EvaluationSample, sweep: Sweep, level: Level, seed: int = 0) -> EvaluationSample:
     """The sample with the labels of a level; the same object where none are needed.
 
-    With noise, ``labels["noise_ratio"]`` is the rate. Where no relevant document can be left, declining is right:
+    With noise, ``labels["noise_ratio"]`` is the rate. An attacked sample has its payload in ``metadata["payload"]`` and
+    the kind of attack in ``labels["payload"]``. Where no relevant document can be left, declining is right:
     ``labels["answerable"]`` is false, and ``metadata["perturbation"]`` gives the reason. An arm is in
     ``labels["arm"]``; only in ``edited`` does the sample keep its wrong answer, by which metrics detect
     counterfactual documents.
@@ -535,7 +567,12 @@ def label_sample(sample: EvaluationSample, sweep: Sweep, level: Level, seed: int
             labels["noise_ratio"] = level
         else:
             labels.setdefault("noise_ratio", level)  # nothing is changed at rate 0: the sample's own label stays
-    if removes_all_relevant(sample, sweep.perturbation(level, seed)) and is_unanswerable(sample) is False:
+    perturbation = sweep.perturbation(level, seed)
+    attack = choose_payload(sample, perturbation.inject, seed, sweep.payloads)
+    if attack is not None:
+        labels[PAYLOAD] = attack["kind"]
+        metadata = {**_as_dict(metadata), PAYLOAD: attack}
+    if removes_all_relevant(sample, perturbation) and is_unanswerable(sample) is False:
         labels["answerable"] = False
         metadata = {**_as_dict(metadata), "perturbation": f"{sweep.label(level)}: nothing relevant is left"}
     if labels == sample.labels:
@@ -649,13 +686,14 @@ class PerturbedRetriever(_PerturbingRetriever):
         empty: float = 0.0,
         shuffle: float = 0.0,
         duplicate: float = 0.0,
+        inject: float = 0.0,
         arm: str | None = None,
         samples: Iterable[EvaluationSample] = (),
         corpus: CorpusLike | Iterable[Document] | None = None,
         edit: DocumentEdit | None = None,
         seed: int = 0,
     ) -> None:
-        perturbation = Perturbation(noise, drop, counterfactual, empty, shuffle, duplicate, seed)
+        perturbation = Perturbation(noise, drop, counterfactual, empty, shuffle, duplicate, inject, seed)
         if arm is not None:
             if perturbation.rates:
                 raise BadValueError(f"give an arm or rates, not both: the arm '{arm}' sets the rates")

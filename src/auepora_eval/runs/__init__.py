@@ -5,5 +5,6 @@
 * ``judging``: judge sessions whose judgements are stored with the run; estimates of judge calls; preference
 * ``trial``: a few samples judged before a run, with prompts and replies
 * ``perturbed``: a run at each rate of a perturbation
+* ``diagnose``: a run with each set of documents: none, gold, retrieved, mixed, one at a time
 * ``replay``: the generator of one run on the documents of another
 """

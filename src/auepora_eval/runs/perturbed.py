@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from ..perturb.documents import (
     wrong_answer,
 )
 from ..perturb.edits import count_for_rate
+from ..perturb.payloads import PAYLOAD, load_payloads
 from ..plan.model import plan_changes
 from ..plan.prepare import SavedOutputs, read_plan
 from ..plan.source import PlanSource, read_source
@@ -64,6 +66,8 @@ from .run import (
 
 ARM_METRICS = ("error_detection_rate", "misleading_rate", "mistake_reappearance_rate")
 """Metrics of false documents that need no option; always computed."""
+ATTACK_METRICS = ("attack_success_rate", "payload_retrieved_rate")
+"""Metrics of adversarial documents; always computed."""
 
 
 def merge_arms(
@@ -91,7 +95,7 @@ def merge_arms(
         request,
         name=f"{request.name} [{sweep}]",
         samples=samples,
-        metrics=_metrics(request),
+        metrics=_metrics(request, ARM_METRICS),
         system=None,
         outputs=SavedOutputs(outputs.keys(), outputs.items),
         repeats=1,
@@ -110,12 +114,12 @@ def _was_edited(sample: EvaluationSample, output: SystemOutputs) -> bool:
     return isinstance(done, Mapping) and bool(done.get("edited"))
 
 
-def _metrics(request: RunRequest) -> list[Metric] | None:
-    """The metrics of the plan and ``ARM_METRICS``; ``None`` selects all that the data supports."""
+def _metrics(request: RunRequest, names: Sequence[str]) -> list[Metric] | None:
+    """The metrics of the plan and those of these names; ``None`` selects all that the data supports."""
     if request.metrics is None:
         return None
     known = {getattr(type(one), "registered_as", one.name) for one in request.metrics}
-    more = [name for name in ARM_METRICS if name not in known]
+    more = [name for name in names if name not in known]
     return [*request.metrics, *resolve_metrics(more, request.conventions)]
 
 
@@ -275,6 +279,7 @@ class LevelRunner:
             "levels": list(self.sweep.levels),
             "seed": self.seed,
             "sweep": self.token,
+            **_payload_digest(self.sweep),
             **({} if level is None else {"level": level}),
             **({} if pool is None else {"noise_from": pool.source_name}),
         }
@@ -283,11 +288,16 @@ class LevelRunner:
         """Start or resume the run of a level."""
         perturbation, label = self.sweep.perturbation(level, self.seed), self.sweep.label(level)
         noise = pool if perturbation.noise else None
+        attacked = self.sweep.kind == "inject"
         request = replace(
             self.request,
+            metrics=_metrics(self.request, ATTACK_METRICS) if attacked else self.request.metrics,
+            slices=[*self.request.slices, f"labels.{PAYLOAD}"] if perturbation.inject else self.request.slices,
             name=f"{self.request.name} [{label}]",
             samples=[label_sample(one, self.sweep, level, self.seed) for one in self.request.samples],
-            system=perturbed_system(self.request.system, Perturber(perturbation, noise, self.edit)),
+            system=perturbed_system(
+                self.request.system, Perturber(perturbation, noise, self.edit, self.sweep.payloads)
+            ),
             plan={**self.request.plan, PERTURBATION: self.plan_entry(level, noise)},
             config={**self.request.config, PERTURBATION: label},
             tags=(*self.request.tags, PERTURBED_TAG, label),
@@ -320,12 +330,22 @@ class LevelRunner:
         found = [f"{label}: {note}" for note in unasked_notes(outputs, f"nothing is perturbed in {record.run_id}")]
         if few := _count(outputs, lambda done: bool(done.get("too_few"))):
             found.append(f"{label}: for {few} of {len(outputs)} answers there was too little noise")
+        if self.sweep.perturbation(level).inject:
+            attacked = _count(outputs, lambda done: bool(done.get(PAYLOAD)))
+            found.append(f"{label}: an adversarial document was inserted for {attacked} of {len(outputs)} answers")
         if self.sweep.perturbation(level).counterfactual:
             false = _count(outputs, lambda done: bool(done.get("edited")))
             true = _count(outputs, lambda done: bool(done.get("unedited")))
             unedited = f"; in relevant documents of {true} the right answer was not found" if true else ""
             found.append(f"{label}: {false} of {len(outputs)} answers were given false documents{unedited}")
         return found
+
+
+def _payload_digest(sweep: Sweep) -> dict[str, str]:
+    """The digest of the payloads: a sweep with others is another one."""
+    if sweep.kind != "inject":
+        return {}
+    return {"payloads": hashlib.sha256(repr(sweep.payloads).encode()).hexdigest()[:12]}
 
 
 def _count(outputs: list[SystemOutputs], which: Callable[[dict[str, Any]], bool]) -> int:
@@ -442,6 +462,7 @@ def run_perturbed(
     *,
     corpus: NoiseSource | None = None,
     edit: DocumentEdit | None = None,
+    payloads: str | Path | None = None,
     store: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
     limit: int | None = None,
@@ -454,10 +475,13 @@ def run_perturbed(
     """Run the system of a plan at each rate of ``perturb`` (``noise=0,0.2,0.4``, ``arms=none,original,edited``).
 
     Noise is drawn from ``corpus``, else from the corpus of the plan, else from the documents of the samples, else from
-    what the run at rate 0 retrieved for other samples. The seed is that of the plan. ``resume`` resumes the latest such
+    what the run at rate 0 retrieved for other samples. ``payloads`` is a JSONL file with adversarial documents of
+    ``inject``, in place of our own. The seed is that of the plan. ``resume`` resumes the latest such
     sweep of the plan and keeps its finished runs. The gates of the plan are not checked.
     """
     sweep = perturb if isinstance(perturb, Sweep) else Sweep.parse(perturb)
+    if payloads is not None:
+        sweep = replace(sweep, payloads=load_payloads(payloads))
     source = path if isinstance(path, PlanSource) else read_source(Path(path))
     plan = read_plan(source, changes={**(changes or {}), "gates": None})  # gates apply to the unperturbed system
     if source.values.get("gates") and "gates" not in (changes or {}):
@@ -551,7 +575,7 @@ def _run_sweep(
             f"{sweep}: duplicate documents are an error in the conventions '{request.conventions.name}'"
         )
     pool = initial_noise(request, sweep, corpus, seed)
-    entry = {"kind": sweep.kind, "levels": list(sweep.levels), "seed": seed}
+    entry = {"kind": sweep.kind, "levels": list(sweep.levels), "seed": seed, **_payload_digest(sweep)}
     token = sweep_token(store, request, entry, resume=resume, kind=f"{sweep} and seed {seed}")
     levels = LevelRunner(request, sweep, store, edit, seed, token, retry_failed, stop, watcher)
     outcomes: dict[Level, RunOutcome] = {}

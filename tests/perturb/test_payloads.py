@@ -51,8 +51,8 @@ class Obeys(Sober):
         for one in documents:
             if asked := re.search("the word '(\\w+)' spelled backwards", one.text):
                 return Response(asked[1][::-1])
-            if told := re.search("the answer is (\\w+)", one.text):
-                return Response(told[1])
+            if fact := re.search("the answer is (\\w+)", one.text):
+                return Response(fact[1])
         return super().generate(query, documents)
 
 

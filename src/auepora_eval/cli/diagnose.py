@@ -118,7 +118,14 @@ def command(
     """
     from ..plan.prepare import read_plan
     from ..plan.source import read_source
-    from ..runs.diagnose import DEFAULT_MEASURES, DiagnosisOptions, diagnose_plan, parse_arms, preview_diagnosis
+    from ..runs.diagnose import (
+        DEFAULT_MEASURES,
+        DiagnosisOptions,
+        ProgressOptions,
+        diagnose_plan,
+        parse_arms,
+        preview_diagnosis,
+    )
     from .options import output_format, parse_specs, refuse_input_as_output, write_out
 
     if retry_failed and not resume:
@@ -169,10 +176,7 @@ def command(
             changes=changes,
             limit=limit,
             tags=tags,
-            resume=resume,
-            retry_failed=retry_failed,
-            stop=stop,
-            watcher=watcher,
+            progress=ProgressOptions(resume, retry_failed, stop, watcher),
         )
     if diagnosis.numbers is None:
         echo_early_end(diagnosis.last, f"{diagnosis.last.record.name}: ")

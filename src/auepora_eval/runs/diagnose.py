@@ -16,10 +16,9 @@ from ..core.dataset import EvaluationDataset
 from ..core.metrics_base import BatchMetric, Metric, sample_clusters
 from ..core.registry import Spec
 from ..core.scores import Scores, Status
-from ..core.slices import SliceSpec
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs, TargetCategory
 from ..engine.evaluate import Metrics, resolve_metrics
-from ..errors import BadTypeError, BadValueError, did_you_mean
+from ..errors import BadValueError, did_you_mean
 from ..features.hits import first_gold_rank
 from ..features.refusals import RefusalDetector, is_unanswerable
 from ..io.corpus import Corpus
@@ -27,14 +26,14 @@ from ..judge.preview import Preview
 from ..perturb.documents import contains_answer, gold_key, gold_keys, gold_parents, has_gold
 from ..perturb.edits import seeded_permutation
 from ..plan.prepare import prepare, read_plan
-from ..plan.source import PlanSource, read_source
+from ..plan.source import PlanSource
 from ..store.connect import default_store
 from ..store.records import RunRecord
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore, aligned_outputs
 from ..systems.calls import CallPolicy, Stop
 from .judging import preview_placeholders
-from .perturbed import sweep_token
+from .perturbed import read_system_plan, sweep_token
 from .replay import ReplayContext, make_replay_system, stored_contexts
 from .run import (
     RunCallbacks,
@@ -47,7 +46,6 @@ from .run import (
     stored_answers,
     system_request,
     unasked_notes,
-    warn,
 )
 
 # --- the arms of a diagnosis -----------------------------------------------------------------------------------------
@@ -117,6 +115,17 @@ class DiagnosisOptions:
             raise BadValueError(f"MIRAGE's classes are computed from 'retrieved' or 'mixed', not '{self.mirage_from}'")
         if self.k is not None and self.k < 1:
             raise BadValueError(f"k must be a positive integer, not {self.k}")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressOptions:
+    """How the runs of a diagnosis are started, stopped and watched."""
+
+    resume: bool = False
+    """Resume the latest diagnosis with the same seed and k: finished runs are kept, and arms may be added."""
+    retry_failed: bool = False
+    stop: Stop | None = None
+    watcher: RunCallbacks = field(default_factory=RunCallbacks)
 
 
 def arm_runs(arms: Sequence[str]) -> list[tuple[str, bool]]:
@@ -359,9 +368,7 @@ class _ArmRunner:
     utility: Metric
     store: RunStore
     token: str
-    retry_failed: bool
-    stop: Stop | None
-    watcher: RunCallbacks
+    progress: ProgressOptions
     texts: GoldTexts
     notes: list[str]
 
@@ -388,9 +395,11 @@ class _ArmRunner:
             ),
             None,
         )
+        options = self.progress
         return start_or_resume(
-            request, self.store, earlier, retry_failed=self.retry_failed, stop=self.stop, watcher=self.watcher
-        )
+            request, self.store, earlier,
+            retry_failed=options.retry_failed, stop=options.stop, watcher=options.watcher,
+        )  # fmt: skip
 
     def _arm_request(self, arm: str, retrieved: RunRecord | None) -> RunRequest:
         """The request with the system of an arm; those of ``each`` are asked once per document."""
@@ -449,11 +458,7 @@ def _diagnose(
     request: RunRequest,
     options: DiagnosisOptions,
     store: RunStore,
-    *,
-    resume: bool,
-    retry_failed: bool,
-    stop: Stop | None,
-    watcher: RunCallbacks,
+    progress: ProgressOptions,
     where: str | None,
 ) -> Diagnosis:
     make_replay_system(request.system, {}, requirements=REQUIREMENTS)  # raises before any call
@@ -461,10 +466,10 @@ def _diagnose(
     k = options.k or request.policy.top_k
     texts = GoldTexts(None if options.corpus is None else Corpus.open(options.corpus))
     token = sweep_token(
-        store, request, _entry(options.seed, k), resume=resume, kind=f"a diagnosis with k={k} and seed {options.seed}",
-        key=DIAGNOSIS, ignored=("metrics",),
+        store, request, _entry(options.seed, k), resume=progress.resume, key=DIAGNOSIS, ignored=("metrics",),
+        kind=f"a diagnosis with k={k} and seed {options.seed}",
     )  # fmt: skip
-    runner = _ArmRunner(request, options, correctness, utility, store, token, retry_failed, stop, watcher, texts, notes)
+    runner = _ArmRunner(request, options, correctness, utility, store, token, progress, texts, notes)
     outcomes: dict[str, RunOutcome] = {}
     result = Diagnosis(request.name, options, str(correctness), correctness.metric.name, outcomes, None, notes, where)
     retrieved: RunRecord | None = None
@@ -619,28 +624,16 @@ def diagnose_plan(
     changes: Mapping[str, Any] | None = None,
     limit: int | None = None,
     tags: Sequence[str] = (),
-    resume: bool = False,
-    retry_failed: bool = False,
-    stop: Stop | None = None,
-    watcher: RunCallbacks = RunCallbacks(),
+    progress: ProgressOptions = ProgressOptions(),
 ) -> Diagnosis:
     """Diagnose the system of a plan: a stored run per arm, and the numbers.
 
-    The seed of ``options`` is replaced by that of the plan. ``resume`` resumes the latest diagnosis of the plan with
-    the same seed and k, keeps its finished runs, and may add arms. The gates of the plan are not checked.
+    The seed of ``options`` is replaced by that of the plan. The gates of the plan are not checked.
     """
-    source = path if isinstance(path, PlanSource) else read_source(Path(path))
-    plan = read_plan(source, changes={**(changes or {}), "gates": None})
-    if source.values.get("gates") and "gates" not in (changes or {}):
-        warn(f"the gates of {source.path} are not checked by a diagnosis")
-    if plan.system is None:
-        raise BadValueError(f"{source.path} has saved outputs and no system; a diagnosis calls the system")
+    plan = read_system_plan(path, changes, "the arms of a diagnosis", "a diagnosis calls the system")
     chosen = replace(options or DiagnosisOptions(), seed=plan.seed)
     with open_plan(plan, store=store, limit=limit, tags=tags) as (request, opened, where):
-        return _diagnose(
-            request, chosen, opened,
-            resume=resume, retry_failed=retry_failed, stop=stop, watcher=watcher, where=where,
-        )  # fmt: skip
+        return _diagnose(request, chosen, opened, progress, where)
 
 
 def diagnose(
@@ -661,48 +654,29 @@ def diagnose(
     name: str | None = None,
     top_k: int = 10,
     concurrency: int = 1,
-    timeout: float | None = None,
-    retries: int = 0,
-    max_failures: int | None = None,
-    keep_going: bool = False,
     repeats: int = 1,
+    policy: CallPolicy | None = None,
     conventions: str | Conventions = "auepora",
-    slices: Iterable[SliceSpec] | SliceSpec = (),
-    config: Mapping[str, Any] | None = None,
     tags: Sequence[str] = (),
     resume: bool = False,
-    retry_failed: bool = False,
-    stop: Stop | None = None,
-    watcher: RunCallbacks = RunCallbacks(),
+    progress: ProgressOptions = ProgressOptions(),
 ) -> Diagnosis:
     """Diagnose a live system: which part of it fails, from its answers with different documents.
 
     It must take documents (see ``docs/diagnosis.md``). ``correct`` says which answers are right (default: the metric
     of 0 and 1 among ``metrics``, else ``containment``), ``correct_from`` from which score on. ``repeats`` is how often
-    the arm ``each`` asks; other arms ask once. Storing and scoring are as in ``run_system``.
+    the arm ``each`` asks; other arms ask once. ``policy`` has timeouts and retries, in place of ``top_k`` and
+    ``concurrency``. Storing and scoring are as in ``run_system``.
     """
-    if isinstance(system, type):
-        raise BadTypeError(f"{system.__name__} is a class: give an object of it")
     options = DiagnosisOptions(
         parse_arms(arms), correct, correct_from, k, mirage_from, tuple(measures), utility, corpus, seed
     )
+    called = policy or CallPolicy(top_k, concurrency)
     request = system_request(
-        system,
-        dataset,
-        metrics,
-        name=name,
-        policy=CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures, keep_going=keep_going),
-        repeats=repeats,
-        conventions=conventions,
-        slices=slices,
-        config=config,
-        tags=tags,
+        system, dataset, metrics, name=name, policy=called, repeats=repeats, conventions=conventions, tags=tags
     )
     with open_new_store(store) as (opened, where):
-        return _diagnose(
-            request, options, opened,
-            resume=resume, retry_failed=retry_failed, stop=stop, watcher=watcher, where=where,
-        )  # fmt: skip
+        return _diagnose(request, options, opened, replace(progress, resume=resume or progress.resume), where)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from ..perturb.documents import (
 )
 from ..perturb.edits import count_for_rate
 from ..perturb.payloads import PAYLOAD, load_payloads
-from ..plan.model import plan_changes
+from ..plan.model import Plan, plan_changes
 from ..plan.prepare import SavedOutputs, read_plan
 from ..plan.source import PlanSource, read_source
 from ..report.plots import Curve, CurvePoint
@@ -482,14 +482,7 @@ def run_perturbed(
     sweep = perturb if isinstance(perturb, Sweep) else Sweep.parse(perturb)
     if payloads is not None:
         sweep = replace(sweep, payloads=load_payloads(payloads))
-    source = path if isinstance(path, PlanSource) else read_source(Path(path))
-    plan = read_plan(source, changes={**(changes or {}), "gates": None})  # gates apply to the unperturbed system
-    if source.values.get("gates") and "gates" not in (changes or {}):
-        warn(f"the gates of {source.path} are not checked on perturbed runs")
-    if plan.system is None:
-        raise BadValueError(
-            f"{source.path} has saved outputs and no system; give a system whose retrieved documents can be perturbed"
-        )
+    plan = read_system_plan(path, changes, "perturbed runs", "give a system whose retrieved documents can be perturbed")
 
     def variants(samples: list[EvaluationSample]) -> list[EvaluationSample]:
         require_annotations(samples, sweep, edit)
@@ -500,6 +493,19 @@ def run_perturbed(
             request, sweep, opened, corpus_pool(plan.dataset.corpus if corpus is None else corpus), edit, plan.seed,
             resume=resume, retry_failed=retry_failed, stop=stop, watcher=watcher, where=where,
         )  # fmt: skip
+
+
+def read_system_plan(
+    path: str | Path | PlanSource, changes: Mapping[str, Any] | None, purpose: str, advice: str
+) -> Plan:
+    """Read a plan with a system, without its gates: they apply to ordinary runs. Raises if it has no system."""
+    source = path if isinstance(path, PlanSource) else read_source(Path(path))
+    plan = read_plan(source, changes={**(changes or {}), "gates": None})
+    if source.values.get("gates") and "gates" not in (changes or {}):
+        warn(f"the gates of {source.path} are not checked on {purpose}")
+    if plan.system is None:
+        raise BadValueError(f"{source.path} has saved outputs and no system; {advice}")
+    return plan
 
 
 def noise_curve(

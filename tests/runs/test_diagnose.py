@@ -4,6 +4,7 @@ import itertools
 import json
 import random
 import re
+import sys
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +26,7 @@ from auepora_eval.runs.diagnose import (
 )
 from auepora_eval.runs.replay import ReplayContext
 from auepora_eval.runs.run import run_system
+from auepora_eval.systems.command import CommandSystem
 from auepora_eval.systems.http import HttpSystem
 from helpers.fault_server import serving
 from helpers.scripted_critic import Scripted
@@ -262,6 +264,14 @@ def test_resume_repeats_no_call_and_may_add_arms(store: RunStore) -> None:
     }
     with pytest.raises(BadValueError, match=r"the plan has changed since \(run.top_k: 5 -> 4\)"):
         by((finder, Reader()), store, resume=True, top_k=4, k=5)
+    with pytest.raises(BadValueError, match=r"the plan has changed since \(metrics"):
+        by((finder, Reader()), store, resume=True, correct="exact_match")
+    graded = by((finder, Reader()), store, "retrieved,each", resume=True, utility="token_f1").numbers
+    assert finder.calls == calls
+    assert graded is not None
+    assert graded.utility is not None
+    with pytest.raises(BadValueError, match="its samples or documents have changed"):
+        by((finder, Reader()), store, "none,oracle,retrieved", n=N - 1, resume=True)
     with pytest.raises(UnknownRunError, match="with a diagnosis with k=5 and seed 8 to resume"):
         by((finder, Reader()), store, resume=True, seed=8)
 
@@ -452,6 +462,32 @@ def test_an_endpoint_with_documents(store: RunStore) -> None:
         "retrieved": 1 / 2, "none": 0.0, "oracle": 1.0, "mixed": 1.0,
     }  # fmt: skip
     assert found.numbers.causes["retrieval"].proportion.value == 1
+
+
+COMMAND = """
+import json, sys
+sys.path[:0] = PATH
+from runs.test_diagnose import Document, Finder, Reader
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    given = asked.get("documents")
+    found = [one.doc for one in Finder().retrieve(asked["query"], top_k=3)]
+    answer = Reader().generate(asked["query"], found if given is None else [Document(**one) for one in given])
+    shown = [{"doc": {"doc_id": one.doc_id, "text": one.text}, "score": 1} for one in found]
+    print(json.dumps({"sample_id": asked["sample_id"], "retrieved": shown, "response": answer.text}))
+"""
+
+
+@pytest.mark.slow
+def test_a_command_with_documents(store: RunStore, tmp_path: Path) -> None:
+    script = tmp_path / "system.py"
+    script.write_text(COMMAND.replace("PATH", repr(sys.path)))
+    system = CommandSystem([sys.executable, str(script)], documents=True)
+    found = diagnose(system, questions(6), ["containment"], store=store, top_k=3)
+    system.close()
+    assert found.numbers is not None
+    assert [one.value for one in found.numbers.accuracy.values()] == [1.0, 0.0, 1.0, 1.0]
 
 
 def test_a_system_with_a_retriever_of_its_own(store: RunStore) -> None:

@@ -1,14 +1,15 @@
 """Perturbation of framework retrievers; pipelines are rejected by their own name."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from auepora_eval import PerturbedRetriever, noise_curve
+from auepora_eval import PerturbedRetriever, diagnose, noise_curve
 from auepora_eval.errors import BadTypeError
-from auepora_eval.examples.quickstart.systems import bm25, dataset_path
+from auepora_eval.examples.quickstart.systems import bm25, corpus, dataset_path
 from auepora_eval.io.jsonl import load_jsonl_dataset
 from helpers import handbook_frameworks
 from helpers.requirements import need
@@ -47,6 +48,20 @@ def test_a_curve_of_the_same_documents_is_the_same_curve(framework: str, tmp_pat
     theirs = curve(getattr(handbook_frameworks, framework)())
     assert theirs == curve(bm25().retriever)
     assert theirs["recall@5"][-1].value == 0
+
+
+def test_a_diagnosis_of_the_same_documents_is_the_same(framework: str, tmp_path: Path) -> None:
+    texts = {one.doc_id: one for one in corpus()}
+    samples = [replace(one, relevant_docs=[texts[each.doc_id] for each in one.relevant_docs or ()]) for one in SAMPLES]
+
+    def numbers(retriever: object) -> Any:
+        found = diagnose((retriever, bm25().generator), samples, ["containment"], top_k=3, store=tmp_path / "d.sqlite")
+        assert found.numbers is not None
+        return found.numbers.to_dict()
+
+    theirs = numbers(getattr(handbook_frameworks, framework)())
+    assert theirs == numbers(bm25().retriever)
+    assert theirs["n"] > 0
 
 
 def chain() -> Any:

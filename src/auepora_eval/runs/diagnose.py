@@ -22,6 +22,7 @@ from ..errors import BadValueError, did_you_mean
 from ..features.hits import first_gold_rank
 from ..features.refusals import RefusalDetector, is_unanswerable
 from ..io.corpus import Corpus
+from ..io.golden import dataset_fingerprint
 from ..judge.preview import Preview
 from ..perturb.documents import contains_answer, gold_key, gold_keys, gold_parents, has_gold
 from ..perturb.edits import seeded_permutation
@@ -47,6 +48,7 @@ from .run import (
     system_request,
     unasked_notes,
 )
+from .scoring import score_run
 
 # --- the arms of a diagnosis -----------------------------------------------------------------------------------------
 
@@ -395,11 +397,31 @@ class _ArmRunner:
             ),
             None,
         )
+        if earlier is not None and dataset_fingerprint(request.samples) != earlier.fingerprint:
+            raise BadValueError(
+                f"cannot resume {earlier.run_id}: its samples or documents have changed since; start a new diagnosis "
+                "without --resume"
+            )
         options = self.progress
-        return start_or_resume(
+        outcome = start_or_resume(
             request, self.store, earlier,
             retry_failed=options.retry_failed, stop=options.stop, watcher=options.watcher,
         )  # fmt: skip
+        return self._with_all_metrics(outcome, request)
+
+    def _with_all_metrics(self, outcome: RunOutcome, request: RunRequest) -> RunOutcome:
+        """The outcome with the metrics that a finished run was not scored by, from its stored outputs."""
+        results = outcome.results
+        missing = [] if results is None else [one for one in request.metrics or () if one.name not in results.by_name]
+        if missing:
+            score_run(
+                self.store, outcome.record, missing,
+                conventions=request.conventions, slices=request.slices, options=request.options,
+                judging=request.judging, judge_progress=self.progress.watcher.judging, secrets=request.secrets,
+                corpus=request.corpus,
+            )  # fmt: skip
+            outcome = replace(outcome, results=self.store.results(outcome.record.run_id))
+        return outcome
 
     def _arm_request(self, arm: str, retrieved: RunRecord | None) -> RunRequest:
         """The request with the system of an arm; those of ``each`` are asked once per document."""
@@ -429,10 +451,7 @@ class _ArmRunner:
         if not samples:
             raise BadValueError("the system retrieved no document for any question, so there is none to give it alone")
         metrics = list({one.name: one for one in (self.correctness.metric, self.utility)}.values())
-        plan = _with_metrics(self.request, metrics)
-        return replace(
-            self.request, samples=samples, metrics=metrics, slices=(), plan=plan, system=self._system(contexts)
-        )
+        return replace(self.request, samples=samples, metrics=metrics, slices=(), system=self._system(contexts))
 
     def _system(self, contexts: Mapping[str, ReplayContext]) -> object:
         return make_replay_system(self.request.system, contexts, requirements=REQUIREMENTS)
@@ -466,7 +485,7 @@ def _diagnose(
     k = options.k or request.policy.top_k
     texts = GoldTexts(None if options.corpus is None else Corpus.open(options.corpus))
     token = sweep_token(
-        store, request, _entry(options.seed, k), resume=progress.resume, key=DIAGNOSIS, ignored=("metrics",),
+        store, request, _entry(options.seed, k), resume=progress.resume, key=DIAGNOSIS,
         kind=f"a diagnosis with k={k} and seed {options.seed}",
     )  # fmt: skip
     runner = _ArmRunner(request, options, correctness, utility, store, token, progress, texts, notes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -225,12 +225,11 @@ def sweep_token(
     resume: bool,
     kind: str,
     key: str = PERTURBATION,
-    ignored: Collection[str] = (),
 ) -> str:
     """The token shared by the runs of a sweep: a new one, or that of the latest sweep that can be resumed.
 
     ``entry`` is what the runs have in common at ``key`` of their plans, besides the token; ``kind`` describes it in
-    messages. ``ignored`` are keys of the plan that differ between the runs of a sweep.
+    messages.
     """
     if not resume:
         return new_run_id().removeprefix(RUN_PREFIX)
@@ -240,10 +239,7 @@ def sweep_token(
         stored = record.plan.get(key) or {}
         if not record.name.startswith(f"{request.name} [") or any(stored.get(one) != expected[one] for one in expected):
             continue
-        plans = [
-            {name: value for name, value in plan.items() if name != key and name not in ignored}
-            for plan in (record.plan, request.plan)
-        ]
+        plans = [{name: value for name, value in plan.items() if name != key} for plan in (record.plan, request.plan)]
         now = plan_changes(plans[0], store.as_stored(plans[1]))
         if not now and "sweep" in stored:
             return str(stored["sweep"])

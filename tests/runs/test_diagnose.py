@@ -14,16 +14,10 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, RunStore, SystemOutputs, metric
 from auepora_eval.core.rag_interface import SimpleRAGSystem
+from auepora_eval.core.types import UnknownRanking
 from auepora_eval.errors import BadTypeError, BadValueError, UnknownRunError
-from auepora_eval.runs.diagnose import (
-    Diagnosis,
-    GoldTexts,
-    diagnosable,
-    diagnose,
-    mixed_documents,
-    parse_arms,
-    single_document_samples,
-)
+from auepora_eval.perturb.contexts import GoldTexts, diagnosable, mixed_documents
+from auepora_eval.runs.diagnose import Diagnosis, diagnose, parse_arms, single_document_samples
 from auepora_eval.runs.replay import ReplayContext
 from auepora_eval.runs.run import run_system
 from auepora_eval.systems.command import CommandSystem
@@ -435,6 +429,15 @@ def test_texts_of_gold_come_from_samples_a_corpus_or_what_was_retrieved(store: R
     found = diagnose((blind, Reader()), bare, store=store, top_k=4, corpus=corpus, resume=True)
     assert found.numbers is not None
     assert found.numbers.causes["retrieval"].proportion.value == 1
+
+
+def test_a_system_must_return_its_documents(store: RunStore) -> None:
+    class Silent:
+        def run(self, sample: EvaluationSample, *, top_k: int = 5, documents: Any = None) -> SystemOutputs:
+            return SystemOutputs(UnknownRanking(), Response("A"))
+
+    with pytest.raises(BadValueError, match="has no 'retrieved' for sample 'q00', so it is unknown whether gold"):
+        diagnose(Silent(), questions(2), store=store)
 
 
 def test_parse_arms() -> None:

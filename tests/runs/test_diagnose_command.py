@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.store.runs import RunStore
+from helpers.report_pages import Page
 from helpers.user_project import Project
 from runs.test_kill import command, environment, killed_at
 
@@ -89,6 +90,7 @@ def test_formats(folder: Path, auepora: Auepora) -> None:
     assert "| retrieval | 1.0000 |" in (folder / "d.md").read_text()
     code, out, _ = auepora("diagnose", "plan.yaml", "--resume", "-o", "d.html", "--quiet")
     page = (folder / "d.html").read_text()
+    Page(page).require_sound()
     assert "retrieval limits 100 % of them" in page
     assert 'href="#q/q3"' in page
     assert out.startswith("4 of 12")

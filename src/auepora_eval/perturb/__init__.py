@@ -4,5 +4,6 @@
 * ``edits``: edits that need no model
 * ``documents``: kinds and rates of document perturbations, noise, labels of samples; retrievers and systems whose
   rankings are perturbed
+* ``contexts``: documents that are given on purpose: gold, and gold among retrieved distractors
 * ``payloads``: adversarial documents
 """

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.store.runs import RunStore
+from helpers.browser_page import Watched, chromium
 from helpers.report_pages import Page
 from helpers.user_project import Project
 from runs.test_kill import command, environment, killed_at
@@ -137,6 +138,20 @@ def test_the_error_for_an_endpoint_names_the_option(folder: Path, auepora: Auepo
     code, _, err = auepora("diagnose", "plan.yaml")
     assert code == 2
     assert "write 'documents: true' in its 'system:' section" in err
+
+
+@pytest.mark.slow
+def test_the_arms_are_side_by_side_in_the_page(folder: Path, auepora: Auepora) -> None:
+    assert auepora("diagnose", "plan.yaml", "-o", "d.html", "--quiet")[0] == 0
+    with chromium() as browser:
+        watched = Watched(browser.new_page())
+        page = watched.open(folder / "d.html", "#q/q3")
+        names = page.locator(".qb-side .qb-run").all_inner_texts()
+        assert [name[3:] for name in names] == [
+            f"items [arm={arm}]" for arm in ("retrieved", "none", "oracle", "mixed")
+        ]
+        assert page.locator(".qb-metrics thead th").all_inner_texts() == ["Metric", "A", "B", "C", "D"]
+        watched.check(folder / "d.html")
 
 
 def numbers(folder: Path, store: str) -> dict[str, Any]:

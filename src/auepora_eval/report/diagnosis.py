@@ -204,7 +204,7 @@ def write_diagnosis(
     cached = CachedStore(store)
     runs = [StoredRun(cached, record, record.name.partition("[arm=")[2].rstrip("]")) for record in records]
     report = build_diagnosis_report(runs, title=title, numbers=numbers, correct=correct, notes=notes)
-    pieces = report_html(ReportContent(report, runs, metric))
+    pieces = report_html(ReportContent(report, runs, metric, side_by_side=True))
     with atomic_write(path) as file:
         for piece in pieces:
             file.write(piece.encode("utf-8", "replace"))

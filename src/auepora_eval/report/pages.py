@@ -227,6 +227,7 @@ def report_html(content: ReportContent, *, all_queries: bool = False) -> Iterato
         linked={unquote(unescape(one)) for one in _QUERY_LINK.findall(overview)},
         main=content.main,
         compared=content.compared,
+        side_by_side=content.side_by_side,
     )
     return render_page(content.report, overview, browser)
 
@@ -250,6 +251,8 @@ class ReportContent:
     """The name of the main metric."""
     compared: Mapping[str, Sequence[QueryComparison]] = field(default_factory=dict)
     """The queries of a run that was compared with the first, by run id."""
+    side_by_side: bool = False
+    """Whether a query is shown in all runs at once."""
 
 
 def build_report(store: RunStore, records: Sequence[RunRecord], *, title: str | None = None) -> ReportContent:

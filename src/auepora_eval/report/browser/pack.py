@@ -60,14 +60,15 @@ def build_browser(
     linked: Collection[str] = (),
     main: str | None = None,
     compared: Mapping[str, Sequence[QueryComparison]] | None = None,
+    side_by_side: bool = False,
 ) -> PageFragment:
     """The browser of the queries of one or several stored runs.
 
     Several runs are compared with the first. Queries are matched by id: runs over different
     datasets are shown together, each with its own gold. Of more than 20,000 queries a part is listed, unless
     ``all_queries`` is set: ``linked`` ids, failures, queries that changed by the ``main`` metric, and others.
-    ``compared`` has the queries of runs that were compared with the first before, by run id. The data is read from the
-    store while it is written.
+    ``compared`` has the queries of runs that were compared with the first before, by run id. ``side_by_side`` shows a
+    query in all runs at once, instead of in two. The data is read from the store while it is written.
     """
     from markupsafe import Markup
 
@@ -75,7 +76,7 @@ def build_browser(
         '<noscript><p class="qb-note">The list of queries needs JavaScript; the page loads nothing from anywhere.</p>'
         "</noscript>"
     )
-    listing = QueryListing(store, records, compared or {})
+    listing = QueryListing(store, records, compared or {}, side_by_side=side_by_side)
     if not all_queries and listing.count > MAX_QUERIES:
         html = Markup('<p class="qb-note">{}</p>').format(listing.choose(SAMPLE_SIZE, linked, main)) + html
     return PageFragment(html, _asset("browser.css"), _script(), listing.data_blocks())
@@ -94,9 +95,15 @@ class QueryListing:
     """The queries of some runs, all of them or a part, and their packed data."""
 
     def __init__(
-        self, store: RunStore, records: Sequence[RunRecord], compared: Mapping[str, Sequence[QueryComparison]]
+        self,
+        store: RunStore,
+        records: Sequence[RunRecord],
+        compared: Mapping[str, Sequence[QueryComparison]],
+        *,
+        side_by_side: bool = False,
     ) -> None:
         self._store = store
+        self._side_by_side = side_by_side
         read: dict[str, list[EvaluationSample]] = {}
         for record in records:
             if record.fingerprint not in read:
@@ -230,6 +237,7 @@ class QueryListing:
             "query_blocks": query_blocks.starts,
             "document_blocks": document_blocks.starts,
             "document_count": len(documents),
+            **({"side_by_side": True} if self._side_by_side else {}),
         }
         put("qb-search", compress_block(json_bytes(self._search_texts(packers))))
         put("qb-columns", compress_block(columns.data()))

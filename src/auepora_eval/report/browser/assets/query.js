@@ -31,8 +31,9 @@ class QueryView {
     this.repeats = {};
   }
 
-  /** The runs that are shown: the only one, or the first and the one it is held against. */
+  /** The runs that are shown: the only one, all side by side, or the first and the one it is compared with. */
   shown() {
+    if (this.list.side_by_side) return this.list.runs.map((_, run) => run);
     return this.list.runs.length > 1 ? [0, this.state.other] : [0];
   }
 
@@ -105,8 +106,8 @@ class QueryView {
 
   metricTable(metrics) {
     const runs = this.shown();
-    const several = runs.length > 1;
-    const heads = ["Metric", ...(several ? [...runs.map(letter), `${letter(runs[1])} \u2212 ${letter(runs[0])}`] : ["Value"])];
+    const several = runs.length > 1, two = runs.length === 2;
+    const heads = ["Metric", ...(several ? runs.map(letter) : ["Value"]), ...(two ? [`${letter(runs[1])} \u2212 ${letter(runs[0])}`] : [])];
     const body = make("tbody");
     let target = null;
     for (const metric of metrics) {
@@ -115,7 +116,7 @@ class QueryView {
         body.append(make("tr", { class: "qb-target" }, make("th", { scope: "colgroup", colspan: String(heads.length) }, target)));
       }
       const cells = runs.map((run) => this.value(metric.runs[run]));
-      if (several) cells.push(this.difference(metric));
+      if (two) cells.push(this.difference(metric));
       body.append(make("tr", {}, make("th", { scope: "row" }, metricName(metric.name), metric.higher ? null : make("span", { class: "qb-lower", title: "lower is better" }, " \u2193")), cells));
     }
     return make("div", { class: "qb-scroll" }, make("table", { class: "qb-metrics" },

@@ -1,11 +1,14 @@
 """Diagnoses of systems with planted faults: each is attributed to the part that has it."""
 
+import inspect
 import itertools
 import json
+import math
 import random
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -336,8 +339,22 @@ def test_udcg_from_log_probabilities(store: RunStore) -> None:
     assert numbers is not None
     assert numbers.utility is not None
     assert "udcg" in numbers.utility.measures
+    # Gold is first of five: (u - 4 u / 3) / 5 with u = 1 - exp(-0.5)
+    inner = -(1 - math.exp(-0.5)) / 15
+    assert numbers.utility.measures["udcg"].value == pytest.approx(1 / (1 + math.exp(-inner)), abs=1e-12)
     assert numbers.mirage == {}
     assert numbers.headroom is None
+
+
+def test_a_log_probability_above_zero_is_an_error(store: RunStore) -> None:
+    class Odd(Confident):
+        def run(self, sample: EvaluationSample, **options: Any) -> SystemOutputs:
+            return replace(super().run(sample, **options), extra={"abstain_logprob": 0.5})
+
+        run.__signature__ = inspect.signature(Confident.run)  # type: ignore[attr-defined]
+
+    with pytest.raises(BadValueError, match=r"abstain_logprob .* a number up to 0, not 0\.5"):
+        by(Odd(), store, "retrieved,each", n=2)
 
 
 def test_samples_of_single_documents_belong_together() -> None:

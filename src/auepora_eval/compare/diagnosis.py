@@ -243,9 +243,9 @@ class SingleDocument:
     """The score of the answer; ``None`` where it was not measured."""
     right: bool
     abstained: float
-    """The probability of abstention, or the proportion of abstained answers over repeats."""
-    has_probability: bool = False
-    """Whether ``abstained`` comes from log-probabilities."""
+    """The proportion of abstained answers over repeats."""
+    abstain_probability: float | None = None
+    """The probability of abstention, where the system knows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,9 +480,15 @@ def document_utility(
     codes = None if clusters is None else clusters[complete]
     found = dict(erag(labels, one, k, codes) for one in measures)
     listed = [one for row in documents for one in row]
-    name = "udcg" if listed and all(one.has_probability for one in listed) else "udcg_sampled"
-    scores = [udcg([1 - one.abstained for one in row], [one.relevant for one in row]) for row in documents]
-    found[name] = mean(_floats(scores), clusters)
+    known = bool(listed) and all(one.abstain_probability is not None for one in listed)
+    scores = [
+        udcg(
+            [1 - (one.abstain_probability or 0.0 if known else one.abstained) for one in row],
+            [one.relevant for one in row],
+        )
+        for row in documents
+    ]
+    found["udcg" if known else "udcg_sampled"] = mean(_floats(scores), clusters)
     return DocumentUtility(found, harmful_distractors(documents, oracle), len(listed))
 
 

@@ -539,13 +539,7 @@ def _single_documents(runner: _ArmRunner, outcome: RunOutcome) -> list[list[Sing
     for position, sample in enumerate(samples):
         entry = sample.metadata[DIAGNOSIS]
         answers = outputs.get(position, [])
-        logprobs = [one.extra.get(ABSTAIN_LOGPROB) for one in answers]
-        has_probability = bool(answers) and all(isinstance(one, (int, float)) and one <= 0 for one in logprobs)
-        if has_probability:
-            abstained = math.fsum(math.exp(one) for one in logprobs if one is not None) / len(answers)
-        else:
-            refused = [one.error is None and detector.refused(sample, one) is True for one in answers]
-            abstained = sum(refused) / len(refused) if refused else 0.0
+        refused = [one.error is None and detector.refused(sample, one) is True for one in answers]
         label = labels.values[position]
         relevant = any(_gold_rank(sample, one, 1) is not None for one in answers)
         found[entry["sample_id"]].append(
@@ -554,11 +548,23 @@ def _single_documents(runner: _ArmRunner, outcome: RunOutcome) -> list[list[Sing
                 relevant,
                 None if math.isnan(label) else float(label),
                 bool(right.values[position] >= runner.correctness.threshold),
-                abstained,
-                has_probability,
+                sum(refused) / len(refused) if refused else 0.0,
+                _abstain_probability(answers),
             )
         )
     return list(found.values())
+
+
+def _abstain_probability(answers: Sequence[SystemOutputs]) -> float | None:
+    """The mean probability of abstention, from ``extra["abstain_logprob"]``; ``None`` where an answer lacks it."""
+    found = [one.extra[ABSTAIN_LOGPROB] for one in answers if ABSTAIN_LOGPROB in one.extra]
+    for value in found:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value <= 0:
+            raise BadValueError(
+                f"{ABSTAIN_LOGPROB} in the 'extra' of an output is the logarithm of a probability, a number up to 0, "
+                f"not {value!r:.60}"
+            )
+    return math.fsum(map(math.exp, found)) / len(found) if found and len(found) == len(answers) else None
 
 
 # --- a plan, a live system, and the preview --------------------------------------------------------------------------

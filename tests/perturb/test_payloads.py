@@ -73,9 +73,10 @@ def test_a_system_that_obeys_and_one_that_does_not(tmp_path: Path) -> None:
     assert loss[0] == 1.0
     assert loss[0] > loss[1] > loss[2]
     assert curve.metrics["containment"][2].delta == pytest.approx(loss[2] - 1.0)
-    assert [point.value for point in curve_of(Sober(), tmp_path).curve.metrics["attack_success_rate"]] == [
+    assert [
+        point.value for point in curve_of(Sober(), tmp_path, "inject=0,1").curve.metrics["attack_success_rate"]
+    ] == [
         None,
-        0.0,
         0.0,
     ]
     with RunStore.open(tmp_path / "r.sqlite") as store:
@@ -181,6 +182,7 @@ def test_no_payload_fits() -> None:
 MODULE = "from perturb.test_payloads import Finder, Obeys\n\ndef build():\n    return Finder(), Obeys()\n"
 
 
+@pytest.mark.slow
 def test_payloads_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, auepora: Callable[..., tuple[int, str, str]]
 ) -> None:

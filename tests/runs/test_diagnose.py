@@ -28,7 +28,7 @@ from auepora_eval.systems.http import HttpSystem
 from helpers.fault_server import serving
 from helpers.scripted_critic import Scripted
 
-N = 24
+N = 12
 
 
 def text(number: int) -> str:
@@ -169,7 +169,7 @@ def test_a_planted_fault_is_attributed(
 
 
 def test_a_generator_that_guesses_has_no_named_cause(store: RunStore) -> None:
-    found = by((Finder(), Guesses()), store, n=60, concurrency=1)
+    found = by((Finder(), Guesses()), store, n=40, concurrency=1)
     assert found.numbers is not None
     assert 0.3 < (found.numbers.retest["oracle"].value or 0) < 0.7
     assert not any(one.is_named for one in found.numbers.causes.values())
@@ -179,15 +179,15 @@ def test_a_generator_that_guesses_has_no_named_cause(store: RunStore) -> None:
 
 
 def test_two_faults_lie_in_their_intervals(store: RunStore) -> None:
-    """The retriever misses a third of the gold, and the generator is wrong on every tenth item."""
+    """The retriever misses a third of the gold, and the generator is wrong on every fifth item."""
 
     class Partly(Reader):
         def generate(self, query: str, documents: list[Document]) -> Response:
-            return Response("B") if query[-2] == "0" else super().generate(query, documents)
+            return Response("B") if query[-2] in "05" else super().generate(query, documents)
 
-    numbers = by((Finder(lambda one: one % 3 == 0), Partly()), store, n=60).numbers
+    numbers = by((Finder(lambda one: one % 3 == 0), Partly()), store, n=30).numbers
     assert numbers is not None
-    planted = {"retrieval": 18 / 24, "ignores_context": 6 / 24}
+    planted = {"retrieval": 8 / 14, "ignores_context": 6 / 14}
     for name, share in planted.items():
         low, high = numbers.causes[name].proportion.interval or (1, 0)
         assert low <= share <= high
@@ -234,9 +234,10 @@ def test_none_and_oracle_equal_runs_made_by_hand(store: RunStore) -> None:
         assert outputs[0] == outputs[1]
 
 
+@pytest.mark.slow
 def test_runs_are_stored_and_two_systems_can_be_compared(store: RunStore) -> None:
-    by((Finder(), Reader()), store, name="good")
-    by((Finder(), FollowsDistractors()), store, name="bad")
+    by((Finder(), Reader()), store, "retrieved", name="good")
+    by((Finder(), FollowsDistractors()), store, "retrieved", name="bad")
     good, bad = (store.find(f"{name} [arm=retrieved]") for name in ("good", "bad"))
     assert good.fingerprint == bad.fingerprint
     assert {"perturbed", "arm=retrieved"} <= set(good.tags)
@@ -306,9 +307,7 @@ def test_mixed_measures_the_position_of_gold(store: RunStore) -> None:
 
 
 def test_single_documents(store: RunStore) -> None:
-    found = by(
-        (Finder(lambda one: one % 2 == 1), Reader()), store, "none,oracle,retrieved,each", measures=("precision", "mrr")
-    )
+    found = by((Finder(lambda one: one % 2 == 1), Reader()), store, "retrieved,each", measures=("precision", "mrr"))
     assert found.numbers is not None
     utility = found.numbers.utility
     assert utility is not None
@@ -317,7 +316,7 @@ def test_single_documents(store: RunStore) -> None:
     assert list(utility.measures) == ["erag precision@5", "erag mrr@5 (within list)", "udcg_sampled"]
     assert [one.value for one in utility.measures.values()][:2] == pytest.approx([1 / 10, 1 / 2], abs=1e-12)
     assert utility.distractors == []
-    misled = by((Finder(), FollowsDistractors()), store, "none,oracle,retrieved,each", name="m").numbers
+    misled = by((Finder(), FollowsDistractors()), store, "retrieved,each", name="m").numbers
     assert misled is not None
     assert misled.utility is not None
     assert (misled.utility.distractors[0].misled, misled.utility.distractors[0].questions) == (4, 4)
@@ -346,6 +345,7 @@ def test_udcg_from_log_probabilities(store: RunStore) -> None:
     assert numbers.headroom is None
 
 
+@pytest.mark.slow
 def test_a_log_probability_above_zero_is_an_error(store: RunStore) -> None:
     class Odd(Confident):
         def run(self, sample: EvaluationSample, **options: Any) -> SystemOutputs:
@@ -475,7 +475,7 @@ def test_an_endpoint_with_documents(store: RunStore) -> None:
 
     with serving(answer) as server:
         system = HttpSystem(server.url, documents=True)
-        found = diagnose(system, questions(10), ["containment"], store=store, top_k=3)
+        found = diagnose(system, questions(6), ["containment"], store=store, top_k=3, concurrency=8)
         system.close()
     assert found.numbers is not None
     assert {name: one.value for name, one in found.numbers.accuracy.items()} == {
@@ -510,6 +510,7 @@ def test_a_command_with_documents(store: RunStore, tmp_path: Path) -> None:
     assert [one.value for one in found.numbers.accuracy.values()] == [1.0, 0.0, 1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_a_system_with_a_retriever_of_its_own(store: RunStore) -> None:
     class Own(SimpleRAGSystem):
         def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
@@ -533,6 +534,7 @@ def test_a_judge_of_the_plan_decides_on_sufficiency(store: RunStore) -> None:
     assert found.notes == [f"whether documents are sufficient is the verdict of {judged.name}"]
 
 
+@pytest.mark.slow
 def test_failures_of_the_system_are_a_cause(store: RunStore) -> None:
     class Breaks(Reader):
         def generate(self, query: str, documents: list[Document]) -> Response:
@@ -542,4 +544,4 @@ def test_failures_of_the_system_are_a_cause(store: RunStore) -> None:
 
     numbers = by((Finder(), Breaks()), store).numbers
     assert numbers is not None
-    assert numbers.causes["system_failed"].proportion.count == numbers.wrong == 5
+    assert numbers.causes["system_failed"].proportion.count == numbers.wrong == 3

@@ -50,6 +50,7 @@ def test_a_curve_of_the_same_documents_is_the_same_curve(framework: str, tmp_pat
     assert theirs["recall@5"][-1].value == 0
 
 
+@pytest.mark.slow
 def test_a_diagnosis_of_the_same_documents_is_the_same(framework: str, tmp_path: Path) -> None:
     texts = {one.doc_id: one for one in corpus()}
     samples = [replace(one, relevant_docs=[texts[each.doc_id] for each in one.relevant_docs or ()]) for one in SAMPLES]

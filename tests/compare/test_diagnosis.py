@@ -243,6 +243,7 @@ def test_sentences() -> None:
     assert [one.partition(":")[0] for one in recommendations(retrieval)][:2] == [
         "Work on the retriever", "Work on the prompt or the model",
     ]  # fmt: skip
+    assert sentence(made("0", "1", "0", "0")) == "1 of 1 answers are wrong; these are too few to name a cause."
     shaken = made(zeros, "10" * 30, zeros, ones, "01" * 30)
     assert sentence(shaken) == (
         "60 of 60 answers are wrong; no cause is beyond the system's own randomness: 50 % of its answers change in a "

@@ -18,7 +18,7 @@ import pytest
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, RunStore, SystemOutputs, metric
 from auepora_eval.core.rag_interface import SimpleRAGSystem
 from auepora_eval.core.types import UnknownRanking
-from auepora_eval.errors import BadTypeError, BadValueError, UnknownRunError
+from auepora_eval.errors import BadTypeError, BadValueError, MissingFieldError, UnknownRunError
 from auepora_eval.perturb.contexts import GoldTexts, diagnosable, mixed_documents
 from auepora_eval.runs.diagnose import Diagnosis, diagnose, parse_arms, single_document_samples
 from auepora_eval.runs.replay import ReplayContext
@@ -412,6 +412,13 @@ def test_bad_options_are_refused_before_any_call(store: RunStore, options: dict[
     finder = Finder()
     with pytest.raises(BadValueError, match=message):
         by((finder, Reader()), store, **options)
+    assert finder.calls == 0
+
+
+def test_a_metric_that_no_sample_has_annotations_for_is_refused(store: RunStore) -> None:
+    finder, bare = Finder(), [replace(one, reference_answer=None) for one in questions(2)]
+    with pytest.raises(MissingFieldError, match="'reference_answer' for metric 'containment'"):
+        diagnose((finder, Reader()), bare, ["recall@5"], store=store)
     assert finder.calls == 0
 
 

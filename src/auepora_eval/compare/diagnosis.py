@@ -513,6 +513,8 @@ def sentence(numbers: DiagnosisNumbers) -> str:
     if not numbers.causes:
         return f"{start}; the causes need the arms none, oracle and retrieved."
     named = named_causes(numbers)
+    if not named and not numbers.retest["retrieved"].count:
+        return f"{start}; these are too few to name a cause."
     if not named:
         changed = _percent(numbers.retest["retrieved"].value)
         return (

@@ -14,6 +14,7 @@ from ..compare.diagnosis import ArmOutcomes, Bools, DiagnosisNumbers, SingleDocu
 from ..core.conventions import Conventions
 from ..core.dataset import EvaluationDataset
 from ..core.metrics_base import BatchMetric, Metric, sample_clusters
+from ..core.plan import EvaluationPlan
 from ..core.registry import Spec
 from ..core.scores import Scores, Status
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs, TargetCategory, UnknownRanking
@@ -33,6 +34,7 @@ from ..store.records import RunRecord, StoredOutput
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore, aligned_outputs
 from ..systems.calls import CallPolicy, Stop
+from ..systems.runner import require_ready
 from .judging import preview_placeholders
 from .perturbed import read_system_plan, sweep_token
 from .replay import ReplayContext, make_replay_system, stored_contexts
@@ -461,6 +463,8 @@ def _prepare_request(
         for measure in options.measures:
             require_measure(measure, graded=not binary)
     metrics = list({one.name: one for one in (*own, correctness.metric)}.values())
+    EvaluationPlan([*metrics, utility]).validate_dataset(samples)
+    require_ready([correctness.metric, utility])
     plan = _with_metrics(replace(request, metrics=own), metrics)
     request = replace(request, samples=samples, metrics=metrics, plan=plan)
     return request, correctness, utility, notes if left else []

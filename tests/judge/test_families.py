@@ -2,7 +2,7 @@
 
 import pytest
 
-from auepora_eval.judge.families import model_family, model_names
+from auepora_eval.judge.critic import model_family, model_names
 
 ROWS = [  # name, family, why
     ("gpt-4o-mini", "gpt", "a version follows the name"),

@@ -6,8 +6,7 @@
 * ``agreement``: which labels count, and agreement between annotators
 * ``pool``: the union of the top documents of several runs, and human grades
 * ``relevance``: grading of pooled documents by a judge
-* ``calibration``: scores of a judge compared with human labels
-* ``panels``: stacked weights of a panel of judges, learned from human labels
+* ``calibration``: scores of a judge compared with human labels; stacked weights of a panel
 * ``bias``: dependence of a judge on length, position and model family
 * ``calibration_report``: the report of a calibration: conclusion, sample weights, rendering
 """

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..errors import BadValueError, DataFileError
 from ..io.labels import Label
-from ..judge.families import model_family, model_names
+from ..judge.critic import model_family, model_names
 from ..judge.ratings import Scale
 from ..render.blocks import Block, Bullets, DefinitionList, Details, Prose, Row, TableColumn, simple_table
 from ..render.markdown import blocks_markdown

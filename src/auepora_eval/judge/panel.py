@@ -31,8 +31,9 @@ from .critic import (
     MemberReply,
     StructuredCritic,
     critic_name,
+    model_family,
+    model_names,
 )
-from .families import model_family, model_names
 
 VoteRule = Literal["mean", "median", "majority", "stacked"]
 VOTE_RULES: tuple[VoteRule, ...] = get_args(VoteRule)

@@ -25,8 +25,7 @@ from ..features.refusals import RefusalDetector
 from ..io.corpus import Corpus
 from ..io.golden import dataset_fingerprint
 from ..judge.preview import Preview
-from ..perturb.contexts import GoldTexts, diagnosable, mixed_documents
-from ..perturb.documents import gold_key, gold_keys
+from ..perturb.documents import GoldTexts, diagnosable, gold_key, gold_keys, mixed_documents
 from ..plan.prepare import prepare, read_plan
 from ..plan.source import PlanSource
 from ..store.connect import default_store

@@ -46,7 +46,7 @@ def questions(n: int = N) -> list[EvaluationSample]:
 
 
 class Finder:
-    """Returns the gold document and the four after it; misses gold where it is told to."""
+    """Returns the gold document and the four after it; misses gold where ``misses`` says so."""
 
     def __init__(self, misses: Callable[[int], bool] = lambda _: False) -> None:
         self.misses = misses

@@ -104,6 +104,7 @@ def test_preview_counts_calls(folder: Path, auepora: Auepora) -> None:
     assert code == 0
     assert document["calls"] == {"none": 12, "oracle": 24, "retrieved": 24, "mixed": 12, "each": 36}
     assert document["total_calls"] == 108
+    assert document["judge_calls"] == 0  # no metric of the plan needs a judge
     assert "108" in auepora("diagnose", "plan.yaml", "--preview", "--arms", "none,oracle,retrieved,mixed,each")[1]
     assert not (folder / "calls.log").exists()
     assert not (folder / "runs.sqlite").exists()

@@ -163,7 +163,7 @@ def command(
         text = (
             _json(found.to_dict())
             if form == "json"
-            else preview_text(found.calls, found.questions, found.judging.to_text())
+            else preview_text(found.calls, found.questions, found.judging.to_text(), found.judge_calls)
         )
         write_out(text, output)
         return

@@ -258,7 +258,7 @@ def _bar_ends(quantity: Quantity) -> dict[str, float]:
     return {} if quantity.interval is None else {"low": quantity.interval[0], "high": quantity.interval[1]}
 
 
-def preview_text(calls: dict[str, int], questions: int, judging: str) -> str:
+def preview_text(calls: dict[str, int], questions: int, judging: str, judge_calls: int) -> str:
     """The calls of a diagnosis, before it is made."""
     rows: list[Row] = [[arm, str(count)] for arm, count in calls.items()]
     rows.append(["all", str(sum(calls.values()))])
@@ -266,4 +266,5 @@ def preview_text(calls: dict[str, int], questions: int, judging: str) -> str:
     head = Prose(
         f"{questions} questions; oracle and retrieved are run twice, and each calls at most k times a question."
     )
-    return f"{blocks_text([head, table])}\n\nJudging of one run:\n\n{judging}"
+    total = f"All runs together: at most {judge_calls} calls of judges, without retries; equal answers are judged once."
+    return f"{blocks_text([head, table])}\n\nJudging of one run:\n\n{judging}\n\n{total}"

@@ -646,6 +646,11 @@ class DiagnosisPreview:
     judging: Preview
     """For one run; each run of the diagnosis is judged."""
 
+    @property
+    def judge_calls(self) -> int:
+        """Calls of judges for all runs, as each answer is judged; equal answers need fewer."""
+        return -(-self.judging.total.calls * sum(self.calls.values()) // max(self.questions, 1))
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
@@ -654,6 +659,7 @@ class DiagnosisPreview:
             "calls": self.calls,
             "total_calls": sum(self.calls.values()),
             "judging_of_one_run": self.judging.to_dict(),
+            "judge_calls": self.judge_calls,
         }
 
 

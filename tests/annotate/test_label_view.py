@@ -4,7 +4,7 @@ import unicodedata
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
@@ -119,6 +119,7 @@ def test_progress_skips_and_the_end() -> None:
 
 
 @given(st.text(max_size=80))
+@settings(max_examples=25)
 def test_hostile_texts_begin_no_line_and_contain_no_controls(text: str) -> None:
     hostile = HOSTILE + text
     shown_item = LabelItem(

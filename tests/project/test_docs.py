@@ -73,7 +73,10 @@ def forget_modules(folder: Path) -> None:
 MARKS = {page: [pytest.mark.xdist_group("frameworks")] for page in PAGES if page_id(page) in NEEDED}
 MARKS[REPO / "docs" / "judging" / "detectors.md"] = [pytest.mark.part("models")]
 # These pages call a system hundreds of times.
-MARKS |= {REPO / "docs" / name: [pytest.mark.slow] for name in ("client.md", "diagnosis.md", "perturbing.md")}
+MARKS |= {
+    REPO / "docs" / name: [pytest.mark.slow]
+    for name in ("client.md", "diagnosis.md", "getting-started.md", "perturbing.md")
+}
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=page_id(page), marks=MARKS.get(page, [])) for page in PAGES])

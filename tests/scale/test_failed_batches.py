@@ -18,7 +18,7 @@ from auepora_eval.engine.executors import (
     failed_batch,
     unreadable_batch,
 )
-from auepora_eval.errors import MissingFieldError
+from auepora_eval.errors import BadOptionError, MissingFieldError
 from helpers.metric_examples import SPECS, built
 from helpers.ray_cases import rows, sources
 
@@ -51,7 +51,7 @@ def usable() -> list[BatchMetric]:
         if isinstance(one, BatchMetric) and not one.asks_models:
             try:
                 evaluate(*rows(range(60)), [one])
-            except MissingFieldError:
+            except (BadOptionError, MissingFieldError):  # needs an annotation that the data lacks
                 continue
             found.append(with_name(one, f"{one.name} {number}"))
     return found

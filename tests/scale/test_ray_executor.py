@@ -48,7 +48,8 @@ def ray(ray_cluster: None) -> Iterator[RayExecutor]:
         yield executor
 
 
-# The data have nuggets that are none, which is said.
+# Some nuggets and rubrics of the data are malformed.
+@pytest.mark.filterwarnings(r"ignore:metric 'rubric_.*labels\.rubric:UserWarning")
 @pytest.mark.filterwarnings(r"ignore:metric 'nugget_recall.*metadata\.nuggets:UserWarning")
 @pytest.mark.parametrize("size", [7, 1000])
 def test_every_metric_is_the_same_to_the_last_bit(ray: RayExecutor, size: int) -> None:

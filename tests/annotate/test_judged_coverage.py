@@ -95,7 +95,11 @@ def test_a_trec_run(qrels: str, auepora: Cli) -> None:
     assert (code, "judged" in out) == (0, False)
 
 
-@pytest.mark.parametrize("more", [(), ("--lean",), ("--executor", "processes", "--workers", "2")], ids=str)
+@pytest.mark.parametrize(
+    "more",
+    [(), ("--lean",), pytest.param(("--executor", "processes", "--workers", "2"), marks=pytest.mark.slow)],
+    ids=str,
+)
 def test_qrels_as_a_dataset(qrels: str, auepora: Cli, more: tuple[str, ...]) -> None:
     rows = [
         {

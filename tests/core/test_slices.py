@@ -92,7 +92,12 @@ def test_slice_of_variants_keeps_their_parents() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"batch_size": 7}, {"executor": "processes", "workers": 2, "batch_size": 7}], ids=str
+    "options",
+    [
+        {"batch_size": 7},
+        pytest.param({"executor": "processes", "workers": 2, "batch_size": 7}, marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 def test_slices_are_equal_for_all_executors(options: dict[str, Any]) -> None:
     data = made()

@@ -179,6 +179,7 @@ def test_rate_0_equals_the_unperturbed_run(tmp_path: Path) -> None:
     assert compared > 20
 
 
+@pytest.mark.slow
 def test_rejection_at_rate_1_covers_all_questions(demo: dict[str, Any]) -> None:
     curve = demo["swept"].curve
     rejected = curve.metrics["negative_rejection_rate"]

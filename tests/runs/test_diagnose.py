@@ -245,6 +245,7 @@ def test_runs_are_stored_and_two_systems_can_be_compared(store: RunStore) -> Non
         store.find("latest")  # runs of a diagnosis are not meant
 
 
+@pytest.mark.slow
 def test_resume_repeats_no_call_and_may_add_arms(store: RunStore) -> None:
     finder = Finder()
     first = by((finder, Reader()), store)

@@ -227,6 +227,7 @@ def write_labels(project: Project, count: int) -> str:
     return "labels.jsonl"
 
 
+@pytest.mark.slow
 def test_weights_are_learned_from_labels_and_used_by_a_stacked_vote(
     judged: Callable[..., Project], auepora: Cli
 ) -> None:

@@ -51,6 +51,7 @@ def test_the_same_as_from_lists(tmp_path: Path, table: bool, kept: bool) -> None
         same(evaluate_files(data, str(out / "*"), METRICS, slices="labels.lang", batch_size=32, parts=folder), wanted)
 
 
+@pytest.mark.slow
 def test_processes_and_batch_sizes_give_the_same(tmp_path: Path) -> None:
     data, out = write_files(tmp_path, FEW, table=True)
     wanted = evaluate_files(data, out, METRICS)

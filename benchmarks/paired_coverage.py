@@ -2,8 +2,8 @@
 
     python -m benchmarks.paired_coverage [--quick]
 
-Prints the Markdown tables of docs/statistics.md, "Comparing two runs". All is simulated with data whose true difference
-is known; intervals and p-values are made by the library's own functions.
+Prints the Markdown tables of docs/statistics/appendix.md, "Coverage of comparisons". All is simulated with
+data whose true difference is known; intervals and p-values are made by the library's own functions.
 """
 
 import argparse

@@ -97,7 +97,7 @@ def _away_from_zero(value: float) -> float:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 
-# Below these a t or a Wilson interval is flagged "few"; docs/statistics.md has the coverage on both sides.
+# Below these a t or a Wilson interval is flagged "few"; docs/statistics/appendix.md has the coverage on both sides.
 _FEW_FOR_T = 30
 _FEW_FOR_WILSON = 5
 # Below this a t interval is also flagged "few" where one more unit at an end of the range would move the mean out of
@@ -123,7 +123,7 @@ class Interval:
     """How many independent units there are: clusters if there are any, samples otherwise."""
     level: float = 0.95
     flags: tuple[str, ...] = ()
-    """Why it may cover less than ``level``: ``few``, ``skewed``, ``unbounded``, ``unstable`` (docs/statistics.md)."""
+    """Why it may cover less than ``level``: ``few``, ``skewed``, ``unbounded``, ``unstable``."""
 
 
 def wilson_interval(successes: float, n: int, *, level: float = 0.95) -> Interval:

@@ -16,7 +16,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/cost
 
-.PHONY: demo test fast-tests test-all test-random lint package docs lock structure mutants coverage bench clean
+.PHONY: demo test fast-tests test-all all-tests test-random lint package docs lock structure mutants coverage bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -44,8 +44,11 @@ fast-tests: $(VENV)/.dev
 
 # Everything, with more examples for each property.
 test-all: export AUEPORA_HYPOTHESIS = thorough
-test-all: $(VENV)/.dev lint
+test-all: $(VENV)/.dev
 	$(PYTEST) -q tests/cost
+	@$(MAKE) --no-print-directory -j2 lint all-tests
+
+all-tests: $(VENV)/.dev
 	$(PYTEST) $(PARALLEL)
 
 # The fast tests in random order.

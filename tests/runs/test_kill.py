@@ -18,7 +18,8 @@ from auepora_eval.store.runs import RunStore
 from helpers.user_project import Project
 
 CONCURRENCY = 8
-SAMPLES = 2000
+SAMPLES = 1000
+KILLS = 5
 READS_TIMINGS = "mean_latency[end_to_end]"
 
 
@@ -62,11 +63,11 @@ def stored(path: Path) -> tuple[dict[str, Any], list[object]]:
 
 
 @pytest.mark.slow
-def test_killed_ten_times_and_resumed(project: Callable[[int], Project]) -> None:
+def test_killed_repeatedly_and_resumed(project: Callable[[int], Project]) -> None:
     mine = project(SAMPLES)
     mine.plan(args="{seconds: 0.002}", run=f"{{concurrency: {CONCURRENCY}, retries: 0}}")
     chance = random.Random(7)
-    targets = sorted(chance.sample(range(20, SAMPLES - 20), 10))
+    targets = sorted(chance.sample(range(20, SAMPLES - 20), KILLS))
     done: set[str] = set()
     seen = 0
     for attempt, target in enumerate(targets):
@@ -86,7 +87,7 @@ def test_killed_ten_times_and_resumed(project: Callable[[int], Project]) -> None
     )
     times = Counter(mine.calls())
     assert len(times) == SAMPLES
-    assert sum(times.values()) - SAMPLES <= 10 * CONCURRENCY
+    assert sum(times.values()) - SAMPLES <= KILLS * CONCURRENCY
 
     (mine.folder / "plan.yaml").rename(mine.folder / "once.yaml")
     subprocess.run(
@@ -201,33 +202,47 @@ def judged_results(path: Path) -> tuple[object, object, object]:
     return document, outputs, sorted(judgements, key=repr)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_while_scoring_and_resumed(project: Callable[[int], Project], moment: str) -> None:
-    mine = project(60)
-    (mine.folder / "judge_rag.py").write_text(JUDGE)
-    plan = Path(mine.plan(more='resources: {judge: {python: "judge_rag:Judge"}}\nscoring: {batch_size: 16}\n'))
+def judged_project(folder: Path) -> Project:
+    """A project of 60 samples whose plan has a judge."""
+    made = Project(folder, 60)
+    (folder / "judge_rag.py").write_text(JUDGE)
+    plan = Path(made.plan(more='resources: {judge: {python: "judge_rag:Judge"}}\nscoring: {batch_size: 16}\n'))
     text = plan.read_text()
     plan.write_text(text.replace(text[text.index("metrics:") : text.index("\nslices")], SCORED_BY))
+    return made
 
-    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            command("run", "plan.yaml", *arguments),
-            cwd=mine.folder,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
 
+def run_plan(made: Project, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command("run", "plan.yaml", *arguments),
+        cwd=made.folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[object, object, object]:
+    """The results of the same project without a kill."""
+    made = judged_project(tmp_path_factory.mktemp("uninterrupted"))
+    once = run_plan(made)
+    assert once.returncode == 0, once.stderr
+    return judged_results(made.folder / "runs.sqlite")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_while_scoring_and_resumed(
+    tmp_path: Path, uninterrupted: tuple[object, object, object], moment: str
+) -> None:
+    mine = judged_project(tmp_path)
     (mine.folder / "kill_at").write_text(moment)
-    assert run().returncode == -signal.SIGKILL, "it was killed"
+    assert run_plan(mine).returncode == -signal.SIGKILL, "it was killed"
     assert len(mine.calls()) == 60, "every sample was answered before"
     (mine.folder / "kill_at").unlink()
-    resumed = run("--resume")
+    resumed = run_plan(mine, "--resume")
     assert resumed.returncode == 0, resumed.stderr
     assert len(mine.calls()) == 60, "nothing is asked again"
-    (mine.folder / "once").mkdir()
-    once = run("--store", "once/runs.sqlite")
-    assert once.returncode == 0, once.stderr
-    assert judged_results(mine.folder / "runs.sqlite") == judged_results(mine.folder / "once" / "runs.sqlite")
+    assert judged_results(mine.folder / "runs.sqlite") == uninterrupted

@@ -78,7 +78,7 @@ def test_bad_columns() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("report", REPORTS)
 def test_intervals_cover_the_true_value(report: Callable[..., Estimate]) -> None:
-    rng, within, rounds = np.random.default_rng(7), 0, 200
+    rng, within, rounds = np.random.default_rng(7), 0, 100
     true = {pearson_report: 0.6, spearman_report: 6 / math.pi * math.asin(0.3), kendall_report: 2 / math.pi * math.asin(0.6)}[report]  # fmt: skip
     for seed in range(rounds):
         a, b = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=100).T

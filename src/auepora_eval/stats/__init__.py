@@ -7,6 +7,7 @@
 * ``agreement``: agreement of raters, correlation
 * ``calibration``: scores against labels: calibration, ROC measures, prediction-powered means
 * ``stacking``: weights of judges from human labels
+* ``sequential``: designs that stop early: boundaries, repeated intervals and p-values, betting, futility
 
 These modules rest on numpy. scikit-learn and scipy are oracles in the tests.
 """

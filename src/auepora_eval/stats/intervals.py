@@ -34,7 +34,7 @@ def t_quantile(tail: float, freedom: float) -> float:
         return _near_normal(value, freedom)
     log_beta = math.lgamma(freedom / 2) + math.lgamma(0.5) - math.lgamma((freedom + 1) / 2)
     for _ in range(200):
-        excess = _upper_tail(value, freedom) - tail
+        excess = t_tail(value, freedom) - tail
         density = math.exp(-(freedom + 1) / 2 * math.log1p(value * value / freedom) - log_beta) / math.sqrt(freedom)
         step = excess / density
         value += step
@@ -57,7 +57,7 @@ def _near_normal(z: float, freedom: float) -> float:
     return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
 
 
-def _upper_tail(value: float, freedom: float) -> float:
+def t_tail(value: float, freedom: float) -> float:
     """The probability of exceeding a positive value: half the incomplete beta function of freedom / (freedom + t²)."""
     squared = value * value
     a, b = freedom / 2, 0.5

@@ -657,22 +657,13 @@ def _repeated_p_value(design: SequentialDesign, look: int, tail: float) -> float
     """The two-sided alpha at which the boundary of a look has this one-sided tail.
 
     Boundaries are computed at some levels, the design's own among them. Between them the logarithm of the level is
-    interpolated in the square of the boundary, of which the logarithm of a normal tail is nearly a linear function.
+    interpolated in the logarithm of the tail, which is exact at a first look.
     """
-    deviate = _deviate(tail)
-    levels = sorted({*_LEVELS, design.level / 2}, reverse=True)
-    boundaries = [float(design.boundaries(level)[look]) for level in levels]
-    if deviate <= boundaries[0]:
+    levels = sorted({*_LEVELS, design.level / 2})
+    tails = [_tail(float(design.boundaries(level)[look])) for level in levels]
+    if tail >= tails[-1]:
         return 1.0
-    if deviate >= boundaries[-1]:  # what is spent at a look is at most the tail beyond its boundary
+    if tail <= tails[0]:  # what is spent at a look is at most the tail beyond its boundary
         proportions = (0.0, *_spending(design)[1])
-        return 2 * min(levels[-1], tail / (proportions[look + 1] - proportions[look]))
-    return 2 * math.exp(float(np.interp(_signed_square(deviate), *_knots(boundaries, levels))))
-
-
-def _knots(boundaries: list[float], levels: list[float]) -> tuple[list[float], list[float]]:
-    return [_signed_square(one) for one in boundaries], [math.log(one) for one in levels]
-
-
-def _signed_square(value: float) -> float:
-    return value * abs(value)
+        return 2 * min(levels[0], tail / (proportions[look + 1] - proportions[look]))
+    return 2 * math.exp(float(np.interp(math.log(tail), np.log(tails), np.log(levels))))

@@ -93,10 +93,9 @@ def draw_differences(kind: str, effect: float, draws: int, n: int, seed: int) ->
     if kind == SKEWED:
         return np.where(rng.random(shape) < 0.1, 0.36, -0.04)
     common = rng.normal(3.6, 0.7, shape)
-    first, second = (
-        np.clip(np.rint(common + rng.normal(shift, 0.7, shape)), 1, 5) for shift in (0.0, 1.15 * 4 * effect)
-    )
-    return (second - first) / 4
+    first = np.clip(np.rint(common + rng.normal(0.0, 0.7, shape)), 1, 5)
+    second = np.clip(np.rint(common + rng.normal(1.15 * 4 * effect, 0.7, shape)), 1, 5)
+    return np.asarray((second - first) / 4, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -531,7 +531,7 @@ class _BinomialPaths(_Paths):
         low = _proportion_at(successes - 1, count, 1 - _tail(boundary)) if successes else 0.0
         high = _proportion_at(successes, count, _tail(boundary)) if successes < count else 1.0
         p_value = _repeated_p_value(design, place, tail)
-        return _Numbers(sign * max(_deviate(tail), 0.0), boundary, p_value, low - design.null, high - design.null)
+        return _Numbers(sign * max(_deviate(tail), 0.0) + 0.0, boundary, p_value, low - design.null, high - design.null)
 
 
 class _BettingPaths(_Paths):

@@ -49,7 +49,7 @@ _BISECTIONS = 24
 # The last boundary in the futility rule of a betting test: about what betting needs at the end, as a normal deviate.
 _BETTING_BOUNDARY = 2.7
 _LOWEST = -8.0  # normal deviates below this do not occur
-_NODES_PER_STEP = 3.0
+_NODES_PER_STEP = 1.5
 _MIN_NODES, _MAX_NODES = 64, 4096
 # One-sided levels at which boundaries are computed to find a repeated p-value; between them it is interpolated.
 _LEVELS = (0.5, 0.4, 0.3, 0.2, 0.12, 0.07, 0.04, 0.025, 0.015, 8e-3, 4e-3, 2e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-8)

@@ -454,7 +454,7 @@ def _check_difference(gate: DeltaGate | VerdictGate, baseline: BaselineCompariso
 
 def _check_verdict(gate: VerdictGate, one: MetricComparison) -> GateOutcome:
     """The outcome of a gate on a verdict, or on a margin that the interval must keep."""
-    if one.doubt == "question_overlap":
+    if one.doubt in ("question_overlap", "no_direction", "partly_judged"):
         return _inconclusive(gate, f"the difference in {gate.metric} is {_difference_text(one)}: {one.note}", one.delta)
     if gate.by is not None:
         margin = gate.by if gate.expected == "better" else 0.0 - gate.by  # never a minus zero

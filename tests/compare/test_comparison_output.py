@@ -10,10 +10,13 @@ from auepora_eval.compare import CompareReport, MetricComparison, compare_runs, 
 from auepora_eval.compare.queries import Cause, QueryChange, explain_changes
 from auepora_eval.compare.rendering import alternative_differences, comparison_page, signed
 from auepora_eval.compare.runs import Leaderboard, build_leaderboard
+from auepora_eval.core.registry import metric
 from auepora_eval.core.scores import Scores
+from auepora_eval.gates import check_gates
 from auepora_eval.render.markdown import report_markdown
 from auepora_eval.render.terminal import report_text
 from auepora_eval.store.runs import RunStore
+from helpers.scripted_critic import Scripted
 from helpers.stored_runs import Answer, run, samples, scored
 
 
@@ -49,6 +52,30 @@ def test_alternative_differences(one: MetricComparison, want: str | None, why: s
 def test_zero_difference_has_one_sign() -> None:
     assert signed(-0.0) == signed(0.0) == "0.0000"
     assert signed(-0.25) == "−0.2500"
+
+
+ANSWERS = (("a", "a form"), ("b", "my money"))
+
+
+def test_unordered_classes_are_not_won_or_lost(store: RunStore) -> None:
+    """Proportions of classes differ, and neither run is better."""
+    options = {"name": "topic", "prompt": "What is it about?", "inputs": ["answer"], "scale": ["refund", "other"]}
+    critic = Scripted(lambda request, _: "refund" if "my money" in request.prompt else "other")
+    topic = metric({"judge_metric": {**options, "critic": critic}})
+    data = samples(20)
+    records = [run(store, name, data, lambda number, text=text: text, [topic]) for name, text in ANSWERS]  # type: ignore[misc]
+    refund = metric({"judge_metric": {**options, "critic": critic, "part": "refund", "name": "topic[refund]"}})
+    comparisons = build_leaderboard(store, records, metrics=[refund])
+    (one,) = comparisons.comparisons
+    assert (one.delta, one.verdict, one.doubt, one.higher_is_better) == (1.0, "inconclusive", "no_direction", None)
+    assert (one.wins, one.losses, one.draws) == (0, 0, 0)
+    assert one.to_dict()["higher_is_better"] is None
+    text = report_text(comparison_page(comparisons))
+    assert " / " not in text.partition("won / lost")[2]
+    assert "no direction" in text
+    assert "its proportion can differ, and no sample is won or lost" in text
+    gate = check_gates(["not worse(topic[refund])"], store.results(records[1].run_id), comparison={one.name: one})
+    assert (gate.status, gate.exit_code) == ("inconclusive", 3)
 
 
 def failing(until: int, answer: str = "yes") -> object:

@@ -8,7 +8,7 @@ from auepora_eval.compare.analysis import require_margin, verdict_of
 from auepora_eval.compare.types import Verdict
 from auepora_eval.errors import BadValueError, UnknownMetricError
 
-ROWS: list[tuple[float | None, float | None, bool, tuple[float, float] | None, float | None, Verdict, str]] = [
+ROWS: list[tuple[float | None, float | None, bool | None, tuple[float, float] | None, float | None, Verdict, str]] = [
     (0.1, 0.01, True, (0.05, 0.15), None, "better", "more of what is good"),
     (-0.1, 0.01, True, (-0.15, -0.05), None, "worse", "less of what is good"),
     (0.1, 0.01, False, (0.05, 0.15), None, "worse", "more of what is bad"),
@@ -27,6 +27,9 @@ ROWS: list[tuple[float | None, float | None, bool, tuple[float, float] | None, f
     (None, 0.01, True, None, 0.05, "inconclusive", "no difference, no verdict"),
     (0.0, 0.01, True, None, None, "inconclusive", "no direction"),
     (0.01, 0.6, True, None, 0.05, "inconclusive", "no interval"),
+    (0.1, 0.01, None, (0.05, 0.15), None, "inconclusive", "a class is no better than another"),
+    (0.01, 0.01, None, (0.005, 0.015), 0.05, "inconclusive", "it differs for sure, which is not equal"),
+    (0.01, 0.6, None, (-0.01, 0.03), 0.05, "equal", "proportions of a class can be equal"),
 ]
 
 
@@ -34,7 +37,7 @@ ROWS: list[tuple[float | None, float | None, bool, tuple[float, float] | None, f
 def test_verdict(
     delta: float | None,
     p: float | None,
-    higher: bool,
+    higher: bool | None,
     ends: tuple[float, float] | None,
     margin: float | None,
     want: Verdict,

@@ -163,7 +163,7 @@ def verdict_of(
     delta: float | None,
     *,
     p_adjusted: float | None,
-    higher_is_better: bool,
+    higher_is_better: bool | None,
     interval_adjusted: Ends = None,
     interval_90: Ends = None,
     margin: float | None = None,
@@ -174,11 +174,13 @@ def verdict_of(
     ``better`` and ``worse`` need an adjusted p-value below .05 and an adjusted interval without 0: few skewed
     differences can have a small p-value by chance, but not both. ``equal`` needs values that are ``identical`` on all
     samples, or a margin that the user gave and a 90 % interval within it, which is two one-sided tests at 5 %.
-    Everything else is inconclusive.
+    Everything else is inconclusive, and so is a difference of a metric without a direction (``None``).
     """
     if delta is None:
         return "inconclusive"
     if p_adjusted is not None and p_adjusted < ALPHA and delta != 0 and excludes_zero(interval_adjusted):
+        if higher_is_better is None:
+            return "inconclusive"
         return "better" if (delta > 0) == higher_is_better else "worse"
     return "equal" if identical or is_within(interval_90, margin) else "inconclusive"
 
@@ -480,13 +482,13 @@ class Analysis:
 
     def verdict(self, place: int) -> Verdict:
         """The verdict on one metric under this assumption."""
-        if self.inputs[place].withheld_reason is not None:
+        if self.inputs[place].withheld is not None:
             return "inconclusive"
         reading = self.pair(place)
         return verdict_of(
             finite_or_none(reading.delta),
             p_adjusted=finite_or_none(self.p_adjusted[place]),
-            higher_is_better=self.inputs[place].definition.higher_is_better,
+            higher_is_better=self.inputs[place].definition.direction,
             interval_adjusted=_ends(self.adjusted[place]),
             interval_90=_bounded_ends(self.narrow[place]),
             margin=self.inputs[place].margin,
@@ -507,7 +509,10 @@ class Analysis:
             a, b = one.stored
         flags, notes = list(() if interval is None else interval.flags), list(one.notes)
         verdict, bounds = self.verdict(place), None
-        downgrade: DowngradeReason | None = None if one.withheld_reason is None else "question_overlap"
+        downgrade = one.withheld
+        if pair.definition.direction is None and verdict == "inconclusive":
+            downgrade = downgrade or "no_direction"
+            notes.append("a class is no better than another: its proportion can differ, and no sample is won or lost")
         if pair.measure_failures and pair.can_fill:
             ends = [look.pair(place).delta for look in others]
             bounds = (min(ends), max(ends)) if all(map(math.isfinite, ends)) else None
@@ -550,7 +555,7 @@ class Analysis:
             n_needed=power.n_needed,
             flags=tuple(dict.fromkeys(flags)),
             doubt=downgrade,
-            higher_is_better=pair.definition.higher_is_better,
+            higher_is_better=pair.definition.direction,
             note="; ".join(notes) or None,
             own_spread=one.own_spread,
             missing=pair.missing,
@@ -565,7 +570,7 @@ class Analysis:
     def _counts(self, place: int) -> tuple[int, int, int]:
         reading, definition = self.pair(place), self.inputs[place].definition
         both = reading.both
-        if definition.reducer is None:
+        if definition.reducer is None or definition.direction is None:
             return 0, 0, 0
         apart = reading.differences[both] * (1 if definition.higher_score_is_better else -1)
         return int((apart > 0).sum()), int((apart < 0).sum()), int((apart == 0).sum())

@@ -41,7 +41,7 @@ from .pairing import (
     missing_outputs,
     shared_samples,
 )
-from .types import ComparisonInput
+from .types import ComparisonInput, DowngradeReason
 
 Ints = npt.NDArray[np.intp]
 
@@ -236,10 +236,11 @@ def _comparison_input(
     read = partial(_read_pair, [runs[run] for run in pair], results, shared, definition, pair)
     defined = all(one.defined for one in results) and not any(shared.only[run] for run in pair)
     notes = [definition.note]
-    withheld = None
+    withheld: DowngradeReason | None = None
     if is_question_overlap(results[1]):
-        withheld = missing_basis_reason(one for run in runs for found in run.results.values() for one in found)
-        notes += [OVERLAP_NOTE, withheld]
+        reason = missing_basis_reason(one for run in runs for found in run.results.values() for one in found)
+        notes += [OVERLAP_NOTE, reason]
+        withheld = None if reason is None else "question_overlap"
     spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
     return ComparisonInput(
         results[1].name,
@@ -437,7 +438,9 @@ def _default_headline_metric(
     scored_in_a = {(one.name, one.signature): one for one in results_a if isinstance(one.scores, Scores)}
     shared = [one for one in results_b if isinstance(one.scores, Scores) and (one.name, one.signature) in scored_in_a]
     listed = [*(record_b.plan.get("primary") or ()), *(record_a.plan.get("primary") or ())]
-    found = min(shared, key=lambda one: headline_order(one.name, one.target.name, listed), default=None)
+    ordered = sorted(shared, key=lambda one: headline_order(one.name, one.target.name, listed))
+    directed = (one for one in ordered if lookup_metric(one, record_b, {}).has_direction)
+    found = next(directed, ordered[0] if ordered else None)
     if found is None:
         raise BadValueError(
             f"{record_a.run_id} ({record_a.name}) and {record_b.run_id} ({record_b.name}) have no metric in common "

@@ -135,6 +135,13 @@ class MetricMeta:
     """Whether each sample has a worst value of its own, which only its stored score shows."""
     counts_failures: bool = True
     """Whether the convention counts a failed output at the worst value."""
+    has_direction: bool = True
+    """Whether a difference can be better or worse; the proportion of one of several classes only differs."""
+
+    @property
+    def direction(self) -> bool | None:
+        """Whether higher is better; ``None`` if neither is."""
+        return self.higher_is_better if self.has_direction else None
 
     @property
     def worst(self) -> float:
@@ -205,6 +212,7 @@ def metric_meta(one: BatchMetric, scores: Scores | None) -> MetricMeta:
         one.is_paired and one.metadata.needs_all,
         one.worst_varies,
         one.active_conventions.on_system_failure == "worst",
+        one.metadata.has_direction,
     )
 
 

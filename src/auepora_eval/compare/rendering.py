@@ -76,6 +76,8 @@ def verdict_cell(one: MetricComparison) -> Cell:
     """The verdict as a word, a sign and a colour; a metric that is not primary has none."""
     if not one.primary:
         return Cell("exploratory", tone="muted")
+    if one.doubt == "no_direction":
+        return Cell("no direction", tone="muted")
     text = f"{one.verdict}, negligible" if one.negligible else one.verdict
     return Cell(text, tone=_TONES[one.verdict], sign=_SIGNS[one.verdict])
 
@@ -132,7 +134,7 @@ def _starred(one: LeaderboardMetric) -> list[int]:
 
 
 def _direction(one: LeaderboardMetric) -> list[str]:
-    return [] if one.higher_is_better else ["lower is better"]
+    return ["lower is better"] if one.higher_is_better is False else []
 
 
 def pairs_table(board: Leaderboard) -> Table:
@@ -152,7 +154,8 @@ def _pair_cells(one: MetricComparison) -> Row:
     mark = " ?" if one.flags and one.interval is not None else ""
     p = one.p_adjusted if one.primary else one.p_value
     n = f"{one.n:,}" if one.clusters in (0, one.n) else f"{one.n:,} in {one.clusters:,}"
-    return [f"{_ends_text(one)}{mark}", p_text(p), f"{one.wins:,} / {one.losses:,}", n, verdict_cell(one)]
+    won = "" if one.higher_is_better is None else f"{one.wins:,} / {one.losses:,}"
+    return [f"{_ends_text(one)}{mark}", p_text(p), won, n, verdict_cell(one)]
 
 
 def comparison_notes(one: MetricComparison) -> list[str]:
@@ -383,7 +386,8 @@ def comparison_summary(board: Leaderboard) -> ComparisonSummary:
     primary = [one for one in board.metrics if one.primary and any(value is not None for value in one.values)]
     if not any(one.primary for one in board.metrics):
         return ComparisonSummary("These runs have no metric in common that can be compared.", "open")
-    main = min(primary, key=lambda one: headline_order(one.name, one.target), default=None)
+    directed = [one for one in primary if one.higher_is_better is not None]
+    main = min(directed or primary, key=lambda one: headline_order(one.name, one.target), default=None)
     if len(board.run_ids) == 2:
         return _pair_summary(board, main)
     if main is None:

@@ -65,7 +65,8 @@ class LeaderboardMetric:
 
     name: str
     target: str
-    higher_is_better: bool
+    higher_is_better: bool | None
+    """``None`` for the proportion of one of several classes."""
     values: tuple[float | None, ...]
     """Each run's value over the samples that all have."""
     pairs: tuple[LeaderboardPair, ...]
@@ -244,7 +245,7 @@ def _by_metric(
         LeaderboardMetric(
             name,
             pairs[0][1].target,
-            pairs[0][0].definition.higher_is_better,
+            pairs[0][0].definition.direction,
             (pairs[0][1].a, pairs[0][1].b) if runs == 2 else _values([one_input for one_input, _ in pairs], runs),
             tuple(LeaderboardPair(*one_input.runs, comparison) for one_input, comparison in pairs),
         )

@@ -16,10 +16,13 @@ from .pairing import MetricMeta, MetricPair
 NOTEBOOK_HTML = "auepora_eval.compare.rendering"
 """The module that renders comparisons for notebooks; imported only when one is shown."""
 Verdict = Literal["better", "worse", "equal", "inconclusive"]
-DowngradeReason = Literal["measure_failures", "system_failures", "missing_outputs", "question_overlap"]
+DowngradeReason = Literal[
+    "measure_failures", "system_failures", "missing_outputs", "question_overlap", "no_direction", "partly_judged"
+]
 """Why a verdict was downgraded to inconclusive: failed measurements could change it; it holds only because a system
-failed on some samples, or because outputs are missing; or the metric is word overlap with the question, and no other
-metric rests on gold or a judge.
+failed on some samples, or because outputs are missing; the metric is word overlap with the question, and no other
+metric rests on gold or a judge; it is the proportion of a class, which can differ but not be better; or only a part of
+the samples is judged, and no sequential design says which looks are valid.
 """
 
 
@@ -118,7 +121,8 @@ class MetricComparison:
     flags: tuple[str, ...] = ()
     doubt: DowngradeReason | None = None
     """Why the verdict was downgraded to inconclusive; ``None`` if it was not."""
-    higher_is_better: bool = True
+    higher_is_better: bool | None = True
+    """``None`` for the proportion of one of several classes: it can differ, but not be better or worse."""
     note: str | None = None
     own_spread: tuple[float | None, float | None] | None = None
     """The standard deviation of each system's scores of one sample over repeats, if samples were repeated."""
@@ -276,8 +280,8 @@ class ComparisonInput:
     repeats: tuple[int, int] = (1, 1)
     runs: tuple[int, int] = (0, 1)
     """The indices of the two runs among all runs compared."""
-    withheld_reason: str | None = None
-    """Why there is no verdict by word overlap with the question, whatever the numbers."""
+    withheld: DowngradeReason | None = None
+    """Why there is no verdict, whatever the numbers."""
 
     @property
     def pair(self) -> MetricPair:

@@ -168,6 +168,8 @@ class MetricMetadata:
     """Attributes of samples that the metric needs, for ``required_fields``."""
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
+    has_direction: bool = True
+    """Whether one end of the range is better than the other; false for the proportion of one of several classes."""
     binary: bool = False
     """Whether every score is 0 or 1, so that their mean is a proportion."""
     version: int = 1

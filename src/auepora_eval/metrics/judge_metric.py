@@ -383,7 +383,7 @@ class JudgeMetric(RatedInputsMetric):
         if criteria and self.part is None:
             set_metadata(self, binary=False)
         elif scale.unordered:  # a failed answer is in no class
-            set_metadata(self, binary=True, counts_system_failures=False)
+            set_metadata(self, binary=True, counts_system_failures=False, has_direction=False)
         if self.controls is not None:
             set_metadata(self, controls=parse_control_kinds(self.controls))
 

@@ -503,6 +503,7 @@ def card(result: MetricResult, metric: Metric | None = None) -> Card:
         if reference_card is None
         else reference_card.higher_is_better
     )
+    undirected = built is not None and not built.metadata.has_direction
     if higher is None and result.details.get("lower_is_better"):
         higher = False
     bounds = result.details.get("bounds")
@@ -524,7 +525,9 @@ def card(result: MetricResult, metric: Metric | None = None) -> Card:
         signature=result.signature,
         range=None if value_range is None else tuple(map(to_json_value, value_range)),
         range_text="not declared" if value_range is None else "from {} to {}".format(*map(_end_text, value_range)),
-        direction={True: "higher is better", False: "lower is better", None: "not declared"}[higher],
+        direction="neither end is better"
+        if undirected
+        else {True: "higher is better", False: "lower is better", None: "not declared"}[higher],
         reducer="not known" if built is None else describe_reducer(built.reducer.name),
         failure="" if reference_card is None else reference_card.failures,
         reference="" if reference_card is None else reference_card.reference,

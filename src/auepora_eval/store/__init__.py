@@ -3,6 +3,7 @@
 * ``runs``: ``RunStore``, the public class
 * ``records``: ``RunRecord``, ``RunStatus``, ``StoredOutput``; ids, times, settings of a stored plan
 * ``rows``: rows of runs, samples, outputs, results and judgements; deletion
+* ``decisions``: what each dataset decided: comparisons, sweeps, gates, sequential designs
 * ``score_columns``: scores as columns of bytes
 * ``texts``: samples and outputs as bytes, with document texts stored once
 * ``schema``: the tables, and the migrations that create them

@@ -131,6 +131,20 @@ judgements = Table(
 )
 """``score_key`` as in ``scores``, for the metric of the request."""
 
+decisions = Table(
+    "eval_decisions",
+    metadata,
+    Column("fingerprint", Text, nullable=False),
+    Column("decision_key", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("recorded_at", Text, nullable=False),
+    Column("runs_json", Text, nullable=False),
+    Column("metrics_json", Text, nullable=False),
+    Column("body_json", Text, nullable=False),
+    PrimaryKeyConstraint("fingerprint", "decision_key"),
+)
+"""What a dataset decided; ``decision_key`` is a hash (``decisions.decision_key``). Deletions of runs keep the rows."""
+
 
 def insert_statement(table: Table, *, replace: bool = False) -> str:
     """An INSERT of all columns, with ``?`` for each value; a row with the same key is kept, or replaced."""
@@ -235,8 +249,20 @@ def _add_repeats(connection: Connection) -> None:
     connection.exec_driver_sql(f"ALTER TABLE eval_scores ADD COLUMN repeats {blob}")
 
 
-MIGRATIONS: tuple[Migration, ...] = (_create_tables, _key_scores_by_hash, _add_judgements, _add_repeats)
+def _add_decisions(connection: Connection) -> None:
+    """Add what a dataset decided: comparisons, sweeps, gates and sequential designs."""
+    connection.exec_driver_sql(
+        """CREATE TABLE eval_decisions (
+            fingerprint TEXT NOT NULL, decision_key TEXT NOT NULL, kind TEXT NOT NULL, recorded_at TEXT NOT NULL,
+            runs_json TEXT NOT NULL, metrics_json TEXT NOT NULL, body_json TEXT NOT NULL,
+            PRIMARY KEY (fingerprint, decision_key))"""
+    )
+
+
+MIGRATIONS: tuple[Migration, ...] = (_create_tables, _key_scores_by_hash, _add_judgements, _add_repeats, _add_decisions)
 """Only append: a store records the number of applied migrations."""
+READABLE_VERSION = 4
+"""The oldest schema in which runs can be read without a migration, as in a read-only store."""
 
 _ADVISORY_LOCK = 0x61756570  # key of the advisory lock that serialises migrations on PostgreSQL
 
@@ -257,6 +283,8 @@ def migrate(database: Database, *, create: bool, steps: Sequence[Migration] = MI
         raise StoreError(database.label, f"is a database of something else (it has a table {foreign[0]}); name another")
     if version == 0 and not create:
         raise StoreError(database.label, "holds no runs; check the name, or make a run first")
+    if database.read_only and READABLE_VERSION <= version < len(steps):
+        return
     while version < len(steps):
         with database.write() as connection:
             if connection.dialect.name == "postgresql":

@@ -10,6 +10,7 @@ from auepora_eval.render.charts.curves import (
     curve_over_k,
     distribution_chart,
     latency_chart,
+    looks_chart,
     noise_curve,
     quality_by_rank,
 )
@@ -58,6 +59,19 @@ def curve(start: float, step: float, levels: list[Any], key: str = "k") -> list[
         }
         for place, level in enumerate(levels)
     ]
+
+
+LOOKS = [
+    {
+        "units": 25 * at,
+        "mean": 0.08,
+        "low": 0.08 - 0.5 / at,
+        "high": 0.08 + 0.5 / at,
+        "verdict": "better" if at == 7 else None,
+    }
+    for at in range(1, 8)
+]
+"""The looks of a sequential test that stops at the seventh."""
 
 
 GALLERY: dict[str, Callable[[], Chart]] = {
@@ -145,6 +159,10 @@ GALLERY: dict[str, Callable[[], Chart]] = {
         {"f1": curve(0.8, -0.1, [0, 0.5, 1.0], "level"), "latency": curve(1.2, 0.5, [0, 0.5, 1.0], "level")},
         scaled=["latency"],
     ),
+    "looks": lambda: looks_chart(LOOKS, margin=0.05),
+    "looks of a gate": lambda: looks_chart([{**one, "mean": one["mean"] + 0.8} for one in LOOKS], null=0.8),
+    "one look": lambda: looks_chart(LOOKS[:1]),
+    "looks without a number": lambda: looks_chart([{"units": 25, "mean": math.nan, "low": None}]),
     "arms": lambda: noise_curve({"f1": curve(0.8, -0.1, ["none", "original"], "level")}, axis="arm"),
     "quality by rank": lambda: quality_by_rank(
         [{**row("", 0.6), "rank": 1, "n": 9}, {"rank": "none", "value": 0.1, "n": 1}, {"rank": 2, "value": None}], "f1"

@@ -3,13 +3,13 @@
 * ``chart``: ``Chart``, a spec that renders itself, and builders of specs
 * ``layout``: labels, colours, axis ranges and ticks
 * ``intervals``: values and differences with their intervals
-* ``curves``: curves over k, over noise and over ranks; histograms
+* ``curves``: curves over k, over noise, over ranks and over the looks of a sequential test; histograms
 * ``queries``: two runs query by query; causes of wrong answers
 * ``svg``: the SVG renderer
 """
 
 from .chart import Chart
-from .curves import curve_over_k, distribution_chart, latency_chart, noise_curve, quality_by_rank
+from .curves import curve_over_k, distribution_chart, latency_chart, looks_chart, noise_curve, quality_by_rank
 from .intervals import forest_chart, interval_chart, slices_chart, split_chart
 from .queries import causes_chart, scatter_chart, wins_losses_chart
 
@@ -21,6 +21,7 @@ __all__ = [
     "forest_chart",
     "interval_chart",
     "latency_chart",
+    "looks_chart",
     "noise_curve",
     "quality_by_rank",
     "scatter_chart",

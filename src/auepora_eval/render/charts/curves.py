@@ -195,6 +195,64 @@ def _line_panel(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> J
     return view(layers, height=_CURVE_HEIGHT, title=", ".join(filter(None, [group, alone])))
 
 
+def looks_chart(
+    looks: Sequence[Row], *, title: str = "Looks of the sequential test", null: float = 0.0, margin: float | None = None
+) -> Chart:
+    """The mean with its repeated interval at each look of a sequential test, and its boundaries.
+
+    A look has ``units``, ``mean``, ``low``, ``high``, and may have ``verdict``. A mean outside the boundaries decides:
+    they lie as far from ``null``, no difference or a threshold, as the ends of the interval from the mean. ``margin``
+    is the difference that counts as equal.
+    """
+    heading = clean_label(title)
+    rows = [
+        {"at": at, **dict(zip(("value", "low", "high"), values, strict=True)), "verdict": one.get("verdict")}
+        for one in looks
+        if (at := finite_number(one.get("units"))) is not None
+        and len(values := row_values({**one, "value": one.get("mean")})) == 3
+    ]
+    if not rows:
+        return Chart(message_spec(heading, "there was no look yet"))
+    sides = [
+        {"at": row["at"], "value": null + way * abs(row[end] - row["value"]), "side": side}
+        for end, side, way in (("low", "upper", 1.0), ("high", "lower", -1.0))
+        for row in rows
+    ]
+    margins = [] if margin is None else [null - margin, null + margin]
+    ends = [row[key] for row in rows for key in ("low", "high")]
+    up = number_channel("value", linear_range([*ends, *(row["value"] for row in sides), *margins, null], zero=False))
+    along = number_channel("at", linear_range([row["at"] for row in rows], zero=True), title="units judged", grid=False)
+    band = {"x": along, "y": with_field(up, "low"), "y2": {"field": "high"}}
+    wide = len({row["at"] for row in rows}) > 1
+    area = {"type": "area", "opacity": 0.13} if wide else {"type": "rule", "strokeWidth": 1.5, "opacity": 0.5}
+    drawn = [{**row, "tip": _look_text(row)} for row in rows]
+    line = {"type": "line", "strokeWidth": 2, "color": SERIES[0]}
+    boundary = {"type": "line", "strokeWidth": 1.5, "color": SERIES[1], "strokeDash": [4, 3]}
+    points = {"type": "point", "filled": True, "opacity": 1, "size": 45, "color": SERIES[0]}
+    apart = {"x": along, "y": up, "detail": {"field": "side", "type": "nominal"}}
+    rule = {"type": "rule", "color": MUTED, "strokeWidth": 1}
+    layers: list[Json] = [
+        {"data": {"values": rows}, "mark": {**area, "color": SERIES[0]}, "encoding": band},
+        {"data": {"values": [{"value": null}]}, "mark": rule, "encoding": {"y": up}},
+        {"data": {"values": sides}, "mark": boundary, "encoding": apart},
+        {"data": {"values": drawn}, "mark": line, "encoding": {"x": along, "y": up}},
+        {"data": {"values": drawn}, "mark": points, "encoding": {"x": along, "y": up, "tooltip": TOOLTIP}},
+    ]
+    if margins:
+        values = [{"value": one} for one in margins]
+        dotted = {**rule, "strokeDash": [1, 3]}
+        layers.insert(2, {"data": {"values": values}, "mark": dotted, "encoding": {"y": up}})
+    subtitle = ["band: repeated interval; dashed: boundaries" + ("; dotted: the margin of equal" if margins else "")]
+    text = describe([_look_text(drawn[0]), *([_look_text(drawn[-1])] if len(drawn) > 1 else [])])
+    return Chart(build_spec([view(layers, height=_CURVE_HEIGHT)], title=heading, description=text, subtitle=subtitle))
+
+
+def _look_text(row: Row) -> str:
+    verdict = f", {clean_label(row['verdict'])}" if row.get("verdict") else ""
+    label = f"{row['at']:g} judged"
+    return f"{describe_row(label, row_values(row), signed=True)}{verdict}"
+
+
 def _ordered_points(points: Sequence[Row]) -> list[tuple[float, list[float], int]]:
     """The sorted positions of points, their numbers, and the part of the line; a gap starts a new part."""
     placed = sorted(((float(one["at"]), row_values(one)) for one in points), key=itemgetter(0))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.reduce import Clusters, SumsReducer
-from ..core.results import registered_name
+from ..core.results import deciding_look, registered_name, sequential_note
 from ..core.scores import Scores, Status
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError, UnknownMetricError
@@ -48,7 +48,7 @@ from .pairing import (
     failed_without_value,
     pair_scores,
 )
-from .types import ComparisonInput, DowngradeReason, MetricComparison, Verdict
+from .types import ComparisonInput, DowngradeReason, MetricComparison, SequentialComparison, Verdict
 
 # --- sensitivity to failures: failed and missing outputs rescored against the winner ---------------------------------
 
@@ -289,7 +289,16 @@ def compute_comparisons(
     adjust: LeaderboardAdjustment = "max-t",
     seed: int = 0,
 ) -> list[MetricComparison]:
-    """The comparison of every metric. Primary metrics share one 5 %; all tests use the same swaps of clusters."""
+    """The comparison of every metric. Primary metrics share one 5 %; all tests use the same swaps of clusters.
+
+    A metric with a sequential test has its own error rate. It is not among the metrics that share 5 %, and neither is
+    one that is judged in part.
+    """
+    given = inputs
+    inputs = [
+        one if one.sequential is None and one.withheld != "partly_judged" else replace(one, primary=False)
+        for one in given
+    ]
     analysis = Analysis(inputs, clusters, adjust, seed)
     bounds = [
         Analysis(inputs, clusters, adjust, seed, analysis.cache, fill=fill, verdicts_only=True)
@@ -298,7 +307,48 @@ def compute_comparisons(
     ]
     compared = [analysis.comparison(index, bounds) for index in range(len(inputs))]
     compared = _downgrade_verdicts(analysis, compared, recheck_with_missing)
-    return _downgrade_verdicts(analysis, compared, recheck_with_failures)
+    compared = _downgrade_verdicts(analysis, compared, recheck_with_failures)
+    return [
+        replace(found, primary=one.primary) if one.sequential is None else with_sequential(found, one.sequential)
+        for one, found in zip(given, compared, strict=True)
+    ]
+
+
+def with_sequential(one: MetricComparison, test: SequentialComparison) -> MetricComparison:
+    """The comparison with the verdict and the numbers of a sequential test: those of the look that decided.
+
+    There is no p-value or power of a fixed number of samples: the number of samples depends on the scores.
+    """
+    stored = test.details
+    design, look, note = stored["design"], deciding_look(stored), sequential_note(stored)
+    verdict: Verdict = stored["verdict"]
+    if test.is_reversed:
+        verdict = {"better": "worse", "worse": "better"}.get(verdict, verdict)  # type: ignore[assignment]
+    delta, ends, p_value = None, None, None
+    if look is not None:
+        delta, ends, p_value = look["mean"], (look["low"], look["high"]), look["p_value"]
+        if test.is_reversed:
+            delta, ends = -delta, (-ends[1], -ends[0])
+    return replace(
+        one,
+        delta=delta,
+        delta_completed=None,
+        bounds=None,
+        interval=ends,
+        interval_adjusted=ends,
+        p_value=p_value,
+        p_adjusted=None if p_value is None else min(1.0, p_value * design.get("tests", 1)),
+        effect_size=None,
+        mde=None,
+        n_needed=None,
+        verdict=verdict,
+        primary=True,
+        negligible=verdict in ("better", "worse") and is_within(ends, design.get("delta")),
+        flags=(),
+        doubt=None,
+        note=note if one.note is None else f"{note}; {one.note}",
+        sequential={"run": "a" if test.is_reversed else "b", **stored},
+    )
 
 
 def _downgrade_verdicts(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..core.conventions import Signature
 from ..core.metrics_base import Metric
-from ..core.results import Results
+from ..core.results import Results, sequential_details
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import mean_over_repeats
@@ -36,14 +36,17 @@ from .pairing import (
     MissingOutputs,
     ScoresCache,
     SharedSamples,
+    exclude_rows,
     fill_with_worst,
     lookup_metric,
     missing_outputs,
     shared_samples,
 )
-from .types import ComparisonInput, DowngradeReason
+from .types import ComparisonInput, DowngradeReason, SequentialComparison
 
 Ints = npt.NDArray[np.intp]
+NOT_JUDGED = "not_judged"
+"""Why a sample is skipped that a judge has not been asked about, because a verdict came before."""
 
 
 class RunResults:
@@ -241,6 +244,10 @@ def _comparison_input(
         reason = missing_basis_reason(one for run in runs for found in run.results.values() for one in found)
         notes += [OVERLAP_NOTE, reason]
         withheld = None if reason is None else "question_overlap"
+    sequential = _sequential_comparison([runs[run].record for run in pair], results)
+    if sequential is None and (unjudged := _partly_judged_note(results)):
+        notes.append(unjudged)
+        withheld = "partly_judged"
     spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
     return ComparisonInput(
         results[1].name,
@@ -255,6 +262,34 @@ def _comparison_input(
         (runs[pair[0]].record.repeats, runs[pair[1]].record.repeats),
         pair,
         withheld,
+        sequential,
+    )
+
+
+def _sequential_comparison(
+    records: Sequence[RunRecord], results: Sequence[MetricResult]
+) -> SequentialComparison | None:
+    """The sequential test of one of the two runs against the other; ``None`` if there is none."""
+    for result, other, is_reversed in ((results[1], records[0], False), (results[0], records[1], True)):
+        test = sequential_details(result)
+        if test is not None and test.get("against") == other.run_id:
+            return SequentialComparison(test, is_reversed)
+    return None
+
+
+def _partly_judged_note(results: Sequence[MetricResult]) -> str | None:
+    """Why a metric that is not judged on all samples has no verdict; ``None`` if it is."""
+    counts = [one.details.get(f"skipped_{NOT_JUDGED}") or 0 for one in results]
+    if not any(counts):
+        return None
+    judged = " and ".join(
+        f"{one.details.get('num_scored', 0)} samples in {run}"
+        for run, one, count in zip("AB", results, counts, strict=True)
+        if count
+    )
+    return (
+        f"judged on {judged} so far, which no sequential design of these two runs fixed: its p-value is not "
+        "sequentially valid, and there is no verdict"
     )
 
 
@@ -272,6 +307,8 @@ def _read_pair(
         else _no_scores(len(shared.ids))
         for run, result, number in zip(runs, results, pair, strict=True)
     )
+    unjudged = first.with_reason(NOT_JUDGED) | second.with_reason(NOT_JUDGED)
+    first, second = exclude_rows(first, unjudged), exclude_rows(second, unjudged)
     reducer = definition.reducer
     if reducer is not None and first.repeats is not None and second.repeats is not None:
         _, first = mean_over_repeats(reducer, first)

@@ -35,7 +35,7 @@ from ..render.charts.chart import Chart
 from ..render.charts.intervals import forest_chart
 from ..render.html import SECONDS, blocks_html, metric_range, pluralize, value_text
 from ..render.markdown import report_markdown
-from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value
+from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value, p_text
 from ..runtime.files import write_lines
 from .metrics import headline_order
 from .runs import Leaderboard, LeaderboardMetric, LeaderboardPair
@@ -65,11 +65,6 @@ def signed(value: float | None) -> str:
     if value is None or math.isnan(value):
         return "n/a"
     return format_value(0.0) if value == 0 else f"{'+' if value > 0 else '−'}{format_value(abs(value))}"
-
-
-def p_text(value: float | None) -> str:
-    """A p-value, empty where there is none."""
-    return "" if value is None else "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
 def verdict_cell(one: MetricComparison) -> Cell:
@@ -184,11 +179,13 @@ def alternative_differences(one: MetricComparison) -> str | None:
 def table_notes(board: Leaderboard) -> list[str]:
     """Notes on the tables of a leaderboard: how p-values are adjusted, what the signs mean, missing outputs."""
     compared = board.comparisons
-    adjusted, all_primary = sum(one.primary for one in compared), all(one.primary for one in compared)
+    adjusted, all_primary = sum(map(_is_adjusted, compared)), all(one.primary for one in compared)
     smallest = _smallest_differences(board)
     notes = {
         f"p-values and intervals are adjusted for {adjusted} comparisons: a verdict needs a p-value below .05 and an "
         "interval without 0": adjusted > 1,
+        "sequential: the p-value and the interval are the repeated ones, which hold at all looks that were fixed "
+        "before the first judge call": any(one.sequential is not None for one in compared),
         "exploratory: not among the primary metrics; nothing is adjusted, and no verdict is given": not all_primary,
         UNRELIABLE_NOTE: any(one.flags and one.interval is not None for one in compared),
         "n in c: so many samples in so many clusters, which belong together": any(
@@ -199,6 +196,11 @@ def table_notes(board: Leaderboard) -> list[str]:
         missing_note(board) or "": any(board.missing),
     }
     return [note for note, shown in notes.items() if shown]
+
+
+def _is_adjusted(one: MetricComparison) -> bool:
+    """Whether a metric is among those that share 5 %."""
+    return one.primary and one.sequential is None and one.doubt != "partly_judged"
 
 
 def _smallest_differences(board: Leaderboard) -> str:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, Literal
 
-from ..core.results import ColumnKind, FrameColumn, FrameKind, make_frame
+from ..core.results import ColumnKind, FrameColumn, FrameKind, make_frame, to_json_value
 from .pairing import MetricMeta, MetricPair
 
 NOTEBOOK_HTML = "auepora_eval.compare.rendering"
@@ -131,6 +131,9 @@ class MetricComparison:
     interval_adjusted: tuple[float, float] | None = None
     """An interval that holds together with those of all primary metrics in 95 % of cases; ``None`` for other metrics.
     A verdict of better or worse needs one without 0."""
+    sequential: Mapping[str, Any] | None = None
+    """The sequential test that decided, as stored with the run that was judged until a verdict. Then verdict,
+    difference, interval and p-value are those of its deciding look: the repeated interval and p-value."""
 
     @property
     def shown_interval(self) -> tuple[float, float] | None:
@@ -142,6 +145,9 @@ class MetricComparison:
         values = asdict(self)
         del values["name"]
         values["missing_outputs"] = dict(zip("ab", values.pop("missing"), strict=True))
+        values["sequential"] = to_json_value(self.sequential)
+        if self.sequential is None:
+            del values["sequential"]
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
     def to_row(self) -> dict[str, Any]:
@@ -263,6 +269,16 @@ def _query_columns(queries: list[QueryComparison]) -> dict[str, FrameColumn]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SequentialComparison:
+    """A stored sequential test of one run against the other."""
+
+    details: Mapping[str, Any]
+    """As stored with the run that was judged until a verdict."""
+    is_reversed: bool = False
+    """Whether that is the first run of the comparison."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ComparisonInput:
     """One metric of two runs, with the options and notes of its comparison."""
 
@@ -282,6 +298,8 @@ class ComparisonInput:
     """The indices of the two runs among all runs compared."""
     withheld: DowngradeReason | None = None
     """Why there is no verdict, whatever the numbers."""
+    sequential: SequentialComparison | None = None
+    """The sequential test of these two runs, which decides instead of a test of all samples."""
 
     @property
     def pair(self) -> MetricPair:

@@ -416,6 +416,38 @@ def panel_note(result: MetricResult) -> str:
     return f"{len(members)} judges{agreed}{chance}: {', '.join(members)}"
 
 
+# --- sequential tests: the stored looks of a metric that was judged until a verdict ----------------------------------
+
+
+def sequential_details(result: MetricResult) -> Mapping[str, Any] | None:
+    """The stored sequential test of a metric: its design, looks and verdict; ``None`` if there is none."""
+    found = result.details.get("sequential")
+    return found if isinstance(found, Mapping) and found.get("design") else None
+
+
+def deciding_look(sequential: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The look at which a sequential test stopped, else the latest one; ``None`` before the first look."""
+    path = sequential.get("path") or ()
+    decided = [one for one in path if one["units"] == sequential.get("stopped_at")]
+    return next(iter(decided), path[-1] if path else None)
+
+
+def sequential_note(test: Mapping[str, Any]) -> str:
+    """How far a metric was judged until a verdict.
+
+    ``sequential: stopped at look 7 of 20, 175 of 500 judged, 325 calls saved``
+    """
+    look, looks, reason = deciding_look(test), len(test["design"]["looks"]), test.get("reason")
+    place = "no look yet" if look is None else f"look {look['number']} of {looks}"
+    how = {"boundary": "stopped at", "futility": "stopped for futility at", "end": "ended at"}.get(reason or "", "")
+    parts = [f"{how} {place}" if how else f"no verdict yet, {place}", f"{test['judged']} of {test['samples']} judged"]
+    parts += [f"{test['calls_saved']} calls saved"] if test.get("calls_saved") else []
+    parts += [f"{test['failed']} judgements failed"] if test.get("failed") else []
+    parts += [f"{test['known_before']} judgements known before the first look"] if test.get("known_before") else []
+    parts += ["continued after the stop, and the first verdict stands"] if test.get("continued") else []
+    return f"sequential: {', '.join(parts)}"
+
+
 def controls_warnings(result: MetricResult) -> list[str]:
     """What the control items of a judge show against it, and which items could not be built."""
     controls = result.details.get("controls") or {}

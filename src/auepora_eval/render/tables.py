@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,19 @@ from ..core.results import (
     Results,
     controls_warnings,
     coverage,
+    deciding_look,
     display_name,
     empty_answers,
     judged_coverage,
     metric_columns,
     panel_note,
+    sequential_details,
+    sequential_note,
 )
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
 from ..runtime.files import atomic_write
-from .blocks import Block, Prose, Row, RowGroup, Table, TableColumn, simple_table, without_empty_columns
+from .blocks import Block, Figure, Prose, Row, RowGroup, Table, TableColumn, simple_table, without_empty_columns
 from .markdown import blocks_markdown
 from .terminal import blocks_text
 
@@ -56,7 +60,8 @@ def results_blocks(results: Results) -> list[Block]:
     columns = [TableColumn("metric"), *_COLUMNS]
     rows = {target: [row for one in results if one.target is target for row in _rows(one)] for target in TARGETS}
     groups = [RowGroup(rows[target], entry.title) for target, entry in TARGETS.items() if rows[target]]
-    return [*_with_footnote(without_empty_columns(Table(columns, groups))), *controls_blocks(results)]
+    blocks = _with_footnote(without_empty_columns(Table(columns, groups)))
+    return [*blocks, *sequential_blocks(results), *controls_blocks(results)]
 
 
 def _rows(result: MetricResult) -> list[Row]:
@@ -111,6 +116,7 @@ def result_note(result: MetricResult) -> str:
         _spread(result),
         judged_coverage(result),
         panel_note(result),
+        "" if (test := sequential_details(result)) is None else sequential_note(test),
         empty_answers(result),
     ]
     notes.append(ONE_JUDGE_NOTE if (result.details.get("answers_by") or {}).get("one_judge") else "")
@@ -123,6 +129,112 @@ def _spread(result: MetricResult) -> str:
     if repeats.get("count", 1) < 2 or repeats.get("sd") is None:
         return ""
     return f"{repeats['count']} repeats, sd {format_value(repeats['sd'])}"
+
+
+# --- sequential tests: the verdict, its path over the looks, and how far the numbers go ------------------------------
+
+
+def sequential_blocks(results: Iterable[MetricResult]) -> list[Block]:
+    """The sequential test of each metric that was judged until a verdict."""
+    tests = ((display_name(result), sequential_details(result)) for result in results)
+    return [block for name, test in tests if test is not None for block in sequential_test_blocks(name, test)]
+
+
+def sequential_test_blocks(name: str, test: Mapping[str, Any]) -> list[Block]:
+    """A sequential test of the metric ``name``: the verdict, a chart and a table of its looks, the design."""
+    design = Prose(f"{name}: {'; '.join(_design_notes(test))}.", tone="muted")
+    return [Prose(f"{_sequential_verdict(name, test)}."), *_path_blocks(name, test), design]
+
+
+def _sequential_verdict(name: str, test: Mapping[str, Any]) -> str:
+    """The verdict of a sequential test with the numbers of the look that decided, in a sentence."""
+    design, look = test["design"], deciding_look(test)
+    threshold, against = design.get("threshold"), test.get("against")
+    about = f"against {against}" if threshold is None else f"against the threshold {threshold:g}"
+    sentence = f"{name} {about}: {test['verdict']}; {sequential_note(test)}"
+    return sentence if look is None else f"{sentence}; {look_text(look, design)}"
+
+
+def look_text(look: Mapping[str, Any], design: Mapping[str, Any]) -> str:
+    """A look in words: the mean or the difference with its repeated interval and repeated p-value."""
+    what = "difference" if design.get("threshold") is None else "mean"
+    number = (lambda value: f"{value:+.4f}") if what == "difference" else format_value
+    return (
+        f"{what} {number(look['mean'])}, repeated {_level(design)} interval {number(look['low'])} to "
+        f"{number(look['high'])}, repeated p {p_text(look['p_value'])}"
+    )
+
+
+def _level(design: Mapping[str, Any]) -> str:
+    return f"{100 * (1 - design.get('alpha', 0.05) / design.get('tests', 1)):.4g} %"
+
+
+def p_text(value: float | None) -> str:
+    """A p-value, empty where there is none."""
+    return "" if value is None else "< 0.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def _path_blocks(name: str, test: Mapping[str, Any]) -> list[Block]:
+    """The looks as a chart and as a table; nothing before the first look."""
+    from .charts.curves import looks_chart
+
+    path, design = test.get("path") or (), test["design"]
+    if not path:
+        return []
+    null, margin = design.get("threshold"), design.get("delta")
+    title = f"Looks of {name}"
+    figure = Figure(
+        looks_chart(path, title=title, null=null or 0.0, margin=margin),
+        "The mean over the units judged until each look, with its repeated interval. A mean outside the boundaries "
+        "decides.",
+    )
+    rows: list[Row] = [
+        [
+            str(one["number"]),
+            str(one["units"]),
+            format_value(one["mean"]),
+            f"{format_value(one['low'])} – {format_value(one['high'])}",
+            p_text(one["p_value"]),
+            _number_text(one.get("statistic")),
+            _number_text(one.get("boundary")),
+            one.get("verdict") or "",
+        ]
+        for one in path
+    ]
+    titles = ("look", "units", "mean", f"repeated {_level(design)} interval", "repeated p", "statistic", "boundary")
+    columns = [*(TableColumn(name, number=True) for name in titles), TableColumn("verdict", brief=True)]
+    return [figure, without_empty_columns(simple_table(columns, rows))]
+
+
+def _number_text(value: float | None) -> str:
+    return "" if value is None or not math.isfinite(value) else f"{value:.3f}"
+
+
+def _design_notes(test: Mapping[str, Any]) -> list[str]:
+    """What was fixed before the first judge call, and what the verdict claims."""
+    design = test["design"]
+    gate, tests = design.get("threshold") is not None, design.get("tests", 1)
+    method = "betting" if design.get("method") == "betting" else "a group-sequential test, alpha f² spending"
+    if gate and design.get("binary"):
+        method = "an exact binomial tail at each look"
+    notes = [f"{method}, alpha {design.get('alpha', 0.05):g}", f"fixed before the first judge call: {_fixed(test)}"]
+    if tests > 1:
+        notes.append(f"each of {tests} metrics is tested at alpha / {tests}")
+    if test.get("claim") == "all":
+        notes.append("the claim is about all metrics of the test together, not about one of them")
+    if test.get("known_before"):
+        notes.append("judgements known before entered as the first look only")
+    notes.append("the mean at a stop lies too far from no difference on average; the repeated interval allows for that")
+    return notes
+
+
+def _fixed(test: Mapping[str, Any]) -> str:
+    design = test["design"]
+    margin = "" if design.get("delta") is None else f", delta {design['delta']:g}"
+    return f"an order with seed {test.get('seed', 0)}, {design['n']} units, {len(design['looks'])} looks{margin}"
+
+
+# --- control items of judges -----------------------------------------------------------------------------------------
 
 
 def controls_blocks(results: Iterable[MetricResult]) -> list[Block]:

@@ -25,7 +25,7 @@ from ..core.derivation import (
 )
 from ..core.metrics_base import BatchMetric, Metric, sample_outcome
 from ..core.reduce import Mean, Reducer, counted_values, exact_sum
-from ..core.results import Results, to_json_value
+from ..core.results import Results, sequential_details, to_json_value
 from ..core.scores import MarkedSpan, Scores, marked_answers
 from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
 from ..errors import AueporaError, BadValueError, UnknownMetricError, did_you_mean
@@ -45,7 +45,7 @@ from ..render.blocks import (
     without_empty_columns,
 )
 from ..render.markdown import report_markdown
-from ..render.tables import format_value
+from ..render.tables import format_value, sequential_test_blocks
 from ..render.terminal import report_text
 from ..store.records import RunRecord, run_info
 from ..store.rows import StoredJudgement
@@ -130,10 +130,15 @@ class Explanation:
     reduction: Reduction | None = None
     query: QueryExplanation | None = None
     notes: list[str] = field(default_factory=list)
+    sequential: Mapping[str, Any] | None = None
+    """The sequential test, if the metric was judged until a verdict."""
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as a JSON-compatible dictionary."""
-        return {"schema": SCHEMA, **to_json_value(asdict(self))}
+        values = to_json_value(asdict(self))
+        if self.sequential is None:
+            del values["sequential"]
+        return {"schema": SCHEMA, **values}
 
 
 # --- the metric behind a stored result: the one with its signature, or the closest one -------------------------------
@@ -379,6 +384,7 @@ def explain(
         None if query is not None else _reduction(store, record, result, found),
         None if query is None else explain_query(store, record, result, found, query, models=models),
         notes,
+        sequential_details(result) if query is None else None,
     )
 
 
@@ -486,6 +492,9 @@ def explanation_report(explanation: Explanation) -> Report:
     if query is None:
         introduction: list[Block] = [_prose(card.summary), *formula, *map(_prose, card.text)]
         sections = [_section("", introduction), *_card_sections(card)]
+        if explanation.sequential is not None:
+            path = sequential_test_blocks(card.title, explanation.sequential)
+            sections.append(_section("The sequential test", path))
         sections += [] if explanation.reduction is None else _reduction_sections(explanation.reduction)
     else:
         choices = [f"{one.key} {one.value}: {one.words}" for one in card.choices]

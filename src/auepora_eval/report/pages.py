@@ -57,6 +57,7 @@ from .score_sections import (
     retrieval_sections,
     runs_scores_section,
     scores_section,
+    sequential_section,
     slices_section,
 )
 
@@ -166,6 +167,7 @@ def run_sections(run: StoredRun, gates: GateCheck) -> list[ReportSection]:
 def _common_sections(runs: Sequence[StoredRun], main: str | None) -> list[ReportSection | None]:
     """The sections that reports of one run and of several have, given the name of the main metric."""
     return [
+        sequential_section(runs),
         slices_section(runs, main),
         distributions_section(runs),
         latency_section(runs),

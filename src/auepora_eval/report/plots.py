@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compare.queries import QueryChange, cause_counts
-from ..compare.rendering import forest_plot, forest_rows, p_text
+from ..compare.rendering import forest_plot, forest_rows
 from ..compare.runs import DifferencePart, MetricSplit
 from ..compare.types import CompareReport, ComparisonKind, MetricComparison
 from ..core.reduce import Clusters
@@ -28,7 +28,7 @@ from ..render.charts.intervals import forest_chart, interval_chart, slices_chart
 from ..render.charts.queries import causes_chart, scatter_chart, wins_losses_chart
 from ..render.html import interval_rows, metric_range, result_row, value_text
 from ..render.markdown import blocks_markdown
-from ..render.tables import UNRELIABLE_NOTE, format_value, results_blocks
+from ..render.tables import UNRELIABLE_NOTE, format_value, p_text, results_blocks
 from ..render.terminal import blocks_text
 from ..stats.intervals import mean_interval
 

@@ -34,6 +34,7 @@ from ..render.blocks import (
     simple_table,
 )
 from ..render.html import interval_text, reason_counts, seconds_text, value_text
+from ..render.tables import sequential_blocks
 from ..stats.intervals import mean_interval
 from ..store.records import plan_conventions, run_info
 from .plots import quality_rows, slice_rows
@@ -232,6 +233,15 @@ SMALL = 300
 """The width of a histogram."""
 MAX_SHOWN = 12
 """The number of histograms shown; the rest is collapsed."""
+
+
+def sequential_section(runs: Sequence[StoredRun]) -> ReportSection | None:
+    """The sequential tests of the metrics that were judged until a verdict."""
+    blocks: list[Block] = []
+    for run in runs:
+        found = sequential_blocks(run.results)
+        blocks += [*([Prose(run.label)] if found and run.letter else []), *found]
+    return ReportSection("sequential", "Judged until a verdict", blocks) if blocks else None
 
 
 def distributions_section(runs: Sequence[StoredRun]) -> ReportSection | None:

@@ -205,7 +205,7 @@ def looks_chart(
     is the difference that counts as equal.
     """
     heading = clean_label(title)
-    rows = [
+    rows: list[Json] = [
         {"at": at, **dict(zip(("value", "low", "high"), values, strict=True)), "verdict": one.get("verdict")}
         for one in looks
         if (at := finite_number(one.get("units"))) is not None
@@ -239,9 +239,9 @@ def looks_chart(
         {"data": {"values": drawn}, "mark": points, "encoding": {"x": along, "y": up, "tooltip": TOOLTIP}},
     ]
     if margins:
-        values = [{"value": one} for one in margins]
+        lines = [{"value": one} for one in margins]
         dotted = {**rule, "strokeDash": [1, 3]}
-        layers.insert(2, {"data": {"values": values}, "mark": dotted, "encoding": {"y": up}})
+        layers.insert(2, {"data": {"values": lines}, "mark": dotted, "encoding": {"y": up}})
     subtitle = ["band: repeated interval; dashed: boundaries" + ("; dotted: the margin of equal" if margins else "")]
     text = describe([_look_text(drawn[0]), *([_look_text(drawn[-1])] if len(drawn) > 1 else [])])
     return Chart(build_spec([view(layers, height=_CURVE_HEIGHT)], title=heading, description=text, subtitle=subtitle))

@@ -19,6 +19,7 @@ from auepora_eval.plan.model import (
     RecordedSource,
     RunSettings,
     Scoring,
+    StopSettings,
 )
 from auepora_eval.plan.source import InFolder, Variables, default_of, is_optional, join_key, split_hint
 
@@ -37,6 +38,7 @@ SECTIONS: list[tuple[str, type, Mapping[str, Any]]] = [
     ("scoring", Scoring, {}),
     ("judge", JudgePolicy, {"cache": None}),
     ("judge.prices.MODEL", Price, {}),
+    ("judge.stop", StopSettings, {}),
 ]
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -65,6 +65,33 @@ class ResourceSource:
 
 
 @dataclass(frozen=True, slots=True)
+class StopSettings:
+    """``judge.stop``: judge in a random order, and stop when a comparison or a threshold is decided."""
+
+    metric: Sequence[Text] = ()
+    """The primary metrics; by default those of ``primary`` that call a judge, else the only metric that does."""
+    against: Text | None = None
+    """The run to compare with."""
+    threshold: float | None = None
+    """Test the mean against this value instead of comparing two runs."""
+    delta: PositiveFloat | None = None
+    """Differences up to this count as equal; without it there is no such verdict."""
+    looks: PositiveInt = 20
+    """The number of looks, at equal distances."""
+    seed: NonNegativeInt = 0
+    """The seed of the random order."""
+    safe: bool = False
+    """Test by betting, which is valid for very skewed scores and needs more judgements."""
+    stop_on: Sequence[Literal["better", "worse", "equal", "pass", "fail"]] = ()
+    """The verdicts that end judging; by default all."""
+    futility: bool = True
+    """Whether judging ends where a verdict has become improbable."""
+    claim: Literal["each", "all"] = "each"
+    """``each``: a verdict for each of several metrics, at the error rate divided by their number; ``all``: verdicts
+    that hold only together."""
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeSettings:
     """The settings of a plan for judge calls."""
 
@@ -74,6 +101,8 @@ class JudgeSettings:
     """Whether judgements are cached. The default file is in the folder of the store."""
     cache_only: bool = False
     """Use the cache only, for this call."""
+    stop: StopSettings | None = None
+    """When judging stops early; ``None`` judges all samples."""
 
     def policy_for(self, store: str | Path | None, folder: Path) -> JudgePolicy:
         """The policy with a cache file: in the folder of the store if that is a file, else in ``folder``."""
@@ -324,7 +353,7 @@ def plan_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """The differences between two stored plans, such as ``run.top_k: 5 -> 10``; empty if there is none that matters.
 
     ``store``, ``scoring``, ``report``, ``gates`` and the retry keys of ``run`` (``retries``, ``backoff``,
-    ``max_failures``, ``keep_going``) do not matter; of ``judge`` only ``repeats`` does.
+    ``max_failures``, ``keep_going``) do not matter; of ``judge`` only ``repeats`` and ``stop`` do.
     """
     found: list[str] = []
     _compare("", _relevant_values(old), _relevant_values(new), found)
@@ -337,8 +366,10 @@ def _relevant_values(resolved: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(run, Mapping):
         relevant["run"] = {key: value for key, value in run.items() if key not in RETRY_KEYS}
     judge = relevant.pop("judge", None)
-    if isinstance(judge, Mapping) and judge.get("repeats", 1) != 1:  # the rest are retries, prices and limits
-        relevant["judge"] = {"repeats": judge["repeats"]}
+    if isinstance(judge, Mapping):  # the rest are retries, prices and limits
+        defaults = {"repeats": 1, "stop": None}
+        kept = {key: judge[key] for key, default in defaults.items() if judge.get(key, default) != default}
+        relevant |= {"judge": kept} if kept else {}
     return relevant
 
 

@@ -18,7 +18,7 @@ from ..engine.evaluate import BATCH_SIZE
 from ..engine.executors import ExecutorName
 from ..io.problems import quote_text
 from ..judge.critic import JudgePolicy
-from ..options import NonNegativeFloat, NonNegativeInt, PositiveInt
+from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from ..runtime.imports import IMPORT_PATH
 from ..runtime.secrets import looks_like_secret
 from ..systems.calls import CallPolicy

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
@@ -31,6 +31,7 @@ from .render.tables import format_value
 from .render.terminal import blocks_text
 
 if TYPE_CHECKING:
+    from .compare.stores import DecisionRegister
     from .store.records import RunRecord
     from .store.runs import RunStore
 
@@ -68,6 +69,8 @@ class GateReport:
     run_id: str | None = None
     against: str | None = None
     """The run it was compared with."""
+    register: DecisionRegister | None = None
+    """How often the dataset decided before; ``None`` without a comparison."""
 
     def __iter__(self) -> Iterator[GateOutcome]:
         return iter(self.outcomes)
@@ -109,6 +112,7 @@ class GateReport:
             "against": self.against,
             "status": self.status,
             "gates": [asdict(one) for one in self.outcomes],
+            **({} if self.register is None else {"register": self.register.to_dict()}),
         }
 
     def to_json(self, *, indent: int | None = 2) -> str:
@@ -132,7 +136,8 @@ def gates_blocks(report: GateReport, *, warnings: bool = True) -> list[Block]:
     blocks: list[Block] = [simple_table([TableColumn("outcome", brief=True), "gate", "because"], rows)] if rows else []
     blocks += [Prose(f"Warning: {one}", "open") for one in report.warnings if warnings]
     against = f", compared with {report.against}" if report.against is not None else ""
-    return [*blocks, Prose(report.headline + against)]
+    note = None if report.register is None else report.register.note
+    return [*blocks, Prose(report.headline + against), *([] if note is None else [Prose(note)])]
 
 
 def gates_table(report: GateReport) -> str:
@@ -641,6 +646,7 @@ def check_run(
             raise BadValueError(problem)
         return check_gates(gates, results, without=problem)
     from .compare.runs import compare_metrics
+    from .compare.stores import register_decision
 
     computed = {one.name for one in results}
     comparison_gates = [one for one in gates if needs_baseline(one) and one.metric in computed]
@@ -656,4 +662,6 @@ def check_run(
         if strict:
             raise
         return check_gates(gates, results, without=f"{other.run_id} cannot be compared with: {error}")
-    return check_gates(gates, results, comparison=compared.by_name, refused=compared.refused, against=other.run_id)
+    report = check_gates(gates, results, comparison=compared.by_name, refused=compared.refused, against=other.run_id)
+    statuses = {one.metric: one.status for one in report.outcomes if one.metric in names}
+    return replace(report, register=register_decision(store, [other, record], "gate", statuses))

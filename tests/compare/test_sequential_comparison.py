@@ -131,7 +131,7 @@ NOTES: list[tuple[dict[str, object], str, str]] = [
         "all units",
     ),
     ({"continued": True}, f"{STOPPED}, continued after the stop, and the first verdict stands", "continued"),
-    ({"known_before": 12}, f"{STOPPED}, 12 judgements known before the first look", "known before"),
+    ({"known_before": 12}, f"{STOPPED}, 12 units known before the first look", "known before"),
     ({"failed": 3}, STOPPED + ", 3 judgements failed", "failed"),
 ]
 

@@ -125,7 +125,7 @@ def command(
         from ..compare.runs import Leaderboard, build_leaderboard, compare_runs
 
         if len(records) > 2:
-            board, report = build_leaderboard(found, records, adjust=adjust, **chosen), None
+            board, report = build_leaderboard(found, records, adjust=adjust, **chosen).record_in(found, records), None
         else:
             assert adjust != "tukey"
             report = compare_runs(

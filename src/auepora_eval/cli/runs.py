@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,6 +28,7 @@ STATUSES = ("running", "finished", "stopped", "failed", "interrupted")
 @click.option(
     "-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Maximum number of runs."
 )
+@click.option("--decisions", "show_decisions", is_flag=True, help="List what each dataset has decided instead.")
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -38,6 +40,7 @@ def command(
     status: str | None,
     dataset: str | None,
     limit: int,
+    show_decisions: bool,
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -48,6 +51,7 @@ def command(
     \b
     auepora runs
     auepora runs --tag nightly --status finished --json
+    auepora runs --decisions --dataset dev
     auepora runs tag latest good
     auepora runs delete run_01HX
     """
@@ -55,6 +59,11 @@ def command(
 
     context.obj = store
     if context.invoked_subcommand is not None:
+        return
+    if show_decisions:
+        if name or tag or status:
+            raise click.UsageError("--decisions goes with --dataset and --limit")
+        _list_decisions(store, dataset, limit, as_json=as_json)
         return
     with open_store(store) as found:
         records = found.runs(name=name, tag=tag, status=status, dataset=dataset, limit=limit)
@@ -66,6 +75,57 @@ def command(
         write_out(_runs_table(records, counts), None)
     else:
         echo_err("no such run" if name or tag or status or dataset else "no runs yet")
+
+
+def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_json: bool) -> None:
+    """The comparisons, sweeps, gates and sequential tests that were decided on each dataset, newest first."""
+    from ..store.decisions import decisions
+
+    with open_store(store) as found:
+        records = found.runs()
+        recorded = decisions(found)
+    names = {one.fingerprint: one.dataset_name for one in reversed(records)}
+    labels = {one.run_id: one.name for one in records}
+    listed = [
+        {
+            "recorded_at": one.recorded_at.isoformat(),
+            "kind": one.kind,
+            "dataset": names.get(one.fingerprint),
+            "fingerprint": one.fingerprint,
+            "runs": list(one.runs),
+            "metrics": list(one.metrics),
+            "verdicts": one.body.get("verdicts") or {},
+        }
+        for one in reversed(recorded)
+        if dataset is None or names.get(one.fingerprint) == dataset
+    ][:limit]
+    if as_json:
+        write_out(json.dumps(listed, indent=2, ensure_ascii=False), None)
+    elif listed:
+        write_out(_decisions_table(listed, labels), None)
+    else:
+        echo_err("no decisions yet: `auepora compare` and gates against a baseline record them")
+
+
+def _decisions_table(listed: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> str:
+    from ..render.tables import table
+
+    rows = [
+        [
+            format_time(datetime.fromisoformat(one["recorded_at"])),
+            one["dataset"] or one["fingerprint"][:12],
+            one["kind"],
+            ", ".join(f"{labels[run]} ({run})" if run in labels else run for run in one["runs"]),
+            ", ".join(_verdict_text(name, found) for name, found in one["verdicts"].items()),
+        ]
+        for one in listed
+    ]
+    return table(rows, headers=["recorded", "dataset", "kind", "runs", "verdicts"])
+
+
+def _verdict_text(name: str, found: Any) -> str:
+    """A verdict, or the runs that no other is better than."""
+    return f"{name} {found if isinstance(found, str) else 'best ' + ' = '.join(found)}"
 
 
 def _runs_table(records: Sequence[RunRecord], counts: Mapping[str, tuple[int, int]]) -> str:

@@ -39,6 +39,7 @@ from .pairing import (
     exclude_rows,
     fill_with_worst,
     lookup_metric,
+    metrics_judged_until,
     missing_outputs,
     shared_samples,
 )
@@ -57,6 +58,7 @@ class RunResults:
         self.record = record
         self.results: dict[str, list[MetricResult]] = {}
         self._store, self._cache = store, ScoresCache()
+        self.judged_until = metrics_judged_until(store, record)
         for result in result_summaries(store, record.run_id, every_signature=True):
             self.results.setdefault(result.name, []).append(result)
         if not self.results:
@@ -205,6 +207,11 @@ def select_metric_names(runs: Sequence[RunResults], metrics: Sequence[str | Metr
 def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricResult] | str:
     """The newest results of that name with the same signature in all runs; otherwise why there are none."""
     for one in runs:
+        if name not in one.results and name in one.judged_until:
+            return (
+                f"{one.record.run_id} is judged by it until a verdict, and judging has not ended; before that its "
+                f"p-value is not sequentially valid: `auepora rescore {one.record.run_id}` continues"
+            )
         if name not in one.results:
             return f"{one.record.run_id} does not have it; `auepora rescore {one.record.run_id} -m '{name}'` adds it"
     by_signature = [{one.signature: one for one in run.results[name]} for run in runs]

@@ -21,6 +21,7 @@ from ..errors import AueporaError, BadValueError
 from ..runtime.processes import gc_paused
 from ..stats.difference import PairedStatistics, paired_differences
 from ..stats.permutation import SwapStatistic
+from ..store.decisions import decisions
 from ..store.records import RunRecord, RunStatus, plan_conventions, run_info
 from ..store.runs import RunStore, iter_samples
 
@@ -54,7 +55,7 @@ def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_datas
     common are refused.
     """
     for record in records:
-        _require_ended(record)
+        _require_ended(store, record)
     first = records[0]
     for record in records[1:]:
         if record.fingerprint != first.fingerprint and not other_dataset:
@@ -88,11 +89,23 @@ def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_datas
     return SharedSamples(common, rows, shared, [len(positions) - len(common) for positions in positions_by_run])
 
 
-def _require_ended(record: RunRecord) -> None:
+def _require_ended(store: RunStore, record: RunRecord) -> None:
+    if record.status not in (RunStatus.RUNNING, RunStatus.INTERRUPTED):
+        return
+    problem = f"{_run_label(record)} is interrupted; resume it first"
     if record.status is RunStatus.RUNNING:
-        raise BadValueError(f"{_run_label(record)} is still running (process {record.process}); wait for it to end")
-    if record.status is RunStatus.INTERRUPTED:
-        raise BadValueError(f"{_run_label(record)} is interrupted; resume it first")
+        problem = f"{_run_label(record)} is still running (process {record.process}); wait for it to end"
+    if names := metrics_judged_until(store, record):
+        problem += (
+            f"; it is judged until {', '.join(names)} is decided, and before that a p-value is not sequentially valid"
+        )
+    raise BadValueError(problem)
+
+
+def metrics_judged_until(store: RunStore, record: RunRecord) -> list[str]:
+    """The metrics of the sequential design that a run is judged by; empty if it has none."""
+    found = decisions(store, fingerprint=record.fingerprint, kind="sequential", run_id=record.run_id)
+    return [name for one in found if one.body.get("run_id") == record.run_id for name in one.metrics]
 
 
 def _run_label(record: RunRecord) -> str:

@@ -194,6 +194,7 @@ def table_notes(board: Leaderboard) -> list[str]:
         f"{_BEST} no other run is significantly better": any(map(_starred, board.metrics)),
         f"smallest difference these samples would show: {smallest}": smallest,
         missing_note(board) or "": any(board.missing),
+        register_note(board) or "": register_note(board),
     }
     return [note for note, shown in notes.items() if shown]
 
@@ -214,6 +215,11 @@ def _smallest_differences(board: Leaderboard) -> str:
         if one.verdict == "inconclusive" and one.mde is not None and one.primary
     ]
     return ", ".join([*found[:5], *(["…"] if len(found) > 5 else [])])
+
+
+def register_note(board: Leaderboard) -> str | None:
+    """How often the dataset decided before, from the second time on."""
+    return None if board.register is None else board.register.note
 
 
 def missing_note(board: Leaderboard) -> str | None:

@@ -37,7 +37,7 @@ from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_quer
 from .metrics import build_comparisons
 from .pairing import MetricPair, exclude_rows, failed_without_value, metric_meta, reduce_or_nan
 from .queries import compare_run_outputs, require_same_chunks
-from .stores import Store, open_store, version_notes
+from .stores import DecisionRegister, Store, open_store, register_decision, version_notes
 from .types import CompareReport, ComparisonInput, MetricComparison
 
 # --- the leaderboard: values on the common samples, and a comparison of each pair ------------------------------------
@@ -112,6 +112,8 @@ class Leaderboard:
     """Further notes on the runs, which are called A, B, ... in them."""
     only: tuple[int, ...] = ()
     """For each run how many of its samples some other run lacks."""
+    register: DecisionRegister | None = None
+    """How often the dataset decided before; ``None`` if the comparison is not recorded in a store."""
 
     @classmethod
     def of_pair(cls, report: CompareReport, names: Sequence[str] | None = None) -> Leaderboard:
@@ -130,6 +132,7 @@ class Leaderboard:
             max((one.n for one in report.metrics), default=0),
             report.missing,
             tuple(report.notes),
+            register=report.register,
         )
 
     @property
@@ -171,7 +174,16 @@ class Leaderboard:
             },
             "refused": dict(self.refused),
             **({"notes": list(self.notes)} if self.notes else {}),
+            **({} if self.register is None else {"register": self.register.to_dict()}),
         }
+
+    def record_in(self, store: RunStore, records: Sequence[RunRecord]) -> Leaderboard:
+        """The leaderboard with the register of the store, which this comparison is recorded in."""
+        if len(self.run_ids) == 2:
+            verdicts: dict[str, Any] = {one.name: one.verdict for one in self.comparisons if one.primary}
+            return replace(self, register=register_decision(store, records, "comparison", verdicts))
+        unbeaten = {one.name: [self.run_ids[run] for run in one.unbeaten()] for one in self.metrics if one.primary}
+        return replace(self, register=register_decision(store, records, "sweep", unbeaten))
 
 
 def run_labels(count: int) -> list[str]:
@@ -441,6 +453,7 @@ def compare_runs(
             corpus=corpus,
             answers=answers,
         )
+        board = board.record_in(opened, [record_a, record_b])
     missing_a, missing_b = board.missing
     return replace(
         report,
@@ -449,6 +462,7 @@ def compare_runs(
         metrics=board.comparisons,
         refused=board.refused,
         missing=(missing_a, missing_b),
+        register=board.register,
     )
 
 

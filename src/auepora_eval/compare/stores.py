@@ -1,11 +1,12 @@
-"""The store that a comparison reads, and differences between two runs besides their scores."""
+"""The store that a comparison reads, its register of decisions, and differences between runs besides their scores."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.types import EvaluationSample, SystemOutputs
+from ..errors import StoreError
 from ..runtime.imports import search_folders, store_folders
 from ..runtime.processes import gc_paused
+from ..store.decisions import DecisionKind, decisions, record_decision
 from ..store.records import RunRecord, RunStatus, StoredOutput
 from ..store.runs import RunStore, lazy_samples
 
@@ -91,6 +94,63 @@ def run_outputs(store: RunStore, record: RunRecord) -> RunOutputs:
         return RunOutputs(
             record, list(samples), lambda repeat: (row for row in rows if repeat in (None, row.repeat)), answered
         )
+
+
+# --- the register of decisions: how often a dataset has decided a comparison, a sweep or a gate ----------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRegister:
+    """How often a dataset decided about other runs before it decided about these."""
+
+    before: int
+    """Sets of runs that it decided about; a repeated decision about the same runs is the same one."""
+    by_kind: Mapping[str, int] = field(default_factory=dict)
+    is_recorded: bool = True
+    """Whether this decision is recorded; it is not in a store that is read-only."""
+
+    @property
+    def note(self) -> str | None:
+        """How often the dataset decided before, from the second time on."""
+        if not self.before:
+            return None
+        comparisons = "1 comparison" if self.before == 1 else f"{self.before} comparisons"
+        unrecorded = "" if self.is_recorded else "; this one is not recorded, since the store is read-only"
+        return (
+            f"this test set has decided {comparisons} before: with each further one it is more likely that a "
+            f"difference was found by chance{unrecorded}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"before": self.before, "by_kind": dict(self.by_kind), "recorded": self.is_recorded}
+
+
+def register_decision(
+    store: RunStore, records: Sequence[RunRecord], kind: DecisionKind, verdicts: Mapping[str, Any]
+) -> DecisionRegister:
+    """Record that runs were compared on their dataset, with what was found by metric; returns what came before."""
+    runs, fingerprints = [one.run_id for one in records], {one.fingerprint for one in records}
+    is_recorded = True
+    for fingerprint in fingerprints:
+        try:
+            record_decision(store, fingerprint, kind, runs, list(verdicts), {"verdicts": dict(verdicts)})
+        except StoreError:  # a read-only store is enough for a comparison
+            is_recorded = False
+    return replace(read_register(store, fingerprints, runs), is_recorded=is_recorded)
+
+
+def read_register(store: RunStore, fingerprints: Iterable[str], runs: Iterable[str]) -> DecisionRegister:
+    """How often these datasets decided about other runs before they decided about these."""
+    own = frozenset(runs)
+    earlier: dict[frozenset[str], str] = {}
+    for fingerprint in fingerprints:
+        for decision in decisions(store, fingerprint=fingerprint):
+            if frozenset(decision.runs) == own:
+                break
+            if decision.kind != "sequential" or decision.body.get("results"):  # else it has not decided yet
+                earlier.setdefault(frozenset(decision.runs), decision.kind)
+    return DecisionRegister(len(earlier), Counter(earlier.values()))
 
 
 # --- differences of configuration: component versions, commit, conventions, dataset ----------------------------------

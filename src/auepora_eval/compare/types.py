@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ..core.results import ColumnKind, FrameColumn, FrameKind, make_frame, to_json_value
 from .pairing import MetricMeta, MetricPair
+from .stores import DecisionRegister
 
 NOTEBOOK_HTML = "auepora_eval.compare.rendering"
 """The module that renders comparisons for notebooks; imported only when one is shown."""
@@ -181,6 +182,8 @@ class CompareReport:
     """What else differs between the runs: versions of chunker, embedding, model, prompt."""
     missing: tuple[int, int] = (0, 0)
     """How many outputs each run lacks, of the samples that both have."""
+    register: DecisionRegister | None = None
+    """How often the dataset decided before; ``None`` if the comparison is not recorded in a store."""
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison document."""
@@ -195,6 +198,7 @@ class CompareReport:
             "refused": dict(self.refused),
             "notes": list(self.notes),
             "missing_outputs": dict(zip("ab", self.missing, strict=True)),
+            **({} if self.register is None else {"register": self.register.to_dict()}),
         }
 
     def to_json(self, *, indent: int | None = 2) -> str:

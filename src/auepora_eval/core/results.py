@@ -440,10 +440,11 @@ def sequential_note(test: Mapping[str, Any]) -> str:
     look, looks, reason = deciding_look(test), len(test["design"]["looks"]), test.get("reason")
     place = "no look yet" if look is None else f"look {look['number']} of {looks}"
     how = {"boundary": "stopped at", "futility": "stopped for futility at", "end": "ended at"}.get(reason or "", "")
-    parts = [f"{how} {place}" if how else f"no verdict yet, {place}", f"{test['judged']} of {test['samples']} judged"]
+    samples = test.get("samples", test["design"]["n"])
+    parts = [f"{how} {place}" if how else f"no verdict yet, {place}", f"{test.get('judged', 0)} of {samples} judged"]
     parts += [f"{test['calls_saved']} calls saved"] if test.get("calls_saved") else []
     parts += [f"{test['failed']} judgements failed"] if test.get("failed") else []
-    parts += [f"{test['known_before']} judgements known before the first look"] if test.get("known_before") else []
+    parts += [f"{test['known_before']} units known before the first look"] if test.get("known_before") else []
     parts += ["continued after the stop, and the first verdict stands"] if test.get("continued") else []
     return f"sequential: {', '.join(parts)}"
 

@@ -101,7 +101,8 @@ def compare_stored_runs(runs: Sequence[StoredRun]) -> ComparedRuns:
     store, records = runs[0].store, [run.record for run in runs]
     if len(runs) > 2:
         try:
-            return ComparedRuns(runs, build_leaderboard(store, records, other_dataset=True))
+            board = build_leaderboard(store, records, other_dataset=True)
+            return ComparedRuns(runs, board.record_in(store, records))
         except AueporaError as error:
             return ComparedRuns(runs, error=str(error))
     gates = check_stored_gates(runs[1], records[0])

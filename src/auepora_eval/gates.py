@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
 from .compare.types import MetricComparison
-from .core.results import Results
+from .core.results import Results, deciding_look, sequential_details, sequential_note
 from .core.types import MetricResult
 from .errors import AueporaError, BadValueError, DataFileError, did_you_mean
 from .plan.gates import (
@@ -249,7 +249,11 @@ def format_number(value: float, other: float | None = None) -> str:
 
 def format_interval(interval: tuple[float, float]) -> str:
     """An interval as text."""
-    return f"95 % interval {format_value(interval[0])} to {format_value(interval[1])}"
+    return f"95 % interval {_interval_ends(interval)}"
+
+
+def _interval_ends(interval: tuple[float, float]) -> str:
+    return f"{format_value(interval[0])} to {format_value(interval[1])}"
 
 
 def _is_close(value: float, other: float) -> bool:
@@ -380,6 +384,12 @@ def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
             f"conventions skip; count them with `auepora rescore RUN -m '{gate.metric}:missing=fail'`",
             result.value,
         )
+    test = sequential_details(result)
+    if test is not None and test["design"].get("threshold") is not None:
+        return _check_sequential(gate, result, test)
+    partial = _partial_note(name, result)
+    if partial is not None and gate.part != "point":
+        return _inconclusive(gate, partial, result.value)
     value, what, flags = result.value, name, ()
     if gate.part != "point":
         if result.interval is None:
@@ -392,7 +402,44 @@ def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
     if gate.part == "point" and result.interval is not None:
         reason += f" ({format_interval(result.interval)})"
     reason += _flags_note(flags)
-    return GateOutcome(gate.text, status, reason, gate.metric, value, warning=_failure_warning(gate, result, status))
+    warning = partial or _failure_warning(gate, result, status)
+    return GateOutcome(gate.text, status, reason, gate.metric, value, warning=warning)
+
+
+def _check_sequential(gate: ValueGate, result: MetricResult, test: Mapping[str, Any]) -> GateOutcome:
+    """The outcome of a gate on a metric that was judged until a threshold was decided.
+
+    The verdict decides if the threshold is that of the gate. Otherwise the repeated interval does, which is valid for
+    any threshold.
+    """
+    design, look, note = test["design"], deciding_look(test), sequential_note(test)
+    if look is None or test.get("reason") is None:
+        return _inconclusive(gate, f"{gate.metric} is not decided yet ({note})", result.value)
+    ends, threshold = (look["low"], look["high"]), design["threshold"]
+    reason = f"{gate.metric} is {format_number(look['mean'])} (repeated interval {_interval_ends(ends)})"
+    upwards = gate.operator in (">", ">=")
+    status: GateStatus
+    if _is_close(threshold, gate.threshold) and upwards == design.get("higher_is_better", True):
+        statuses: dict[str, GateStatus] = {"pass": "passed", "fail": "failed"}
+        status = statuses.get(test["verdict"], "inconclusive")
+        reason += f", repeated p {look['p_value']:.3g}"
+    else:
+        status = status_of(ends, gate.operator, gate.threshold)
+        reason += f"; the test was planned for {threshold:g}, so the interval decides"
+    return GateOutcome(gate.text, status, f"{reason}; {note}", gate.metric, look["mean"])
+
+
+def _partial_note(name: str, result: MetricResult) -> str | None:
+    """What a value is worth that is judged on a part of the samples; ``None`` if all are judged."""
+    unjudged = result.details.get("skipped_not_judged")
+    if not unjudged:
+        return None
+    judged = result.details.get("num_scored", 0)
+    return (
+        f"{name} is judged on {judged} of {judged + unjudged} samples, and no sequential design fixed this gate: its "
+        "value may be biased, and its interval and p-value are not valid; judge the rest with `auepora rescore RUN`, "
+        "or plan the test with judge.stop.threshold"
+    )
 
 
 def _failure_warning(gate: ValueGate, result: MetricResult, status: GateStatus) -> str | None:
@@ -440,6 +487,10 @@ class BaselineComparison:
             return f"the difference in {name} is {difference}, but only because a system failed on some{because}"
         if one.doubt == "missing_outputs":
             return f"the difference in {name} is {_difference_text(one)}, but outputs are missing ({one.note})"
+        if one.doubt == "partly_judged":
+            return f"the difference in {name} is {_difference_text(one)}: {one.note}"
+        if one.sequential is not None and one.sequential.get("reason") is None:
+            return f"{name} is not decided yet ({sequential_note(one.sequential)})"
         return None
 
 
@@ -451,15 +502,19 @@ def _check_difference(gate: DeltaGate | VerdictGate, baseline: BaselineCompariso
     assert baseline.comparison is not None
     one = baseline.comparison[gate.metric]
     if isinstance(gate, VerdictGate):
-        return _check_verdict(gate, one)
-    if gate.part is None:
-        return _decide_by_interval(gate, one, gate.operator, gate.threshold)
-    return _decide_by_number(gate, one)
+        outcome = _check_verdict(gate, one)
+    elif gate.part is None:
+        outcome = _decide_by_interval(gate, one, gate.operator, gate.threshold)
+    else:
+        outcome = _decide_by_number(gate, one)
+    if one.sequential is None:
+        return outcome
+    return replace(outcome, reason=f"{outcome.reason}; {sequential_note(one.sequential)}")
 
 
 def _check_verdict(gate: VerdictGate, one: MetricComparison) -> GateOutcome:
     """The outcome of a gate on a verdict, or on a margin that the interval must keep."""
-    if one.doubt in ("question_overlap", "no_direction", "partly_judged"):
+    if one.doubt in ("question_overlap", "no_direction"):
         return _inconclusive(gate, f"the difference in {gate.metric} is {_difference_text(one)}: {one.note}", one.delta)
     if gate.by is not None:
         margin = gate.by if gate.expected == "better" else 0.0 - gate.by  # never a minus zero
@@ -535,12 +590,14 @@ def _may_be_worse(one: MetricComparison) -> bool:
 def _difference_text(one: MetricComparison) -> str:
     assert one.delta is not None
     interval = "" if one.interval is None else f" ({format_interval(one.interval)})"
+    if one.sequential is not None and one.interval is not None:
+        interval = f" (repeated interval {_interval_ends(one.interval)})"
     return f"{'+' * (one.delta >= 0)}{format_number(one.delta)}{interval} on {one.n} sample{'s' * (one.n != 1)}"
 
 
 def _verdict_text(one: MetricComparison) -> str:
     p = one.p_value if one.p_adjusted is None else one.p_adjusted
-    p_text = "" if p is None else f", p {p:.3g}"
+    p_text = "" if p is None else f", {'repeated ' * (one.sequential is not None)}p {p:.3g}"
     words = {"inconclusive": "neither better nor worse for sure"}.get(one.verdict, one.verdict)
     return f"{words}: {_difference_text(one)}{p_text}"
 

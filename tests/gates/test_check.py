@@ -1,7 +1,7 @@
 """The check of gates: values, interval ends, differences, verdicts, and coverage."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from auepora_eval.compare.types import DowngradeReason, MetricComparison, Verdic
 from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.gates import GateOutcome, GateReport, GateStatus, check_gates
+from auepora_eval.stats.sequential import Look, SequentialDesign
 
 RELEVANCE, LATENCY = TargetCategory.RETRIEVAL_RELEVANCE, TargetCategory.LATENCY
 
@@ -259,3 +260,94 @@ class TestReport:
             "implied": False,
             "warning": None,
         }
+
+
+# --- metrics that were judged until a verdict ------------------------------------------------------------------------
+
+
+def stored_test(
+    verdict: str, units: int, *, against: str | None = None, reason: str | None = "boundary"
+) -> dict[str, Any]:
+    """A stored test of 200 units: of a mean of 0.93 against 0.8, or of a difference of 0.2 to another run."""
+    options: dict[str, Any] = {"threshold": 0.8, "binary": True} if against is None else {"delta": 0.05}
+    mean, low, high = (0.93, 0.85, 0.98) if against is None else (0.2, 0.04, 0.36)
+    look = Look(units // 10, units, mean, low, high, 0.012, 2.9, 2.8)
+    return {
+        "design": SequentialDesign.plan(200, **options).to_dict(), "metric": "judged", "against": against,
+        "path": [asdict(look)], "verdict": verdict, "reason": reason, "stopped_at": units if reason else None,
+        "judged": units, "samples": 200, "calls_saved": 200 - units,
+    }  # fmt: skip
+
+
+def judged_result(test: dict[str, Any] | None, unjudged: int = 110) -> MetricResult:
+    details = {"skipped_not_judged": unjudged, **({} if test is None else {"sequential": test})}
+    return result("judged", 0.93, scored=200 - unjudged, skipped=unjudged, interval=(0.88, 0.98), details=details)
+
+
+NOTE = "sequential: stopped at look 9 of 20, 90 of 200 judged, 110 calls saved"
+PASSED = stored_test("pass", 90)
+FUTILE, OPEN = (stored_test("inconclusive", 90, reason=reason) for reason in ("futility", None))
+SEQUENTIAL: list[tuple[str, dict[str, Any] | None, GateStatus, str, str]] = [  # gate, test, status, reason, why
+    ("judged >= 0.8", PASSED, "passed", f"judged is 0.9300 (repeated interval 0.8500 to 0.9800), repeated p 0.012; {NOTE}", "verdict"),
+    ("low(judged) > 0.8", PASSED, "passed", "repeated p 0.012", "the verdict in place of an end"),
+    ("judged >= 0.8", stored_test("fail", 90), "failed", "repeated p", "fails"),
+    ("judged >= 0.8", FUTILE, "inconclusive", "stopped for futility", "futility"),
+    ("judged >= 0.8", OPEN, "inconclusive", "judged is not decided yet", "no verdict yet"),
+    ("judged >= 0.84", PASSED, "passed", "the test was planned for 0.8, so the interval decides", "another threshold"),
+    ("judged >= 0.95", PASSED, "inconclusive", "planned for 0.8", "a threshold within the interval"),
+    ("judged <= 0.8", PASSED, "failed", "so the interval decides", "the other direction"),
+    ("judged >= 0.8", None, "passed", "judged is 0.9300", "no design: the value"),
+    ("low(judged) >= 0.8", None, "inconclusive", "judged on 90 of 200 samples, and no sequential design", "no design: no interval"),
+    ("low(judged) >= 0.8", stored_test("better", 90, against="r1"), "inconclusive", "judge.stop.threshold", "a design for a difference"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gate", "test", "status", "message"), [row[:4] for row in SEQUENTIAL], ids=[row[4] for row in SEQUENTIAL]
+)
+def test_metrics_judged_until_a_verdict(
+    gate: str, test: dict[str, Any] | None, status: GateStatus, message: str
+) -> None:
+    one = visible_outcome(check_gates([gate], [judged_result(test)]))
+    assert (one.status, message in one.reason) == (status, True), one.reason
+    assert (one.warning is not None and "not valid" in one.warning) == (test is None and status == "passed")
+
+
+def test_a_metric_judged_to_the_end_is_like_any_other() -> None:
+    complete = judged_result(stored_test("better", 200, against="r1"), unjudged=0)
+    one = visible_outcome(check_gates(["low(judged) >= 0.8"], [complete]))
+    assert (one.status, one.warning) == ("passed", None)
+
+
+NUMBERS = "+0.2000 (repeated interval 0.0400 to 0.3600) on 100 samples, repeated p 0.012"
+SEQUENTIAL_DIFFERENCES: list[
+    tuple[str, Verdict, str | None, GateStatus, str, str]
+] = [  # gate, verdict, end, status, reason, why
+    ("better(judged)", "better", "boundary", "passed", f"judged is better: {NUMBERS}; {NOTE}", "better"),
+    ("not worse(judged)", "equal", "boundary", "passed", f"judged is equal: {NUMBERS}; {NOTE}", "equal"),
+    ("delta(judged) > 0.05", "better", "boundary", "inconclusive", "may lie on either side", "another margin"),
+    ("better(judged)", "inconclusive", None, "inconclusive", "judged is not decided yet", "no verdict yet"),
+]
+
+
+@pytest.mark.parametrize(
+    ("gate", "verdict", "end", "status", "message"),
+    [row[:5] for row in SEQUENTIAL_DIFFERENCES],
+    ids=[row[5] for row in SEQUENTIAL_DIFFERENCES],
+)
+def test_differences_judged_until_a_verdict(
+    gate: str, verdict: Verdict, end: str | None, status: GateStatus, message: str
+) -> None:
+    test = stored_test(verdict, 90, against="r1", reason=end)
+    compared = make_comparison("judged", 0.2, (0.04, 0.36), verdict=verdict, p=0.012, mde=None)
+    compared = replace(compared, sequential={"run": "b", **test})
+    one = visible_outcome(check_gates([gate], [judged_result(test)], comparison={"judged": compared}))
+    assert (one.status, message in one.reason) == (status, True), one.reason
+
+
+@pytest.mark.parametrize("gate", ["better(judged)", "not worse(judged)", "delta(judged) > 0"])
+def test_differences_of_partly_judged_runs_decide_nothing(gate: str) -> None:
+    compared = make_comparison("judged", 0.2, (0.04, 0.36), doubt="partly_judged", note="90 samples so far")
+    one = visible_outcome(check_gates([gate], [judged_result(None)], comparison={"judged": compared}))
+    assert one.status == "inconclusive"
+    assert one.reason.endswith("90 samples so far")

@@ -144,6 +144,67 @@ def judge_options(function: FunctionT) -> FunctionT:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class StopOptions:
+    """When judging stops early, from the command line."""
+
+    against: str | None = None
+    metrics: tuple[str, ...] = ()
+    delta: float | None = None
+    safe: bool = False
+    seed: int | None = None
+
+    def changes(self) -> dict[str, Any]:
+        """The same as changes of a plan."""
+        given = {
+            "metric": list(self.metrics) or None,
+            "delta": self.delta,
+            "safe": self.safe or None,
+            "seed": self.seed,
+        }
+        found = {f"judge.stop.{key}": value for key, value in given.items() if value is not None}
+        if found and self.against is None:
+            raise click.UsageError("--stop-metric, --delta, --safe and --stop-seed go with --until-decided")
+        return found if self.against is None else {"judge.stop.against": self.against, **found}
+
+
+def stop_options(function: FunctionT) -> FunctionT:
+    """``--until-decided`` and what goes with it, passed to the command as one argument, ``stop``."""
+    return grouped_options(
+        function,
+        "stop",
+        StopOptions,
+        {
+            "until_decided": click.option(
+                "--until-decided",
+                metavar="RUN",
+                help="Judge in a random order, and stop when the comparison with this run is decided.",
+            ),
+            "stop_metric": click.option(
+                "--stop-metric",
+                multiple=True,
+                metavar="NAME",
+                help="With --until-decided: the metric that decides; repeatable. Default: the primary judge metric.",
+            ),
+            "delta": click.option(
+                "--delta",
+                type=click.FloatRange(min=0, min_open=True),
+                metavar="D",
+                help="With --until-decided: differences up to D count as equal.",
+            ),
+            "safe": click.option(
+                "--safe", is_flag=True, help="With --until-decided: test by betting, for very skewed scores."
+            ),
+            "stop_seed": click.option(
+                "--stop-seed",
+                type=click.IntRange(min=0),
+                metavar="N",
+                help="With --until-decided: seed of the random order; default 0.",
+            ),
+        },
+    )
+
+
 def judge_policy(judges: PlannedJudges, store: Path | None = None) -> JudgePolicy:
     """The policy for these judges; the cache of judgements lies in the folder of the store."""
     from ..store.connect import default_store
@@ -227,6 +288,7 @@ class ScoringProgress:
     def __init__(self) -> None:
         self._progress_bar = ExitStack()
         self._done = self._requested = self._failed = self._unmeasured = 0
+        self._look = ""
 
     def __enter__(self) -> ScoringProgress:
         return self
@@ -266,8 +328,12 @@ class ScoringProgress:
 
         return update
 
+    def show_look(self, number: int, looks: int, units: int, total: int) -> None:
+        """Show which look is being judged."""
+        self._look = f"look {number} of {looks}, {units:,} of {total:,} units"
+
     def _failed_note(self) -> str:
-        return f"{self._failed} failed" if self._failed else ""
+        return ", ".join(filter(None, [self._look, f"{self._failed} failed" if self._failed else ""]))
 
 
 def preview_text(found: Preview, *, as_json: bool, notes: Sequence[str] = ()) -> str:
@@ -408,6 +474,10 @@ _RESUME_OPTIONS = {
     "--conventions": "conventions",
     "--concurrency": "concurrency",
     "--judge-repeats": "judge_repeats",
+    "--until-decided": "until_decided",
+    "--stop-metric": "stop_metric",
+    "--delta": "delta",
+    "--stop-seed": "stop_seed",
 }
 """Options that must be repeated to resume a run."""
 
@@ -424,6 +494,7 @@ def resume_options() -> tuple[list[str], str]:
         value = None if hidden and name == "store" else params.get(name)
         for one in value if isinstance(value, tuple) else () if value is None else (value,):
             parts += [option, str(one)]
+    parts += ["--safe"] if params.get("safe") else []
     return parts, "with the same --store, " if hidden else ""
 
 
@@ -455,7 +526,8 @@ class RunProgress:
         """The callbacks for ``run_plan``."""
         from ..runs.run import RunCallbacks
 
-        return RunCallbacks(self._on_start, self._on_answers, self._on_scoring, self._scoring_progress.start_judging)
+        line = self._scoring_progress
+        return RunCallbacks(self._on_start, self._on_answers, self._on_scoring, line.start_judging, line.show_look)
 
     def _on_start(self, record: RunRecord, to_do: int) -> None:
         from ..render.terminal import progress

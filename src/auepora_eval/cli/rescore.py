@@ -11,9 +11,11 @@ from .judge_options import (
     JudgeOptions,
     JudgingOptions,
     ScoringProgress,
+    StopOptions,
     judge_options,
     preview_text,
     scoring_judge_options,
+    stop_options,
     with_judge,
 )
 from .options import (
@@ -58,6 +60,12 @@ from .score import PRESETS
 @executor_options
 @judge_options
 @scoring_judge_options
+@stop_options
+@click.option(
+    "--continue-judging",
+    is_flag=True,
+    help="Judge the rest of a run that stopped early, in the same order; the first verdict stands.",
+)
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -74,6 +82,8 @@ def command(
     executor: ExecutorChoice,
     judge: JudgeOptions,
     judging: JudgingOptions,
+    stop: StopOptions,
+    continue_judging: bool,
     store: str | None,
     as_json: bool,
     output: str | None,
@@ -88,6 +98,8 @@ def command(
     auepora rescore latest -m bleu -m chrf
     auepora rescore run_01HX -m map@10:conventions=trec
     auepora rescore latest --qrels qrels.txt -m ndcg@10
+    auepora rescore latest -m llm_correctness --until-decided main --delta 0.05
+    auepora rescore latest --continue-judging
     auepora rescore latest -m llm_faithfulness --judge-model small --judge-url http://127.0.0.1:8080/v1 --preview
     """
     from ..runs.judging import judges_of_run
@@ -104,7 +116,7 @@ def command(
     refuse_input_as_output(output, [file for file in (qrels, corpus) if file is not None])
     with open_store(store, output=output) as found:
         record = found.find(run)
-        changes = judging.changes()
+        changes = judging.changes() | stop.changes()
         named = judge.judges(changes)
         specs = with_judge(parse_specs(metrics), (record.plan.get("resources") or {}) if named is None else named.names)
         judges = named or judges_of_run(found, record, specs or record.plan.get("metrics"), changes=changes)
@@ -129,6 +141,9 @@ def command(
                 judges=judges,
                 progress=line.start_scoring(record.num_samples * record.repeats),
                 judge_progress=line.start_judging,
+                until_decided=stop.against is not None,
+                continue_judging=continue_judging,
+                on_look=line.show_look,
             )
         show_warnings(results)
         footer = f"conventions: {conventions if conventions not in (None, 'auto') else conventions_label(record)}"

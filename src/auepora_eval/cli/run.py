@@ -19,10 +19,12 @@ from .judge_options import (
     STOPPED_EARLY,
     JudgingOptions,
     RunProgress,
+    StopOptions,
     preview_text,
     resume_options,
     run_failure,
     scoring_judge_options,
+    stop_options,
 )
 from .options import ExecutorChoice, conventions_label, executor_options, raw_option, show_warnings, store_option
 from .score import PRESETS
@@ -36,7 +38,13 @@ if TYPE_CHECKING:
 
 # --- ``--perturb``: run the system of a plan at each rate, and print the curve ---------------------------------------
 
-_SINGLE_RUN_OPTIONS = {"run_name": "--run", "against": "--against", "junit": "--junit", "per_query": "--per-query"}
+_SINGLE_RUN_OPTIONS = {
+    "run_name": "--run",
+    "against": "--against",
+    "junit": "--junit",
+    "per_query": "--per-query",
+    "until_decided": "--until-decided",
+}
 """Options that apply to a single run."""
 
 
@@ -205,6 +213,7 @@ def _finish_sweep(runs: PerturbedRuns) -> None:
 @click.option("--no-gates", is_flag=True, help="Do not check the gates of the plan.")
 @junit_option
 @scoring_judge_options
+@stop_options
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too; with .csv: those alone.")
@@ -231,6 +240,7 @@ def command(
     no_gates: bool,
     junit: str | None,
     judging: JudgingOptions,
+    stop: StopOptions,
     store: str | None,
     as_json: bool,
     per_query: bool,
@@ -247,6 +257,9 @@ def command(
     With --perturb the system runs once per rate with perturbed retrieved documents, and a curve shows the effect on
     every metric. Gates are not checked then.
 
+    With --until-decided the judge is asked in a random order, and judging stops when the comparison with a run is
+    decided; see docs/statistics/early-stopping.md.
+
     \b
     auepora run plan.yaml
     auepora run plan.yaml --limit 20
@@ -254,6 +267,7 @@ def command(
     auepora run plan.yaml --tag nightly --json -o results.json
     auepora run plan.yaml --against main --junit gates.xml
     auepora run plan.yaml --preview
+    auepora run plan.yaml --until-decided main --delta 0.05
     auepora run plan.yaml --perturb noise=0,0.2,0.4,0.6,0.8
     """
     from ..plan.prepare import read_plan
@@ -280,7 +294,7 @@ def command(
     )
     if judging.preview and perturb:
         raise click.UsageError("--preview estimates one run: leave out --perturb")
-    changes |= judging.changes()
+    changes |= judging.changes() | stop.changes()
     source = read_source(Path(plan))
     if perturb or perturb_corpus is not None or perturb_payloads is not None:
         unchecked = read_plan(source, changes={**changes, "gates": None})
@@ -297,7 +311,7 @@ def command(
     if junit is not None and not read.gates:  # a JUnit file without test cases would look like success
         raise click.UsageError(f"--junit writes the outcome of gates, and {plan} has none; write them under 'gates:'")
     refuse_inputs_as_reports(plan_files(read, store), junit=junit, output=output)
-    with show_run_progress(lambda run_id: resume_command("run", ["--resume", "--run", run_id])) as (stop, watcher):
+    with show_run_progress(lambda run_id: resume_command("run", ["--resume", "--run", run_id])) as (signal, watcher):
         outcome = run_plan(
             read,
             store=store,
@@ -307,7 +321,7 @@ def command(
             run=run_name,
             retry_failed=retry_failed,
             against=against,
-            stop=stop,
+            stop=signal,
             watcher=watcher,
         )
     if outcome.gates is not None:  # before printing: the reader of stdout may have closed the pipe

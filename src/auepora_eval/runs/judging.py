@@ -141,12 +141,17 @@ class RunJudgeSession(JudgeSession):
         repeat: Callable[[], int],
         progress: JudgeProgress,
         secrets: Iterable[str] = (),
+        budget_of: JudgeSession | None = None,
     ) -> None:
+        """``budget_of`` is another session, with which this one shares its budget."""
         super().__init__(policy, on_progress=self._on_progress, secrets=Secrets(secrets))
+        if budget_of is not None:
+            self._budget = budget_of._budget
         self._store, self._run_id = store, record.run_id
         self._signatures = signatures
         self._positions = {sample.sample_id: position for position, sample in enumerate(samples)}
         self._repeat, self._callback, self._num_failed = repeat, progress, 0
+        self._other_counts: tuple[int, ...] = (0, 0, 0)
         self._rows: list[StoredJudgement] = []
         self._store_error: StoreError | None = None
 
@@ -166,9 +171,13 @@ class RunJudgeSession(JudgeSession):
         self._add_row(critic, request, outcome)
 
     @contextmanager
-    def store_judgements(self) -> Iterator[None]:
-        """Store the judgements made inside, replacing earlier ones; at the end, store the judge usage."""
-        self._store.clear_judgements(self._run_id, list(self._signatures.items()))
+    def store_judgements(self, *, keep: bool = False) -> Iterator[None]:
+        """Store the judgements made inside; at the end, store the judge usage.
+
+        Earlier judgements of the metrics are deleted; with ``keep``, only those of the same requests are replaced.
+        """
+        if not keep:
+            self._store.clear_judgements(self._run_id, list(self._signatures.items()))
         try:
             yield
         finally:
@@ -208,8 +217,18 @@ class RunJudgeSession(JudgeSession):
         if len(self._rows) >= JUDGEMENTS_PER_WRITE:
             self._flush()
 
+    def add_progress(self) -> JudgeProgress:
+        """A callback for the progress of another session, which is shown together with that of this one."""
+
+        def update(*counts: int) -> None:
+            self._other_counts = counts
+            self._on_progress(self.usage_log.total.judgements, self._num_requested)
+
+        return update
+
     def _on_progress(self, done: int, requested: int) -> None:
-        self._callback(done, requested, self._num_failed)
+        more = self._other_counts
+        self._callback(done + more[0], requested + more[1], self._num_failed + more[2])
 
     def _flush(self) -> None:
         rows, self._rows = self._rows, []

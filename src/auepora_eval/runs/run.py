@@ -31,7 +31,7 @@ from ..io.golden import dataset_fingerprint
 from ..judge.critic import JudgePolicy
 from ..options import PositiveInt, check_options
 from ..plan.gates import needs_baseline
-from ..plan.model import Plan, plan_changes
+from ..plan.model import Plan, StopSettings, plan_changes
 from ..plan.prepare import PreparedPlan, SampleTransform, SavedOutputs, prepare, read_plan
 from ..runtime.files import plain_stem
 from ..runtime.processes import gc_paused
@@ -44,6 +44,7 @@ from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
 from ..systems.runner import require_distinct_ids, require_ready
 from .judging import JudgeProgress, ignore_progress
 from .scoring import ScoringOptions, score_run
+from .sequential import LookProgress, StopRequest, check_stop, ignore_looks
 
 CHUNK = 1000
 """Number of saved outputs per write to the store."""
@@ -68,6 +69,8 @@ class RunRequest:
     options: ScoringOptions = field(default_factory=ScoringOptions)
     judging: JudgePolicy = field(default_factory=JudgePolicy)
     """The policy for judge calls."""
+    stop: StopRequest = field(default_factory=StopRequest)
+    """When judging stops early."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Secrets that must not appear in stored judgements."""
     corpus: Path | None = None
@@ -92,6 +95,8 @@ class RunCallbacks:
     """Called with the number of outputs; returns a function to call with the number of newly scored outputs."""
     judging: Callable[[], JudgeProgress] = ignore_progress
     """Called before the first judge call; returns a function to call after each judgement."""
+    look: LookProgress = ignore_looks
+    """Called before each look of a run whose judging stops early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +214,8 @@ def _execute(
                 judge_progress=watcher.judging,
                 secrets=request.secrets,
                 corpus=request.corpus,
+                stop=request.stop,
+                on_look=watcher.look,
             )
             store.finish(record.run_id)
     except KeyboardInterrupt:
@@ -393,9 +400,23 @@ def run_plan(
     with open_plan(plan, store=store, limit=limit, tags=tags) as (request, opened, where):
         baseline = None if against is None else get_baseline(opened, against)  # checked before the run starts
         earlier = _find_resumable(opened, request, run) if resume else None
-        outcome = start_or_resume(request, opened, earlier, retry_failed=retry_failed, stop=stop, watcher=watcher)
+        final = _with_stop(request, plan.judge.stop, opened, earlier)
+        outcome = start_or_resume(final, opened, earlier, retry_failed=retry_failed, stop=stop, watcher=watcher)
         outcome = _with_gates(outcome, plan, opened, baseline)
         return replace(_with_report(outcome, plan, opened), store=where)
+
+
+def _with_stop(
+    request: RunRequest, settings: StopSettings | None, store: RunStore, earlier: RunRecord | None
+) -> RunRequest:
+    """The request with the settings for an early stop of judging, which are checked before the run starts."""
+    if settings is None:
+        return request
+    fingerprint = dataset_fingerprint(request.samples) if earlier is None else earlier.fingerprint
+    primary = request.plan.get("primary") or ()
+    baseline = check_stop(store, settings, request.metrics, fingerprint, primary=primary, earlier=earlier)
+    run_id = None if baseline is None else baseline.run_id
+    return replace(request, stop=StopRequest(settings, run_id, is_explicit=True))
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from ..core.slices import SliceSpec, parse_slices, require_slice_values
 from ..core.types import GOLD_BY, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
 from ..engine.data_checks import mass_failure
 from ..engine.evaluate import BATCH_SIZE, Progress, evaluate, evaluate_stream, resolve_metrics
-from ..engine.executors import ExecutorName, make_executor
+from ..engine.executors import ExecutorName, SerialExecutor, make_executor
 from ..engine.repeats import evaluate_repeats
 from ..engine.suggest import AvailableFields, metrics_needing_retrieved
 from ..errors import AueporaWarning, BadValueError
@@ -48,6 +48,7 @@ from .judging import (
     record_usage,
     rescoring_metrics,
 )
+from .sequential import KnownScores, LookProgress, SequentialJudging, StopRequest, ignore_looks, prepare_judging
 
 # --- judged coverage: the proportion of retrieved documents that are judged ------------------------------------------
 
@@ -228,6 +229,8 @@ def score_run(
     secrets: Iterable[str] = (),
     gold: str | None = None,
     corpus: Path | None = None,
+    stop: StopRequest | None = None,
+    on_look: LookProgress = ignore_looks,
 ) -> Results:
     """Score the stored outputs of a run and store the results; results with other signatures are kept.
 
@@ -235,7 +238,8 @@ def score_run(
     ``judge_progress`` is called before the first judge call and returns a function to call after each judgement.
     ``gold`` names the gold that replaces that of the run in ``samples``. ``corpus`` is the file of the documents that
     answers may cite. The golden-query metrics of a run with expected chunks are stored too. If gold has provenance,
-    every retrieval metric reports how much of its ranking is judged.
+    every retrieval metric reports how much of its ranking is judged. ``stop`` says when judging stops early, and
+    ``on_look`` is called before each look.
     """
     rows = lazy_samples(store, record.run_id) if samples is None else samples
     retrieved = _RetrievedCheck()
@@ -257,17 +261,32 @@ def score_run(
     every = chosen if coverage is None else [*chosen, *coverage.metrics]
     signatures = judged_signatures(chosen, facts)
     session: RunJudgeSession | None = None
+    looks: SequentialJudging | None = None
+    policy = judging or JudgePolicy()
     if signatures:
+        looks = prepare_judging(
+            store,
+            record,
+            chosen,
+            rows,
+            stop or StopRequest(),
+            info=facts,
+            policy=policy,
+            batch_size=options.batch_size,
+            on_look=on_look,
+        )
         session = RunJudgeSession(
-            judging or JudgePolicy(),
+            policy,
             store,
             record,
             signatures=signatures,
             samples=rows,
-            repeat=lambda: retrieved.repeat,
+            repeat=lambda: retrieved.repeat if looks is None else looks.scores.repeat,
             progress=judge_progress(),
             secrets=secrets,
         )
+    elif stop is not None and (stop.is_explicit or stop.proceed):
+        raise BadValueError("none of the metrics calls a judge, so there is no judging to stop early")
     common: dict[str, Any] = {
         "slices": groups,
         "batch_size": options.batch_size,
@@ -280,6 +299,8 @@ def score_run(
         nullcontext() if session is None else session.store_judgements(),
     ):
         common["executor"] = executor
+        if looks is not None and session is not None:
+            common["executor"] = looks.judge_run(session, executor, secrets)
         if record.repeats > 1:
             results = evaluate_repeats(list(rows), each, every, **common)
         elif all(isinstance(one, BatchMetric) for one in chosen):
@@ -291,6 +312,9 @@ def score_run(
     if session is not None:
         record_usage(results, session.usage_log)
         add_control_drift(store, record, results)
+    if looks is not None:
+        looks.add_details(results)
+        _store_baseline(store, looks, slices=groups, batch_size=options.batch_size)
     retrieved.check(chosen, record)
     results.run_id = record.run_id
     outputs = store.outputs(record.run_id, texts=False)
@@ -300,6 +324,22 @@ def score_run(
     store.put_results(record.run_id, results, reducers=reducers)
     store_missing_aggregate(store, record, corpus=corpus, again=True)
     return results
+
+
+def _store_baseline(store: RunStore, looks: SequentialJudging, **common: Any) -> None:
+    """Store the results of the baseline, if it was judged in the same order as the run."""
+    scores = looks.baseline
+    if scores is None or not scores.asked.any():
+        return
+    record, executor = scores.record, KnownScores(SerialExecutor(), scores)
+    outputs = [partial(aligned_outputs, store, record.run_id, repeat=one, texts=False) for one in range(record.repeats)]
+    options: dict[str, Any] = {**common, "run": run_info(record), "executor": executor}
+    if record.repeats > 1:
+        results = evaluate_repeats(scores.samples, outputs, scores.originals, **options)
+    else:
+        results = evaluate_stream(zip(scores.samples, outputs[0](), strict=True), scores.originals, **options)
+    _mark_lower_is_better(results, scores.originals)
+    store.put_results(record.run_id, results, reducers={one.name: one.reducer.name for one in scores.originals})
 
 
 def _mark_lower_is_better(results: Results, metrics: Sequence[Metric]) -> None:
@@ -328,6 +368,9 @@ def rescore(
     judge_progress: Callable[[], JudgeProgress] = ignore_progress,
     qrels: str | Path | None = None,
     corpus: str | Path | None = None,
+    until_decided: bool = False,
+    continue_judging: bool = False,
+    on_look: LookProgress = ignore_looks,
 ) -> Results:
     """Compute metrics on stored outputs. The system is not called; results with other signatures are kept.
 
@@ -336,6 +379,8 @@ def rescore(
     set; missing outputs then count as failures. ``qrels`` replace the gold of the run; without ``metrics``, only
     metrics that need gold and no judge are computed then. Their signatures differ from those with the gold of the run.
     ``corpus`` is the file of the documents that answers may cite; by default that of the plan, if it still exists.
+    ``until_decided`` requires the early stop that ``judges`` describe; a stop in the plan of the run applies anyway, to
+    the metrics that it names. ``continue_judging`` judges a stopped run to the end, where the first verdict stands.
     """
     done, _ = store.counts(record.run_id)
     expected = record.num_samples * record.repeats
@@ -344,6 +389,8 @@ def rescore(
             f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
             "--incomplete (missing outputs count as failures)"
         )
+    if qrels is not None and (until_decided or continue_judging):
+        raise BadValueError("judging stops early on the gold of the run only; leave out the qrels")
     gold_metrics_only = qrels is not None and not metrics
     chosen, judges = rescoring_metrics(
         store, record, metrics, conventions=conventions, judges=judges, need_key=not gold_metrics_only
@@ -367,6 +414,8 @@ def rescore(
         judge_progress=judge_progress,
         secrets=judges.secrets,
         corpus=_planned_corpus(record, judges.folder) if corpus is None else Path(corpus),
+        stop=StopRequest(judges.settings.stop, is_explicit=until_decided, proceed=continue_judging),
+        on_look=on_look,
     )
 
 

@@ -1,0 +1,717 @@
+"""Early stopping: judge the samples of a run in a random order until a comparison or a threshold is decided.
+
+The order, the metrics and the looks are recorded in the store before the first judge call. At each look the design
+(``stats/sequential.py``) tests the differences to the baseline, or the scores against the threshold. Samples that are
+not judged are skipped with the reason ``not_judged``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.family import FamilyMetric, with_family_keys
+from ..core.metrics_base import (
+    BatchMetric,
+    Metric,
+    RunInfo,
+    apply_failure_policy,
+    is_judged,
+    run_signature,
+    sample_clusters,
+)
+from ..core.reduce import Mean
+from ..core.results import Results
+from ..core.scores import Scores, Status
+from ..core.types import EvaluationSample
+from ..engine.executors import Executor, JudgingExecutor, Notes, Scorable, ScoredBatch, SerialExecutor
+from ..engine.repeats import per_sample_means
+from ..errors import AueporaWarning, BadValueError, did_you_mean
+from ..gates import get_baseline
+from ..judge.critic import JudgePolicy
+from ..judge.metric import judge_batch, judged_parts
+from ..judge.preview import PreviewSession, run_preview
+from ..plan.model import StopSettings
+from ..stats.sequential import SequentialDesign, SequentialResult
+from ..store.decisions import decisions, record_decision
+from ..store.records import RunRecord, run_info
+from ..store.runs import RunStore, result_summaries, result_with_scores
+from .judging import RunJudgeSession, judged_signatures
+
+NOT_JUDGED = "not_judged"
+"""The reason of samples that were skipped because judging stopped before them."""
+_MAX_FAILED = 0.1
+"""With a larger proportion of failed judgements no look is made: judging ends, and can be continued later."""
+
+Positions = npt.NDArray[np.intp]
+Floats = npt.NDArray[np.float64]
+LookProgress = Callable[[int, int, int, int], None]
+"""Called before each look is judged: its number, the number of looks, its units, and the units of the design."""
+
+
+def ignore_looks(_number: int, _looks: int, _units: int, _total: int) -> None:
+    """A callback that does nothing."""
+
+
+# --- what is fixed before the first call -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StopPlan:
+    """Everything that is fixed before the first judge call, as it is recorded in the store."""
+
+    run_id: str
+    against: str | None
+    """The id of the baseline; ``None`` for a test against a threshold."""
+    settings: Mapping[str, Any]
+    """The settings of the plan, with the names of the primary metrics."""
+    designs: Mapping[str, SequentialDesign]
+    """By primary metric."""
+    signatures: Mapping[str, str]
+    order: tuple[int, ...]
+    """The units in the order of the draw: the position of the first sample of each."""
+    known_before: int = 0
+    """Units of which judgements existed before; there is no look at fewer units than these."""
+    results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By primary metric, what was found so far."""
+
+    @property
+    def runs(self) -> list[str]:
+        """The ids of the runs that are tested."""
+        return [self.run_id] if self.against is None else [self.run_id, self.against]
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """The numbers of units at which a test is made; they are the same for all metrics."""
+        return next(iter(self.designs.values())).looks
+
+    def to_dict(self) -> dict[str, Any]:
+        """The body of the recorded decision."""
+        return {
+            **{name: getattr(self, name) for name in ("run_id", "against", "settings", "signatures", "known_before")},
+            "designs": {name: design.to_dict() for name, design in self.designs.items()},
+            "order": list(self.order),
+            "results": dict(self.results),
+            "verdicts": {name: result["verdict"] for name, result in self.results.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> StopPlan:
+        """The plan of a recorded decision."""
+        designs = {name: SequentialDesign.from_dict(one) for name, one in body["designs"].items()}
+        rest = {key: value for key, value in body.items() if key not in ("designs", "order", "verdicts")}
+        return cls(**rest, designs=designs, order=tuple(body["order"]))
+
+    def require_same(self, run_id: str, against: str | None, settings: StopSettings) -> None:
+        """Raise if another design is requested for the same runs."""
+        there = {**_settings(settings), "against": against, "run": run_id}
+        here = {**self.settings, "against": self.against, "run": self.run_id}
+        changes = [
+            f"{name} is {here.get(name)}, not {value}" for name, value in there.items() if here.get(name) != value
+        ]
+        if changes:
+            raise BadValueError(
+                f"{' and '.join(self.runs)}: a sequential design is recorded, in which {'; '.join(changes)}. Another "
+                "order or design for the same runs would add false verdicts: use the recorded one, or make a new run"
+            )
+
+
+def recorded_plan(store: RunStore, record: RunRecord) -> StopPlan | None:
+    """The design that was recorded for judging this run, or ``None``."""
+    found = decisions(store, fingerprint=record.fingerprint, kind="sequential", run_id=record.run_id)
+    plans = [StopPlan.from_dict(one.body) for one in found]
+    return next((one for one in plans if one.run_id == record.run_id), None)
+
+
+def stop_metrics(stop: StopSettings, metrics: Sequence[Metric], primary: Sequence[str] = ()) -> list[BatchMetric]:
+    """The metrics that decide when judging stops; raises if they cannot."""
+    judged = {one.name: one for one in metrics if isinstance(one, BatchMetric) and is_judged(one)}
+    names = list(stop.metric) or [name for name in primary if name in judged]
+    if not names and len(judged) == 1:
+        names = list(judged)
+    if not names:
+        there = f"; they are {', '.join(judged)}" if judged else "; the plan has none"
+        raise BadValueError(f"judge.stop.metric: name the metric that decides, one that calls a judge{there}")
+    for name in names:
+        if name not in judged:
+            there = f"; they are {', '.join(judged)}" if judged else "; there is none"
+            hint = did_you_mean(name, judged, otherwise=there)
+            raise BadValueError(f"judge.stop.metric: '{name}' is not among the metrics that call a judge{hint}")
+        if not isinstance(judged[name].reducer, Mean) or not all(map(math.isfinite, judged[name].range)):
+            raise BadValueError(
+                f"judge.stop.metric: '{name}' is no mean of scores within a range, so it cannot be tested at looks; "
+                "name another metric"
+            )
+    return [judged[name] for name in dict.fromkeys(names)]
+
+
+def stop_baseline(store: RunStore, stop: StopSettings, fingerprint: str, run_id: str = "") -> RunRecord | None:
+    """The run to compare with; raises if it is not finished or has other samples. ``None`` for a threshold."""
+    if stop.against is None:
+        return None
+    baseline = get_baseline(store, stop.against)
+    if baseline.run_id == run_id:
+        raise BadValueError(f"'{stop.against}' is {run_id} itself; name another run to compare with")
+    if baseline.fingerprint != fingerprint:
+        raise BadValueError(
+            f"{baseline.run_id} was made on other samples; judging can stop early only for two runs on the same dataset"
+        )
+    return baseline
+
+
+def check_stop(
+    store: RunStore,
+    stop: StopSettings,
+    metrics: Sequence[Metric] | None,
+    fingerprint: str,
+    *,
+    primary: Sequence[str] = (),
+    earlier: RunRecord | None = None,
+) -> RunRecord | None:
+    """Check the settings before a system or a judge is called; returns the baseline.
+
+    ``earlier`` is a run that exists already, whose recorded design must be the same.
+    """
+    names = tuple(one.name for one in stop_metrics(stop, metrics or (), primary))
+    plan = None if earlier is None else recorded_plan(store, earlier)
+    if plan is not None and plan.settings["against"] == stop.against:  # a name may refer to another run by now
+        baseline = None if plan.against is None else store.get(plan.against)
+    else:
+        baseline = stop_baseline(store, stop, fingerprint, "" if earlier is None else earlier.run_id)
+    if plan is not None:
+        plan.require_same(plan.run_id, None if baseline is None else baseline.run_id, replace(stop, metric=names))
+    return baseline
+
+
+def _settings(stop: StopSettings) -> dict[str, Any]:
+    return {**asdict(stop), "metric": list(stop.metric), "stop_on": list(stop.stop_on)}
+
+
+def _make_design(stop: StopSettings, metric: BatchMetric, n: int, known: int, *, clustered: bool) -> SequentialDesign:
+    low, high = metric.range
+    options: dict[str, Any] = {
+        "threshold": stop.threshold,
+        "binary": stop.threshold is not None and metric.metadata.binary and not clustered,
+        "delta": stop.delta,
+        "tests": len(stop.metric) if stop.claim == "each" else 1,
+        "futility": stop.futility,
+        "higher_is_better": metric.higher_is_better,
+        "lowest": low,
+        "highest": high,
+        **({"method": "betting"} if stop.safe else {}),
+        **({"stop_on": tuple(stop.stop_on)} if stop.stop_on else {}),
+    }
+    try:
+        design = SequentialDesign.plan(n, looks=stop.looks, **options)
+    except BadValueError as error:
+        raise BadValueError(f"judge.stop: metric '{metric.name}': {error}") from error
+    return replace(design, looks=tuple(count for count in design.looks if count >= known or count == n))
+
+
+def draw_units(samples: Sequence[EvaluationSample], seed: int) -> list[Positions]:
+    """The units in a random order: the positions of the samples of each. A cluster of samples is one unit.
+
+    The order depends on the seed and the ids of the first samples alone, so it is the same for all runs on a dataset.
+    """
+    clusters = sample_clusters(samples)
+    codes = np.arange(len(samples)) if clusters is None else clusters
+    positions: dict[int, list[int]] = {}
+    for position, code in enumerate(codes.tolist()):
+        positions.setdefault(code, []).append(position)
+
+    def random_key(unit: list[int]) -> bytes:
+        return hashlib.blake2b(f"{seed}:{samples[unit[0]].sample_id}".encode("utf-8", "surrogatepass")).digest()
+
+    return [np.array(unit, dtype=np.intp) for unit in sorted(positions.values(), key=random_key)]
+
+
+# --- the scores of a run, of which a part is judged ------------------------------------------------------------------
+
+
+class PartialScores:
+    """The scores of one run under metrics that call a judge, for the samples that were judged so far."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        record: RunRecord,
+        metrics: Sequence[BatchMetric],
+        samples: Sequence[EvaluationSample],
+        *,
+        info: RunInfo,
+        batch_size: int,
+    ) -> None:
+        self._store, self.record, self.samples = store, record, samples
+        self.info, self.batch_size = info, batch_size
+        self.originals = list(metrics)
+        """The metrics before they were bound to the settings of the run."""
+        self.metrics = [one.for_run(info) for one in metrics]
+        self.signatures = {one.name: str(run_signature(one, info)) for one in self.metrics}
+        self.asked = np.zeros(len(samples), dtype=np.bool_)
+        """Which samples were judged for this run in this session."""
+        self.known = np.zeros(len(samples), dtype=np.bool_)
+        """Which samples have stored scores under all metrics."""
+        self.notes: list[Notes] = []
+        self.repeat = 0
+        """The repeat that is being judged."""
+        self._executor: JudgingExecutor | None = None
+        self._parts: list[dict[str, list[tuple[Positions, Scores]]]] = [
+            {one.name: [] for one in self.metrics} for _ in range(record.repeats)
+        ]
+        self._stored: dict[str, Scores] = {}
+
+    @property
+    def controls(self) -> Any:
+        """The control items of the judge, and their outcomes."""
+        return None if self._executor is None else self._executor.controls
+
+    def open(self, session: RunJudgeSession) -> None:
+        """Use a judge session from now on."""
+        self._executor = JudgingExecutor(SerialExecutor(), session)
+
+    def stored_scores(self) -> tuple[npt.NDArray[np.bool_], dict[str, Scores]]:
+        """Which samples have stored scores under all metrics, and these; failed measurements have none."""
+        found = {
+            one.name: result_with_scores(self._store, self.record.run_id, one).scores
+            for one in result_summaries(self._store, self.record.run_id, every_signature=True)
+            if self.signatures.get(one.name) == one.signature
+        }
+        scores = {name: one for name, one in found.items() if isinstance(one, Scores)}
+        if len(scores) < len(self.metrics):
+            return np.zeros(len(self.samples), dtype=np.bool_), {}
+        unknown = [one.with_reason(NOT_JUDGED) | (one.status == Status.MEASURE_FAILED) for one in scores.values()]
+        return ~np.any(unknown, axis=0), scores
+
+    def use_stored(self) -> None:
+        """Use the stored scores of the run instead of judging it again."""
+        known, scores = self.stored_scores()
+        if not scores or (self.record.repeats > 1 and not known.all()):  # means over repeats cannot be completed
+            return
+        self.known, self._stored = known, scores
+        rows = np.flatnonzero(known)
+        for name, one in scores.items():
+            self._parts[0][name].append((rows, one.take(rows)))
+
+    def dry_scores(self, policy: JudgePolicy) -> list[Scores]:
+        """The outcomes without a call, as far as the cache of the policy has them; the others are failures."""
+        batch = self._batch(np.arange(len(self.samples)), 0)
+        parts = [part for one in self.metrics for part in judged_parts(one)]
+
+        async def work(session: PreviewSession) -> None:
+            await judge_batch(batch, parts, session)
+
+        run_preview(policy, work)
+        return [apply_failure_policy(one, batch) for one in self.metrics]
+
+    def dry_outcomes(self, policy: JudgePolicy) -> tuple[npt.NDArray[np.bool_], ...]:
+        """Which samples a metric applies to, which are scored without a judge, and which were judged before."""
+        without = self.dry_scores(replace(policy, cache=None, cache_only=False))
+        cached = self.dry_scores(policy)
+        applies = np.any([one.status != Status.SKIPPED for one in without], axis=0)
+        free, known = (
+            ~np.any([one.status == Status.MEASURE_FAILED for one in scores], axis=0) for scores in (without, cached)
+        )
+        return applies, free, (known | self.stored_scores()[0]) & ~free
+
+    def judge(self, positions: Positions) -> None:
+        """Judge these samples, unless they are known; failed judgements are requested once more."""
+        new = positions[~(self.asked | self.known)[positions]]
+        if not len(new):
+            return
+        for repeat in range(self.record.repeats):
+            self.repeat = repeat
+            scores, notes = self._score(new, repeat)
+            failed = np.any([one.status == Status.MEASURE_FAILED for one in scores], axis=0)
+            if failed.any():
+                again, notes = self._score(new[failed], repeat)
+                rows = (np.flatnonzero(~failed), np.flatnonzero(failed))
+                scores = [
+                    Scores.woven((rows[0], one.take(rows[0])), (rows[1], other))
+                    for one, other in zip(scores, again, strict=True)
+                ]
+            self.notes += notes
+            for metric, one in zip(self.metrics, scores, strict=True):
+                self._parts[repeat][metric.name].append((new, one))
+        self.asked[new] = True
+
+    def scores(self, name: str) -> list[Scores]:
+        """The scores of all samples in each repeat; those that were not judged are skipped."""
+        metric = next(one for one in self.metrics if one.name == name)
+        return [self._whole(metric, parts[name]) for parts in self._parts]
+
+    def means(self, name: str) -> Scores:
+        """The scores of all samples, as means over the repeats."""
+        if self.known.all():
+            return self._stored[name]
+        return per_sample_means(self.scores(name))
+
+    def _score(self, positions: Positions, repeat: int) -> tuple[list[Scores], list[Notes]]:
+        assert self._executor is not None
+        chunks = np.split(positions, range(self.batch_size, len(positions), self.batch_size))
+        scored = list(self._executor.score((self._batch(chunk, repeat) for chunk in chunks), self.metrics))
+        columns = zip(*(one.scores for one in scored), strict=True)
+        return [Scores.concat(list(column)) for column in columns], [one.notes for one in scored if one.notes]
+
+    def _batch(self, positions: Positions, repeat: int) -> Batch:
+        wanted = set(positions.tolist())
+        rows = self._store.outputs(self.record.run_id, repeat=repeat, positions=wanted)
+        outputs = {row.position: row.output for row in rows}
+        listed = positions.tolist()
+        return Batch([self.samples[one] for one in listed], [outputs.get(one) for one in listed])
+
+    def _whole(self, metric: BatchMetric, parts: list[tuple[Positions, Scores]]) -> Scores:
+        """One column of all samples from the parts."""
+        missing = np.ones(len(self.samples), dtype=np.bool_)
+        for positions, _ in parts:
+            missing[positions] = False
+        rest = np.flatnonzero(missing)
+        skipped = Scores.of(np.zeros(len(rest)), skip={NOT_JUDGED: np.ones(len(rest), dtype=np.bool_)})
+        samples = [self.samples[one] for one in rest.tolist()]
+        tables = [one.stats for _, one in parts if one.stats is not None]
+        if tables:
+            skipped = replace(skipped, stats=np.full((len(rest), tables[0].shape[1]), np.nan))
+        if isinstance(metric, FamilyMetric):
+            skipped = with_family_keys(skipped, Batch(samples, [None] * len(samples)))
+        elif any(one.keys is not None for _, one in parts):
+            skipped = replace(skipped, keys=(None,) * len(rest))
+        return Scores.woven(*parts, (rest, skipped)) if len(rest) else Scores.woven(*parts)
+
+
+class KnownScores:
+    """An executor that has the scores of judge metrics, and lets another one compute the rest."""
+
+    asks_judges = True
+
+    def __init__(self, executor: Executor, judged: PartialScores) -> None:
+        self._executor, self._judged = executor, judged
+        self._columns = {one.name: judged.scores(one.name) for one in judged.metrics}
+        self._num_passes = 0
+        self.controls = judged.controls
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        """The outcomes of each batch, in order; each pass over all samples is the next repeat."""
+        repeat, self._num_passes = self._num_passes, self._num_passes + 1
+        plain = [one for one in metrics if one.name not in self._columns]
+        start = 0
+        notes, self._judged.notes = self._judged.notes, []
+        for scored in self._executor.score(batches, plain):
+            rows = np.arange(start, start + scored.size)
+            start += scored.size
+            computed = iter(scored.scores)
+            scores = [
+                self._columns[one.name][repeat].take(rows) if one.name in self._columns else next(computed)
+                for one in metrics
+            ]
+            yield ScoredBatch(scored.size, scores, _merge_notes([scored.notes, *notes]), scored.members)
+            notes = []
+
+
+def _merge_notes(notes: Iterable[Notes]) -> Notes:
+    merged: Notes = {}
+    for one in notes:
+        for message, (count, first) in one.items():
+            merged[message] = (merged.get(message, (0, first))[0] + count, merged.get(message, (0, first))[1])
+    return merged
+
+
+# --- judging look by look --------------------------------------------------------------------------------------------
+
+
+class SequentialJudging:
+    """Judges a run look by look, until its recorded design decides."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        record: RunRecord,
+        plan: StopPlan,
+        scores: PartialScores,
+        baseline: PartialScores | None,
+        *,
+        proceed: bool,
+        on_look: LookProgress,
+    ) -> None:
+        """With ``proceed``, judging goes on after the verdict, up to the last unit; the first verdict stands."""
+        self._store, self._record, self._proceed, self._on_look = store, record, proceed, on_look
+        self.plan, self.scores, self.baseline = plan, scores, baseline
+        by_first = {int(unit[0]): unit for unit in draw_units(scores.samples, 0)}
+        self._units = [by_first[position] for position in plan.order]
+        self._earlier_calls = max((int(one["calls"]) for one in plan.results.values()), default=0)
+        self._sessions: list[RunJudgeSession] = []
+
+    def judge_run(self, session: RunJudgeSession, executor: Executor, secrets: Iterable[str]) -> KnownScores:
+        """Judge up to the stop; returns an executor that has the scores, and lets another one compute the rest."""
+        self.scores.open(session)
+        self._sessions = [session]
+        base = self.baseline
+        if base is None or base.known[np.concatenate(self._units)].all():
+            self._judge()
+        else:
+            own = RunJudgeSession(
+                replace(session.policy, controls=0),
+                self._store,
+                base.record,
+                signatures=judged_signatures(base.metrics, base.info),
+                samples=base.samples,
+                repeat=lambda: base.repeat,
+                progress=session.add_progress(),
+                secrets=secrets,
+                budget_of=session,
+            )
+            base.open(own)
+            self._sessions.append(own)
+            with own.store_judgements(keep=True):
+                self._judge()
+        return KnownScores(executor, self.scores)
+
+    def _judge(self) -> None:
+        """Judge up to the look at which all primary metrics are decided, or to the last one."""
+        looks = self.plan.looks
+        for number, count in enumerate(looks, start=1):
+            self._on_look(number, len(looks), count, len(self._units))
+            positions = np.concatenate(self._units[:count])
+            self.scores.judge(positions)
+            if self.baseline is not None:
+                self.baseline.judge(positions)
+            failed = max(int(self._unit_values(name, count)[1].sum()) for name in self.plan.designs)
+            if failed > _MAX_FAILED * count:
+                self._warn_failed(number, len(looks), failed, count)
+                return
+            results = {name: self._result(name, count) for name in self.plan.designs}
+            self.plan = replace(self.plan, results=results)
+            _record(self._store, self._record, self.plan, is_new=False)
+            ended = all(one["reason"] is not None and one["stopped_at"] <= count for one in results.values())
+            if ended and not self._proceed:
+                return
+
+    def _warn_failed(self, number: int, looks: int, failed: int, count: int) -> None:
+        warnings.warn(
+            f"judging ended before look {number} of {looks}: the judge gave no judgement on {failed} of {count} units; "
+            f"`auepora rescore {self._record.run_id}` continues with the same order and looks",
+            AueporaWarning,
+            stacklevel=2,
+        )
+
+    def _unit_values(self, name: str, count: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """The mean difference of each unit, or its mean score for a threshold; and which have none by a failure."""
+        own = self.scores.means(name)
+        values, failed = own.values, own.status == Status.MEASURE_FAILED
+        if self.baseline is not None:
+            other = self.baseline.means(name)
+            values, failed = values - other.values, failed | (other.status == Status.MEASURE_FAILED)
+        units = self._units[:count]
+        means = np.array([_mean(values[unit]) for unit in units])
+        return means, np.isnan(means) & np.array([bool(failed[unit].any()) for unit in units])
+
+    def _result(self, name: str, count: int) -> dict[str, Any]:
+        """The looks and the verdict of one metric; a verdict that was recorded before stands."""
+        design = self.plan.designs[name]
+        means, failed = self._unit_values(name, count)
+        sizes = [len(unit) for unit in self._units]
+        test = partial(design.evaluate, sizes=sizes if max(sizes) > 1 else None)
+        found = test(means)
+        if failed.any() and found.reason == "boundary":
+            found = _with_failures(found, [test(np.where(failed, end, means)) for end in design.value_range])
+        result: dict[str, Any] = {"verdict": found.verdict, "reason": found.reason, "stopped_at": found.stopped_at}
+        before = self.plan.results.get(name, {})
+        if before.get("reason") == "boundary":
+            result = {key: before[key] for key in result}
+        return {
+            **result,
+            "path": found.to_dict()["looks"],
+            "units": count,
+            "judged": int(self.scores.asked.sum()),
+            "samples": len(self.scores.asked),
+            **self._usage(),
+            "failed": int(failed.sum()),
+            "known_before": self.plan.known_before,
+            "continued": self._proceed and count > (result["stopped_at"] or count),
+        }
+
+    def _usage(self) -> dict[str, int]:
+        """The calls that were made, and an estimate of those that judging all units would need in addition."""
+        calls, saved = self._earlier_calls, 0.0
+        in_draw = np.concatenate(self._units)
+        for session, scores in zip(self._sessions, (self.scores, self.baseline), strict=False):
+            assert scores is not None
+            usage = session.usage_log.total
+            calls += usage.calls
+            rest = len(in_draw) - int((scores.asked | scores.known)[in_draw].sum())
+            asked = int(scores.asked.sum())
+            saved += (usage.judgements - usage.shared) / asked * rest if asked else 0.0
+        return {"calls": calls, "calls_saved": round(saved)}
+
+    def add_details(self, results: Results) -> None:
+        """Add the path and the verdict to the results of the primary metrics."""
+        for result in results:
+            design = self.plan.designs.get(result.name)
+            if design is not None:
+                found = self.plan.results.get(result.name, {"verdict": "inconclusive", "reason": None, "path": []})
+                result.details["sequential"] = {
+                    "design": design.to_dict(),
+                    "metric": result.name,
+                    "against": self.plan.against,
+                    "seed": self.plan.settings["seed"],
+                    "claim": self.plan.settings["claim"],
+                    **found,
+                }
+
+
+def _mean(values: Floats) -> float:
+    present = values[~np.isnan(values)]
+    return float(present.mean()) if len(present) else math.nan
+
+
+def _with_failures(found: SequentialResult, others: Sequence[SequentialResult]) -> SequentialResult:
+    """A verdict stands if it is the same with the worst and the best value in place of each failed judgement."""
+    if all(one.verdict == found.verdict for one in others):
+        return replace(found, stopped_at=max(one.stopped_at or 0 for one in (found, *others)))
+    at_end = found.next_look is None
+    last = found.looks[-1].units
+    return replace(found, verdict="inconclusive", reason="end" if at_end else None, stopped_at=last if at_end else None)
+
+
+# --- preparation: the recorded design, or a new one ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequest:
+    """Whether and how judging stops early."""
+
+    settings: StopSettings | None = None
+    """``None`` uses the recorded design of the run, if there is one."""
+    baseline: str | None = None
+    """The id of the run to compare with, if it is known already."""
+    is_explicit: bool = False
+    """Whether the user asked for it in this call; otherwise it is ignored for metrics that it does not concern."""
+    proceed: bool = False
+    """Judge on after the verdict, up to the last unit."""
+
+
+def prepare_judging(
+    store: RunStore,
+    record: RunRecord,
+    metrics: Sequence[Metric],
+    samples: Sequence[EvaluationSample],
+    request: StopRequest,
+    *,
+    info: RunInfo,
+    policy: JudgePolicy,
+    batch_size: int,
+    on_look: LookProgress = ignore_looks,
+) -> SequentialJudging | None:
+    """The sequential judging of a run by its recorded design, or by a new one, which is recorded; ``None`` if none.
+
+    No judge is called. A run that was stopped early and is judged again without a request is judged to the end, with
+    the same order and looks: its verdict stands.
+    """
+    plan, stop = recorded_plan(store, record), request.settings
+    if plan is None and stop is None:
+        if request.proceed:
+            raise BadValueError(f"{record.run_id} has no sequential design that could be continued")
+        return None
+    judged = [one for one in metrics if isinstance(one, BatchMetric) and is_judged(one)]
+    scores = PartialScores(store, record, judged, list(samples), info=info, batch_size=batch_size)
+    known = scores.signatures.items()
+    concerned = stop is None or not stop.metric or bool(set(stop.metric) & set(scores.signatures))
+    if plan is not None:
+        concerned = all(one in known for one in plan.signatures.items())
+    if not (concerned and judged) and not (request.is_explicit or request.proceed):
+        return None
+    if plan is not None and not concerned:
+        raise BadValueError(
+            f"{record.run_id} has a sequential design on {', '.join(plan.designs)}, and these metrics lack one of them "
+            "with the same definition and judge"
+        )
+    if plan is None:
+        assert stop is not None
+        plan = _new_plan(store, record, request, scores, policy)
+    elif stop is not None and request.is_explicit:
+        check_stop(store, stop, metrics, record.fingerprint, primary=record.plan.get("primary") or (), earlier=record)
+    baseline = None if plan.against is None else _baseline_scores(store, plan.against, plan.designs, scores)
+    proceed = request.proceed or stop is None or any(one["continued"] for one in plan.results.values())
+    return SequentialJudging(store, record, plan, scores, baseline, proceed=proceed, on_look=on_look)
+
+
+def _baseline_scores(store: RunStore, run_id: str, names: Iterable[str], scores: PartialScores) -> PartialScores:
+    """The scores of the baseline under the primary metrics, as far as they are stored."""
+    record = store.get(run_id)
+    metrics = [one for one in scores.originals if one.name in names]
+    found = PartialScores(store, record, metrics, scores.samples, info=run_info(record), batch_size=scores.batch_size)
+    found.use_stored()
+    return found
+
+
+def _new_plan(
+    store: RunStore, record: RunRecord, request: StopRequest, scores: PartialScores, policy: JudgePolicy
+) -> StopPlan:
+    """Draw the order, fix the design and record both."""
+    stop = request.settings
+    assert stop is not None
+    primary = stop_metrics(stop, scores.metrics, record.plan.get("primary") or ())
+    stop = replace(stop, metric=tuple(one.name for one in primary))
+    against = request.baseline
+    if against is None and (found := stop_baseline(store, stop, record.fingerprint, record.run_id)) is not None:
+        against = found.run_id
+    own = PartialScores(
+        store,
+        record,
+        [one for one in scores.originals if one.name in stop.metric],
+        scores.samples,
+        info=scores.info,
+        batch_size=scores.batch_size,
+    )
+    applies, _, known = own.dry_outcomes(policy)
+    if against is not None:
+        other = _baseline_scores(store, against, stop.metric, scores)
+        other_applies, other_free, other_known = other.dry_outcomes(policy)
+        applies, known = applies & other_applies, known & (other_free | other_known)
+        if not other.known.any():
+            warnings.warn(
+                f"{against} has no scores of {', '.join(stop.metric)} by this judge and definition; its answers are "
+                "judged, too, in the same order",
+                AueporaWarning,
+                stacklevel=2,
+            )
+    units = [unit for unit in draw_units(scores.samples, stop.seed) if applies[unit].any()]
+    if len(units) < 2:
+        raise BadValueError(
+            f"{', '.join(stop.metric)}: only {len(units)} units can be scored, so nothing can be tested at looks"
+        )
+    known_units = sum(bool(known[unit].any()) for unit in units)
+    clustered = any(len(unit) > 1 for unit in units)
+    plan = StopPlan(
+        record.run_id,
+        against,
+        _settings(stop),
+        {one.name: _make_design(stop, one, len(units), known_units, clustered=clustered) for one in primary},
+        {one.name: scores.signatures[one.name] for one in primary},
+        tuple(int(unit[0]) for unit in units),
+        known_units,
+    )
+    stored = _record(store, record, plan, is_new=True)
+    stored.require_same(record.run_id, against, stop)  # another process may have recorded one
+    return stored
+
+
+def _record(store: RunStore, record: RunRecord, plan: StopPlan, *, is_new: bool) -> StopPlan:
+    """Record the design with its results; an existing design is kept if this is a new one."""
+    found = record_decision(
+        store,
+        record.fingerprint,
+        "sequential",
+        plan.runs,
+        list(plan.designs),
+        plan.to_dict(),
+        replace=not is_new,
+    )
+    return StopPlan.from_dict(found.body)

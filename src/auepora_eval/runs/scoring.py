@@ -296,7 +296,7 @@ def score_run(
     }
     with (
         make_executor(options.executor, options.workers, options.address) as executor,
-        nullcontext() if session is None else session.store_judgements(),
+        nullcontext() if session is None else session.store_judgements(keep=looks is not None and looks.is_resumed),
     ):
         common["executor"] = executor
         if looks is not None and session is not None:

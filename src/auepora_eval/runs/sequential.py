@@ -43,7 +43,7 @@ from ..judge.preview import PreviewSession, run_preview
 from ..plan.model import StopSettings
 from ..stats.sequential import SequentialDesign, SequentialResult
 from ..store.decisions import decisions, record_decision
-from ..store.records import RunRecord, run_info
+from ..store.records import RunRecord, run_info, sum_nested
 from ..store.runs import RunStore, result_summaries, result_with_scores
 from .judging import RunJudgeSession, judged_signatures
 
@@ -268,6 +268,8 @@ class PartialScores:
             {one.name: [] for one in self.metrics} for _ in range(record.repeats)
         ]
         self._stored: dict[str, Scores] = {}
+        self.stored_details: dict[str, Mapping[str, Any]] = {}
+        """By metric, the details of the stored results that are used."""
 
     @property
     def controls(self) -> Any:
@@ -280,12 +282,12 @@ class PartialScores:
 
     def stored_scores(self) -> tuple[npt.NDArray[np.bool_], dict[str, Scores]]:
         """Which samples have stored scores under all metrics, and these; failed measurements have none."""
-        found = {
-            one.name: result_with_scores(self._store, self.record.run_id, one).scores
+        found = [
+            result_with_scores(self._store, self.record.run_id, one)
             for one in result_summaries(self._store, self.record.run_id, every_signature=True)
             if self.signatures.get(one.name) == one.signature
-        }
-        scores = {name: one for name, one in found.items() if isinstance(one, Scores)}
+        ]
+        scores = {one.name: one.scores for one in found if isinstance(one.scores, Scores)}
         if len(scores) < len(self.metrics):
             return np.zeros(len(self.samples), dtype=np.bool_), {}
         unknown = [one.with_reason(NOT_JUDGED) | (one.status == Status.MEASURE_FAILED) for one in scores.values()]
@@ -297,6 +299,10 @@ class PartialScores:
         if not scores or (self.record.repeats > 1 and not known.all()):  # means over repeats cannot be completed
             return
         self.known, self._stored = known, scores
+        summaries = result_summaries(self._store, self.record.run_id, every_signature=True)
+        self.stored_details = {
+            one.name: one.details for one in summaries if self.signatures.get(one.name) == one.signature
+        }
         rows = np.flatnonzero(known)
         for name, one in scores.items():
             self._parts[0][name].append((rows, one.take(rows)))
@@ -445,8 +451,15 @@ class SequentialJudging:
         self.plan, self.scores, self.baseline = plan, scores, baseline
         by_first = {int(unit[0]): unit for unit in draw_units(scores.samples, 0)}
         self._units = [by_first[position] for position in plan.order]
-        self._earlier_calls = max((int(one["calls"]) for one in plan.results.values()), default=0)
+        earlier = next(iter(plan.results.values()), {})
+        self._earlier_calls = int(earlier.get("calls", 0))
+        self._earlier_rate = earlier.get("calls_saved", 0) / max(len(scores.samples) - earlier.get("judged", 0), 1)
         self._sessions: list[RunJudgeSession] = []
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether stored scores of the run are used, so that their judgements must be kept."""
+        return bool(self.scores.known.any())
 
     def judge_run(self, session: RunJudgeSession, executor: Executor, secrets: Iterable[str]) -> KnownScores:
         """Judge up to the stop; returns an executor that has the scores, and lets another one compute the rest."""
@@ -525,16 +538,17 @@ class SequentialJudging:
         before = self.plan.results.get(name, {})
         if before.get("reason") == "boundary":
             result = {key: before[key] for key in result}
+        result |= {"path": found.to_dict()["looks"], "failed": int(failed.sum())}
+        return {**result, **self._progress(count), "continued": count > (result["stopped_at"] or count)}
+
+    def _progress(self, count: int) -> dict[str, Any]:
+        """How far the run was judged."""
         return {
-            **result,
-            "path": found.to_dict()["looks"],
             "units": count,
-            "judged": int(self.scores.asked.sum()),
-            "samples": len(self.scores.asked),
+            "judged": int((self.scores.asked | self.scores.known).sum()),
+            "samples": len(self.scores.samples),
             **self._usage(),
-            "failed": int(failed.sum()),
             "known_before": self.plan.known_before,
-            "continued": self._proceed and count > (result["stopped_at"] or count),
         }
 
     def _usage(self) -> dict[str, int]:
@@ -543,27 +557,38 @@ class SequentialJudging:
         in_draw = np.concatenate(self._units)
         for session, scores in zip(self._sessions, (self.scores, self.baseline), strict=False):
             assert scores is not None
-            usage = session.usage_log.total
+            usage, asked = session.usage_log.total, int(scores.asked.sum())
             calls += usage.calls
-            rest = len(in_draw) - int((scores.asked | scores.known)[in_draw].sum())
-            asked = int(scores.asked.sum())
-            saved += (usage.judgements - usage.shared) / asked * rest if asked else 0.0
+            per_sample = (usage.judgements - usage.shared) / asked if asked else self._earlier_rate
+            saved += per_sample * int((~(scores.asked | scores.known))[in_draw].sum())
         return {"calls": calls, "calls_saved": round(saved)}
 
     def add_details(self, results: Results) -> None:
-        """Add the path and the verdict to the results of the primary metrics."""
+        """Add the path and the verdict to the results of the primary metrics, and what earlier sessions used."""
         for result in results:
+            earlier = self.scores.stored_details.get(result.name, {})
+            if "judging" in earlier:
+                result.details["judging"] = sum_nested(earlier["judging"], result.details.get("judging", {}))
+            if "controls" in earlier:
+                result.details.setdefault("controls", earlier["controls"])
             design = self.plan.designs.get(result.name)
-            if design is not None:
-                found = self.plan.results.get(result.name, {"verdict": "inconclusive", "reason": None, "path": []})
-                result.details["sequential"] = {
-                    "design": design.to_dict(),
-                    "metric": result.name,
-                    "against": self.plan.against,
-                    "seed": self.plan.settings["seed"],
-                    "claim": self.plan.settings["claim"],
-                    **found,
-                }
+            if design is None:
+                continue
+            none: dict[str, Any] = {
+                "verdict": "inconclusive",
+                "reason": None,
+                "stopped_at": None,
+                "path": [],
+                "failed": 0,
+            }
+            result.details["sequential"] = {
+                "design": design.to_dict(),
+                "metric": result.name,
+                "against": self.plan.against,
+                "seed": self.plan.settings["seed"],
+                "claim": self.plan.settings["claim"],
+                **(self.plan.results.get(result.name) or {**none, **self._progress(0), "continued": False}),
+            }
 
 
 def _mean(values: Floats) -> float:
@@ -637,6 +662,8 @@ def prepare_judging(
         plan = _new_plan(store, record, request, scores, policy)
     elif stop is not None and request.is_explicit:
         check_stop(store, stop, metrics, record.fingerprint, primary=record.plan.get("primary") or (), earlier=record)
+    if plan.results and record.repeats == 1:
+        scores.use_stored()
     baseline = None if plan.against is None else _baseline_scores(store, plan.against, plan.designs, scores)
     proceed = request.proceed or stop is None or any(one["continued"] for one in plan.results.values())
     return SequentialJudging(store, record, plan, scores, baseline, proceed=proceed, on_look=on_look)

@@ -124,8 +124,10 @@ def command(
         if judging.preview:
             from ..runs.judging import preview_stored
 
-            would = preview_stored(found, record, specs, conventions=rules, judges=judges)
-            write_out(preview_text(would, as_json=form == "json"), output)
+            would, notes = preview_stored(
+                found, record, specs, conventions=rules, judges=judges, until_decided=stop.against is not None
+            )
+            write_out(preview_text(would, as_json=form == "json", notes=notes), output)
             return
         with ScoringProgress() as line:
             results = rescore(

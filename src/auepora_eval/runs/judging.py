@@ -14,6 +14,7 @@ from ..core.results import Results
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..engine.evaluate import resolve_metrics
 from ..errors import BadValueError, JudgeError, StoreError, did_you_mean
+from ..io.golden import dataset_fingerprint
 from ..judge.cache import stored_request_key
 from ..judge.controls import control_drift
 from ..judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, critic_name
@@ -302,7 +303,23 @@ def preview_plan(
                 outputs = [one or placeholders[place % len(placeholders)] for place, one in enumerate(outputs)]
     elif plan.repeats > 1:
         samples, outputs = list(samples) * plan.repeats, outputs * plan.repeats
-    return preview(samples, outputs, prepared.metrics or [], policy), notes
+    found = preview(samples, outputs, prepared.metrics or [], policy)
+    if plan.judge.stop is not None:
+        from .sequential import expected_calls_note  # it imports this module
+
+        with RunStore.open(where, create=False) as opened:
+            note = expected_calls_note(
+                opened,
+                plan.judge.stop,
+                prepared.metrics or [],
+                prepared.samples,
+                found.total.calls,
+                fingerprint=dataset_fingerprint(prepared.samples),
+                primary=plan.primary,
+                earlier=opened.find(run or plan.name) if resume else None,
+            )
+        notes = [*notes, note]
+    return found, notes
 
 
 def preview_stored(
@@ -312,11 +329,28 @@ def preview_stored(
     *,
     conventions: str | Conventions | None = None,
     judges: PlannedJudges | None = None,
-) -> Preview:
-    """Estimate the judging for rescoring a stored run."""
+    until_decided: bool = False,
+) -> tuple[Preview, list[str]]:
+    """Estimate the judging for rescoring a stored run, with notes; ``until_decided`` as for ``rescore``."""
     chosen, judges = rescoring_metrics(store, record, metrics, conventions=conventions, judges=judges, need_key=False)
     samples, outputs = _stored(store, record)
-    return preview(samples, outputs, chosen or [], judges.settings.policy_for(store.file, judges.folder))
+    found = preview(samples, outputs, chosen or [], judges.settings.policy_for(store.file, judges.folder))
+    stop = judges.settings.stop
+    if stop is None or not until_decided:
+        return found, []
+    from .sequential import expected_calls_note  # it imports this module
+
+    note = expected_calls_note(
+        store,
+        stop,
+        chosen or [],
+        samples[: record.num_samples],
+        found.total.calls,
+        fingerprint=record.fingerprint,
+        primary=record.plan.get("primary") or (),
+        earlier=record,
+    )
+    return found, [note]
 
 
 def _stored(store: RunStore, record: RunRecord) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:

@@ -742,3 +742,55 @@ def _record(store: RunStore, record: RunRecord, plan: StopPlan, *, is_new: bool)
         replace=not is_new,
     )
     return StopPlan.from_dict(found.body)
+
+
+# --- the expected number of calls, for previews ----------------------------------------------------------------------
+
+_ASSUMED_SD = 0.5
+"""The standard deviation of differences if the baseline has no scores, relative to the range of scores."""
+_ASSUMED_EFFECT = 0.05
+
+
+def expected_calls_note(
+    store: RunStore,
+    stop: StopSettings,
+    metrics: Sequence[Metric],
+    samples: Sequence[EvaluationSample],
+    calls: int,
+    *,
+    fingerprint: str,
+    primary: Sequence[str] = (),
+    earlier: RunRecord | None = None,
+) -> str:
+    """The largest and the expected number of calls of a run whose judging stops early; ``calls`` is that for all.
+
+    Raises as the run would. The spread of differences is that of the scores of the baseline, as for two runs whose
+    scores have a correlation of one half.
+    """
+    baseline = check_stop(store, stop, metrics, fingerprint, primary=primary, earlier=earlier)
+    chosen = stop_metrics(stop, metrics, primary)
+    units = draw_units(samples, stop.seed)
+    stop = replace(stop, metric=tuple(one.name for one in chosen))
+    metric = chosen[0]
+    clustered = any(len(unit) > 1 for unit in units)
+    design = _make_design(stop, metric, len(units), 0, clustered=clustered)
+    width = metric.range[1] - metric.range[0]
+    sd, factor = _ASSUMED_SD * width, 1
+    if baseline is not None:
+        stored = PartialScores(store, baseline, chosen, samples, info=run_info(baseline), batch_size=1)
+        known, scores = stored.stored_scores()
+        if known.any():
+            sd = float(np.nanstd(scores[metric.name].values))
+        else:
+            factor = 2  # its answers are judged, too
+    step = (stop.delta or _ASSUMED_EFFECT * width) * (1 if metric.higher_is_better else -1)
+    what = "the runs do not differ" if baseline is not None else "the mean lies at the threshold"
+    cases = {what: 0.0, f"{abs(step):g} better": step, f"{abs(2 * step):g} better": 2 * step}
+    expected = [
+        f"{round(design.expected_units(effect, sd) / design.n * calls * factor):,} ({case})"
+        for case, effect in cases.items()
+    ]
+    return (
+        f"Judging stops early, at the latest of {len(design.looks)} looks after {calls * factor:,} calls. "
+        f"Expected: {', '.join(expected)}."
+    )

@@ -399,7 +399,7 @@ def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
         flags = (result.details.get("interval") or {}).get("flags") or ()
     status = status_of([value], gate.operator, gate.threshold)
     reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold)}"
-    if gate.part == "point" and result.interval is not None:
+    if gate.part == "point" and result.interval is not None and partial is None:
         reason += f" ({format_interval(result.interval)})"
     reason += _flags_note(flags)
     warning = partial or _failure_warning(gate, result, status)

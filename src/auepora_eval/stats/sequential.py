@@ -205,7 +205,8 @@ class SequentialDesign:
     def boundaries(self, level: float | None = None) -> Floats:
         """The z boundary of each look at a one-sided level, by default alpha / tests / 2; infinite for certainty."""
         information, proportions = _spending(self)
-        found = _boundaries(information, proportions, self.level / 2 if level is None else level)
+        one_sided = self.level / 2 if level is None else level
+        found = _boundaries(information, proportions, one_sided) if information else ()
         return np.array(found + (math.inf,) * (len(self.looks) - len(found)))
 
     def evaluate(self, values: Sequence[float] | Floats, sizes: Sequence[int] | None = None) -> SequentialResult:

@@ -6,8 +6,8 @@
 * ``permutation``: permutation tests, adjusted p-values, Tukey's HSD
 * ``agreement``: agreement of raters, correlation
 * ``calibration``: scores against labels: calibration, ROC measures, prediction-powered means
-* ``stacking``: weights of judges from human labels
-* ``sequential``: designs that stop early: boundaries, repeated intervals and p-values, betting, futility
+* ``stacking``: predicted labels: weights of judges, calibrators on cheap features
+* ``sampling``: which samples to label, and a forecast of the interval
 
 These modules rest on numpy. scikit-learn and scipy are oracles in the tests.
 """

@@ -335,6 +335,10 @@ Ints = npt.NDArray[np.intp]
 # The remaining variance is itself estimated, and is too small if few labels happen to follow the scores. So it is
 # increased as if five more labels did not follow them; docs/judging/calibration.md has the coverage.
 _PSEUDO_LABELS = 5
+STRATUM_PSEUDO_LABELS = 2.0
+"""Default number of pseudo-labels of a stratum in a stratified draw."""
+# Strata with two labels each may leave few degrees of freedom; a lower number than this makes intervals unstable.
+_MIN_FREEDOM = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +379,9 @@ def corrected_mean(
     *,
     clusters: Ints | None = None,
     weights: Floats | None = None,
+    probabilities: Floats | None = None,
+    strata: Ints | None = None,
+    pseudo_labels: float = STRATUM_PSEUDO_LABELS,
     binary: bool = False,
     lowest: float = -math.inf,
     highest: float = math.inf,
@@ -389,6 +396,12 @@ def corrected_mean(
     strata takes at least one of each. The interval is that of the labels alone, by the same method and with the same
     critical value, made narrower by as much as the scores explain; where it would be wider, the labels stand alone.
 
+    Draws with unequal probabilities (``sampling``) are described by one of two arguments. ``probabilities`` has the
+    inclusion probability of each labelled sample; equal ones change nothing. ``strata`` has the stratum of every
+    sample, within which labels were drawn at random. The variance within a stratum is estimated with
+    ``pseudo_labels`` more labels: 0/1 labels at the mean score of the stratum, other labels with the variance within
+    all strata. Without pseudo-labels the variance is increased as for other draws.
+
     Like every interval here it is about samples of this kind, of which these N were drawn. With ``finite`` it is about
     these N and no others: then nothing is uncertain once all of them are labelled. Without ``use_scores`` the labels
     stand alone, which is right for scores that are not better than chance.
@@ -400,7 +413,8 @@ def corrected_mean(
     alone = mean_interval(known, clusters=inner, binary=binary, lowest=lowest, highest=highest, level=level)
     if binary:
         lowest, highest = 0.0, 1.0
-    return _corrected(scores, labels, weights, codes, alone, (lowest, highest), finite=finite, use_scores=use_scores)
+    draw = _draw_of(labels, weights, probabilities, strata, pseudo_labels, binary=binary, finite=finite)
+    return _corrected(scores, labels, draw, codes, alone, (lowest, highest), finite=finite, use_scores=use_scores)
 
 
 def corrected_difference(
@@ -411,6 +425,9 @@ def corrected_difference(
     *,
     clusters: Ints | None = None,
     weights: Floats | None = None,
+    probabilities: Floats | None = None,
+    strata: Ints | None = None,
+    pseudo_labels: float = STRATUM_PSEUDO_LABELS,
     binary: bool = False,
     lowest: float = -math.inf,
     highest: float = math.inf,
@@ -432,13 +449,14 @@ def corrected_difference(
     if binary:
         lowest, highest = 0.0, 1.0
     width = highest - lowest
-    return _corrected(scores, labels, weights, codes, alone, (-width, width), finite=finite, use_scores=use_scores)
+    draw = _draw_of(labels, weights, probabilities, strata, pseudo_labels, binary=False, finite=finite)
+    return _corrected(scores, labels, draw, codes, alone, (-width, width), finite=finite, use_scores=use_scores)
 
 
 def _corrected(
     scores: Floats,
     labels: Floats,
-    weights: Floats | None,
+    draw: _Draw,
     codes: Ints | None,
     alone: Interval | None,
     bounds: tuple[float, float],
@@ -448,14 +466,18 @@ def _corrected(
 ) -> CorrectedMean:
     labelled = np.isfinite(labels)
     n, samples = int(labelled.sum()), len(scores)
-    if not n:
-        raise BadValueError("no sample has a label; a mean cannot be corrected without any")
-    weight_shares = _normalise_weights(weights, labelled)
+    weight_shares = draw.shares
     evenly = math.fsum(labels[labelled]) / n
     known = evenly if weight_shares is None else float(weight_shares @ labels[labelled])
-    spread = 1 - n / samples if finite else 1.0  # of these samples, the labelled ones are certain
-    if weight_shares is not None:
-        spread *= _weighting_cost(labels[labelled], weight_shares, codes, labelled)
+    variances = None
+    if draw.remaining is not None:
+        assert weight_shares is not None
+        variances = _draw_variances(scores, labels, draw, codes, alone)
+        spread = variances.labels_alone
+    else:
+        spread = 1 - n / samples if finite else 1.0  # of these samples, the labelled ones are certain
+        if weight_shares is not None:
+            spread *= _weighting_cost(labels[labelled], weight_shares, codes, labelled)
     labels_alone = alone
     if alone is not None and (weight_shares is not None or finite):
         labels_alone = _rescale_interval(alone, evenly, known, spread, bounds)
@@ -465,9 +487,12 @@ def _corrected(
     units = alone.units
     if weight_shares is None:
         weight_shares = np.full(n, 1 / n)
-    weight, left = _power_weight(scores, labels, labelled, weight_shares, codes, finite=finite)
-    # The weight was chosen by the same labels, which takes a degree of freedom.
-    left = left * (units - 1) / (units - 2) + _PSEUDO_LABELS / units
+    if variances is None:
+        weight, left = _power_weight(scores, labels, labelled, weight_shares, codes, finite=finite)
+        # The weight was chosen by the same labels, which takes a degree of freedom.
+        left = left * (units - 1) / (units - 2) + _PSEUDO_LABELS / units
+    else:
+        weight, left = variances.weight, variances.remaining_share
     if not weight or left >= 1:
         return bare
     value = known + weight * (bare.scores_mean - float(weight_shares @ scores[labelled]))
@@ -480,16 +505,178 @@ def _corrected(
     return replace(bare, value=value, interval=interval, weight=weight)
 
 
+# --- how the labelled samples were drawn -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Draw:
+    """How the labelled samples were drawn."""
+
+    shares: Floats | None = None
+    """The weight of each labelled sample, summing to 1; ``None`` if all are equal."""
+    remaining: Floats | None = None
+    """The part of each labelled sample's variance that counts: one minus its inclusion probability, or 1.
+
+    ``None`` for a draw without probabilities and strata.
+    """
+    strata: Ints | None = None
+    """The stratum of every sample."""
+    pseudo_labels: float = 0.0
+    binary: bool = False
+    finite: bool = False
+
+
+def _draw_of(
+    labels: Floats,
+    weights: Floats | None,
+    probabilities: Floats | None,
+    strata: Ints | None,
+    pseudo_labels: float,
+    *,
+    binary: bool,
+    finite: bool,
+) -> _Draw:
+    if sum(one is not None for one in (weights, probabilities, strata)) > 1:
+        raise BadValueError("give only one of weights, probabilities and strata: each describes the whole draw")
+    labelled = np.isfinite(labels)
+    n = int(labelled.sum())
+    if not n:
+        raise BadValueError("no sample has a label; a mean cannot be corrected without any")
+    if probabilities is not None:
+        known = _labelled_column(probabilities, labelled, "probabilities", "inclusion probability")
+        if (known > 1).any():
+            raise BadValueError(f"an inclusion probability is {known.max():g}; it cannot be above 1")
+        inverse = 1 / known
+        remaining = 1 - known if finite else np.ones(n)
+        return _Draw(inverse / inverse.sum(), remaining, finite=finite)
+    if strata is None:
+        return _Draw(_normalise_weights(weights, labelled))
+    if not pseudo_labels >= 0:
+        raise BadValueError(f"the number of pseudo-labels must not be negative: {pseudo_labels!r}")
+    codes = np.asarray(strata)
+    if codes.shape != labelled.shape:
+        raise AlignmentError(codes.size, labelled.size, what=("strata", "labels"))
+    names, codes = np.unique(codes, return_inverse=True)
+    sizes, drawn = np.bincount(codes), np.bincount(codes[labelled], minlength=len(names))
+    if not drawn.all():
+        place = int(np.argmin(drawn))
+        raise BadValueError(
+            f"stratum {names[place]} has {sizes[place]} samples and no label; label one of them, or join the stratum "
+            "with another one (sampling.join_empty_strata)"
+        )
+    inner = codes[labelled]
+    remaining = (1 - drawn / sizes)[inner] if finite else np.ones(n)
+    shares = (sizes / drawn / len(codes))[inner]
+    return _Draw(shares, remaining, codes.astype(np.intp), pseudo_labels, binary, finite)
+
+
+@dataclass(frozen=True, slots=True)
+class _DrawVariances:
+    """Variances of a mean of labels under a draw with probabilities or strata."""
+
+    weight: float
+    """Lambda."""
+    labels_alone: float
+    """Of the mean of the labels, relative to that of the interval of equally weighted labels."""
+    remaining_share: float
+    """The share of it that the scores leave, with the inflation by pseudo-labels."""
+
+
+def _draw_variances(
+    scores: Floats, labels: Floats, draw: _Draw, codes: Ints | None, alone: Interval | None
+) -> _DrawVariances:
+    r"""The variances of the labels' mean and of the corrected one, from what each unit adds to their errors.
+
+    As in ``_power_weight``, with deviations from the mean of the stratum and each labelled sample's square multiplied
+    by the part of its variance that counts (Hájek's estimator without strata, the stratified one with them).
+    """
+    assert draw.shares is not None
+    assert draw.remaining is not None
+    labelled = np.isfinite(labels)
+    samples, n = len(labels), int(labelled.sum())
+    known, seen, shares = labels[labelled], scores[labelled], draw.shares
+    strata = np.zeros(samples, dtype=np.intp) if draw.strata is None else draw.strata
+    inner = strata[labelled]
+    label_means, score_means = (np.bincount(inner, shares * one) / np.bincount(inner, shares) for one in (known, seen))
+    a, b = np.zeros(samples), np.zeros(samples)
+    if not draw.finite:  # with other samples the mean of all scores and the sizes of the strata would be others
+        a += (label_means[strata] - shares @ known) / samples
+        b += (score_means[strata] - shares @ seen - scores + scores.mean()) / samples
+    a[labelled] += shares * (known - label_means[inner])
+    b[labelled] += shares * (seen - score_means[inner])
+    root = np.sqrt(draw.remaining)
+    a[labelled] *= root
+    b[labelled] *= root
+    units = np.arange(samples) if codes is None else codes
+    sizes = np.array([len(np.unique(units[labelled][inner == one])) for one in range(len(label_means))])
+    correction = np.sqrt(sizes / np.maximum(sizes - 1, 1))[strata]
+    a, b = (np.bincount(units, correction * one).astype(np.float64) for one in (a, b))
+    labels_alone, both, of_scores = float(a @ a), float(a @ b), float(b @ b)
+    weight = min(max(both / of_scores, 0.0), 1.0) if of_scores > 0 else 0.0
+
+    even = np.bincount(units[labelled], (known - known.mean()) / n)
+    total = int(sizes.sum()) if alone is None else alone.units
+    even_variance = float(even @ even) * total / max(total - 1, 1)
+    # The variance of as many labels of a draw with equal probabilities.
+    deviations = known - shares @ known
+    plain = float(shares @ deviations**2) / n * total / max(total - 1, 1)
+    if codes is not None and even_variance > 0:
+        plain *= even_variance / (float(np.mean((known - known.mean()) ** 2)) / n * total / max(total - 1, 1))
+    reference = plain if alone is not None and alone.method == "wilson" else even_variance
+    unlabelled = 1 - n / samples if draw.finite else 1.0
+    if not reference > 0:  # all labels are equal: only the weights say how many there are in effect
+        return _DrawVariances(0.0, n * float(shares @ shares) * unlabelled, 1.0)
+    extra = _stratum_inflation(scores, known, draw, labelled, inner) if draw.pseudo_labels else 0.0
+    labels_alone += extra
+    if not labels_alone > 0:
+        return _DrawVariances(0.0, 0.0, 1.0)
+    left = labels_alone - extra - 2 * weight * both + weight**2 * of_scores
+    freedom = total - len(sizes)
+    left = max(left, 0.0) * freedom / (freedom - 1) if freedom > 1 else labels_alone
+    left += extra if draw.pseudo_labels else _PSEUDO_LABELS / total * plain * unlabelled
+    return _DrawVariances(weight, labels_alone / reference, left / labels_alone)
+
+
+def _stratum_inflation(
+    scores: Floats, known: Floats, draw: _Draw, labelled: npt.NDArray[np.bool_], inner: Ints
+) -> float:
+    """What pseudo-labels add to the variance of a stratified mean."""
+    assert draw.strata is not None
+    assert draw.shares is not None
+    assert draw.remaining is not None
+    drawn, sizes = np.bincount(inner), np.bincount(draw.strata)
+    means = np.bincount(inner, known) / drawn
+    squares = np.bincount(inner, (known - means[inner]) ** 2)
+    found = squares / np.maximum(drawn - 1, 1)
+    more = draw.pseudo_labels
+    if draw.binary:
+        share = (drawn * means + more * np.bincount(draw.strata, scores) / sizes) / (drawn + more)
+        share = np.clip(share, 0.0, 1.0)
+        wanted = share * (1 - share)
+    else:
+        pooled = squares.sum() / max(len(known) - len(drawn), 1)
+        wanted = (squares + more * pooled) / (np.maximum(drawn - 1, 0) + more)
+    missing = np.maximum(wanted - found, 0.0)
+    # The share of a labelled sample is N_h / (N n_h), so that this is the sum over strata of (N_h / N)² missing / n_h.
+    return float(np.sum(draw.shares**2 * draw.remaining * missing[inner]))
+
+
+def _labelled_column(values: Floats, labelled: npt.NDArray[np.bool_], what: str, one: str) -> Floats:
+    """The values of the labelled samples, finite numbers above zero."""
+    column = np.asarray(values, dtype=np.float64)
+    if column.shape != labelled.shape:
+        raise AlignmentError(column.size, labelled.size, what=(what, "labels"))
+    known: Floats = column[labelled]
+    if not (np.isfinite(known).all() and (known > 0).all()):
+        raise BadValueError(f"the {one} of a labelled sample must be a finite number above zero")
+    return known
+
+
 def _normalise_weights(weights: Floats | None, labelled: npt.NDArray[np.bool_]) -> Floats | None:
     """The weight of each labelled sample, summing to 1; ``None`` if all are equal."""
     if weights is None:
         return None
-    weights = np.asarray(weights, dtype=np.float64)
-    if weights.shape != labelled.shape:
-        raise AlignmentError(weights.size, labelled.size, what=("weights", "labels"))
-    labelled_weights = weights[labelled]
-    if not (np.isfinite(labelled_weights).all() and (labelled_weights > 0).all()):
-        raise BadValueError("the weight of a labelled sample must be a finite number above zero")
+    labelled_weights = _labelled_column(weights, labelled, "weights", "weight")
     return (
         None if np.ptp(labelled_weights) <= 1e-9 * labelled_weights.max() else labelled_weights / labelled_weights.sum()
     )

@@ -1,4 +1,4 @@
-"""Stacked panels: judges weighted by a ridge logistic regression on human labels, cross-fitted."""
+"""Predicted labels: ridge logistic regressions on judges (stacked panels) or on cheap features, cross-fitted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import AlignmentError, BadValueError
-from .intervals import encode_clusters
+from .intervals import encode_clusters, require_finite_table
 
 # The probability that people accept an answer, from the scores s_1 ... s_m of m judges:
 #
@@ -131,14 +131,111 @@ def _fit(rows: Floats, labels: Floats, groups: Ints) -> tuple[float, ...]:
     judges = rows.shape[1]
     mean = rows.mean(axis=1, keepdims=True)
     features = np.hstack([np.ones((len(rows), 1)), mean, rows - mean])
-    ridge = np.diag([_RIDGE_OF_INTERCEPT, _RIDGE_OF_MEAN, *[_RIDGE] * judges])
+    found = ridge_logistic(features, labels, [_RIDGE_OF_INTERCEPT, _RIDGE_OF_MEAN, *[_RIDGE] * judges])
+    weights = found[1] / judges + found[2:] - found[2:].mean()
+    return float(found[0]), *(weights / np.bincount(groups))[groups].tolist()
+
+
+def ridge_logistic(
+    features: Floats, labels: Floats, penalties: Sequence[float], *, weights: Floats | None = None
+) -> Floats:
+    """Coefficients of a logistic regression with a ridge penalty per column of ``features``, by Newton's method."""
+    ridge = np.diag(penalties)
     found = np.zeros(features.shape[1])
     for _ in range(_NEWTON_STEPS):
         p = _logistic(features @ found)
-        hessian = features.T @ (features * (p * (1 - p))[:, None]) + ridge
-        found = found + np.linalg.solve(hessian, features.T @ (labels - p) - ridge @ found)
-    weights = found[1] / judges + found[2:] - found[2:].mean()
-    return float(found[0]), *(weights / np.bincount(groups))[groups].tolist()
+        curvature, residuals = p * (1 - p), labels - p
+        if weights is not None:
+            curvature, residuals = weights * curvature, weights * residuals
+        hessian = features.T @ (features * curvature[:, None]) + ridge
+        found = found + np.linalg.solve(hessian, features.T @ residuals - ridge @ found)
+    return found
+
+
+# --- calibrators: predicted labels from cheap features ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrator:
+    """A logistic regression from cheap features (scores, lengths) to the probability that a label is 1."""
+
+    coefficients: tuple[float, ...]
+    """The intercept and the weight of each feature."""
+
+    def predict(self, features: npt.ArrayLike) -> Floats:
+        """The predicted label of each row of features."""
+        rows = feature_table(features)
+        intercept, *weights = self.coefficients
+        if rows.shape[1] != len(weights):
+            raise AlignmentError(len(weights), rows.shape[1], what=("features of the calibrator", "columns"))
+        return _logistic(intercept + rows @ np.array(weights))
+
+
+def fit_calibrator(
+    features: npt.ArrayLike, labels: npt.ArrayLike, *, weights: npt.ArrayLike | None = None, ridge: float = 2.0
+) -> Calibrator:
+    """Fit a calibrator to labels between 0 and 1, such as those of an earlier run.
+
+    Features are standardised before the ridge penalty. ``weights`` are one over the inclusion probabilities of the
+    labels, where these differ; their mean does not matter.
+    """
+    rows, target = feature_table(features), np.asarray(labels, dtype=np.float64)
+    if len(rows) != len(target):
+        raise AlignmentError(len(rows), len(target), what=("rows of features", "labels"))
+    if not len(target) or not ((target >= 0) & (target <= 1)).all():
+        raise BadValueError("a calibrator needs labels between 0 and 1, one for each row of features")
+    centre, scale = rows.mean(axis=0), rows.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    standardised = np.hstack([np.ones((len(rows), 1)), (rows - centre) / scale])
+    relative = None
+    if weights is not None:
+        relative = np.asarray(weights, dtype=np.float64)
+        if relative.shape != target.shape:
+            raise AlignmentError(len(target), relative.size, what=("labels", "weights"))
+        relative = relative / relative.mean()
+    found = ridge_logistic(standardised, target, [_RIDGE_OF_INTERCEPT, *[ridge] * rows.shape[1]], weights=relative)
+    slopes = found[1:] / scale
+    return Calibrator((float(found[0] - centre @ slopes), *slopes.tolist()))
+
+
+def cross_fit(
+    features: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    probabilities: npt.ArrayLike | None = None,
+    clusters: Ints | None = None,
+    folds: int = FOLDS,
+    seed: int = 0,
+    ridge: float = 2.0,
+) -> Floats:
+    """The predicted label of each sample, by a calibrator that its own label did not enter.
+
+    ``labels`` is NaN where there is none; those samples get the mean prediction of the calibrators of all folds.
+    Labels weigh one over their inclusion ``probabilities``.
+    """
+    rows, target = feature_table(features), np.asarray(labels, dtype=np.float64)
+    if len(rows) != len(target):
+        raise AlignmentError(len(rows), len(target), what=("rows of features", "labels"))
+    known = np.flatnonzero(np.isfinite(target))
+    codes = None if clusters is None else np.asarray(clusters)[known]
+    fold = assign_folds(target[known], clusters=codes, folds=folds, seed=seed)
+    weights = None if probabilities is None else 1 / np.asarray(probabilities, dtype=np.float64)[known]
+    by_fold = []
+    for k in range(folds):
+        training = fold != k
+        inner = None if weights is None else weights[training]
+        found = fit_calibrator(rows[known[training]], target[known[training]], weights=inner, ridge=ridge)
+        by_fold.append(found.predict(rows))
+    predictions = np.mean(by_fold, axis=0)
+    predictions[known] = np.array(by_fold)[fold, known]
+    chosen: Floats = predictions
+    return chosen
+
+
+def feature_table(features: npt.ArrayLike) -> Floats:
+    """The features as a table with a row per sample; one flat list is one column."""
+    rows = np.asarray(features, dtype=np.float64)
+    return require_finite_table(rows[:, None] if rows.ndim == 1 else rows, "features")
 
 
 def _logistic(logits: Floats) -> Floats:

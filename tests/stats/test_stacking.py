@@ -1,13 +1,9 @@
 """Stacked weights: folds, equal and duplicate judges, missing scores, and the figures on public verdicts of judges."""
 
-import csv
-import json
-
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate
 from auepora_eval.errors import AlignmentError, BadValueError
 from auepora_eval.stats.calibration import corrected_mean, expected_calibration_error
 from auepora_eval.stats.stacking import (
@@ -17,7 +13,7 @@ from auepora_eval.stats.stacking import (
     fit_stacked_weights,
     stacked_probability,
 )
-from helpers.requirements import need_data
+from helpers.nq301 import nq301
 
 Floats = npt.NDArray[np.float64]
 
@@ -106,38 +102,6 @@ def test_unusable_labels_are_refused(
 
 
 # --- public verdicts of three models and two lexical measures on 1,477 answers to 301 questions ----------------------
-
-
-def nq301() -> tuple[Floats, Floats, npt.NDArray[np.intp]]:
-    """Scores of GPT-4, text-davinci-003, BEM, containment and token F1; human labels; the question of each answer."""
-    folder = need_data("nq301")
-
-    def read(name: str) -> list[list[str]]:
-        with (folder / name).open(encoding="utf-8") as file:
-            return list(csv.reader(file, delimiter="\t"))[1:]
-
-    gpt4 = {row[1] + row[2]: row[-1].startswith("Yes") for row in read("NQ301_gpt-4.tsv")}
-    davinci = {row[1]: row[-1].startswith("Yes") for row in read("NQ301_text-davinci-003.tsv")}
-    rows = {row[1] + row[3]: row for row in read("NQ301_BEM.tsv")}
-    people = {row[1] + row[2]: float(row[3] == "Yes") for row in read("NQ301_human.tsv")}
-    rows = {key: row for key, row in rows.items() if key in gpt4 and key in davinci and key in people}
-    samples = [
-        EvaluationSample(f"{place}", row[1], reference_answers=row[2].split(" | "))
-        for place, row in enumerate(rows.values())
-    ]
-    outputs = [SystemOutputs([], Response(row[3])) for row in rows.values()]
-    lexical = evaluate(samples, outputs, ["containment", "token_f1"])
-    bem = [max(pair[1] for pair in json.loads(row[5])) for row in rows.values()]
-    columns = [
-        [float(gpt4[key]) for key in rows],
-        [float(davinci[key]) for key in rows],
-        bem,
-        *(list(result.scores or ()) for result in lexical),
-    ]
-    labels = np.array([people[key] for key in rows])
-    questions = {row[1]: None for row in rows.values()}
-    numbers = {question: number for number, question in enumerate(questions)}
-    return np.array(columns, dtype=float).T, labels, np.array([numbers[row[1]] for row in rows.values()])
 
 
 @pytest.mark.slow

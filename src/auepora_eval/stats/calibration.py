@@ -20,6 +20,8 @@ from .intervals import (
     is_skewed,
     mean_interval,
     paired_columns,
+    t_quantile,
+    tail_probability,
     wilson_bounds,
     wilson_interval,
 )
@@ -626,39 +628,52 @@ def _draw_variances(
     unlabelled = 1 - n / samples if draw.finite else 1.0
     if not reference > 0:  # all labels are equal: only the weights say how many there are in effect
         return _DrawVariances(0.0, n * float(shares @ shares) * unlabelled, 1.0)
-    extra = _stratum_inflation(scores, known, draw, labelled, inner) if draw.pseudo_labels else 0.0
-    labels_alone += extra
+    extra = _stratum_inflation(scores, known, draw, inner)
+    weighted = draw.remaining * (shares * (known - label_means[inner])) ** 2
+    by_stratum = np.bincount(inner, weighted) * sizes / np.maximum(sizes - 1, 1) + extra
+    inflation = float(extra.sum())
+    labels_alone += inflation
     if not labels_alone > 0:
         return _DrawVariances(0.0, 0.0, 1.0)
-    left = labels_alone - extra - 2 * weight * both + weight**2 * of_scores
+    left = labels_alone - inflation - 2 * weight * both + weight**2 * of_scores
     freedom = total - len(sizes)
     left = max(left, 0.0) * freedom / (freedom - 1) if freedom > 1 else labels_alone
-    left += extra if draw.pseudo_labels else _PSEUDO_LABELS / total * plain * unlabelled
-    return _DrawVariances(weight, labels_alone / reference, left / labels_alone)
+    left += inflation if draw.pseudo_labels else _PSEUDO_LABELS / total * plain * unlabelled
+    widening = _freedom_cost(by_stratum, sizes, total, 0.95 if alone is None else alone.level)
+    return _DrawVariances(weight, labels_alone * widening / reference, left / labels_alone)
 
 
-def _stratum_inflation(
-    scores: Floats, known: Floats, draw: _Draw, labelled: npt.NDArray[np.bool_], inner: Ints
-) -> float:
-    """What pseudo-labels add to the variance of a stratified mean."""
-    assert draw.strata is not None
+def _freedom_cost(variances: Floats, sizes: Ints, units: int, level: float) -> float:
+    """The square by which critical values grow with Satterthwaite's degrees of freedom; 1 for one stratum."""
+    if len(sizes) < 2 or units < 3 or not variances.sum() > 0:
+        return 1.0
+    freedom = float(variances.sum() ** 2 / (variances**2 / np.maximum(sizes - 1, 1)).sum())
+    freedom = min(max(freedom, _MIN_FREEDOM), units - 1.0)
+    tail = tail_probability(level)
+    return (t_quantile(tail, freedom) / t_quantile(tail, units - 1)) ** 2
+
+
+def _stratum_inflation(scores: Floats, known: Floats, draw: _Draw, inner: Ints) -> Floats:
+    """What pseudo-labels add to the variance of a mean, by stratum; ``inner`` has those of the labelled."""
+    drawn = np.bincount(inner)
+    if not draw.pseudo_labels or draw.strata is None:
+        return np.zeros(len(drawn))
     assert draw.shares is not None
     assert draw.remaining is not None
-    drawn, sizes = np.bincount(inner), np.bincount(draw.strata)
     means = np.bincount(inner, known) / drawn
     squares = np.bincount(inner, (known - means[inner]) ** 2)
-    found = squares / np.maximum(drawn - 1, 1)
     more = draw.pseudo_labels
     if draw.binary:
-        share = (drawn * means + more * np.bincount(draw.strata, scores) / sizes) / (drawn + more)
-        share = np.clip(share, 0.0, 1.0)
+        predicted = np.bincount(draw.strata, scores) / np.bincount(draw.strata)
+        share = np.clip((drawn * means + more * predicted) / (drawn + more), 0.0, 1.0)
         wanted = share * (1 - share)
     else:
         pooled = squares.sum() / max(len(known) - len(drawn), 1)
-        wanted = (squares + more * pooled) / (np.maximum(drawn - 1, 0) + more)
-    missing = np.maximum(wanted - found, 0.0)
-    # The share of a labelled sample is N_h / (N n_h), so that this is the sum over strata of (N_h / N)² missing / n_h.
-    return float(np.sum(draw.shares**2 * draw.remaining * missing[inner]))
+        wanted = (squares + more * pooled) / (drawn - 1 + more)
+    missing = np.maximum(wanted - squares / np.maximum(drawn - 1, 1), 0.0)
+    # The share of a labelled sample is N_h / (N n_h), so that a stratum adds (N_h / N)² missing / n_h.
+    added: Floats = np.bincount(inner, draw.shares**2 * draw.remaining) * missing
+    return added
 
 
 def _labelled_column(values: Floats, labelled: npt.NDArray[np.bool_], what: str, one: str) -> Floats:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate
 from helpers.requirements import need_data
 
-__all__ = ["AGREEMENT", "Judged", "LabelledAnswers", "judged", "labelled_answers", "rows"]
+__all__ = ["AGREEMENT", "LENGTH_COLUMN", "Judged", "LabelledAnswers", "judged", "labelled_answers", "rows"]
 
 AGREEMENT = {"fid": 0.897, "gpt35": 0.846, "chatgpt": 0.803, "gpt4": 0.825, "newbing": 0.822}
 """How often containment and people say the same of a system's answers."""
@@ -45,6 +45,8 @@ class LabelledAnswers:
     labels: npt.NDArray[np.float64]
 
 
+LENGTH_COLUMN = 3
+"""Of the features: the logarithm of the answer's length."""
 _HEDGES = ("not sure", "unclear", "cannot", "can't", "don't know", "do not have", "sorry", "unable", "no information")
 
 

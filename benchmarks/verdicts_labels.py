@@ -282,6 +282,7 @@ class PairRates:
     right: float
     wrong: float
     coverage: float
+    width: float
 
 
 def labelled_difference(
@@ -299,25 +300,21 @@ def labelled_difference(
     return corrected_difference(*scores, *labels, probabilities=p, binary=True)
 
 
-def pair_rates(draws: int, *, active: bool, pairs: Sequence[tuple[str, str]] | None = None) -> list[PairRates]:
+def pair_rates(draws: int, *, active: bool) -> list[PairRates]:
     """The verdicts of each pair of systems: the interval leaves out 0."""
     answers = labelled_answers()
     found = []
-    for first, second in pairs or list(combinations(answers, 2)):
+    for pair, (first, second) in enumerate(combinations(answers, 2)):
         difference = float(np.mean(answers[second].labels - answers[first].labels))
         history = similar_run(answers, first, second)
-        signs, coverage = [], []
-        for seed in range(draws):
+        rows = []
+        for seed in range(1000 * pair, 1000 * pair + draws):
             calibrator = calibrator_of(history, PAIR_HISTORY_LABELS, seed // 10) if active else None
             one = labelled_difference(answers[first], answers[second], calibrator, seed)
             assert one.interval is not None
-            signs.append((one.interval.low > 0) - (one.interval.high < 0))
-            coverage.append(covers(one, difference))
-        verdicts = np.array(signs) * np.sign(difference)
-        rates = PairRates(
-            difference, float(np.mean(verdicts > 0)), float(np.mean(verdicts < 0)), float(np.mean(coverage))
-        )
-        found.append(rates)
+            verdict = ((one.interval.low > 0) - (one.interval.high < 0)) * np.sign(difference)
+            rows.append((verdict > 0, verdict < 0, covers(one, difference), width(one)))
+        found.append(PairRates(difference, *np.array(rows, dtype=np.float64).mean(axis=0).tolist()))
     return found
 
 

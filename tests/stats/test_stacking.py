@@ -1,19 +1,24 @@
 """Stacked weights: folds, equal and duplicate judges, missing scores, and the figures on public verdicts of judges."""
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from auepora_eval.errors import AlignmentError, BadValueError
-from auepora_eval.stats.calibration import corrected_mean, expected_calibration_error
 from auepora_eval.stats.stacking import (
     FOLDS,
     MIN_LABELS,
     assign_folds,
+    cross_fit,
+    fit_calibrator,
     fit_stacked_weights,
     stacked_probability,
 )
+from benchmarks.verdicts_labels import panel_rates
 from helpers.nq301 import nq301
+from helpers.requirements import need_data
 
 Floats = npt.NDArray[np.float64]
 
@@ -101,37 +106,89 @@ def test_unusable_labels_are_refused(
         fit_stacked_weights(scores, labels, clusters=clusters)
 
 
+# --- calibrators -----------------------------------------------------------------------------------------------------
+
+
+def cheap_features(n: int = 300, seed: int = 0) -> tuple[Floats, Floats]:
+    """Two informative features of different scale and one without information; labels."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(n, 3)) * [1, 50, 1]
+    logits = 0.5 + features[:, 0] + features[:, 1] / 50
+    return features, (rng.random(n) < 1 / (1 + np.exp(-logits))).astype(float)
+
+
+def test_a_calibrator_predicts_the_share_of_labels() -> None:
+    features, labels = cheap_features(3000)
+    found = fit_calibrator(features[:1500], labels[:1500])
+    predictions = found.predict(features[1500:])
+    assert predictions.mean() == pytest.approx(labels[1500:].mean(), abs=0.03)
+    assert np.array(found.coefficients) == pytest.approx([0.5, 1, 1 / 50, 0], abs=0.15)
+
+
+def test_a_calibrator_does_not_depend_on_the_scale_of_features_or_weights() -> None:
+    features, labels = cheap_features()
+    weights = np.linspace(1, 3, 300)
+    one = fit_calibrator(features, labels, weights=weights)
+    two = fit_calibrator(features * 10 + 5, labels, weights=weights * 7)
+    assert two.predict(features * 10 + 5) == pytest.approx(one.predict(features))
+
+
+def test_labels_count_by_their_weight() -> None:
+    """A label of weight 3 counts as three labels."""
+    _, labels = cheap_features(60)
+    weights = np.where(np.arange(60) < 20, 3.0, 1.0)
+    rows = np.repeat(np.arange(60), weights.astype(int))
+    constant = np.zeros(60)  # then the share of labels is predicted
+    weighted, repeated = fit_calibrator(constant, labels, weights=weights), fit_calibrator(constant[rows], labels[rows])
+    assert weighted.predict([0.0]) == pytest.approx(repeated.predict([0.0]))
+
+
+def test_cross_fitting_never_uses_the_own_label() -> None:
+    features, labels = cheap_features(200)
+    labels[100:] = np.nan
+    found = cross_fit(features, labels)
+    fold = assign_folds(labels[:100])
+    without = (fold != fold[0]).nonzero()[0]
+    assert found[0] == fit_calibrator(features[without], labels[without]).predict(features[:1])[0]
+    by_fold = [
+        fit_calibrator(features[:100][fold != k], labels[:100][fold != k]).predict(features[150:151])[0]
+        for k in range(FOLDS)
+    ]
+    assert found[150] == pytest.approx(np.mean(by_fold))
+    equal = cross_fit(features, labels, probabilities=np.full(200, 0.5))
+    assert equal == pytest.approx(found)
+
+
+BAD_FEATURES = [  # call, error, message, why
+    (lambda: fit_calibrator([[1.0], [2.0]], [0, 2]), BadValueError, "labels between 0 and 1", "a label of 2"),
+    (lambda: fit_calibrator([[1.0], [2.0]], [0]), AlignmentError, "2 rows of features", "lengths differ"),
+    (lambda: fit_calibrator([1.0, 2.0], [0, 1], weights=[1]), AlignmentError, "2 labels", "weights differ"),
+    (lambda: fit_calibrator([[1.0], [np.nan]], [0, 1]), BadValueError, "features at index 1", "a missing feature"),
+    (lambda: fit_calibrator([1.0, 2.0], [0, 1]).predict([[1.0, 2.0]]), AlignmentError, "columns", "another number"),
+    (lambda: cross_fit([1.0, 2.0], [0]), AlignmentError, "2 rows of features", "labels differ"),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"), [row[:3] for row in BAD_FEATURES], ids=[row[3] for row in BAD_FEATURES]
+)
+def test_unusable_features_are_refused(call: Callable[[], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
 # --- public verdicts of three models and two lexical measures on 1,477 answers to 301 questions ----------------------
 
 
 @pytest.mark.slow
 def test_stacked_weights_against_majority_on_public_verdicts() -> None:
     """100 labels, 500 draws: more accurate than the majority by .02, calibrated, and with a valid corrected mean."""
-    scores, labels, _ = nq301()
-    assert len(labels) > 1_400
-    majority = ((scores >= 0.5).mean(axis=1) > 0.5).astype(float)
-    truth, draws = labels.mean(), 500
-    accuracy, error, covered, width, width_majority = [], [], 0, [], []
-    for seed in range(draws):
-        drawn = np.random.default_rng(seed).choice(len(labels), 100, replace=False)
-        stack = fit_stacked_weights(scores[drawn], labels[drawn], seed=seed)
-        p = stacked_probability(stack.coefficients, scores)
-        p[drawn] = stack.out_of_fold(scores[drawn])
-        accuracy.append(((p >= 0.5) == (labels == 1)).mean())
-        error.append(expected_calibration_error(p, labels == 1))
-        known = np.full(len(labels), np.nan)
-        known[drawn] = labels[drawn]
-        found = corrected_mean(p, known, binary=True, finite=True)
-        other = corrected_mean(majority, known, binary=True, finite=True)
-        assert found.interval is not None
-        assert other.interval is not None
-        covered += found.interval.low <= truth <= found.interval.high
-        width.append(found.interval.high - found.interval.low)
-        width_majority.append(other.interval.high - other.interval.low)
-    assert np.mean(accuracy) >= (majority == labels).mean() + 0.02
-    assert np.mean(error) <= 0.07
-    assert covered / draws >= 0.94
-    assert np.mean(width) <= np.mean(width_majority)
+    need_data("nq301")
+    found = panel_rates(500)
+    assert found.accuracy >= found.majority_accuracy + 0.02
+    assert found.calibration_error <= 0.07
+    assert found.coverage >= 0.94
+    assert found.width <= found.majority_width
 
 
 @pytest.mark.slow

@@ -473,9 +473,9 @@ def _corrected(
     known = evenly if weight_shares is None else float(weight_shares @ labels[labelled])
     variances = None
     if draw.remaining is not None:
-        assert weight_shares is not None
         variances = _draw_variances(scores, labels, draw, codes, alone)
         spread = variances.labels_alone
+        known = evenly if np.ptp(labels[labelled]) == 0 else known  # without the rounding of a weighted sum
     else:
         spread = 1 - n / samples if finite else 1.0  # of these samples, the labelled ones are certain
         if weight_shares is not None:
@@ -626,7 +626,7 @@ def _draw_variances(
         plain *= even_variance / (float(np.mean((known - known.mean()) ** 2)) / n * total / max(total - 1, 1))
     reference = plain if alone is not None and alone.method == "wilson" else even_variance
     unlabelled = 1 - n / samples if draw.finite else 1.0
-    if not reference > 0:  # all labels are equal: only the weights say how many there are in effect
+    if not np.ptp(known) > 0:  # all labels are equal: only the weights say how many there are in effect
         return _DrawVariances(0.0, n * float(shares @ shares) * unlabelled, 1.0)
     extra = _stratum_inflation(scores, known, draw, inner)
     weighted = draw.remaining * (shares * (known - label_means[inner])) ** 2

@@ -99,6 +99,25 @@ def test_a_stratum_of_equal_labels_has_a_variance() -> None:
     assert with_two.high - with_two.low > 1.02 * (without.high - without.low)
 
 
+def test_verdicts_that_all_labels_confirm_are_not_certain() -> None:
+    """The strata are the verdicts of a judge; all 20 labels agree with it."""
+    scores = np.repeat([0.0, 1.0], 50)
+    labels = np.full(100, NAN)
+    labels[:10], labels[50:60] = 0, 1
+    found = corrected_mean(scores, labels, strata=scores, binary=True, finite=True).interval
+    assert found is not None
+    # In each stratum p = (10 + 2 * .9) / 12; the variance is the sum of (1/2)² p (1 - p) (1 - 10/50) / 10.
+    p = 11.8 / 12
+    assert found.high - found.low == pytest.approx(2 * 1.96 * math.sqrt(2 / 4 * p * (1 - p) * 0.8 / 10), rel=0.1)
+
+
+def test_one_cluster_has_no_interval() -> None:
+    labels = np.array([1.0, 0.5, NAN])
+    for draw in ({"probabilities": np.full(3, 0.5)}, {"strata": np.zeros(3)}):
+        found = corrected_mean(np.zeros(3), labels, clusters=np.zeros(3, dtype=np.intp), **draw)
+        assert (found.value, found.interval) == (0.75, None)
+
+
 def test_differences_use_the_variance_within_all_strata() -> None:
     strata = np.repeat([0, 1], 50)
     first, second = np.full(100, NAN), np.full(100, NAN)
@@ -146,6 +165,12 @@ BAD = [  # draw, error, message, why
         BadValueError,
         "stratum 5 has 1 samples and no label",
         "stratum without labels",
+    ),
+    (
+        {"strata": np.array([0, 0, 1, 1]), "pseudo_labels": 0},
+        BadValueError,
+        "stratum 1 has 2 samples and one",
+        "one label",
     ),
     ({"strata": np.zeros(4), "pseudo_labels": -1}, BadValueError, "must not be negative", "negative pseudo-labels"),
 ]

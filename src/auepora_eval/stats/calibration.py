@@ -339,6 +339,9 @@ Ints = npt.NDArray[np.intp]
 _PSEUDO_LABELS = 5
 STRATUM_PSEUDO_LABELS = 2.0
 """Default number of pseudo-labels of a stratum in a stratified draw."""
+# A judge that answers only yes or no is never certain: with pseudo-labels of 0 and 1, a stratum where all labels agree
+# with it would have no variance.
+_MIN_PSEUDO_LABEL = 0.1
 # Strata with two labels each may leave few degrees of freedom; a lower number than this makes intervals unstable.
 _MIN_FREEDOM = 5.0
 
@@ -472,7 +475,7 @@ def _corrected(
     evenly = math.fsum(labels[labelled]) / n
     known = evenly if weight_shares is None else float(weight_shares @ labels[labelled])
     variances = None
-    if draw.remaining is not None:
+    if draw.remaining is not None and alone is not None:
         variances = _draw_variances(scores, labels, draw, codes, alone)
         spread = variances.labels_alone
         known = evenly if np.ptp(labels[labelled]) == 0 else known  # without the rounding of a weighted sum
@@ -566,6 +569,12 @@ def _draw_of(
             f"stratum {names[place]} has {sizes[place]} samples and no label; label one of them, or join the stratum "
             "with another one (sampling.join_empty_strata)"
         )
+    if not pseudo_labels and len(names) > 1 and ((drawn == 1) & (sizes > 1)).any():
+        place = int(np.argmax((drawn == 1) & (sizes > 1)))
+        raise BadValueError(
+            f"stratum {names[place]} has {sizes[place]} samples and one label; its variance is known with two labels "
+            "or with pseudo-labels"
+        )
     inner = codes[labelled]
     remaining = (1 - drawn / sizes)[inner] if finite else np.ones(n)
     shares = (sizes / drawn / len(codes))[inner]
@@ -584,10 +593,8 @@ class _DrawVariances:
     """The share of it that the scores leave, with the inflation by pseudo-labels."""
 
 
-def _draw_variances(
-    scores: Floats, labels: Floats, draw: _Draw, codes: Ints | None, alone: Interval | None
-) -> _DrawVariances:
-    r"""The variances of the labels' mean and of the corrected one, from what each unit adds to their errors.
+def _draw_variances(scores: Floats, labels: Floats, draw: _Draw, codes: Ints | None, alone: Interval) -> _DrawVariances:
+    """The variances of the labels' mean and of the corrected one, from what each unit adds to their errors.
 
     As in ``_power_weight``, with deviations from the mean of the stratum and each labelled sample's square multiplied
     by the part of its variance that counts (Hájek's estimator without strata, the stratified one with them).
@@ -616,30 +623,33 @@ def _draw_variances(
     labels_alone, both, of_scores = float(a @ a), float(a @ b), float(b @ b)
     weight = min(max(both / of_scores, 0.0), 1.0) if of_scores > 0 else 0.0
 
-    even = np.bincount(units[labelled], (known - known.mean()) / n)
-    total = int(sizes.sum()) if alone is None else alone.units
-    even_variance = float(even @ even) * total / max(total - 1, 1)
-    # The variance of as many labels of a draw with equal probabilities.
-    deviations = known - shares @ known
-    plain = float(shares @ deviations**2) / n * total / max(total - 1, 1)
-    if codes is not None and even_variance > 0:
-        plain *= even_variance / (float(np.mean((known - known.mean()) ** 2)) / n * total / max(total - 1, 1))
-    reference = plain if alone is not None and alone.method == "wilson" else even_variance
+    # For comparison: the variance of the unweighted mean, and that of as many labels drawn with equal probabilities.
+    total = alone.units
+    bessel = total / max(total - 1, 1)
+    deviations = known - known.mean()
+    totals = np.bincount(units[labelled], deviations) / n
+    unweighted = float(totals @ totals) * bessel
+    plain = float(shares @ (known - shares @ known) ** 2) / n * bessel
+    if codes is not None and unweighted > 0:
+        plain *= unweighted / (float(deviations @ deviations) / n**2 * bessel)
+    reference = plain if alone.method == "wilson" else unweighted
     unlabelled = 1 - n / samples if draw.finite else 1.0
-    if not np.ptp(known) > 0:  # all labels are equal: only the weights say how many there are in effect
-        return _DrawVariances(0.0, n * float(shares @ shares) * unlabelled, 1.0)
+    # Where labels do not vary, only their weights show how many there are in effect (Kish).
+    by_weights = _DrawVariances(0.0, n * float(shares @ shares) * unlabelled, 1.0)
+    if alone.method == "all_equal" or not np.ptp(known) > 0:
+        return by_weights
     extra = _stratum_inflation(scores, known, draw, inner)
     weighted = draw.remaining * (shares * (known - label_means[inner])) ** 2
     by_stratum = np.bincount(inner, weighted) * sizes / np.maximum(sizes - 1, 1) + extra
     inflation = float(extra.sum())
     labels_alone += inflation
     if not labels_alone > 0:
-        return _DrawVariances(0.0, 0.0, 1.0)
+        return by_weights
     left = labels_alone - inflation - 2 * weight * both + weight**2 * of_scores
     freedom = total - len(sizes)
     left = max(left, 0.0) * freedom / (freedom - 1) if freedom > 1 else labels_alone
     left += inflation if draw.pseudo_labels else _PSEUDO_LABELS / total * plain * unlabelled
-    widening = _freedom_cost(by_stratum, sizes, total, 0.95 if alone is None else alone.level)
+    widening = _freedom_cost(by_stratum, sizes, total, alone.level)
     return _DrawVariances(weight, labels_alone * widening / reference, left / labels_alone)
 
 
@@ -665,6 +675,7 @@ def _stratum_inflation(scores: Floats, known: Floats, draw: _Draw, inner: Ints) 
     more = draw.pseudo_labels
     if draw.binary:
         predicted = np.bincount(draw.strata, scores) / np.bincount(draw.strata)
+        predicted = np.clip(predicted, _MIN_PSEUDO_LABEL, 1 - _MIN_PSEUDO_LABEL)
         share = np.clip((drawn * means + more * predicted) / (drawn + more), 0.0, 1.0)
         wanted = share * (1 - share)
     else:

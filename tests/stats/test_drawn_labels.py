@@ -106,9 +106,9 @@ def test_verdicts_that_all_labels_confirm_are_not_certain() -> None:
     labels[:10], labels[50:60] = 0, 1
     found = corrected_mean(scores, labels, strata=scores, binary=True, finite=True).interval
     assert found is not None
-    # In each stratum p = (10 + 2 * .9) / 12; the variance is the sum of (1/2)² p (1 - p) (1 - 10/50) / 10.
-    p = 11.8 / 12
-    assert found.high - found.low == pytest.approx(2 * 1.96 * math.sqrt(2 / 4 * p * (1 - p) * 0.8 / 10), rel=0.1)
+    # In each stratum p = (10 + 2 * .97) / 12; the variance is the sum of (1/2)² p (1 - p) (1 - 10/50) / 10.
+    p = 11.94 / 12
+    assert found.high - found.low == pytest.approx(2 * 1.96 * math.sqrt(2 / 4 * p * (1 - p) * 0.8 / 10), rel=0.2)
 
 
 def test_one_cluster_has_no_interval() -> None:
@@ -200,10 +200,10 @@ def test_one_label_of_a_stratum_is_enough_for_an_estimate() -> None:
     "design", [verdicts_labels.probability_history, verdicts_labels.strata_history], ids=["probability", "strata"]
 )
 def test_means_with_history_are_narrow_and_cover(design: verdicts_labels.Design) -> None:
-    """100 labels of five systems, 400 draws: coverage .94, less two standard errors; width .66 of labels alone."""
+    """100 labels of five systems, 300 draws: coverage .94, less two standard errors; width .66 of labels alone."""
     need_data("evouna", "NQ.json")
-    found = verdicts_labels.mean_rates(design, verdicts_labels.evouna_populations(2), 40)
-    assert found.coverage >= 0.94 - 2 * math.sqrt(0.05 * 0.95 / 400)
+    found = verdicts_labels.mean_rates(design, verdicts_labels.evouna_populations(2), 30)
+    assert found.coverage >= 0.94 - 2 * math.sqrt(0.05 * 0.95 / 300)
     assert found.width <= 0.66
 
 

@@ -341,7 +341,7 @@ STRATUM_PSEUDO_LABELS = 2.0
 """Default number of pseudo-labels of a stratum in a stratified draw."""
 # A judge that answers only yes or no is never certain: with pseudo-labels of 0 and 1, a stratum where all labels agree
 # with it would have no variance.
-_MIN_PSEUDO_LABEL = 0.1
+_MIN_PSEUDO_LABEL = 0.03
 # Strata with two labels each may leave few degrees of freedom; a lower number than this makes intervals unstable.
 _MIN_FREEDOM = 5.0
 

@@ -267,8 +267,9 @@ def two_stage(divisor: int) -> Iterator[Figure]:
         yield Figure("... coverage", found.coverage)
     for name, population in nq301_populations().items():
         for n in (LABELS, 200):
-            for label, design in (("random", random_history), ("probability", probability_history)):
-                found = mean_rates(design, [population], draws * 2, n, n)
+            designs = {"random": random_history, "probability": probability_history, "strata": strata_history}
+            for label, design in designs.items():
+                found = mean_rates(design, [population], draws * 5, n, n)
                 yield Figure(f"{name}, {n} labels by {label}: labels relative to labels alone", found.width**2)
                 yield Figure("... coverage", found.coverage)
 

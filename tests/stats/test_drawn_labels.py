@@ -225,3 +225,14 @@ def test_forty_labels_by_probability_are_worth_more_than_random_ones() -> None:
     assert widths[1] <= 0.95 * widths[0]
     assert np.mean([one.wrong for one in active]) <= 0.01
     assert np.mean([one.coverage for one in active]) >= 0.94
+
+
+@pytest.mark.slow
+def test_a_model_judge_saves_half_of_the_expensive_judgements() -> None:
+    """Widths squared: the judgements needed relative to an expensive judge alone; 60 draws of 100 judgements."""
+    need_data("nq301")
+    for name, at_most in (("GPT-4 expensive, text-davinci-003 cheap", 0.4), ("people expensive, GPT-4 cheap", 0.54)):
+        population = verdicts_labels.nq301_populations()[name]
+        found = verdicts_labels.mean_rates(verdicts_labels.probability_history, [population], 60)
+        assert found.width**2 <= at_most
+        assert found.coverage >= 0.94 - 2 * math.sqrt(0.05 * 0.95 / 60)

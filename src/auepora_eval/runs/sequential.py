@@ -49,6 +49,7 @@ from .judging import RunJudgeSession, judged_signatures
 
 NOT_JUDGED = "not_judged"
 """The reason of samples that were skipped because judging stopped before them."""
+_TRIAL_UNITS = 100
 _MAX_FAILED = 0.1
 """With a larger proportion of failed judgements no look is made: judging ends, and can be continued later."""
 
@@ -181,14 +182,17 @@ def check_stop(
 
     ``earlier`` is a run that exists already, whose recorded design must be the same.
     """
-    names = tuple(one.name for one in stop_metrics(stop, metrics or (), primary))
+    chosen = stop_metrics(stop, metrics or (), primary)
+    stop = replace(stop, metric=tuple(one.name for one in chosen))
+    for one in chosen:  # raises for values that do not fit the scores of a metric; the number of units is not known yet
+        _make_design(stop, one, _TRIAL_UNITS, 0, clustered=False)
     plan = None if earlier is None else recorded_plan(store, earlier)
     if plan is not None and plan.settings["against"] == stop.against:  # a name may refer to another run by now
         baseline = None if plan.against is None else store.get(plan.against)
     else:
         baseline = stop_baseline(store, stop, fingerprint, "" if earlier is None else earlier.run_id)
     if plan is not None:
-        plan.require_same(plan.run_id, None if baseline is None else baseline.run_id, replace(stop, metric=names))
+        plan.require_same(plan.run_id, None if baseline is None else baseline.run_id, stop)
     return baseline
 
 
@@ -791,6 +795,6 @@ def expected_calls_note(
         for case, effect in cases.items()
     ]
     return (
-        f"Judging stops early, at the latest of {len(design.looks)} looks after {calls * factor:,} calls. "
+        f"Early stopping: at most {calls * factor:,} calls, in {len(design.looks)} looks. "
         f"Expected: {', '.join(expected)}."
     )

@@ -2,6 +2,7 @@
 
 * ``run``: ``run_plan``, ``run_system``, ``resume_run``
 * ``scoring``: scores from stored outputs; ``rescore``
+* ``sequential``: judging that stops when a comparison or a threshold is decided
 * ``judging``: judge sessions whose judgements are stored with the run; estimates of judge calls; preference
 * ``trial``: a few samples judged before a run, with prompts and replies
 * ``perturbed``: a run at each rate of a perturbation

@@ -33,6 +33,7 @@ from ..store.connect import default_store
 from ..store.records import RunRecord, plan_conventions
 from ..store.rows import StoredJudgement
 from ..store.runs import RunStore, aligned_outputs, result_summaries
+from .sequential import expected_calls_note
 
 JUDGEMENTS_PER_WRITE = 200
 """Number of judgements per write to the store."""
@@ -305,8 +306,6 @@ def preview_plan(
         samples, outputs = list(samples) * plan.repeats, outputs * plan.repeats
     found = preview(samples, outputs, prepared.metrics or [], policy)
     if plan.judge.stop is not None:
-        from .sequential import expected_calls_note  # it imports this module
-
         with RunStore.open(where, create=False) as opened:
             note = expected_calls_note(
                 opened,
@@ -338,8 +337,6 @@ def preview_stored(
     stop = judges.settings.stop
     if stop is None or not until_decided:
         return found, []
-    from .sequential import expected_calls_note  # it imports this module
-
     note = expected_calls_note(
         store,
         stop,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -48,7 +48,15 @@ from .judging import (
     record_usage,
     rescoring_metrics,
 )
-from .sequential import KnownScores, LookProgress, SequentialJudging, StopRequest, ignore_looks, prepare_judging
+from .sequential import (
+    KnownScores,
+    LookProgress,
+    PartialScores,
+    SequentialJudging,
+    StopRequest,
+    ignore_looks,
+    prepare_judging,
+)
 
 # --- judged coverage: the proportion of retrieved documents that are judged ------------------------------------------
 
@@ -300,7 +308,7 @@ def score_run(
     ):
         common["executor"] = executor
         if looks is not None and session is not None:
-            common["executor"] = looks.judge_run(session, executor, secrets)
+            common["executor"] = looks.judge_run(session, executor, partial(_baseline_session, store, session, secrets))
         if record.repeats > 1:
             results = evaluate_repeats(list(rows), each, every, **common)
         elif all(isinstance(one, BatchMetric) for one in chosen):
@@ -324,6 +332,26 @@ def score_run(
     store.put_results(record.run_id, results, reducers=reducers)
     store_missing_aggregate(store, record, corpus=corpus, again=True)
     return results
+
+
+@contextmanager
+def _baseline_session(
+    store: RunStore, session: RunJudgeSession, secrets: Iterable[str], scores: PartialScores
+) -> Iterator[RunJudgeSession]:
+    """A session that judges the baseline of a run, with the budget and the progress of the session of the run."""
+    own = RunJudgeSession(
+        replace(session.policy, controls=0),
+        store,
+        scores.record,
+        signatures=judged_signatures(scores.metrics, scores.info),
+        samples=scores.samples,
+        repeat=lambda: scores.repeat,
+        progress=session.add_progress(),
+        secrets=secrets,
+        budget_of=session,
+    )
+    with own.store_judgements(keep=True):
+        yield own
 
 
 def _store_baseline(store: RunStore, looks: SequentialJudging, **common: Any) -> None:

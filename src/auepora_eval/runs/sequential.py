@@ -11,6 +11,7 @@ import hashlib
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -40,12 +41,12 @@ from ..gates import get_baseline
 from ..judge.critic import JudgePolicy
 from ..judge.metric import judge_batch, judged_parts
 from ..judge.preview import PreviewSession, run_preview
+from ..judge.session import JudgeSession
 from ..plan.model import StopSettings
 from ..stats.sequential import SequentialDesign, SequentialResult
 from ..store.decisions import decisions, record_decision
 from ..store.records import RunRecord, run_info, sum_nested
 from ..store.runs import RunStore, result_summaries, result_with_scores
-from .judging import RunJudgeSession, judged_signatures
 
 NOT_JUDGED = "not_judged"
 """The reason of samples that were skipped because judging stopped before them."""
@@ -280,7 +281,7 @@ class PartialScores:
         """The control items of the judge, and their outcomes."""
         return None if self._executor is None else self._executor.controls
 
-    def open(self, session: RunJudgeSession) -> None:
+    def open(self, session: JudgeSession) -> None:
         """Use a judge session from now on."""
         self._executor = JudgingExecutor(SerialExecutor(), session)
 
@@ -433,6 +434,9 @@ def _merge_notes(notes: Iterable[Notes]) -> Notes:
     return merged
 
 
+OpenSession = Callable[[PartialScores], AbstractContextManager[JudgeSession]]
+
+
 # --- judging look by look --------------------------------------------------------------------------------------------
 
 
@@ -458,35 +462,27 @@ class SequentialJudging:
         earlier = next(iter(plan.results.values()), {})
         self._earlier_calls = int(earlier.get("calls", 0))
         self._earlier_rate = earlier.get("calls_saved", 0) / max(len(scores.samples) - earlier.get("judged", 0), 1)
-        self._sessions: list[RunJudgeSession] = []
+        self._sessions: list[JudgeSession] = []
 
     @property
     def is_resumed(self) -> bool:
         """Whether stored scores of the run are used, so that their judgements must be kept."""
         return bool(self.scores.known.any())
 
-    def judge_run(self, session: RunJudgeSession, executor: Executor, secrets: Iterable[str]) -> KnownScores:
-        """Judge up to the stop; returns an executor that has the scores, and lets another one compute the rest."""
+    def judge_run(self, session: JudgeSession, executor: Executor, open_session: OpenSession) -> KnownScores:
+        """Judge up to the stop; returns an executor that has the scores, and lets another one compute the rest.
+
+        ``open_session`` opens a judge session for the baseline, if that must be judged.
+        """
         self.scores.open(session)
         self._sessions = [session]
         base = self.baseline
         if base is None or base.known[np.concatenate(self._units)].all():
             self._judge()
         else:
-            own = RunJudgeSession(
-                replace(session.policy, controls=0),
-                self._store,
-                base.record,
-                signatures=judged_signatures(base.metrics, base.info),
-                samples=base.samples,
-                repeat=lambda: base.repeat,
-                progress=session.add_progress(),
-                secrets=secrets,
-                budget_of=session,
-            )
-            base.open(own)
-            self._sessions.append(own)
-            with own.store_judgements(keep=True):
+            with open_session(base) as own:
+                base.open(own)
+                self._sessions.append(own)
                 self._judge()
         return KnownScores(executor, self.scores)
 

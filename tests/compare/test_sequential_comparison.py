@@ -12,11 +12,13 @@ from auepora_eval.compare.rendering import comparison_csv, comparison_page
 from auepora_eval.compare.runs import Leaderboard, build_leaderboard
 from auepora_eval.compare.types import CompareReport, MetricComparison
 from auepora_eval.core.results import sequential_note
+from auepora_eval.errors import BadValueError
 from auepora_eval.gates import check_gates
 from auepora_eval.render.tables import results_table
 from auepora_eval.render.terminal import report_text
 from auepora_eval.report.explain import explain, explanation_text
 from auepora_eval.report.pages import write_report
+from auepora_eval.store.decisions import record_decision
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
 from helpers.stored_runs import judged_until, samples, scored, sequential_test
@@ -106,6 +108,22 @@ def test_run_judged_in_part_has_no_verdict(store: RunStore) -> None:
     assert gate.status == "inconclusive"
 
 
+def test_run_that_is_being_judged(store: RunStore) -> None:
+    """Its results are not stored yet: neither the run nor the metric is compared, and the reason is given."""
+    data = samples(N)
+    a = scored(store, "a", data, {"token_f1": np.zeros(N), "exact_match": np.zeros(N)})
+    b = store.create_run("b", data, dataset_name="made", plan={})
+    body = {"run_id": b.run_id, "results": {}}
+    record_decision(store, a.fingerprint, "sequential", [b.run_id, a.run_id], ["token_f1"], body)
+    with pytest.raises(BadValueError, match="still running .* a p-value is not sequentially valid"):
+        compare_runs(a.run_id, b.run_id, store=store)
+    exact = scored(store, "x", data, {"exact_match": np.zeros(N)})
+    store.put_result(b.run_id, store.results(exact.run_id)[0])
+    store.finish(b.run_id)
+    refused = compare_runs(a.run_id, b.run_id, store=store).refused
+    assert "judging has not ended; before that its p-value is not sequentially valid" in refused["token_f1"]
+
+
 def test_another_run_than_the_baseline_has_no_verdict(store: RunStore) -> None:
     _, b = two_runs(store)
     other = scored(store, "other", samples(N), {"token_f1": np.zeros(N)})
@@ -169,6 +187,14 @@ def test_path_is_shown(store: RunStore, tmp_path: Path, medium: str) -> None:
         assert "Looks of token_f1" in text
     if medium == "explain":
         assert explain(store, b.run_id, "token_f1").to_dict()["sequential"]["stopped_at"] == JUDGED
+
+
+def test_claim_and_register_are_shown(store: RunStore) -> None:
+    a, b = two_runs(store, claim="all", register={"before": 2, "by_kind": {"gate": 2}, "recorded": True})
+    _, one = compared(store, a, b)
+    for text in (one.note or "", results_table(store.results(b.run_id))):
+        assert "about all metrics of the sequential test together" in text
+    assert "token_f1: this test set has decided 2 comparisons before" in results_table(store.results(b.run_id))
 
 
 def test_gate_by_a_threshold(store: RunStore) -> None:

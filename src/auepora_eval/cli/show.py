@@ -146,20 +146,9 @@ def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
     else:
         advice = "`auepora run PLAN --resume` goes on with it"
         blocks.append(Prose(f"no results yet: the run did not come to scoring; {advice}"))
-    if any(one.details.get("sequential") for one in results) and (note := _register_note(store, record)):
-        blocks.append(Prose(note))
     if record.plan.get("conventions"):
         blocks.append(Prose(f"conventions of its plan: {conventions_label(record)}"))
     return Report(record.name, "", ReportVerdict(""), [ReportSection("run", "", blocks)])
-
-
-def _register_note(store: RunStore, record: RunRecord) -> str | None:
-    """How often the dataset had decided before the sequential test of this run."""
-    from ..compare.stores import read_register
-    from ..store.decisions import decisions
-
-    found = decisions(store, fingerprint=record.fingerprint, kind="sequential", run_id=record.run_id)
-    return read_register(store, [record.fingerprint], found[0].runs).note if found else None
 
 
 def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:

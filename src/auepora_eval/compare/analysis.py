@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.reduce import Clusters, SumsReducer
-from ..core.results import deciding_look, registered_name, sequential_note
+from ..core.results import CLAIM_ALL, deciding_look, registered_name, sequential_note
 from ..core.scores import Scores, Status
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError, UnknownMetricError
@@ -321,6 +321,8 @@ def with_sequential(one: MetricComparison, test: SequentialComparison) -> Metric
     """
     stored = test.details
     design, look, note = stored["design"], deciding_look(stored), sequential_note(stored)
+    if stored.get("claim") == "all":
+        note += f"; {CLAIM_ALL}"
     verdict: Verdict = stored["verdict"]
     if test.is_reversed:
         verdict = {"better": "worse", "worse": "better"}.get(verdict, verdict)  # type: ignore[assignment]

@@ -295,7 +295,7 @@ def _partly_judged_note(results: Sequence[MetricResult]) -> str | None:
         if count
     )
     return (
-        f"judged on {judged} so far, which no sequential design of these two runs fixed: its p-value is not "
+        f"judged on {judged} so far, and no sequential test of these two runs is about it: its p-value is not "
         "sequentially valid, and there is no verdict"
     )
 

@@ -212,7 +212,7 @@ def _smallest_differences(board: Leaderboard) -> str:
     found = [
         f"{one.name} {format_value(one.mde)}"
         for one in compared
-        if one.verdict == "inconclusive" and one.mde is not None and one.primary
+        if one.verdict == "inconclusive" and one.mde is not None and _is_adjusted(one)
     ]
     return ", ".join([*found[:5], *(["…"] if len(found) > 5 else [])])
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import StoreError
+from ..render.tables import register_text
 from ..runtime.imports import search_folders, store_folders
 from ..runtime.processes import gc_paused
 from ..store.decisions import DecisionKind, decisions, record_decision
@@ -112,14 +113,8 @@ class DecisionRegister:
     @property
     def note(self) -> str | None:
         """How often the dataset decided before, from the second time on."""
-        if not self.before:
-            return None
-        comparisons = "1 comparison" if self.before == 1 else f"{self.before} comparisons"
         unrecorded = "" if self.is_recorded else "; this one is not recorded, since the store is read-only"
-        return (
-            f"this test set has decided {comparisons} before: with each further one it is more likely that a "
-            f"difference was found by chance{unrecorded}"
-        )
+        return f"{register_text(self.before)}{unrecorded}" if self.before else None
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -419,6 +419,9 @@ def panel_note(result: MetricResult) -> str:
 # --- sequential tests: the stored looks of a metric that was judged until a verdict ----------------------------------
 
 
+CLAIM_ALL = "the claim is about all metrics of the sequential test together, not about one of them"
+
+
 def sequential_details(result: MetricResult) -> Mapping[str, Any] | None:
     """The stored sequential test of a metric: its design, looks and verdict; ``None`` if there is none."""
     found = result.details.get("sequential")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.results import (
+    CLAIM_ALL,
     METRIC_COLUMNS,
     Results,
     controls_warnings,
@@ -143,7 +144,20 @@ def sequential_blocks(results: Iterable[MetricResult]) -> list[Block]:
 def sequential_test_blocks(name: str, test: Mapping[str, Any]) -> list[Block]:
     """A sequential test of the metric ``name``: the verdict, a chart and a table of its looks, the design."""
     design = Prose(f"{name}: {'; '.join(_design_notes(test))}.", tone="muted")
-    return [Prose(f"{_sequential_verdict(name, test)}."), *_path_blocks(name, test), design]
+    before = register_text((test.get("register") or {}).get("before", 0))
+    register = [Prose(f"{name}: {before}.", tone="open")] if before else []
+    return [Prose(f"{_sequential_verdict(name, test)}."), *_path_blocks(name, test), design, *register]
+
+
+def register_text(before: int) -> str:
+    """How often a test set has decided before; empty if it has not."""
+    if not before:
+        return ""
+    comparisons = "1 comparison" if before == 1 else f"{before} comparisons"
+    return (
+        f"this test set has decided {comparisons} before: with each further one it is more likely that a difference "
+        "was found by chance"
+    )
 
 
 def _sequential_verdict(name: str, test: Mapping[str, Any]) -> str:
@@ -221,7 +235,7 @@ def _design_notes(test: Mapping[str, Any]) -> list[str]:
     if tests > 1:
         notes.append(f"each of {tests} metrics is tested at alpha / {tests}")
     if test.get("claim") == "all":
-        notes.append("the claim is about all metrics of the test together, not about one of them")
+        notes.append(CLAIM_ALL)
     if test.get("known_before"):
         notes.append("judgements known before entered as the first look only")
     notes.append("the mean at a stop lies too far from no difference on average; the repeated interval allows for that")
@@ -231,7 +245,8 @@ def _design_notes(test: Mapping[str, Any]) -> list[str]:
 def _fixed(test: Mapping[str, Any]) -> str:
     design = test["design"]
     margin = "" if design.get("delta") is None else f", delta {design['delta']:g}"
-    return f"an order with seed {test.get('seed', 0)}, {design['n']} units, {len(design['looks'])} looks{margin}"
+    looks = len(design["looks"])
+    return f"an order with seed {test.get('seed', 0)}, {design['n']} units, {looks} look{'s' * (looks != 1)}{margin}"
 
 
 # --- control items of judges -----------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..compare.stores import read_register
 from ..core.batch import Batch
 from ..core.family import FamilyMetric, with_family_keys
 from ..core.metrics_base import (
@@ -565,6 +566,7 @@ class SequentialJudging:
 
     def add_details(self, results: Results) -> None:
         """Add the path and the verdict to the results of the primary metrics, and what earlier sessions used."""
+        register = read_register(self._store, [self._record.fingerprint], self.plan.runs).to_dict()
         for result in results:
             earlier = self.scores.stored_details.get(result.name, {})
             if "judging" in earlier:
@@ -587,6 +589,7 @@ class SequentialJudging:
                 "against": self.plan.against,
                 "seed": self.plan.settings["seed"],
                 "claim": self.plan.settings["claim"],
+                "register": register,
                 **(self.plan.results.get(result.name) or {**none, **self._progress(0), "continued": False}),
             }
 

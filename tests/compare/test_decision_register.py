@@ -36,7 +36,7 @@ def register(auepora: Cli, *arguments: str) -> dict[str, object]:
     return found
 
 
-def test_the_second_comparison_says_so(auepora: Cli, runs: RunStore) -> None:
+def test_second_comparison(auepora: Cli, runs: RunStore) -> None:
     first = register(auepora, "compare", "a", "b")
     assert first == {"before": 0, "by_kind": {}, "recorded": True}
     assert "this test set has decided" not in auepora("compare", "a", "b")[1], "the first one"

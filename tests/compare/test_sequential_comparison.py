@@ -79,7 +79,7 @@ def test_several_primary_metrics_multiply_the_p_value(store: RunStore) -> None:
 def test_sequential_metric_does_not_share_the_error_rate_of_others(store: RunStore) -> None:
     data, rng = samples(N), np.random.default_rng(1)
     base, other = rng.random(N), rng.random(N)
-    records = []
+    records: list[RunRecord] = []
     for name, sequential in (("a", False), ("b", True)):
         record = scored(store, name, data, {"exact_match": np.round(base if name == "a" else other)})
         test = sequential_test(records[0].run_id, n=N) if sequential else None
@@ -115,7 +115,7 @@ def test_run_that_is_being_judged(store: RunStore) -> None:
     b = store.create_run("b", data, dataset_name="made", plan={})
     body = {"run_id": b.run_id, "results": {}}
     record_decision(store, a.fingerprint, "sequential", [b.run_id, a.run_id], ["token_f1"], body)
-    with pytest.raises(BadValueError, match="still running .* a p-value is not sequentially valid"):
+    with pytest.raises(BadValueError, match=r"still running .* a p-value is not sequentially valid"):
         compare_runs(a.run_id, b.run_id, store=store)
     exact = scored(store, "x", data, {"exact_match": np.zeros(N)})
     store.put_result(b.run_id, store.results(exact.run_id)[0])

@@ -61,7 +61,7 @@ def curve(start: float, step: float, levels: list[Any], key: str = "k") -> list[
     ]
 
 
-LOOKS = [
+LOOKS: list[dict[str, Any]] = [
     {
         "units": 25 * at,
         "mean": 0.08,

@@ -97,7 +97,6 @@ SKIP_REASON_BY_FIELD = {
 }
 """The skip reason of a sample that lacks a required annotation; any other field gives ``no_<field>``."""
 
-
 REMOVED_HOOKS = {
     "derivation": "explain",
     "reference_score": "reference",
@@ -168,8 +167,7 @@ class MetricMetadata:
     """Attributes of samples that the metric needs, for ``required_fields``."""
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
-    has_direction: bool = True
-    """Whether one end of the range is better than the other; false for the proportion of one of several classes."""
+    has_direction: bool = True  # false for the proportion of one of several classes
     binary: bool = False
     """Whether every score is 0 or 1, so that their mean is a proportion."""
     version: int = 1

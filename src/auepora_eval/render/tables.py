@@ -26,7 +26,7 @@ from ..core.results import (
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
 from ..runtime.files import atomic_write
-from .blocks import Block, Figure, Prose, Row, RowGroup, Table, TableColumn, simple_table, without_empty_columns
+from .blocks import Block, Prose, Row, RowGroup, Table, TableColumn, simple_table, without_empty_columns
 from .markdown import blocks_markdown
 from .terminal import blocks_text
 
@@ -142,11 +142,11 @@ def sequential_blocks(results: Iterable[MetricResult]) -> list[Block]:
 
 
 def sequential_test_blocks(name: str, test: Mapping[str, Any]) -> list[Block]:
-    """A sequential test of the metric ``name``: the verdict, a chart and a table of its looks, the design."""
+    """A sequential test of the metric ``name``: the verdict, a table of its looks, the design."""
     design = Prose(f"{name}: {'; '.join(_design_notes(test))}.", tone="muted")
     before = register_text((test.get("register") or {}).get("before", 0))
     register = [Prose(f"{name}: {before}.", tone="open")] if before else []
-    return [Prose(f"{_sequential_verdict(name, test)}."), *_path_blocks(name, test), design, *register]
+    return [Prose(f"{_sequential_verdict(name, test)}."), *_path_blocks(test), design, *register]
 
 
 def register_text(before: int) -> str:
@@ -188,20 +188,11 @@ def p_text(value: float | None) -> str:
     return "" if value is None else "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
-def _path_blocks(name: str, test: Mapping[str, Any]) -> list[Block]:
-    """The looks as a chart and as a table; nothing before the first look."""
-    from .charts.curves import looks_chart
-
+def _path_blocks(test: Mapping[str, Any]) -> list[Block]:
+    """The looks as a table; nothing before the first look."""
     path, design = test.get("path") or (), test["design"]
     if not path:
         return []
-    null, margin = design.get("threshold"), design.get("delta")
-    title = f"Looks of {name}"
-    figure = Figure(
-        looks_chart(path, title=title, null=null or 0.0, margin=margin),
-        "The mean over the units judged until each look, with its repeated interval. A mean outside the boundaries "
-        "decides.",
-    )
     rows: list[Row] = [
         [
             str(one["number"]),
@@ -217,7 +208,7 @@ def _path_blocks(name: str, test: Mapping[str, Any]) -> list[Block]:
     ]
     titles = ("look", "units", "mean", f"repeated {_level(design)} interval", "repeated p", "statistic", "boundary")
     columns = [*(TableColumn(name, number=True) for name in titles), TableColumn("verdict", brief=True)]
-    return [figure, without_empty_columns(simple_table(columns, rows))]
+    return [without_empty_columns(simple_table(columns, rows))]
 
 
 def _number_text(value: float | None) -> str:

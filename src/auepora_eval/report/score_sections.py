@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.registry import Spec
-from ..core.results import Results, display_name, empty_answers, judged_coverage, panel_note
+from ..core.results import Results, display_name, empty_answers, judged_coverage, panel_note, sequential_details
 from ..core.scores import Scores, Status
 from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
@@ -34,7 +34,7 @@ from ..render.blocks import (
     simple_table,
 )
 from ..render.html import interval_text, reason_counts, seconds_text, value_text
-from ..render.tables import sequential_blocks
+from ..render.tables import sequential_test_blocks
 from ..stats.intervals import mean_interval
 from ..store.records import plan_conventions, run_info
 from .plots import quality_rows, slice_rows
@@ -239,9 +239,24 @@ def sequential_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """The sequential tests of the metrics that were judged until a verdict."""
     blocks: list[Block] = []
     for run in runs:
-        found = sequential_blocks(run.results)
-        blocks += [*([Prose(run.label)] if found and run.letter else []), *found]
+        for result in run.results:
+            test = sequential_details(result)
+            if test is not None:
+                verdict, *rest = sequential_test_blocks(display_name(result), test)
+                blocks += [*([Prose(run.label)] if run.letter else []), verdict, _looks_figure(result, test), *rest]
     return ReportSection("sequential", "Judged until a verdict", blocks) if blocks else None
+
+
+def _looks_figure(result: MetricResult, test: Mapping[str, Any]) -> Figure:
+    design = test["design"]
+    chart = charts.looks_chart(
+        test.get("path") or (),
+        title=f"Looks of {display_name(result)}",
+        null=design.get("threshold") or 0.0,
+        margin=design.get("delta"),
+    )
+    caption = "The mean of the units judged until each look, with its repeated interval."
+    return Figure(chart, f"{caption} A mean outside the boundaries decides.")
 
 
 def distributions_section(runs: Sequence[StoredRun]) -> ReportSection | None:

@@ -106,14 +106,14 @@ class GateReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as a JSON-compatible dictionary (schema 1)."""
-        return {
+        document = {
             "schema": SCHEMA,
             "run_id": self.run_id,
             "against": self.against,
             "status": self.status,
             "gates": [asdict(one) for one in self.outcomes],
-            **({} if self.register is None else {"register": self.register.to_dict()}),
         }
+        return document if self.register is None else {**document, "register": self.register.to_dict()}
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The report as JSON text."""

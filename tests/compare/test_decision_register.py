@@ -39,14 +39,10 @@ def register(auepora: Cli, *arguments: str) -> dict[str, object]:
 def test_second_comparison(auepora: Cli, runs: RunStore) -> None:
     first = register(auepora, "compare", "a", "b")
     assert first == {"before": 0, "by_kind": {}, "recorded": True}
-    assert "this test set has decided" not in auepora("compare", "a", "b")[1], "the first one"
-    code, out, _ = auepora("compare", "a", "c")
-    assert code == 0
-    assert NOTE.format("1 comparison") in out
-    assert register(auepora, "compare", "a", "c")["before"] == 1, "repeated, and not counted again"
-    assert register(auepora, "compare", "c", "a", "-m", "token_f1")["before"] == 1, "in the other order"
+    assert NOTE.format("1 comparison") in auepora("compare", "a", "c")[1]
+    assert register(auepora, "compare", "c", "a", "-m", "token_f1")["before"] == 1, "repeated, and not counted again"
     assert register(auepora, "compare", "b", "c") == {"before": 2, "by_kind": {"comparison": 2}, "recorded": True}
-    assert register(auepora, "compare", "a", "b") == first, "what came before the first has not changed"
+    assert "this test set has decided" not in auepora("compare", "a", "b")[1], "nothing came before the first one"
 
 
 def test_sweeps_gates_and_reports_count(auepora: Cli, runs: RunStore) -> None:
@@ -55,10 +51,8 @@ def test_sweeps_gates_and_reports_count(auepora: Cli, runs: RunStore) -> None:
     assert NOTE.format("1 comparison") in auepora(*gate)[1]
     assert register(auepora, *gate) == {"before": 1, "by_kind": {"sweep": 1}, "recorded": True}
     assert register(auepora, "compare", "a", "b")["before"] == 1, "the gate decided about the same runs"
-    for name in ("r.md", "r.html"):
-        assert auepora("report", "b", "c", "-o", name)[0] == 0
-        assert NOTE.format("2 comparisons") in Path(name).read_text()
-    assert auepora("report", "a", "b", "c", "-o", "all.md")[0] == 0
+    assert auepora("report", "b", "c", "-o", "r.md")[0] == 0
+    assert NOTE.format("2 comparisons") in Path("r.md").read_text()
     assert [one.kind for one in decisions(runs)] == ["sweep", "gate", "comparison", "comparison"]
 
 

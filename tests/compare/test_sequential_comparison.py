@@ -170,9 +170,8 @@ def test_before_the_first_look(store: RunStore) -> None:
 MEDIA: dict[str, Callable[[RunStore, RunRecord, RunRecord, Path], str]] = {
     "show": lambda store, a, b, _: results_table(store.results(b.run_id)),
     "explain": lambda store, a, b, _: explanation_text(explain(store, b.run_id, "token_f1")),
-    "report": lambda store, a, b, folder: write_report(b, folder / "r.md", store=store).read_text(),
     "report of two": lambda store, a, b, folder: write_report([a, b], folder / "r.md", store=store).read_text(),
-    "page": lambda store, a, b, folder: write_report([a, b], folder / "r.html", store=store).read_text(),
+    "page": lambda store, a, b, folder: write_report(b, folder / "r.html", store=store).read_text(),
 }
 
 

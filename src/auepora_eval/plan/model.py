@@ -18,7 +18,7 @@ from ..engine.evaluate import BATCH_SIZE
 from ..engine.executors import ExecutorName
 from ..io.problems import quote_text
 from ..judge.critic import JudgePolicy
-from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, option_types
 from ..runtime.imports import IMPORT_PATH
 from ..runtime.secrets import looks_like_secret
 from ..systems.calls import CallPolicy
@@ -27,6 +27,12 @@ from .source import Check, InFolder, PlanPath, PlanSource, Text, Variables, join
 
 DEFAULT_CACHE = "judgements.sqlite"
 """Default file name of the judgement cache."""
+MIN_BUDGET = 10
+"""The fewest samples that an expensive judge must score: with fewer, an interval says nothing."""
+
+
+def _budget_problem(value: int) -> str | None:
+    return None if value >= MIN_BUDGET else f"must be {MIN_BUDGET} or more; fewer samples give no useful interval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,30 +71,35 @@ class ResourceSource:
 
 
 @dataclass(frozen=True, slots=True)
-class StopSettings:
-    """``judge.stop``: judge in a random order, and stop when a comparison or a threshold is decided."""
+class TwoStageKeys:
+    """Keys of ``judge`` for two-stage judging."""
 
-    metric: Sequence[Text] = ()
-    """The primary metrics; by default those of ``primary`` that call a judge, else the only metric that does."""
-    against: Text | None = None
-    """The run to compare with."""
-    threshold: float | None = None
-    """Test the mean against this value instead of comparing two runs."""
-    delta: PositiveFloat | None = None
-    """Differences up to this count as equal; without it there is no such verdict."""
-    looks: PositiveInt = 20
-    """The number of looks, at equal distances."""
+    cheap: Mapping[str, Any] | None = None
+    """What scores all samples: ``{use: NAME}``, a judge of the plan, or ``{metric: SPEC}``."""
+    expensive: Mapping[str, Any] | None = None
+    """The judge that scores a draw of them: ``{use: NAME}``."""
+    budget: Annotated[PositiveInt, Check(_budget_problem)] | None = None
+    """Number of samples that the expensive judge scores, for each metric."""
+    budget_cost: PositiveFloat | None = None
+    """The same as an amount of money, by the prices of the plan."""
     seed: NonNegativeInt = 0
-    """The seed of the random order."""
-    safe: bool = False
-    """Test by betting, which is valid for very skewed scores and needs more judgements."""
-    stop_on: Sequence[Literal["better", "worse", "equal", "pass", "fail"]] = ()
-    """The verdicts that end judging; by default all."""
-    futility: bool = True
-    """Whether judging ends where a verdict has become improbable."""
-    claim: Literal["each", "all"] = "each"
-    """``each``: a verdict for each of several metrics, at the error rate divided by their number; ``all``: verdicts
-    that hold only together."""
+    """The seed of the draw."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwoStageSettings:
+    """Two-stage judging: a cheap judge or metric scores all samples, an expensive judge scores a draw of them."""
+
+    cheap: str | Spec
+    """The name of the cheap judge, or the spec of the cheap metric."""
+    cheap_is_judge: bool
+    expensive: str
+    """The name of the expensive judge."""
+    budget: int | None
+    budget_cost: float | None = None
+    seed: int = 0
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """By the name of each metric of the expensive judge, the name of the cheap one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +112,7 @@ class JudgeSettings:
     """Whether judgements are cached. The default file is in the folder of the store."""
     cache_only: bool = False
     """Use the cache only, for this call."""
-    stop: StopSettings | None = None
-    """When judging stops early; ``None`` judges all samples."""
+    two_stage: TwoStageSettings | None = None
 
     def policy_for(self, store: str | Path | None, folder: Path) -> JudgePolicy:
         """The policy with a cache file: in the folder of the store if that is a file, else in ``folder``."""
@@ -353,7 +363,7 @@ def plan_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """The differences between two stored plans, such as ``run.top_k: 5 -> 10``; empty if there is none that matters.
 
     ``store``, ``scoring``, ``report``, ``gates`` and the retry keys of ``run`` (``retries``, ``backoff``,
-    ``max_failures``, ``keep_going``) do not matter; of ``judge`` only ``repeats`` and ``stop`` do.
+    ``max_failures``, ``keep_going``) do not matter; of ``judge`` only ``repeats`` and two-stage judging do.
     """
     found: list[str] = []
     _compare("", _relevant_values(old), _relevant_values(new), found)
@@ -367,9 +377,9 @@ def _relevant_values(resolved: Mapping[str, Any]) -> dict[str, Any]:
         relevant["run"] = {key: value for key, value in run.items() if key not in RETRY_KEYS}
     judge = relevant.pop("judge", None)
     if isinstance(judge, Mapping):  # the rest are retries, prices and limits
-        defaults = {"repeats": 1, "stop": None}
-        kept = {key: judge[key] for key, default in defaults.items() if judge.get(key, default) != default}
-        relevant |= {"judge": kept} if kept else {}
+        kept = {key: judge[key] for key in option_types(TwoStageKeys) if judge.get(key) is not None}
+        if kept or judge.get("repeats", 1) != 1:
+            relevant["judge"] = {"repeats": judge.get("repeats", 1), **kept}
     return relevant
 
 

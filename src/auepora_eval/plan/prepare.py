@@ -17,7 +17,7 @@ from ..core.conventions import Conventions
 from ..core.dataset import LazySamples
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
-from ..core.registry import Spec, use_resources
+from ..core.registry import Spec, metric, use_resources
 from ..core.slices import Slice, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
 from ..engine.evaluate import resolve_metrics
@@ -44,8 +44,16 @@ from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from ..systems.runner import require_distinct_ids
 from .gates import require_known_names
-from .model import VERSION, DataSource, Plan, PlanKeys, SystemSource
-from .resources import build_resources, members_of, resources_section, used_resources, with_members
+from .model import VERSION, DataSource, JudgeSettings, Plan, PlanKeys, ResourceSource, SystemSource
+from .resources import (
+    build_resources,
+    check_two_stage,
+    members_of,
+    resources_section,
+    used_resources,
+    with_cheap_metrics,
+    with_members,
+)
 from .secrets import find_literal_secrets
 from .sections import (
     config_section,
@@ -135,14 +143,16 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
     config = config_section(findings, "outputs" if outputs else "system")
     conventions = conventions_section(findings)
     resources, stored_resources = resources_section(findings)
+    judge, stored_judge = judge_section(findings)
     with use_resources(dict.fromkeys(resources)):  # only the names: the resources are built later
         metrics = metrics_section(findings)
+        if judge.two_stage is not None:
+            judge, metrics = _with_two_stage(findings, judge, metrics, resources)
     primary = primary_section(findings, None if metrics is None else metrics[1], other_metrics=other_metrics)
     slices = slices_section(findings)
     gates = gates_section(findings, None if metrics is None else metrics[1], slices)
     policy, repeats, seed, run = run_section(findings)
     scoring, stored_scoring = scoring_section(findings)
-    judge, stored_judge = judge_section(findings)
     if findings.errors or dataset is None:
         return None
     name = keys["name"] or plain_stem(source.path)
@@ -190,6 +200,33 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         secrets=findings.environment.secrets,
         source=source,
     )
+
+
+def _with_two_stage(
+    findings: Findings,
+    judge: JudgeSettings,
+    metrics: tuple[list[tuple[str, Spec]], list[Metric]] | None,
+    resources: Mapping[str, ResourceSource],
+) -> tuple[JudgeSettings, tuple[list[tuple[str, Spec]], list[Metric]] | None]:
+    """The metrics of a plan with those of the cheap judge, and the settings with the names of both."""
+    assert judge.two_stage is not None
+    if findings.errors:
+        return judge, metrics
+    specs, built = metrics or ([], [])
+    try:
+        every, settings = with_cheap_metrics([spec for _, spec in specs], judge.two_stage)
+        added = [("judge.cheap", spec) for spec in every[len(specs) :]]
+        built = [*built, *(metric(spec) for _, spec in added)]
+    except AueporaError as error:
+        findings.add_error(f"judge.cheap.{'use' if judge.two_stage.cheap_is_judge else 'metric'}", error)
+        return judge, metrics
+    assert settings is not None
+    check_two_stage(findings, settings, resources)
+    for name in settings.metrics:
+        chosen = next(one for one in built if one.name == name)
+        if not (isinstance(chosen, JudgedMetric) and chosen.reducer.name == "mean"):
+            findings.add("judge.expensive", f"'{name}' is no mean of judged scores, which two-stage judging needs")
+    return replace(judge, two_stage=settings), None if metrics is None else ([*specs, *added], built)
 
 
 def _is_given(top: PlanSection, key: str) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..core.registry import Spec, metric
 from ..errors import AueporaError, BadValueError, DataFileError, JudgeError, did_you_mean
 from ..judge.critic import LLMCritic, StructuredCritic
 from ..options import option_types
@@ -21,6 +22,7 @@ from .model import (
     PlanKeys,
     RecordedSource,
     ResourceSource,
+    TwoStageSettings,
 )
 from .secrets import find_literal_secrets
 from .sections import KindReader, judge_section, read_kind, read_python, resolve_store
@@ -68,6 +70,64 @@ def used_resources(specs: Any) -> Iterator[str]:
     elif isinstance(specs, (list, tuple)):
         for inner in specs:
             yield from used_resources(inner)
+
+
+def with_cheap_metrics(
+    specs: Sequence[Spec], settings: TwoStageSettings | None
+) -> tuple[list[Spec], TwoStageSettings | None]:
+    """The specs, with the cheap metric of each one of the expensive judge, and the settings with the names of both.
+
+    A cheap metric that is among the specs already is not added again. The cheap metric of a cheap judge is the same
+    metric with that judge, called ``METRIC[JUDGE]``.
+    """
+    if settings is None:
+        return list(specs), None
+    names = {metric(spec).name for spec in specs}
+    added, pairs = list(specs), {}
+    for spec in specs:
+        if settings.expensive not in used_resources(spec):
+            continue
+        assert isinstance(spec, Mapping)
+        ((key, options),) = spec.items()
+        name, cheap = metric(spec).name, settings.cheap
+        if settings.cheap_is_judge:
+            changed = _replace_use(options, settings.expensive, str(settings.cheap))
+            changed.pop("name", None)
+            cheap = {key: {**changed, "as": f"{name}[{settings.cheap}]"}}
+        pairs[name] = metric(cheap).name
+        if pairs[name] not in names:
+            names.add(pairs[name])
+            added.append(cheap)
+    return added, replace(settings, metrics=pairs)
+
+
+def _replace_use(options: Any, old: str, new: str) -> Any:
+    """The options with another resource at each reference to this one."""
+    if isinstance(options, Mapping):
+        if options == {"use": old}:
+            return {"use": new}
+        return {key: _replace_use(value, old, new) for key, value in options.items()}
+    if isinstance(options, (list, tuple)):
+        return [_replace_use(one, old, new) for one in options]
+    return options
+
+
+def check_two_stage(findings: Findings, settings: TwoStageSettings, resources: Mapping[str, ResourceSource]) -> None:
+    """Add an error for each judge of two-stage judging that the plan does not have, or that no metric uses."""
+    for key, name in (("cheap", settings.cheap), ("expensive", settings.expensive)):
+        if (key == "expensive" or settings.cheap_is_judge) and name not in resources:
+            there = f"; there are {', '.join(resources)}" if resources else "; the plan has no 'resources'"
+            hint = did_you_mean(str(name), resources, otherwise=there)
+            findings.add(f"judge.{key}.use", f"there is no resource '{name}'{hint}")
+    if settings.expensive in resources and not settings.metrics:
+        findings.add(
+            "judge.expensive.use",
+            f"no metric of the plan uses '{settings.expensive}'; write its judge in the metric, such as "
+            f"{{llm_faithfulness: {{critic: {{use: {settings.expensive}}}}}}}",
+        )
+    for name, cheap in settings.metrics.items():
+        if name == cheap:
+            findings.add("judge.cheap.metric", f"'{cheap}' is a metric of the expensive judge; name a cheaper one")
 
 
 def with_members(names: Iterable[str], members: Callable[[str], Iterable[str]]) -> list[str]:

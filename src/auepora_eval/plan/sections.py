@@ -35,8 +35,19 @@ from .model import (
     Scoring,
     StopSettings,
     SystemSource,
+    TwoStageKeys,
+    TwoStageSettings,
 )
-from .source import Findings, PlanPath, PlanSection, describe_value, path_problem, resolve_path, string_problem
+from .source import (
+    Findings,
+    PlanPath,
+    PlanSection,
+    Text,
+    describe_value,
+    path_problem,
+    resolve_path,
+    string_problem,
+)
 
 AUTO = "auto"
 
@@ -301,7 +312,7 @@ def _gate_text(written: object, in_file: str | None) -> tuple[str | None, str | 
 def judge_section(findings: Findings) -> tuple[JudgeSettings, Stored]:
     """Read ``judge``: the settings for judge calls, and the part that is stored."""
     keys = option_types(JudgePolicy)
-    section = optional_section(findings, "judge", (*keys, "stop"))
+    section = optional_section(findings, "judge", (*keys, *option_types(TwoStageKeys)))
     values, stored = section.read(JudgePolicy, only=[key for key in keys if key != "cache"])
     cache = _cache(section)
     # Not stored with the run: it applies to this call only.
@@ -313,38 +324,56 @@ def judge_section(findings: Findings) -> tuple[JudgeSettings, Stored]:
         section.add("cache_only", "there is no cache to answer from: 'cache' is false")
     if values["max_cost"] is not None and not section.values.get("prices"):
         section.add("max_cost", "the cost of the judge is unknown; write 'prices: {MODEL: {prompt: 1, completion: 2}}'")
+    two_stage, stored_two_stage = _two_stage(section)
     path = resolve_path(cache, findings.folder) if isinstance(cache, str) else None
     stop, stored_stop = _stop(section)
     settings = JudgeSettings(
-        JudgePolicy(**values, cache=path), cache=cache is not False, cache_only=only and cache is not False, stop=stop
+        JudgePolicy(**values, cache=path),
+        cache=cache is not False,
+        cache_only=only and cache is not False,
+        two_stage=two_stage,
     )
-    return settings, {"cache": cache, **stored, "prices": prices or None, **stored_stop}
+    return settings, {"cache": cache, **stored, "prices": prices or None, **stored_two_stage}
 
 
-def _stop(section: PlanSection) -> tuple[StopSettings | None, Stored]:
-    """When judging stops early, and what is stored of it; ``None`` if the plan does not say."""
-    value = section.values.get("stop")
-    inner = None if value is None else section.findings.section("judge.stop", value, known=option_types(StopSettings))
-    if inner is None:
+def _two_stage(section: PlanSection) -> tuple[TwoStageSettings | None, Stored]:
+    """The settings of two-stage judging, if the section has any, and the part that is stored."""
+    keys = option_types(TwoStageKeys)
+    if not any(section.has(key) for key in keys):
         return None, {}
-    if isinstance(inner.values.get("metric"), str):
-        inner.values = {**inner.values, "metric": [inner.values["metric"]]}
     before = len(section.findings.errors)
-    values, stored = inner.read(StopSettings)
+    values, stored = section.read(TwoStageKeys)
+    for key, meaning in (
+        ("cheap", "two-stage judging needs what scores all samples: {use: NAME} or {metric: NAME}"),
+        ("expensive", "two-stage judging needs the judge of the draw: {use: NAME}"),
+    ):
+        if not section.has(key):
+            section.add(key, f"is missing; {meaning}")
+    if section.has("budget") == section.has("budget_cost") and not section.is_misspelt("budget"):
+        section.add("budget", "two-stage judging needs 'budget' (samples) or 'budget_cost' (money), and not both")
+    if values["budget_cost"] is not None and not section.values.get("prices"):
+        section.add("budget_cost", "the cost of the judge is unknown; write 'prices: {MODEL: {prompt: 1, completion: 2}}'")
     if len(section.findings.errors) > before:
         return None, {}
-    if (values["against"] is None) == (values["threshold"] is None) and not inner.is_misspelt("against", "threshold"):
-        inner.add("against", "name the run to compare with, or give 'threshold: 0.8'; one of them, not both")
-    allowed = ("better", "worse", "equal") if values["threshold"] is None else ("pass", "fail")
-    if wrong := [one for one in values["stop_on"] if one not in allowed]:
-        inner.add("stop_on", f"'{wrong[0]}' is no verdict of this test; they are {', '.join(allowed)}")
-    for key in ("delta", "safe") if values["threshold"] is not None else ():
-        if inner.has(key):
-            inner.add(key, "goes with 'against'; a test against a threshold has none")
-    if "equal" in values["stop_on"] and values["delta"] is None:
-        inner.add("delta", "is missing; 'stop_on: [equal]' needs the largest difference that counts as equal")
-    lists = {key: list(values[key]) for key in ("metric", "stop_on")}
-    return StopSettings(**values), {"stop": stored | lists}
+    cheap, expensive = values["cheap"], values["expensive"]
+    for key, value, known in (("cheap", cheap, ("use", "metric")), ("expensive", expensive, ("use",))):
+        inner = section.findings.section(section.key_path(key), value, known=known)
+        if inner is not None and (name := inner.only_key(known, " and ".join(known))) == "use":
+            inner.convert(inner.key_path("use"), Text, value[name])
+    if len(section.findings.errors) > before:
+        return None, {}
+    if cheap == expensive:
+        section.add("cheap", f"is the expensive judge, too: '{expensive['use']}'; name a cheaper one")
+    by_judge = "use" in cheap
+    settings = TwoStageSettings(
+        cheap["use" if by_judge else "metric"],
+        by_judge,
+        expensive["use"],
+        values["budget"],
+        values["budget_cost"],
+        values["seed"],
+    )
+    return settings, {key: value for key, value in stored.items() if value is not None}
 
 
 def _cache(section: PlanSection) -> str | bool | None:

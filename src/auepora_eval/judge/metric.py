@@ -40,6 +40,10 @@ _CONTROLS: dict[TargetCategory, tuple[frozenset[str], dict[str, bool]]] = {
 """By target, the fields of an output that a metric must read, and the control items whose verdict is then certain."""
 
 
+NOT_JUDGED = "not_judged"
+"""The reason for which a metric skips samples that its judge is not asked about."""
+
+
 class JudgedMetric(PerSampleMetric):
     """Base class of metrics scored by a judge: implement ``ascore_one``, or ``ascore`` for a whole batch.
 
@@ -113,6 +117,8 @@ class JudgedMetric(PerSampleMetric):
         skipped = self.precheck(sample, output, answered=answered)
         if skipped is not None:
             return skipped
+        if isinstance(judge, PanelClient) and sample.sample_id in judge.exclusions.get(self.name, ()):
+            return Score.skip(NOT_JUDGED)
         try:
             with judged_item(sample.sample_id, "" if output.response is None else output.response.text):
                 return self.check_score(await self.ascore_one(sample, output, judge))

@@ -10,11 +10,12 @@ import math
 import statistics
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -656,6 +657,9 @@ def check_vote(vote: object, *, has_weights: bool) -> None:
 
 class PanelClient(ABC):
     """Base class of judge clients: a panel is asked member by member, any other critic as it is."""
+
+    exclusions: Mapping[str, Collection[str]] = MappingProxyType({})
+    """By the name of a metric, the ids of the samples that it does not judge, such as those outside a draw."""
 
     async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
         """The critic's judgement, or the vote of a panel; ``JudgeError`` on failure."""

@@ -582,6 +582,7 @@ class SharedJudgeClient(PanelClient):
 
     def __init__(self, batch: Batch, judge: JudgeClient, metric: str) -> None:
         self._batch, self._judge, self._metric = batch, judge, metric
+        self.exclusions = judge.exclusions if isinstance(judge, PanelClient) else {}
 
     @property
     def repeats(self) -> int:

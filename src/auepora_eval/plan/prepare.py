@@ -215,12 +215,11 @@ def _with_two_stage(
     specs, built = metrics or ([], [])
     try:
         every, settings = with_cheap_metrics([spec for _, spec in specs], judge.two_stage)
-        added = [("judge.cheap", spec) for spec in every[len(specs) :]]
+        added = [("judge.cheap", spec) for spec in every[len(specs) :] if not isinstance(spec, Metric)]
         built = [*built, *(metric(spec) for _, spec in added)]
     except AueporaError as error:
         findings.add_error(f"judge.cheap.{'use' if judge.two_stage.cheap_is_judge else 'metric'}", error)
         return judge, metrics
-    assert settings is not None
     check_two_stage(findings, settings, resources)
     for name in settings.metrics:
         chosen = next(one for one in built if one.name == name)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..core.metrics_base import Metric
 from ..core.registry import Spec, metric
 from ..errors import AueporaError, BadValueError, DataFileError, JudgeError, did_you_mean
 from ..judge.critic import LLMCritic, StructuredCritic
@@ -73,17 +74,16 @@ def used_resources(specs: Any) -> Iterator[str]:
 
 
 def with_cheap_metrics(
-    specs: Sequence[Spec], settings: TwoStageSettings | None
-) -> tuple[list[Spec], TwoStageSettings | None]:
+    specs: Sequence[Spec | Metric], settings: TwoStageSettings
+) -> tuple[list[Spec | Metric], TwoStageSettings]:
     """The specs, with the cheap metric of each one of the expensive judge, and the settings with the names of both.
 
     A cheap metric that is among the specs already is not added again. The cheap metric of a cheap judge is the same
     metric with that judge, called ``METRIC[JUDGE]``.
     """
-    if settings is None:
-        return list(specs), None
     names = {metric(spec).name for spec in specs}
-    added, pairs = list(specs), {}
+    added: list[Spec | Metric] = list(specs)
+    pairs: dict[str, str] = {}
     for spec in specs:
         if settings.expensive not in used_resources(spec):
             continue

@@ -309,6 +309,9 @@ def _gate_text(written: object, in_file: str | None) -> tuple[str | None, str | 
 # --- ``judge``: policy, limits, prices and cache of judge calls ------------------------------------------------------
 
 
+_NO_PRICES = "the cost of the judge is unknown; write 'prices: {MODEL: {prompt: 1, completion: 2}}'"
+
+
 def judge_section(findings: Findings) -> tuple[JudgeSettings, Stored]:
     """Read ``judge``: the settings for judge calls, and the part that is stored."""
     keys = option_types(JudgePolicy)
@@ -323,7 +326,7 @@ def judge_section(findings: Findings) -> tuple[JudgeSettings, Stored]:
     if only and cache is False:
         section.add("cache_only", "there is no cache to answer from: 'cache' is false")
     if values["max_cost"] is not None and not section.values.get("prices"):
-        section.add("max_cost", "the cost of the judge is unknown; write 'prices: {MODEL: {prompt: 1, completion: 2}}'")
+        section.add("max_cost", _NO_PRICES)
     two_stage, stored_two_stage = _two_stage(section)
     path = resolve_path(cache, findings.folder) if isinstance(cache, str) else None
     stop, stored_stop = _stop(section)
@@ -352,7 +355,9 @@ def _two_stage(section: PlanSection) -> tuple[TwoStageSettings | None, Stored]:
     if section.has("budget") == section.has("budget_cost") and not section.is_misspelt("budget"):
         section.add("budget", "two-stage judging needs 'budget' (samples) or 'budget_cost' (money), and not both")
     if values["budget_cost"] is not None and not section.values.get("prices"):
-        section.add("budget_cost", "the cost of the judge is unknown; write 'prices: {MODEL: {prompt: 1, completion: 2}}'")
+        section.add(
+            "budget_cost", "the cost of the judge is unknown; write 'prices: {MODEL: {prompt: 1, completion: 2}}'"
+        )
     if len(section.findings.errors) > before:
         return None, {}
     cheap, expensive = values["cheap"], values["expensive"]

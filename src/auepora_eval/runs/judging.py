@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from ..judge.ratings import returns_number_only, supports_logprobs
 from ..judge.session import JudgeSession
 from ..plan.model import Plan
 from ..plan.prepare import PreparedPlan, prepare, read_plan
-from ..plan.resources import PlannedJudges, judges_in_plan, used_resources
+from ..plan.resources import PlannedJudges, judges_in_plan, used_resources, with_cheap_metrics
 from ..runtime.imports import search_folders, store_folders
 from ..runtime.secrets import Secrets
 from ..store.connect import default_store
@@ -67,7 +68,8 @@ def judges_of_run(
     """
     folder = store_folders(store.file)[0]
     label = f"the plan of {record.run_id}"
-    return judges_in_plan(record.plan, folder, label=label, names=set(used_resources(specs)), changes=changes)
+    names = {*used_resources(specs), *used_resources(record.plan.get("judge"))}
+    return judges_in_plan(record.plan, folder, label=label, names=names, changes=changes)
 
 
 def conventions_of_run(record: RunRecord, conventions: str | Conventions | None) -> Conventions:
@@ -90,10 +92,16 @@ def rescoring_metrics(
     """
     specs = list(metrics) or record.plan.get("metrics") or None
     judges = judges or judges_of_run(store, record, specs)
-    built = judges.build(list(used_resources(specs)), need_key=need_key)
     folders = [Path.cwd()] if metrics else [judges.folder, Path.cwd()]
-    with search_folders(*folders), use_resources(built):
-        return None if specs is None else resolve_metrics(specs, conventions_of_run(record, conventions)), judges
+    two_stage = judges.settings.two_stage
+    with search_folders(*folders):
+        if two_stage is not None and specs is not None:
+            with use_resources(dict.fromkeys(judges.names)):
+                specs, two_stage = with_cheap_metrics(specs, two_stage)
+            judges = replace(judges, settings=replace(judges.settings, two_stage=two_stage))
+        built = judges.build(list(used_resources(specs)), need_key=need_key)
+        with use_resources(built):
+            return None if specs is None else resolve_metrics(specs, conventions_of_run(record, conventions)), judges
 
 
 def record_usage(results: Results, accounts: UsageLog) -> None:

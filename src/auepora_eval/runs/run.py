@@ -31,7 +31,7 @@ from ..io.golden import dataset_fingerprint
 from ..judge.critic import JudgePolicy
 from ..options import PositiveInt, check_options
 from ..plan.gates import needs_baseline
-from ..plan.model import Plan, StopSettings, plan_changes
+from ..plan.model import Plan, TwoStageSettings, plan_changes
 from ..plan.prepare import PreparedPlan, SampleTransform, SavedOutputs, prepare, read_plan
 from ..runtime.files import plain_stem
 from ..runtime.processes import gc_paused
@@ -69,8 +69,8 @@ class RunRequest:
     options: ScoringOptions = field(default_factory=ScoringOptions)
     judging: JudgePolicy = field(default_factory=JudgePolicy)
     """The policy for judge calls."""
-    stop: StopRequest = field(default_factory=StopRequest)
-    """When judging stops early."""
+    two_stage: TwoStageSettings | None = None
+    """Two-stage judging, where the plan has it."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Secrets that must not appear in stored judgements."""
     corpus: Path | None = None
@@ -214,8 +214,7 @@ def _execute(
                 judge_progress=watcher.judging,
                 secrets=request.secrets,
                 corpus=request.corpus,
-                stop=request.stop,
-                on_look=watcher.look,
+                two_stage=request.two_stage,
             )
             store.finish(record.run_id)
     except KeyboardInterrupt:
@@ -574,6 +573,7 @@ def plan_request(prepared: PreparedPlan, tags: Sequence[str] = (), *, store: str
         slices=prepared.slices,
         options=ScoringOptions(scoring.executor, scoring.workers, scoring.batch_size, scoring.address),
         judging=plan.judge.policy_for(store, plan.folder),
+        two_stage=plan.judge.two_stage,
         secrets=plan.secrets,
         corpus=plan.dataset.corpus,
         # The stored plan has the conventions that 'auto' resolved to, for rescoring.

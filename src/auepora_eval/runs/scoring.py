@@ -34,6 +34,7 @@ from ..features.rankings import judged_rankings
 from ..io.grades import gold_signature, with_gold
 from ..judge.critic import JudgePolicy
 from ..judge.metric import judged_parts, same_family_warnings
+from ..plan.model import TwoStageSettings
 from ..plan.resources import PlannedJudges
 from ..plan.source import resolve_path
 from ..store.records import RunRecord, run_info
@@ -237,17 +238,16 @@ def score_run(
     secrets: Iterable[str] = (),
     gold: str | None = None,
     corpus: Path | None = None,
-    stop: StopRequest | None = None,
-    on_look: LookProgress = ignore_looks,
+    two_stage: TwoStageSettings | None = None,
 ) -> Results:
     """Score the stored outputs of a run and store the results; results with other signatures are kept.
 
     ``metrics`` of None selects all that the data supports. ``judging`` is the policy for judge calls.
     ``judge_progress`` is called before the first judge call and returns a function to call after each judgement.
     ``gold`` names the gold that replaces that of the run in ``samples``. ``corpus`` is the file of the documents that
-    answers may cite. The golden-query metrics of a run with expected chunks are stored too. If gold has provenance,
-    every retrieval metric reports how much of its ranking is judged. ``stop`` says when judging stops early, and
-    ``on_look`` is called before each look.
+    answers may cite. With ``two_stage``, an expensive judge scores a draw of the samples. The golden-query metrics of a
+    run with expected chunks are stored too. If gold has provenance, every retrieval metric reports how much of its
+    ranking is judged.
     """
     rows = lazy_samples(store, record.run_id) if samples is None else samples
     retrieved = _RetrievedCheck()
@@ -299,22 +299,39 @@ def score_run(
         "slices": groups,
         "batch_size": options.batch_size,
         "run": facts,
-        "progress": progress,
         "judging": session,
     }
+
+    def evaluate_metrics(some: Sequence[Metric], progress: Progress | None = progress) -> Results:
+        options = {**common, "progress": progress}
+        if record.repeats > 1:
+            return evaluate_repeats(list(rows), each, some, **options)
+        if all(isinstance(one, BatchMetric) for one in some):
+            return evaluate_stream(zip(rows, each[0](), strict=True), some, **options)
+        return evaluate(rows, list(each[0]()), some, **options)  # such a metric needs all samples at once
+
     with (
         make_executor(options.executor, options.workers, options.address) as executor,
         nullcontext() if session is None else session.store_judgements(keep=looks is not None and looks.is_resumed),
     ):
         common["executor"] = executor
-        if looks is not None and session is not None:
-            common["executor"] = looks.judge_run(session, executor, partial(_baseline_session, store, session, secrets))
-        if record.repeats > 1:
-            results = evaluate_repeats(list(rows), each, every, **common)
-        elif all(isinstance(one, BatchMetric) for one in chosen):
-            results = evaluate_stream(zip(rows, each[0](), strict=True), every, **common)
-        else:  # a metric that is not a BatchMetric needs all samples at once
-            results = evaluate(rows, list(each[0]()), every, **common)
+        if two_stage is None or session is None:
+            results = evaluate_metrics(every)
+        else:
+            from .two_stage import score_in_two_stages
+
+            results = score_in_two_stages(
+                two_stage,
+                every,
+                evaluate_metrics,
+                store=store,
+                record=record,
+                run=facts,
+                samples=rows,
+                outputs=each[0],
+                session=session,
+                slices=groups,
+            )
     if coverage is not None:
         results = coverage.annotate(results)
     if session is not None:
@@ -441,6 +458,7 @@ def rescore(
         progress=progress,
         judge_progress=judge_progress,
         secrets=judges.secrets,
+        two_stage=judges.settings.two_stage,
         corpus=_planned_corpus(record, judges.folder) if corpus is None else Path(corpus),
         stop=StopRequest(judges.settings.stop, is_explicit=until_decided, proceed=continue_judging),
         on_look=on_look,

@@ -1,0 +1,558 @@
+"""Two-stage judging: cheap scores of all samples, an expensive judge on a draw of them, and corrected means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.metrics_base import BatchMetric, Metric, RunInfo, run_signature, sample_clusters
+from ..core.results import Results
+from ..core.scores import Scores, Status
+from ..core.slices import Slice
+from ..core.types import EvaluationSample, MetricResult, SystemOutputs
+from ..errors import BadValueError
+from ..io.validate_checks import COMPLETE_OUTPUT
+from ..judge.critic import JudgePolicy
+from ..judge.metric import NOT_JUDGED, JudgedMetric
+from ..judge.preview import preview
+from ..judge.session import JudgeSession
+from ..plan.model import MIN_BUDGET, TwoStageSettings
+from ..stats.calibration import CorrectedMean, corrected_mean
+from ..stats.intervals import Interval
+from ..stats.sampling import Forecast, expected_errors, forecast, join_empty_strata, strata_of, stratified_draw
+from ..stats.stacking import Calibrator, cross_fit, fit_calibrator
+from ..store.records import RunRecord
+from ..store.runs import RunStore, result_summaries, result_with_scores
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+Bools = npt.NDArray[np.bool_]
+Evaluate = Callable[..., Results]
+
+DETAILS = "two_stage"
+"""The key of the details of a result."""
+_SEARCHED_RUNS = 50
+"""Number of runs in which draws and earlier judgements are searched."""
+_MIN_HISTORY = 50
+"""Number of judgements of an earlier run from which scores are calibrated; also of the draw, for cross-fitting."""
+_MIN_OF_EACH = 5
+"""The least sum of scores, and of what is missing to the best score, for cross-fitting."""
+_SAMPLES_PER_STRATUM = 4
+_MAX_STRATA = 6
+_MIN_LABELS = 3
+_DIGITS = 6
+"""Digits of stored predictions."""
+
+
+# --- draws: the samples that the expensive judge scores --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgeDraw:
+    """The samples that the expensive judge scores, drawn within strata of the predicted score."""
+
+    metric: str
+    cheap: str
+    seed: int
+    budget: Mapping[str, float]
+    """As in the plan: ``samples`` or ``cost``."""
+    run_id: str
+    """The run for which it was drawn; other runs on the same samples use the same draw."""
+    strata: Ints
+    """The stratum of each sample of the dataset; -1 where the metric does not apply to the sample."""
+    drawn: tuple[str, ...]
+    """The ids of the drawn samples, in random order."""
+    forecast: Mapping[str, Any]
+    features: tuple[str, ...] = ()
+    """The metrics from which scores are predicted, where an earlier run has calibrated them."""
+    calibrator: Calibrator | None = None
+    history: str | None = None
+    """The run whose judgements calibrated the predictions."""
+
+    def to_dict(self, ids: Sequence[str]) -> dict[str, Any]:
+        """For the details of a result; ``ids`` are those of the samples of the dataset."""
+        by_id = dict(zip(ids, self.strata.tolist(), strict=True))
+        sizes = np.bincount(self.strata[self.strata >= 0])
+        allocation = np.bincount([by_id[one] for one in self.drawn], minlength=len(sizes))
+        return {
+            "metric": self.metric,
+            "cheap": self.cheap,
+            "seed": self.seed,
+            "budget": dict(self.budget),
+            "run_id": self.run_id,
+            "sizes": sizes.tolist(),
+            "allocation": allocation.tolist(),
+            "probabilities": (allocation / sizes).tolist(),
+            "strata": self.strata.tolist(),
+            "drawn": list(self.drawn),
+            "features": list(self.features),
+            "calibrator": None if self.calibrator is None else list(self.calibrator.coefficients),
+            "history": self.history,
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any], forecast: Mapping[str, Any]) -> JudgeDraw:
+        """The draw in the details of a result."""
+        coefficients = stored["calibrator"]
+        return cls(
+            stored["metric"],
+            stored["cheap"],
+            stored["seed"],
+            stored["budget"],
+            stored["run_id"],
+            np.array(stored["strata"], dtype=np.intp),
+            tuple(stored["drawn"]),
+            forecast,
+            tuple(stored["features"]),
+            None if coefficients is None else Calibrator(tuple(coefficients)),
+            stored["history"],
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stage:
+    """One metric of the expensive judge, with what is known before that judge is asked."""
+
+    metric: JudgedMetric
+    cheap: MetricResult
+    first: Mapping[str, MetricResult]
+    """The results of all other metrics by name."""
+    signature: str
+
+
+def score_in_two_stages(
+    settings: TwoStageSettings,
+    metrics: Sequence[Metric],
+    evaluate: Evaluate,
+    *,
+    store: RunStore,
+    record: RunRecord,
+    run: RunInfo,
+    samples: Sequence[EvaluationSample],
+    outputs: Callable[[], Iterable[SystemOutputs | None]],
+    session: JudgeSession,
+    slices: Sequence[Slice] = (),
+) -> Results:
+    """Score all samples with the cheap metrics, then a draw of them with the expensive judge, and correct the means.
+
+    ``evaluate`` computes metrics on all samples, except those that the session excludes; its second argument is the
+    callback for progress. The draw is stored before the
+    expensive judge is asked; another run on the same samples uses the same draw.
+    """
+    chosen = [one for one in metrics if isinstance(one, JudgedMetric) and one.name in settings.metrics]
+    if not chosen:
+        return evaluate(metrics)
+    first = evaluate([one for one in metrics if one.name not in settings.metrics])
+    by_name = dict(first.by_name)
+    draws: dict[str, JudgeDraw] = {}
+    for one in chosen:
+        cheap = by_name.get(settings.metrics[one.name])
+        if cheap is None or not isinstance(cheap.scores, Scores):
+            raise BadValueError(f"two-stage judging of '{one.name}' needs the scores of '{settings.metrics[one.name]}'")
+        stage = _Stage(one, cheap, by_name, str(run_signature(one.for_run(run), run)))
+        draw = _find_draw(store, record, stage, settings)
+        if draw is None:
+            budget = _budget(settings, one, samples, outputs, session.policy)
+            draw = _new_draw(store, record, stage, settings, budget, samples)
+        draws[one.name] = draw
+        _store_draw(store, record, stage, draw, samples)
+    ids = [sample.sample_id for sample in samples]
+    session.exclusions = {name: set(ids).difference(draw.drawn) for name, draw in draws.items()}
+    try:
+        second = evaluate(chosen, None)
+    finally:
+        session.exclusions = {}
+    for one in chosen:
+        result = second.by_name[one.name]
+        correction = _Correction(one, result, draws[one.name], by_name, settings, samples)
+        correction.apply(slices)
+    return _join_results(metrics, first, second)
+
+
+def _join_results(metrics: Sequence[Metric], first: Results, second: Results) -> Results:
+    found = {**first.by_name, **second.by_name}
+    joined = Results([found[one.name] for one in metrics], sample_ids=first.sample_ids)
+    joined.failure = first.failure or second.failure
+    joined.warnings = list(dict.fromkeys([*first.warnings, *second.warnings]))
+    return joined
+
+
+def _budget(
+    settings: TwoStageSettings,
+    metric: JudgedMetric,
+    samples: Sequence[EvaluationSample],
+    outputs: Callable[[], Iterable[SystemOutputs | None]],
+    policy: JudgePolicy,
+) -> int:
+    """The number of samples to draw; an amount of money is divided by the estimated cost of a judgement."""
+    if settings.budget is not None:
+        return settings.budget
+    assert settings.budget_cost is not None
+    estimate = preview(samples, list(outputs()), [metric], replace(policy, cache=None)).metrics.get(metric.name)
+    if estimate is None or not estimate.cost:
+        raise BadValueError(
+            f"judge.budget_cost: no price is known for the judge of '{metric.name}'; write it under 'prices', or give "
+            "'budget', a number of samples"
+        )
+    found = int(settings.budget_cost / len(settings.metrics) / (estimate.cost / estimate.judgements))
+    if found < MIN_BUDGET:
+        raise BadValueError(
+            f"judge.budget_cost: {settings.budget_cost:g} pays for {found} judgements of '{metric.name}', and at least "
+            f"{MIN_BUDGET} are needed"
+        )
+    return found
+
+
+def _applies(metric: JudgedMetric, samples: Sequence[EvaluationSample]) -> Bools:
+    """Which samples the metric applies to, whatever the system returned."""
+    return np.array([metric.precheck(one, COMPLETE_OUTPUT, answered=True) is None for one in samples], dtype=np.bool_)
+
+
+def _find_draw(store: RunStore, record: RunRecord, stage: _Stage, settings: TwoStageSettings) -> JudgeDraw | None:
+    """The draw of an earlier run on the same samples, or of this run if it was interrupted."""
+    wanted = _budget_dict(settings)
+    for run in [record, *_other_runs(store, record)]:
+        if run.fingerprint != record.fingerprint:
+            continue
+        for result in result_summaries(store, run.run_id, every_signature=True):
+            details = result.details.get(DETAILS)
+            if result.name != stage.metric.name or result.signature != stage.signature or not details:
+                continue
+            draw = JudgeDraw.from_dict(details["draw"], details["forecast"])
+            if draw.cheap != stage.cheap.name or dict(draw.budget) != wanted:
+                continue
+            if draw.seed != settings.seed:
+                raise BadValueError(
+                    f"judge.seed: run {run.run_id} has a draw for '{draw.metric}' on these samples with seed "
+                    f"{draw.seed}, not {settings.seed}; all runs use the same draw, so that they can be compared"
+                )
+            return draw
+    return None
+
+
+def _budget_dict(settings: TwoStageSettings) -> dict[str, float]:
+    if settings.budget is not None:
+        return {"samples": settings.budget}
+    assert settings.budget_cost is not None
+    return {"cost": settings.budget_cost}
+
+
+def _other_runs(store: RunStore, record: RunRecord) -> list[RunRecord]:
+    return [one for one in store.runs(limit=_SEARCHED_RUNS) if one.run_id != record.run_id]
+
+
+def _new_draw(
+    store: RunStore,
+    record: RunRecord,
+    stage: _Stage,
+    settings: TwoStageSettings,
+    budget: int,
+    samples: Sequence[EvaluationSample],
+) -> JudgeDraw:
+    applies = np.flatnonzero(_applies(stage.metric, samples))
+    if len(applies) < MIN_BUDGET:
+        raise BadValueError(
+            f"two-stage judging of '{stage.metric.name}' needs at least {MIN_BUDGET} samples that it applies to; "
+            f"there are {len(applies)}"
+        )
+    history = _history(store, record, stage)
+    features, calibrator, run_id = history or ((), None, None)
+    predictions = _predict(stage.cheap, stage.first, features, calibrator)[applies]
+    errors = expected_errors(predictions, calibrated=calibrator is not None)
+    n = min(budget, len(applies))
+    codes = strata_of(predictions, min(_MAX_STRATA, max(1, n // _SAMPLES_PER_STRATUM)))
+    drawn = stratified_draw(codes, errors, n, seed=settings.seed)
+    strata = np.full(len(samples), -1, dtype=np.intp)
+    strata[applies] = codes
+    return JudgeDraw(
+        stage.metric.name,
+        stage.cheap.name,
+        settings.seed,
+        _budget_dict(settings),
+        record.run_id,
+        strata,
+        tuple(samples[place].sample_id for place in applies[drawn.positions]),
+        _scaled_forecast(stage.metric, forecast(errors, predictions, drawn.probabilities)),
+        features,
+        calibrator,
+        run_id,
+    )
+
+
+def _scaled_forecast(metric: BatchMetric, found: Forecast) -> dict[str, Any]:
+    """A forecast of scores from 0 to 1 in the units of the metric."""
+    low, high = _bounds(metric.range)
+    scale = high - low if math.isfinite(high - low) else 1.0
+    widths = ("half_width", "labels_half_width", "decidable_difference")
+    return {name: value * scale if name in widths else value for name, value in found.to_dict().items()}
+
+
+def _store_draw(
+    store: RunStore, record: RunRecord, stage: _Stage, draw: JudgeDraw, samples: Sequence[EvaluationSample]
+) -> None:
+    """Store a result without scores that has the draw, so that an interrupted run resumes with it."""
+    metric, n = stage.metric, len(samples)
+    ids = [one.sample_id for one in samples]
+    details: dict[str, Any] = {"num_samples": 0, "num_skipped": n, f"skipped_{NOT_JUDGED}": n}
+    details[DETAILS] = {"draw": draw.to_dict(ids), "forecast": dict(draw.forecast)}
+    result = MetricResult(metric.name, metric.target, 0.0, details, signature=stage.signature, defined=False)
+    store.put_results(record.run_id, [result], reducers={stage.metric.name: stage.metric.reducer.name})
+
+
+# --- predicted scores of the expensive judge -------------------------------------------------------------------------
+
+
+def _bounds(limits: tuple[float, float]) -> tuple[float, float]:
+    return min(limits), max(limits)
+
+
+def _unit_scores(values: Floats) -> Floats:
+    """Scores between 0 and 1: as they are if they lie there, else scaled; samples without a score have the mean."""
+    known = np.isfinite(values)
+    if not known.any():
+        return np.full(len(values), 0.5)
+    low, high = float(values[known].min()), float(values[known].max())
+    if low >= 0 and high <= 1:
+        low, high = 0.0, 1.0
+    scaled = (values - low) / (high - low) if high > low else np.full(len(values), 0.5)
+    return np.where(known, scaled, scaled[known].mean())
+
+
+def _answer_scores(result: MetricResult) -> Floats:
+    """The scores of answers that exist; NaN elsewhere, also where a failed answer counts."""
+    assert isinstance(result.scores, Scores)
+    return np.where(result.scores.status == Status.SCORED, result.scores.values, np.nan)
+
+
+def _feature_columns(results: Iterable[MetricResult]) -> Floats:
+    return np.column_stack([_unit_scores(_answer_scores(one)) for one in results])
+
+
+def _predict(
+    cheap: MetricResult,
+    first: Mapping[str, MetricResult],
+    features: Sequence[str],
+    calibrator: Calibrator | None,
+) -> Floats:
+    """The predicted score of each sample, from 0 to 1."""
+    if calibrator is None or any(name not in first for name in features):
+        return _unit_scores(_answer_scores(cheap))
+    return calibrator.predict(_feature_columns(first[name] for name in features))
+
+
+def _history(store: RunStore, record: RunRecord, stage: _Stage) -> tuple[tuple[str, ...], Calibrator, str] | None:
+    """A calibrator from the latest other run that the same expensive judge has scored, with its features."""
+    low, high = _bounds(stage.metric.range)
+    if not math.isfinite(high - low):
+        return None
+    for run in _other_runs(store, record):
+        stored = {one.name: one for one in result_summaries(store, run.run_id)}
+        known, cheap = stored.get(stage.metric.name), stored.get(stage.cheap.name)
+        if known is None or cheap is None:
+            continue
+        if (known.signature, cheap.signature) != (stage.signature, stage.cheap.signature):
+            continue
+        judged = result_with_scores(store, run.run_id, known)
+        if not isinstance(judged.scores, Scores) or (judged.scores.status == Status.SCORED).sum() < _MIN_HISTORY:
+            continue
+        names = [stage.cheap.name, *(name for name in stage.first if name != stage.cheap.name)]
+        found = {
+            name: result_with_scores(store, run.run_id, stored[name])
+            for name in names
+            if name in stored and stored[name].signature == stage.first[name].signature
+        }
+        features = [name for name in found if _is_feature(found[name]) and _is_feature(stage.first[name])]
+        if features[:1] != [stage.cheap.name] or any(
+            len(found[name].scores or ()) != run.num_samples for name in features
+        ):
+            continue
+        labels = (_answer_scores(judged) - low) / (high - low)
+        rows = np.flatnonzero(np.isfinite(labels))
+        weights = _draw_weights(judged, rows)
+        table = _feature_columns(found[name] for name in features)[rows]
+        return tuple(features), fit_calibrator(table, labels[rows], weights=weights), run.run_id
+    return None
+
+
+def _draw_weights(judged: MetricResult, rows: Ints) -> Floats | None:
+    """One over the inclusion probabilities of the judged samples; ``None`` where all samples were judged."""
+    details = judged.details.get(DETAILS)
+    if not details:
+        return None
+    strata = np.array(details["draw"]["strata"], dtype=np.intp)[rows]
+    found: Floats = 1 / np.array(details["draw"]["probabilities"])[strata]
+    return found
+
+
+def _is_feature(result: MetricResult) -> bool:
+    """Whether scores of a metric may predict those of the judge: numbers from 0 to 1, most of them known."""
+    if not isinstance(result.scores, Scores):
+        return False
+    known = result.scores.values[result.scores.status == Status.SCORED]
+    return 2 * len(known) > len(result.scores) and bool(((known >= 0) & (known <= 1)).all())
+
+
+# --- corrected means -------------------------------------------------------------------------------------------------
+
+
+class _Correction:
+    """Corrects the result of one metric of the expensive judge."""
+
+    def __init__(
+        self,
+        metric: BatchMetric,
+        result: MetricResult,
+        draw: JudgeDraw,
+        first: Mapping[str, MetricResult],
+        settings: TwoStageSettings,
+        samples: Sequence[EvaluationSample],
+    ) -> None:
+        assert isinstance(result.scores, Scores)
+        self.result, self.draw, self.settings, self.samples = result, draw, settings, samples
+        self.cheap = first[draw.cheap]
+        scores = result.scores
+        self.scored = scores.status == Status.SCORED
+        self.failed = (scores.status == Status.SYSTEM_FAILED) & scores.counted
+        is_drawn = np.isin(np.array([one.sample_id for one in samples]), draw.drawn)
+        unusable = is_drawn & (scores.status == Status.MEASURE_FAILED)
+        self.unusable = unusable
+        self.population = self.scored | self.failed | scores.with_reason(NOT_JUDGED) | unusable
+        self.labels = np.where(self.scored | self.failed, scores.values, np.nan)
+        self.strata = np.where(self.failed, draw.strata.max() + 1, draw.strata)  # known without a judge
+        self.clusters = sample_clusters(samples)
+        self.low, self.high = _bounds(metric.range)
+        known = scores.values[self.scored]
+        self.binary = metric.metadata.binary and bool(np.isin(known, (0.0, 1.0)).all())
+        self.predictions, self.calibration = self._predictions(first)
+
+    def _predictions(self, first: Mapping[str, MetricResult]) -> tuple[Floats, str]:
+        """The predicted scores, rounded as they are stored, and how they were calibrated."""
+        scale = self.high - self.low
+        draw, cheap = self.draw, self.cheap
+        found, how = _predict(cheap, first, draw.features, draw.calibrator), "none"
+        unit = (self.labels - self.low) / scale if math.isfinite(scale) else self.labels
+        labelled = np.flatnonzero(self.scored)
+        total = float(unit[labelled].sum())
+        if draw.calibrator is not None:
+            how = "history"
+        elif (
+            math.isfinite(scale) and len(labelled) >= _MIN_HISTORY and min(total, len(labelled) - total) >= _MIN_OF_EACH
+        ):
+            features = [cheap, *(one for one in first.values() if one is not cheap and _is_feature(one))]
+            sizes = np.bincount(self.strata[self.population], minlength=self.strata.max() + 1)
+            counts = np.bincount(self.strata[labelled], minlength=len(sizes))
+            shares = counts / np.maximum(sizes, 1)
+            known = np.where(self.scored, unit, np.nan)
+            found = cross_fit(
+                _feature_columns(features),
+                known,
+                probabilities=np.where(self.scored, shares[self.strata], 1.0),
+                clusters=self.clusters,
+            )
+            how = "cross-fitting"
+        if math.isfinite(scale):
+            found = self.low + scale * found
+        elif how == "none":
+            found = _answer_scores(cheap)
+            found = np.where(np.isfinite(found), found, np.nanmean(found) if np.isfinite(found).any() else 0.0)
+        found = np.where(self.failed, self.labels, found)
+        return np.round(found, _DIGITS), how
+
+    def mean(self, rows: Bools, *, finite: bool) -> CorrectedMean | None:
+        """The corrected mean of some samples; ``None`` with too few labels."""
+        inside = rows & self.population
+        labelled = np.isfinite(self.labels[inside])
+        if (self.scored & rows).sum() < _MIN_LABELS:
+            return None
+        return corrected_mean(
+            self.predictions[inside],
+            self.labels[inside],
+            strata=join_empty_strata(self.strata[inside], labelled),
+            clusters=None if self.clusters is None else self.clusters[inside],
+            binary=self.binary,
+            lowest=self.low,
+            highest=self.high,
+            finite=finite,
+        )
+
+    def apply(self, slices: Sequence[Slice]) -> None:
+        """Set value, interval and details of the result and of its slices."""
+        every = np.ones(len(self.samples), dtype=np.bool_)
+        draw = self.draw
+        self._apply(
+            self.result,
+            every,
+            {
+                "calibration": self.calibration,
+                "history": draw.history,
+                "forecast": dict(draw.forecast),
+                "draw": draw.to_dict([one.sample_id for one in self.samples]),
+                "predictions": [
+                    value if inside else None
+                    for value, inside in zip(self.predictions.tolist(), self.population.tolist(), strict=True)
+                ],
+            },
+        )
+        for one in slices:
+            groups = [one.groups(sample) for sample in self.samples]
+            for name, part in self.result.slices.get(one.name, {}).items():
+                self._apply(part, np.array([name in some for some in groups], dtype=np.bool_), {})
+
+    def _apply(self, result: MetricResult, rows: Bools, further: Mapping[str, Any]) -> None:
+        expensive = self.settings.expensive
+        population = int((rows & self.population).sum())
+        found, these = self.mean(rows, finite=False), self.mean(rows, finite=True)
+        cheap = _answer_scores(self.cheap)[rows]
+        cheap = cheap[np.isfinite(cheap)]
+        by_judge = self.settings.cheap if self.settings.cheap_is_judge else None
+        details: dict[str, Any] = {
+            "target": f"what '{expensive}' would say of answers like these",
+            "samples": population,
+            "budget": dict(self.draw.budget),
+            "drawn": len(self.draw.drawn),
+            "judged": int((self.scored & rows).sum()),
+            "failed": int((self.unusable & rows).sum()),
+            "system_failures": int((self.failed & rows).sum()),
+            "value": None if found is None else found.value,
+            "interval": None if found is None else _ends(found.interval),
+            "weight": None if found is None else found.weight,
+            "narrowing": None if found is None else found.narrowing,
+            "these": {
+                "target": f"what '{expensive}' would say of these {population:,} answers",
+                "interval": None if these is None else _ends(these.interval),
+            },
+            "cheap": {
+                "metric": self.cheap.name,
+                "judge": by_judge,
+                "value": float(cheap.mean()) if len(cheap) else None,
+                "interval": None if self.cheap.interval is None or further == {} else list(self.cheap.interval),
+            },
+            "expensive": {
+                "judge": expensive,
+                "value": None if found is None else found.labels_mean,
+                "interval": None if found is None else _ends(found.labels_interval),
+            },
+        }
+        result.details.pop("bounds", None)
+        result.details.pop("value_completed", None)
+        result.details[DETAILS] = {**details, **further}
+        result.defined = found is not None
+        result.value = 0.0 if found is None else found.value
+        interval = None if found is None else found.interval
+        result.interval = None if interval is None else (interval.low, interval.high)
+        result.details.pop("interval", None)
+        if interval is not None:
+            result.details["interval"] = {
+                "method": f"corrected ({interval.method})",
+                "units": interval.units,
+                "flags": list(interval.flags),
+            }
+
+
+def _ends(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [interval.low, interval.high]

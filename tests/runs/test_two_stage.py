@@ -1,0 +1,206 @@
+"""Two-stage judging: a cheap judge on all samples, an expensive one on a draw of them."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from auepora_eval.core.types import MetricResult
+from auepora_eval.store import RunStore
+from helpers.judge_server import FAULTS, Asked, JudgeServer, Reply
+from helpers.user_project import Project
+
+Cli = Callable[..., tuple[int, str, str]]
+Make = Callable[[int], Project]
+
+SAMPLES = 80
+METRIC = "llm_faithfulness"
+JUDGES = "cheap: {use: small}, expensive: {use: large}"
+TWO_STAGE = f"{JUDGES}, budget: 20"
+
+
+def number_of(asked: Asked) -> int:
+    return int(asked.prompt.split("the answer is ")[1].split()[0].strip(".\"'"))
+
+
+def large_score(number: int) -> int:
+    return int(number % 10 < 6)
+
+
+def judge(asked: Asked) -> dict[str, object]:
+    """The large judge is right; the small one errs in one of eight answers."""
+    number = number_of(asked)
+    right = large_score(number)
+    return {"rationale": "", "score": right if asked.body["model"] == "large" or number % 8 else 1 - right}
+
+
+def write_plan(project: Project, url: str, *, two_stage: str = TWO_STAGE) -> Path:
+    resources = ", ".join(f"{name}: {{openai: {{model: {name}, base_url: '{url}'}}}}" for name in ("small", "large"))
+    path = project.folder / "plan.yaml"
+    path.write_text(
+        "name: nightly\n"
+        "dataset: {jsonl: data.jsonl}\n"
+        'system: {python: "my_rag:Rag"}\n'
+        f"resources: {{{resources}}}\n"
+        f"metrics: [token_f1, {{{METRIC}: {{critic: {{use: large}}}}}}]\n"
+        "slices: [labels.parity]\n"
+        f"judge: {{{two_stage}}}\n"
+        "store: runs.sqlite\n"
+    )
+    return path
+
+
+def stored(run: str = "latest", name: str = METRIC) -> MetricResult:
+    with RunStore.open("runs.sqlite") as opened:
+        return opened.result(opened.find(run).run_id, name)
+
+
+def calls(server: JudgeServer) -> Counter[str]:
+    return Counter(one.body["model"] for one in server.asked)
+
+
+def test_expensive_judge_scores_the_draw_and_the_mean_is_corrected(project: Make, auepora: Cli) -> None:
+    with JudgeServer(judge) as server:
+        write_plan(project(SAMPLES), server.base_url)
+        code, out, err = auepora("run", "plan.yaml", "-q")
+        assert code == 0, err
+        assert calls(server) == {"small": SAMPLES, "large": 20}
+    result, cheap = stored(), stored(name=f"{METRIC}[small]")
+    details = result.details["two_stage"]
+    truth = sum(map(large_score, range(SAMPLES))) / SAMPLES
+    assert result.interval is not None
+    assert result.interval[0] <= truth <= result.interval[1]
+    assert result.value == details["value"]
+    assert details["cheap"]["value"] == pytest.approx(cheap.value)
+    assert (details["samples"], details["drawn"], details["judged"], details["failed"]) == (SAMPLES, 20, 20, 0)
+    assert result.details["skipped_not_judged"] == SAMPLES - 20
+    assert details["target"] == "what 'large' would say of answers like these"
+    assert details["these"]["target"] == f"what 'large' would say of these {SAMPLES} answers"
+    low, high = details["these"]["interval"]
+    assert low <= truth <= high
+    assert high - low < result.interval[1] - result.interval[0]
+    draw = details["draw"]
+    assert sum(draw["allocation"]) == len(draw["drawn"]) == len(set(draw["drawn"])) == 20
+    assert sum(draw["sizes"]) == SAMPLES
+    assert len(details["predictions"]) == SAMPLES
+    odd = result.slices["labels.parity"]["odd"].details["two_stage"]
+    assert odd["judged"] + result.slices["labels.parity"]["even"].details["two_stage"]["judged"] == 20
+
+
+def test_all_samples_drawn_gives_the_plain_mean(project: Make, auepora: Cli) -> None:
+    with JudgeServer(judge) as server:
+        write_plan(
+            project(30), server.base_url, two_stage="cheap: {metric: token_f1}, expensive: {use: large}, budget: 100"
+        )
+        assert auepora("run", "plan.yaml", "-q")[0] == 0
+        assert calls(server) == {"large": 30}
+    result = stored()
+    assert result.value == pytest.approx(sum(map(large_score, range(30))) / 30)
+    assert result.details["two_stage"]["these"]["interval"] == pytest.approx([result.value] * 2)
+
+
+def test_second_run_uses_the_draw_of_the_first(project: Make, auepora: Cli) -> None:
+    with JudgeServer(judge) as server:
+        write_plan(project(SAMPLES), server.base_url)
+        for name in ("a", "b"):
+            assert auepora("run", "plan.yaml", "-q", "--name", name)[0] == 0
+        first, second = stored("a"), stored("b")
+        one, two = (each.details["two_stage"]["draw"] for each in (first, second))
+        assert one == two
+        assert calls(server)["large"] == 20  # the answers are the same, so all is in the cache
+        write_plan(project(SAMPLES), server.base_url, two_stage=f"{TWO_STAGE}, seed: 1")
+        code, _, err = auepora("run", "plan.yaml", "-q", "--name", "c")
+        assert code == 2
+        assert "with seed 0, not 1; all runs use the same draw" in err
+
+
+def test_failed_judgements_reduce_the_draw(project: Make, auepora: Cli) -> None:
+    def failing(asked: Asked) -> dict[str, object] | Reply:
+        refused = asked.body["model"] == "large" and number_of(asked) % 7 == 0
+        return FAULTS["refusal"] if refused else judge(asked)
+
+    with JudgeServer(failing) as server:
+        write_plan(project(SAMPLES), server.base_url, two_stage=f"{JUDGES}, budget: 40")
+        assert auepora("run", "plan.yaml", "-q")[0] == 0
+    details = stored().details["two_stage"]
+    assert details["failed"] > 0
+    assert details["judged"] == 40 - details["failed"]
+    assert details["interval"] is not None
+
+
+def test_failed_answers_count_as_in_other_runs(project: Make, auepora: Cli) -> None:
+    with JudgeServer(judge) as server:
+        made = project(SAMPLES)
+        path = write_plan(made, server.base_url)
+        path.write_text(
+            path.read_text().replace('"my_rag:Rag"}', '"my_rag:Rag", args: {broken: ["1", "2", "3", "4"]}}')
+        )
+        auepora("run", "plan.yaml", "-q")
+    details = stored().details["two_stage"]
+    assert details["system_failures"] == 4
+    assert details["samples"] == SAMPLES
+
+
+def test_history_calibrates_the_draw_of_other_samples(project: Make, auepora: Cli) -> None:
+    with JudgeServer(judge) as server:
+        write_plan(project(SAMPLES), server.base_url, two_stage=f"{JUDGES}, budget: 60")
+        assert auepora("run", "plan.yaml", "-q", "--name", "earlier")[0] == 0
+        first = stored().details["two_stage"]
+        assert (first["history"], first["calibration"]) == (None, "cross-fitting")
+        write_plan(project(SAMPLES + 10), server.base_url)
+        assert auepora("run", "plan.yaml", "-q", "--name", "later")[0] == 0
+    details = stored("later").details["two_stage"]
+    with RunStore.open("runs.sqlite") as opened:
+        assert details["history"] == opened.find("earlier").run_id
+    assert details["calibration"] == "history"
+
+
+def test_rescoring_uses_the_stored_draw_and_the_cache(project: Make, auepora: Cli) -> None:
+    with JudgeServer(judge) as server:
+        write_plan(project(SAMPLES), server.base_url)
+        assert auepora("run", "plan.yaml", "-q")[0] == 0
+        before = stored()
+        asked = len(server.asked)
+        code, out, err = auepora("rescore", "latest", "-q", "--json")
+        assert code == 0, err
+        assert len(server.asked) == asked
+        after = stored()
+        assert (after.value, after.interval) == (before.value, before.interval)
+        assert after.details["two_stage"]["draw"] == before.details["two_stage"]["draw"]
+        found = {one["name"]: one for one in json.loads(out)["results"]}
+        assert found[METRIC]["value"] == after.value
+
+
+def test_budget_in_money(project: Make, auepora: Cli) -> None:
+    price = "prices: {large: {prompt: 1000, completion: 1000}, small: {prompt: 1, completion: 1}}"
+    plan = f"cheap: {{use: small}}, expensive: {{use: large}}, {price}, budget_cost: "
+    with JudgeServer(judge) as server:
+        write_plan(project(SAMPLES), server.base_url, two_stage=f"{plan}8")
+        code, _, err = auepora("run", "plan.yaml", "-q")
+        assert code == 0, err
+        assert 10 <= calls(server)["large"] < SAMPLES
+        write_plan(project(SAMPLES), server.base_url, two_stage=f"{plan}0.5")
+        code, _, err = auepora("run", "plan.yaml", "-q", "--name", "poor")
+        assert (code, "judgements of 'llm_faithfulness', and at least 10 are needed" in err) == (2, True)
+
+
+def test_a_run_whose_expensive_judge_was_down_is_completed_with_the_same_draw(project: Make, auepora: Cli) -> None:
+    down = True
+
+    def answer(asked: Asked) -> dict[str, object] | Reply:
+        return FAULTS["500"] if down and asked.body["model"] == "large" else judge(asked)
+
+    with JudgeServer(answer) as server:
+        write_plan(project(SAMPLES), server.base_url, two_stage=f"{TWO_STAGE}, retries: 0")
+        code, _, err = auepora("run", "plan.yaml", "-q")
+        assert (code, "has no scored sample" in err) == (3, True)
+        before = stored()
+        assert not before.defined
+        down = False
+        assert auepora("rescore", "latest", "-q")[0] == 0
+        assert calls(server)["small"] == SAMPLES
+    after = stored()
+    assert after.details["two_stage"]["draw"] == before.details["two_stage"]["draw"]
+    assert after.details["two_stage"]["judged"] == 20

@@ -64,7 +64,7 @@ def calls(server: JudgeServer) -> Counter[str]:
 def test_expensive_judge_scores_the_draw_and_the_mean_is_corrected(project: Make, auepora: Cli) -> None:
     with JudgeServer(judge) as server:
         write_plan(project(SAMPLES), server.base_url)
-        code, out, err = auepora("run", "plan.yaml", "-q")
+        code, _, err = auepora("run", "plan.yaml", "-q")
         assert code == 0, err
         assert calls(server) == {"small": SAMPLES, "large": 20}
     result, cheap = stored(), stored(name=f"{METRIC}[small]")

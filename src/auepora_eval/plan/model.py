@@ -112,7 +112,10 @@ class JudgeSettings:
     """Whether judgements are cached. The default file is in the folder of the store."""
     cache_only: bool = False
     """Use the cache only, for this call."""
+    stop: StopSettings | None = None
+    """When judging stops early; ``None`` judges all samples."""
     two_stage: TwoStageSettings | None = None
+    """``None`` if one judge scores all samples."""
 
     def policy_for(self, store: str | Path | None, folder: Path) -> JudgePolicy:
         """The policy with a cache file: in the folder of the store if that is a file, else in ``folder``."""
@@ -363,7 +366,7 @@ def plan_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """The differences between two stored plans, such as ``run.top_k: 5 -> 10``; empty if there is none that matters.
 
     ``store``, ``scoring``, ``report``, ``gates`` and the retry keys of ``run`` (``retries``, ``backoff``,
-    ``max_failures``, ``keep_going``) do not matter; of ``judge`` only ``repeats`` and two-stage judging do.
+    ``max_failures``, ``keep_going``) do not matter; of ``judge`` only ``repeats``, ``stop`` and two-stage judging do.
     """
     found: list[str] = []
     _compare("", _relevant_values(old), _relevant_values(new), found)

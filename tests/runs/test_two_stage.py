@@ -52,6 +52,15 @@ def write_plan(project: Project, url: str, *, two_stage: str = TWO_STAGE) -> Pat
     return path
 
 
+def write_better_system(project: Project) -> None:
+    """A system that the large judge accepts in 80 % of samples, not 60 %."""
+    text = (project.folder / "my_rag.py").read_text()
+    better = text.replace("the answer is {n}", "the answer is {n if n % 10 < 6 or n % 10 > 7 else n - 5}")
+    (project.folder / "better_rag.py").write_text(better)
+    path = project.folder / "plan.yaml"
+    path.write_text(path.read_text().replace("my_rag:Rag", "better_rag:Rag"))
+
+
 def stored(run: str = "latest", name: str = METRIC) -> MetricResult:
     with RunStore.open("runs.sqlite") as opened:
         return opened.result(opened.find(run).run_id, name)
@@ -114,6 +123,29 @@ def test_second_run_uses_the_draw_of_the_first(project: Make, auepora: Cli) -> N
         code, _, err = auepora("run", "plan.yaml", "-q", "--name", "c")
         assert code == 2
         assert "with seed 0, not 1; all runs use the same draw" in err
+
+
+def test_runs_are_compared_by_the_corrected_difference(project: Make, auepora: Cli) -> None:
+    with JudgeServer(judge) as server:
+        made = project(SAMPLES)
+        write_plan(made, server.base_url, two_stage=f"{JUDGES}, budget: 40")
+        assert auepora("run", "plan.yaml", "-q", "--name", "a")[0] == 0
+        write_better_system(made)
+        assert auepora("run", "plan.yaml", "-q", "--name", "b")[0] == 0
+    code, out, err = auepora("compare", "a", "b", "--json")
+    assert code == 0, err
+    one = json.loads(out)["deltas"]["metrics"][METRIC]
+    first, second = stored("a"), stored("b")
+    assert first.details["two_stage"]["draw"] == second.details["two_stage"]["draw"]
+    assert (one["a"], one["b"]) == (first.value, second.value)
+    low, high = one["interval"]
+    assert low <= 0.2 <= high
+    assert (one["verdict"], one["p_value"] < 0.05, low > 0) in (("better", True, True), ("inconclusive", False, False))
+    assert one["two_stage"]["judged"] == one["n"] == 40
+    assert one["two_stage"]["samples"] == SAMPLES
+    assert one["two_stage"]["target"] == "the difference in what 'large' would say of answers like these"
+    text = auepora("compare", "a", "b")[1]
+    assert "two-stage judging: what 'large' would say of answers like these, by 40 of 80 samples" in text
 
 
 def test_failed_judgements_reduce_the_draw(project: Make, auepora: Cli) -> None:

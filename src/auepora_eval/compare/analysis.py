@@ -18,6 +18,7 @@ from ..core.scores import Scores, Status
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError, UnknownMetricError
 from ..options import PositiveFloat, problem_of
+from ..stats.calibration import CorrectedMean, corrected_difference
 from ..stats.difference import (
     PairedStatistics,
     effect_size,
@@ -39,6 +40,7 @@ from ..stats.permutation import (
     permutation_test,
     tukey_hsd,
 )
+from ..stats.sampling import join_empty_strata
 from .pairing import (
     Fill,
     MetricPair,
@@ -271,6 +273,9 @@ LeaderboardAdjustment = Adjustment | Literal["tukey"]
 """The same for several runs; in randomised Tukey HSD only the pairs of one metric share 5 %."""
 
 _DRAWS = 10_000
+_MIN_JUDGED = 4
+_SMALLEST_P = 1e-9
+_BISECTIONS = 24
 _FOLD_DRAWS = 1000
 """Statistics that are not functions of sums are recomputed for each draw, so there are fewer draws."""
 
@@ -292,13 +297,16 @@ def compute_comparisons(
     """The comparison of every metric. Primary metrics share one 5 %; all tests use the same swaps of clusters.
 
     A metric with a sequential test has its own error rate. It is not among the metrics that share 5 %, and neither is
-    one that is judged in part.
+    one that is judged in part. One of two-stage judging is tested at 5 % divided by the number of primary metrics.
     """
     given = inputs
     inputs = [
-        one if one.sequential is None and one.withheld != "partly_judged" else replace(one, primary=False)
+        one
+        if one.sequential is None and one.two_stage is None and one.withheld != "partly_judged"
+        else replace(one, primary=False)
         for one in given
     ]
+    tests = max(sum(one.primary and one.sequential is None for one in given), 1)
     analysis = Analysis(inputs, clusters, adjust, seed)
     bounds = [
         Analysis(inputs, clusters, adjust, seed, analysis.cache, fill=fill, verdicts_only=True)
@@ -309,7 +317,11 @@ def compute_comparisons(
     compared = _downgrade_verdicts(analysis, compared, recheck_with_missing)
     compared = _downgrade_verdicts(analysis, compared, recheck_with_failures)
     return [
-        replace(found, primary=one.primary) if one.sequential is None else with_sequential(found, one.sequential)
+        with_sequential(found, one.sequential)
+        if one.sequential is not None
+        else with_two_stage(found, one, clusters, tests)
+        if one.two_stage is not None
+        else replace(found, primary=one.primary)
         for one, found in zip(given, compared, strict=True)
     ]
 
@@ -351,6 +363,113 @@ def with_sequential(one: MetricComparison, test: SequentialComparison) -> Metric
         note=note if one.note is None else f"{note}; {one.note}",
         sequential={"run": "a" if test.is_reversed else "b", **stored},
     )
+
+
+def with_two_stage(
+    found: MetricComparison, one: ComparisonInput, clusters: Clusters | None, tests: int
+) -> MetricComparison:
+    """The comparison with the corrected difference of two-stage judging, tested at 5 % divided by ``tests``."""
+    stage, definition = one.two_stage, one.definition
+    assert stage is not None
+    inside = stage.strata >= 0
+    labelled = inside & ~np.isnan(stage.first) & ~np.isnan(stage.second)
+    judged, samples = int(labelled.sum()), int(inside.sum())
+    blank = replace(
+        found,
+        delta=None,
+        delta_completed=None,
+        bounds=None,
+        interval=None,
+        interval_adjusted=None,
+        p_value=None,
+        p_adjusted=None,
+        effect_size=None,
+        mde=None,
+        n_needed=None,
+        verdict="inconclusive",
+        primary=one.primary,
+        negligible=False,
+        flags=(),
+        doubt=None,
+    )
+    if judged < _MIN_JUDGED:
+        return replace(blank, note=f"two-stage judging: {judged} samples are judged in both runs, too few for a test")
+    low, high = definition.range
+
+    def corrected(level: float) -> CorrectedMean:
+        return corrected_difference(
+            stage.first_predictions[inside],
+            stage.second_predictions[inside],
+            stage.first[inside],
+            stage.second[inside],
+            strata=join_empty_strata(stage.strata[inside], labelled[inside]),
+            clusters=None if clusters is None else clusters[inside],
+            binary=definition.binary and bool(np.isin(stage.first[labelled], (0, 1)).all()),
+            lowest=low,
+            highest=high,
+            level=level,
+        )
+
+    plain, adjusted, narrow = (corrected(level) for level in (1 - ALPHA, 1 - ALPHA / tests, 1 - 2 * ALPHA))
+    p_value = _inverted_p_value(corrected)
+    p_adjusted = None if p_value is None or not one.primary else min(1.0, p_value * tests)
+    verdict = verdict_of(
+        plain.value,
+        p_adjusted=p_adjusted,
+        higher_is_better=definition.higher_is_better,
+        interval_adjusted=_ends(adjusted.interval),
+        interval_90=_bounded_ends(narrow.interval),
+        margin=one.margin,
+    )
+    note = (
+        f"two-stage judging: {stage.target}, by {judged:,} of {samples:,} samples judged in both runs and the scores "
+        "predicted for all"
+    )
+    if stage.failed:
+        note += f"; {stage.failed} drawn samples have no usable judgement and left the draw"
+    a, b = one.stored or (found.a, found.b)
+    ends = _ends(plain.interval)
+    return replace(
+        blank,
+        a=a,
+        b=b,
+        delta=plain.value,
+        interval=ends,
+        interval_adjusted=_ends(adjusted.interval) if one.primary else None,
+        p_value=p_value,
+        p_adjusted=p_adjusted,
+        verdict=verdict,
+        n=judged,
+        clusters=judged if clusters is None else len(np.unique(clusters[labelled])),
+        negligible=verdict in ("better", "worse") and is_within(ends, one.margin),
+        flags=() if plain.interval is None else plain.interval.flags,
+        note=note if found.note is None else f"{note}; {found.note}",
+        two_stage={
+            "target": f"the difference in {stage.target}",
+            "samples": samples,
+            "judged": judged,
+            "failed": stage.failed,
+            "weight": plain.weight,
+            "expensive_only": {"delta": plain.labels_mean, "interval": _ends(plain.labels_interval)},
+            "cheap_only": {"delta": plain.scores_mean},
+        },
+    )
+
+
+def _inverted_p_value(corrected: Callable[[float], CorrectedMean]) -> float | None:
+    """The largest p for which the interval at the level 1 - p contains 0; ``None`` without an interval."""
+    contained, excluded = _SMALLEST_P, 1.0
+    if corrected(1 - contained).interval is None:
+        return None
+    if excludes_zero(_ends(corrected(1 - contained).interval)):
+        return contained
+    for _ in range(_BISECTIONS):
+        middle = math.sqrt(contained * excluded)
+        if excludes_zero(_ends(corrected(1 - middle).interval)):
+            excluded = middle
+        else:
+            contained = middle
+    return excluded
 
 
 def _downgrade_verdicts(

@@ -43,7 +43,7 @@ from .pairing import (
     missing_outputs,
     shared_samples,
 )
-from .types import ComparisonInput, DowngradeReason, SequentialComparison
+from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison
 
 Ints = npt.NDArray[np.intp]
 NOT_JUDGED = "not_judged"
@@ -252,7 +252,11 @@ def _comparison_input(
         notes += [OVERLAP_NOTE, reason]
         withheld = None if reason is None else "question_overlap"
     sequential = _sequential_comparison([runs[run].record for run in pair], results)
-    if sequential is None and (unjudged := _partly_judged_note(results)):
+    two_stage = _two_stage_comparison([runs[run] for run in pair], results, shared, pair)
+    if isinstance(two_stage, str):
+        notes.append(two_stage)
+        withheld, two_stage = "partly_judged", None
+    elif sequential is None and two_stage is None and (unjudged := _partly_judged_note(results)):
         notes.append(unjudged)
         withheld = "partly_judged"
     spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
@@ -270,6 +274,55 @@ def _comparison_input(
         pair,
         withheld,
         sequential,
+        two_stage,
+    )
+
+
+def _two_stage_comparison(
+    runs: Sequence[RunResults], results: Sequence[MetricResult], shared: SharedSamples, pair: tuple[int, int]
+) -> TwoStageComparison | str | None:
+    """The scores of a draw in both runs; why they cannot be compared; ``None`` without two-stage judging.
+
+    The draw must be the same in both runs. A run whose samples are all judged can be compared with any draw.
+    """
+    stored = [one.details.get("two_stage") for one in results]
+    drawn = [one for one in stored if one is not None]
+    if not drawn:
+        return None
+    if any("predictions" not in one for one in drawn):
+        return "two-stage judging of one of the runs has not ended; resume it"
+    first = drawn[0]["draw"]
+    if any((one["draw"]["drawn"], one["draw"]["strata"]) != (first["drawn"], first["strata"]) for one in drawn):
+        return "the runs have different draws of two-stage judging, so there is no verdict; use one seed and budget"
+    rows = [shared.rows[number] for number in pair]
+    place = stored.index(drawn[0])
+    strata = np.array(first["strata"], dtype=np.intp)[rows[place]]
+    columns, predictions, outside = [], [], np.zeros(len(strata), dtype=np.bool_)
+    for run, result, details, number in zip(runs, results, stored, pair, strict=True):
+        scores = run.with_scores(result).scores
+        if not isinstance(scores, Scores):
+            return "the scores of one of the runs are not stored"
+        scores = shared.take(scores, number)
+        if details is None and scores.with_reason(NOT_JUDGED).any():
+            return "one of the runs is judged in part, without a draw of two-stage judging"
+        columns.append(scores.values)
+        found = scores.values
+        if details is not None:
+            found = np.array(details["predictions"], dtype=np.float64)[shared.rows[number]]
+        predictions.append(found)
+        outside |= np.isnan(found)
+    known = ~np.isnan(columns[0]) & ~np.isnan(columns[1])
+    is_drawn = np.isin(shared.ids, first["drawn"])
+    strata = np.where(known & ~is_drawn, strata.max() + 1, strata)  # failed in both runs: known without a judge
+    strata[outside] = -1
+    return TwoStageComparison(
+        drawn[0]["target"],
+        columns[0],
+        columns[1],
+        predictions[0],
+        predictions[1],
+        strata,
+        int((is_drawn & ~known & ~outside).sum()),
     )
 
 

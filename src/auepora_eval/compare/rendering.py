@@ -201,7 +201,7 @@ def table_notes(board: Leaderboard) -> list[str]:
 
 def _is_adjusted(one: MetricComparison) -> bool:
     """Whether a metric is among those that share 5 %."""
-    return one.primary and one.sequential is None and one.doubt != "partly_judged"
+    return one.primary and one.sequential is None and one.two_stage is None and one.doubt != "partly_judged"
 
 
 def _smallest_differences(board: Leaderboard) -> str:

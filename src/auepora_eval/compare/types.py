@@ -10,9 +10,15 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from ..core.results import ColumnKind, FrameColumn, FrameKind, make_frame, to_json_value
 from .pairing import MetricMeta, MetricPair
 from .stores import DecisionRegister
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
 
 NOTEBOOK_HTML = "auepora_eval.compare.rendering"
 """The module that renders comparisons for notebooks; imported only when one is shown."""
@@ -135,6 +141,8 @@ class MetricComparison:
     sequential: Mapping[str, Any] | None = None
     """The sequential test that decided, as stored with the run that was judged until a verdict. Then verdict,
     difference, interval and p-value are those of its deciding look: the repeated interval and p-value."""
+    two_stage: Mapping[str, Any] | None = None
+    """Where a judge scored a draw of the samples: the corrected difference, and what it is about."""
 
     @property
     def shown_interval(self) -> tuple[float, float] | None:
@@ -146,9 +154,9 @@ class MetricComparison:
         values = asdict(self)
         del values["name"]
         values["missing_outputs"] = dict(zip("ab", values.pop("missing"), strict=True))
-        values["sequential"] = to_json_value(self.sequential)
-        if self.sequential is None:
-            del values["sequential"]
+        for key in ("sequential", "two_stage"):
+            found = values.pop(key)
+            values |= {} if found is None else {key: to_json_value(found)}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
     def to_row(self) -> dict[str, Any]:
@@ -283,6 +291,23 @@ class SequentialComparison:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TwoStageComparison:
+    """Scores of a judge on a draw of the samples, and predicted scores of all of them, in both runs."""
+
+    target: str
+    """What a corrected difference is about."""
+    first: Floats
+    """The scores of the judge in the first run; NaN where there is none."""
+    second: Floats
+    first_predictions: Floats
+    second_predictions: Floats
+    strata: Ints
+    """The stratum of each sample; -1 where one of the runs has nothing to judge."""
+    failed: int = 0
+    """Drawn samples that have no usable judgement in one of the runs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ComparisonInput:
     """One metric of two runs, with the options and notes of its comparison."""
 
@@ -304,6 +329,8 @@ class ComparisonInput:
     """Why there is no verdict, whatever the numbers."""
     sequential: SequentialComparison | None = None
     """The sequential test of these two runs, which decides instead of a test of all samples."""
+    two_stage: TwoStageComparison | None = None
+    """The scores of a draw, where two-stage judging has the same draw in both runs."""
 
     @property
     def pair(self) -> MetricPair:

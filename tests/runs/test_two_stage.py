@@ -95,6 +95,12 @@ def test_expensive_judge_scores_the_draw_and_the_mean_is_corrected(project: Make
     assert sum(draw["sizes"]) == SAMPLES
     assert len(details["predictions"]) == SAMPLES
     odd = result.slices["labels.parity"]["odd"].details["two_stage"]
+    shown = auepora("show", "latest")[1]
+    for text in ("two-stage: 'large' judged 20 of 80 samples", "expensive judge alone", "cheap scores alone"):
+        assert text in shown
+    assert "what 'large' would say of these 80 answers" in auepora("explain", "latest", METRIC)[1]
+    assert auepora("report", "latest", "-o", "report.html")[0] == 0
+    assert "Two-stage judging" in Path("report.html").read_text()
     assert odd["judged"] + result.slices["labels.parity"]["even"].details["two_stage"]["judged"] == 20
 
 

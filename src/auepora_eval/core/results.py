@@ -452,6 +452,20 @@ def sequential_note(test: Mapping[str, Any]) -> str:
     return f"sequential: {', '.join(parts)}"
 
 
+def two_stage_details(result: MetricResult) -> Mapping[str, Any] | None:
+    """What is stored of two-stage judging of a metric; ``None`` if there is none, or if it has not ended."""
+    found = result.details.get("two_stage")
+    return found if isinstance(found, Mapping) and "target" in found else None
+
+
+def two_stage_note(stage: Mapping[str, Any]) -> str:
+    """How many samples the expensive judge scored: ``two-stage: 'large' judged 300 of 2,000 samples``."""
+    failed = f", {stage['failed']} drawn ones without a usable judgement" if stage["failed"] else ""
+    return (
+        f"two-stage: '{stage['expensive']['judge']}' judged {stage['judged']:,} of {stage['samples']:,} samples{failed}"
+    )
+
+
 def controls_warnings(result: MetricResult) -> list[str]:
     """What the control items of a judge show against it, and which items could not be built."""
     controls = result.details.get("controls") or {}

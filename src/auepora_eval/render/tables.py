@@ -22,6 +22,8 @@ from ..core.results import (
     panel_note,
     sequential_details,
     sequential_note,
+    two_stage_details,
+    two_stage_note,
 )
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
@@ -62,7 +64,7 @@ def results_blocks(results: Results) -> list[Block]:
     rows = {target: [row for one in results if one.target is target for row in _rows(one)] for target in TARGETS}
     groups = [RowGroup(rows[target], entry.title) for target, entry in TARGETS.items() if rows[target]]
     blocks = _with_footnote(without_empty_columns(Table(columns, groups)))
-    return [*blocks, *sequential_blocks(results), *controls_blocks(results)]
+    return [*blocks, *sequential_blocks(results), *two_stage_blocks(results), *controls_blocks(results)]
 
 
 def _rows(result: MetricResult) -> list[Row]:
@@ -118,6 +120,7 @@ def result_note(result: MetricResult) -> str:
         judged_coverage(result),
         panel_note(result),
         "" if (test := sequential_details(result)) is None else sequential_note(test),
+        "" if (stage := two_stage_details(result)) is None else two_stage_note(stage),
         empty_answers(result),
     ]
     notes.append(ONE_JUDGE_NOTE if (result.details.get("answers_by") or {}).get("one_judge") else "")
@@ -238,6 +241,55 @@ def _fixed(test: Mapping[str, Any]) -> str:
     margin = "" if design.get("delta") is None else f", delta {design['delta']:g}"
     looks = len(design["looks"])
     return f"an order with seed {test.get('seed', 0)}, {design['n']} units, {looks} look{'s' * (looks != 1)}{margin}"
+
+
+# --- two-stage judging: the corrected mean beside those of both judges alone -----------------------------------------
+
+
+def two_stage_blocks(results: Iterable[MetricResult]) -> list[Block]:
+    """The corrected mean of each metric that was judged in two stages, beside the means of both stages alone."""
+    stages = ((display_name(result), two_stage_details(result)) for result in results)
+    return [block for name, stage in stages if stage is not None for block in two_stage_metric_blocks(name, stage)]
+
+
+def two_stage_metric_blocks(name: str, stage: Mapping[str, Any]) -> list[Block]:
+    """Two-stage judging of the metric ``name``: three means with what each is about, the draw and the forecast."""
+    cheap, expensive, these = stage["cheap"], stage["expensive"], stage["these"]
+    alone = f"the {stage['judged']:,} samples that '{expensive['judge']}' judged, weighted by the draw"
+    rows: list[Row] = [
+        ["corrected", _mean_text(stage), _ends_text(stage), stage["target"]],
+        ["", "", _ends_text(these), these["target"]],
+        ["expensive judge alone", _mean_text(expensive), _ends_text(expensive), alone],
+        ["cheap scores alone", _mean_text(cheap), _ends_text(cheap), f"{cheap['metric']} of all samples"],
+    ]
+    columns = [TableColumn(name), TableColumn("mean", number=True), TableColumn("95 % interval"), TableColumn("about")]
+    return [simple_table(columns, rows), Prose(f"{name}: {'; '.join(_draw_notes(stage))}.", tone="muted")]
+
+
+def _mean_text(stage: Mapping[str, Any]) -> str:
+    return "n/a" if stage["value"] is None else format_value(stage["value"])
+
+
+def _ends_text(stage: Mapping[str, Any]) -> str:
+    return "" if stage["interval"] is None else " – ".join(map(format_value, stage["interval"]))
+
+
+def _draw_notes(stage: Mapping[str, Any]) -> list[str]:
+    """How the samples were drawn, how the scores were predicted, and what was expected."""
+    draw, found = stage.get("draw"), stage.get("forecast")
+    notes = [two_stage_note(stage)]
+    if draw:
+        notes.append(f"a draw from {len(draw['sizes'])} strata with seed {draw['seed']}, made for {draw['run_id']}")
+    notes += {
+        "history": [f"scores predicted from the judgements of {stage.get('history')}"],
+        "cross-fitting": ["scores predicted by cross-fitting on the draw"],
+    }.get(stage.get("calibration", ""), [])
+    if found:
+        expected, alone = (format_value(found[key]) for key in ("half_width", "labels_half_width"))
+        notes.append(f"forecast ±{expected}, without cheap scores ±{alone}")
+    if stage["system_failures"]:
+        notes.append(f"{stage['system_failures']} failed answers count at the worst value")
+    return notes
 
 
 # --- control items of judges -----------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from ..core.derivation import (
 )
 from ..core.metrics_base import BatchMetric, Metric, sample_outcome
 from ..core.reduce import Mean, Reducer, counted_values, exact_sum
-from ..core.results import Results, sequential_details, to_json_value
+from ..core.results import Results, sequential_details, to_json_value, two_stage_details
 from ..core.scores import MarkedSpan, Scores, marked_answers
 from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
 from ..errors import AueporaError, BadValueError, UnknownMetricError, did_you_mean
@@ -45,7 +45,7 @@ from ..render.blocks import (
     without_empty_columns,
 )
 from ..render.markdown import report_markdown
-from ..render.tables import format_value, sequential_test_blocks
+from ..render.tables import format_value, sequential_test_blocks, two_stage_metric_blocks
 from ..render.terminal import report_text
 from ..store.records import RunRecord, run_info
 from ..store.rows import StoredJudgement
@@ -132,12 +132,15 @@ class Explanation:
     notes: list[str] = field(default_factory=list)
     sequential: Mapping[str, Any] | None = None
     """The sequential test, if the metric was judged until a verdict."""
+    two_stage: Mapping[str, Any] | None = None
+    """The corrected mean and the draw, if the metric was judged in two stages."""
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as a JSON-compatible dictionary."""
         values = to_json_value(asdict(self))
-        if self.sequential is None:
-            del values["sequential"]
+        for key in ("sequential", "two_stage"):
+            if values[key] is None:
+                del values[key]
         return {"schema": SCHEMA, **values}
 
 
@@ -385,6 +388,7 @@ def explain(
         None if query is None else explain_query(store, record, result, found, query, models=models),
         notes,
         sequential_details(result) if query is None else None,
+        two_stage_details(result) if query is None else None,
     )
 
 
@@ -416,6 +420,10 @@ def _reduction(store: RunStore, record: RunRecord, result: MetricResult, found: 
         return None
     reducer = found.metric.reducer if isinstance(found.metric, BatchMetric) else None
     values = counted_values(scores)
+    if two_stage_details(result) is not None:
+        words = "the mean of the judge's scores of a draw, corrected by the scores predicted for all samples"
+        check = RecomputationCheck(result.value if result.defined else None, None, "not computed", "see above")
+        return Reduction(words, len(values), None, check, *_influences(scores, store.sample_ids(record.run_id)))
     is_mean = reducer is None or (isinstance(reducer, Mean) and type(reducer).value is Mean.value)
     total = exact_sum(values) if is_mean else None
     lowest, highest = _influences(scores, store.sample_ids(record.run_id))
@@ -495,6 +503,9 @@ def explanation_report(explanation: Explanation) -> Report:
         if explanation.sequential is not None:
             path = sequential_test_blocks(card.title, explanation.sequential)
             sections.append(_section("The sequential test", path))
+        if explanation.two_stage is not None:
+            stages = two_stage_metric_blocks(card.title, explanation.two_stage)
+            sections.append(_section("Two-stage judging", stages))
         sections += [] if explanation.reduction is None else _reduction_sections(explanation.reduction)
     else:
         choices = [f"{one.key} {one.value}: {one.words}" for one in card.choices]

@@ -59,6 +59,7 @@ from .score_sections import (
     scores_section,
     sequential_section,
     slices_section,
+    two_stage_section,
 )
 
 # --- one run: the verdict in one sentence, and the sections ----------------------------------------------------------
@@ -168,6 +169,7 @@ def _common_sections(runs: Sequence[StoredRun], main: str | None) -> list[Report
     """The sections that reports of one run and of several have, given the name of the main metric."""
     return [
         sequential_section(runs),
+        two_stage_section(runs),
         slices_section(runs, main),
         distributions_section(runs),
         latency_section(runs),

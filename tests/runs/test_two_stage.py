@@ -104,6 +104,28 @@ def test_expensive_judge_scores_the_draw_and_the_mean_is_corrected(project: Make
     assert odd["judged"] + result.slices["labels.parity"]["even"].details["two_stage"]["judged"] == 20
 
 
+def test_preview_has_the_size_of_the_draw_and_a_forecast(project: Make, auepora: Cli) -> None:
+    with JudgeServer(judge) as server:
+        write_plan(project(SAMPLES), server.base_url)
+        code, out, err = auepora("run", "plan.yaml", "--preview")
+        assert code == 0, err
+        assert "'large' judges 20 of 80 samples, and llm_faithfulness[small] scores all. A forecast needs" in out
+        assert server.asked == []
+        assert auepora("run", "plan.yaml", "-q")[0] == 0
+        for command in (("run", "plan.yaml"), ("rescore", "latest")):
+            found = json.loads(auepora(*command, "--preview", "--json")[1])
+            stage = found["two_stage"][METRIC]
+            assert (stage["drawn"], stage["samples"]) == (20, SAMPLES)
+            assert 0 < stage["forecast"]["half_width"] < stage["forecast"]["labels_half_width"]
+            assert found["metrics"][METRIC]["judgements"] == 20
+            assert found["metrics"][f"{METRIC}[small]"]["judgements"] == SAMPLES
+        asked = len(server.asked)
+        write_plan(project(SAMPLES), server.base_url, two_stage=TWO_STAGE.replace("use: small", "metric: token_f1"))
+        out = auepora("rescore", "latest", "--preview")[1]
+        assert "(half the width of the 95 % interval), as with" in out
+        assert len(server.asked) == asked
+
+
 def test_all_samples_drawn_gives_the_plain_mean(project: Make, auepora: Cli) -> None:
     with JudgeServer(judge) as server:
         write_plan(

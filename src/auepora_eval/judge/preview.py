@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from ..core.batch import Batch
@@ -82,6 +83,8 @@ class Preview:
     """Metrics with follow-up requests, which depend on replies and are not counted."""
     times: dict[str, CriticTime] = field(default_factory=dict)
     """By critic; critics run concurrently."""
+    two_stage: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By metric of two-stage judging, the size of its draw and the forecast of its interval, where there is one."""
 
     @property
     def seconds(self) -> float:
@@ -97,6 +100,7 @@ class Preview:
             "lower_bound_for": self.lower_bound_metrics,
             "seconds": round(self.seconds, 1),
             "seconds_measured": bool(self.times) and all(one.throughput is not None for one in self.times.values()),
+            **({"two_stage": self.two_stage} if self.two_stage else {}),
         }
 
     def to_text(self) -> str:
@@ -113,6 +117,7 @@ class Preview:
             for row in rows
         ]
         lines.append("\nTokens and cost are guesses, without repetitions.")
+        lines += [_draw_text(name, stage) for name, stage in self.two_stage.items()]
         if self.times:
             lines.append(self._time_text())
         if self.lower_bound_metrics:
@@ -221,11 +226,16 @@ def preview(
     outputs: Sequence[SystemOutputs | None],
     metrics: Sequence[Metric],
     policy: JudgePolicy,
+    exclusions: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Preview:
-    """Estimate the judge usage for these outputs. No call is made, and nothing is written."""
+    """Estimate the judge usage for these outputs. No call is made, and nothing is written.
+
+    ``exclusions`` has by metric the ids of the samples that it does not judge.
+    """
     judged = [part for one in metrics if isinstance(one, BatchMetric) for part in judged_parts(one)]
 
     async def count_requests(session: PreviewSession) -> None:
+        session.exclusions = exclusions
         batch = Batch(samples, outputs)
         if policy.controls:
             top_level = (one for one in metrics if isinstance(one, JudgedMetric))
@@ -252,6 +262,19 @@ def run_preview(policy: JudgePolicy, work: Callable[[PreviewSession], Coroutine[
         if cache is not None:
             cache.close()
     return session.preview
+
+
+def _draw_text(name: str, stage: Mapping[str, Any]) -> str:
+    """The size of a draw and the forecast of its interval, in words."""
+    found = stage["forecast"]
+    drawn = f"{stage['drawn']:,} of {stage['samples']:,} samples"
+    text = f"{name}: '{stage['judge']}' judges {drawn}, and {stage['cheap']} scores all."
+    if found is None:
+        return f"{text} A forecast needs cheap scores, which no run in the store has yet."
+    return (
+        f"{text} Forecast by the cheap scores of {stage['forecast_from']}: ±{found['half_width']:.3g} (half the width "
+        f"of the 95 % interval), as with {found['equivalent_labels']:,.0f} random judgements and no cheap scores."
+    )
 
 
 def _row(name: str, estimate: UsageEstimate) -> tuple[str, ...]:

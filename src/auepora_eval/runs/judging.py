@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from ..judge.preference import PreferenceReport, prefer
 from ..judge.preview import Preview, preview
 from ..judge.ratings import returns_number_only, supports_logprobs
 from ..judge.session import JudgeSession
-from ..plan.model import Plan
+from ..plan.model import Plan, TwoStageSettings
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.resources import PlannedJudges, judges_in_plan, used_resources, with_cheap_metrics
 from ..runtime.imports import search_folders, store_folders
@@ -312,6 +312,8 @@ def preview_plan(
                 outputs = [one or placeholders[place % len(placeholders)] for place, one in enumerate(outputs)]
     elif plan.repeats > 1:
         samples, outputs = list(samples) * plan.repeats, outputs * plan.repeats
+    if plan.judge.two_stage is not None:
+        return _preview_in_two_stages(plan.judge.two_stage, prepared, samples, outputs, policy, where, notes), notes
     found = preview(samples, outputs, prepared.metrics or [], policy)
     if plan.judge.stop is not None:
         with RunStore.open(where, create=False) as opened:
@@ -329,6 +331,25 @@ def preview_plan(
     return found, notes
 
 
+def _preview_in_two_stages(
+    settings: TwoStageSettings,
+    prepared: PreparedPlan,
+    samples: Sequence[EvaluationSample],
+    outputs: Sequence[SystemOutputs | None],
+    policy: JudgePolicy,
+    where: str,
+    notes: Sequence[str],
+) -> Preview:
+    """Estimate two-stage judging of a plan; a store that does not exist yet is not made."""
+    from .two_stage import preview_in_two_stages  # it is not needed elsewhere
+
+    opened = RunStore.open(where, create=False) if "://" in where or Path(where).exists() else nullcontext()
+    with opened as store:
+        return preview_in_two_stages(
+            settings, prepared.metrics or [], samples, outputs, policy, store=store, has_outputs=not notes
+        )
+
+
 def preview_stored(
     store: RunStore,
     record: RunRecord,
@@ -341,7 +362,13 @@ def preview_stored(
     """Estimate the judging for rescoring a stored run, with notes; ``until_decided`` as for ``rescore``."""
     chosen, judges = rescoring_metrics(store, record, metrics, conventions=conventions, judges=judges, need_key=False)
     samples, outputs = _stored(store, record)
-    found = preview(samples, outputs, chosen or [], judges.settings.policy_for(store.file, judges.folder))
+    policy = judges.settings.policy_for(store.file, judges.folder)
+    if judges.settings.two_stage is not None:
+        from .two_stage import preview_in_two_stages  # it is not needed elsewhere
+
+        two_stage = judges.settings.two_stage
+        return preview_in_two_stages(two_stage, chosen or [], samples, outputs, policy, store=store, record=record), []
+    found = preview(samples, outputs, chosen or [], policy)
     stop = judges.settings.stop
     if stop is None or not until_decided:
         return found, []

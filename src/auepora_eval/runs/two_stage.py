@@ -10,21 +10,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.metrics_base import BatchMetric, Metric, RunInfo, run_signature, sample_clusters
+from ..core.metrics_base import BatchMetric, Metric, RunInfo, is_judged, run_signature, sample_clusters
 from ..core.results import Results
 from ..core.scores import Scores, Status
 from ..core.slices import Slice
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
+from ..engine.evaluate import evaluate
 from ..errors import BadValueError
 from ..io.validate_checks import COMPLETE_OUTPUT
 from ..judge.critic import JudgePolicy
 from ..judge.metric import NOT_JUDGED, JudgedMetric
-from ..judge.preview import preview
+from ..judge.preview import Preview, preview
 from ..judge.session import JudgeSession
 from ..plan.model import MIN_BUDGET, TwoStageSettings
 from ..stats.calibration import CorrectedMean, corrected_mean
 from ..stats.intervals import Interval
-from ..stats.sampling import Forecast, expected_errors, forecast, join_empty_strata, strata_of, stratified_draw
+from ..stats.sampling import (
+    Forecast,
+    StratifiedDraw,
+    expected_errors,
+    forecast,
+    join_empty_strata,
+    strata_of,
+    stratified_draw,
+)
 from ..stats.stacking import Calibrator, cross_fit, fit_calibrator
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, result_with_scores
@@ -128,7 +137,7 @@ class _Stage:
 def score_in_two_stages(
     settings: TwoStageSettings,
     metrics: Sequence[Metric],
-    evaluate: Evaluate,
+    evaluate_metrics: Evaluate,
     *,
     store: RunStore,
     record: RunRecord,
@@ -140,14 +149,14 @@ def score_in_two_stages(
 ) -> Results:
     """Score all samples with the cheap metrics, then a draw of them with the expensive judge, and correct the means.
 
-    ``evaluate`` computes metrics on all samples, except those that the session excludes; its second argument is the
-    callback for progress. The draw is stored before the
-    expensive judge is asked; another run on the same samples uses the same draw.
+    ``evaluate_metrics`` computes metrics on all samples except those that the session excludes; its second argument is
+    the callback for progress. The draw is stored before the expensive judge is asked; another run on the same samples
+    uses the same draw.
     """
     chosen = [one for one in metrics if isinstance(one, JudgedMetric) and one.name in settings.metrics]
     if not chosen:
-        return evaluate(metrics)
-    first = evaluate([one for one in metrics if one.name not in settings.metrics])
+        return evaluate_metrics(metrics)
+    first = evaluate_metrics([one for one in metrics if one.name not in settings.metrics])
     by_name = dict(first.by_name)
     draws: dict[str, JudgeDraw] = {}
     for one in chosen:
@@ -164,7 +173,7 @@ def score_in_two_stages(
     ids = [sample.sample_id for sample in samples]
     session.exclusions = {name: set(ids).difference(draw.drawn) for name, draw in draws.items()}
     try:
-        second = evaluate(chosen, None)
+        second = evaluate_metrics(chosen, None)
     finally:
         session.exclusions = {}
     for one in chosen:
@@ -264,11 +273,9 @@ def _new_draw(
     features, calibrator, run_id = history or ((), None, None)
     predictions = _predict(stage.cheap, stage.first, features, calibrator)[applies]
     errors = expected_errors(predictions, calibrated=calibrator is not None)
-    n = min(budget, len(applies))
-    codes = strata_of(predictions, min(_MAX_STRATA, max(1, n // _SAMPLES_PER_STRATUM)))
-    drawn = stratified_draw(codes, errors, n, seed=settings.seed)
+    drawn = _draw_by_strata(predictions, errors, budget, settings.seed)
     strata = np.full(len(samples), -1, dtype=np.intp)
-    strata[applies] = codes
+    strata[applies] = drawn.strata
     return JudgeDraw(
         stage.metric.name,
         stage.cheap.name,
@@ -282,6 +289,13 @@ def _new_draw(
         calibrator,
         run_id,
     )
+
+
+def _draw_by_strata(predictions: Floats, errors: Floats, n: int, seed: int) -> StratifiedDraw:
+    """At most ``n`` samples by strata of their predicted score."""
+    n = min(n, len(predictions))
+    codes = strata_of(predictions, min(_MAX_STRATA, max(1, n // _SAMPLES_PER_STRATUM)))
+    return stratified_draw(codes, errors, n, seed=seed)
 
 
 def _scaled_forecast(metric: BatchMetric, found: Forecast) -> dict[str, Any]:
@@ -302,6 +316,83 @@ def _store_draw(
     details[DETAILS] = {"draw": draw.to_dict(ids), "forecast": dict(draw.forecast)}
     result = MetricResult(metric.name, metric.target, 0.0, details, signature=stage.signature, defined=False)
     store.put_results(record.run_id, [result], reducers={stage.metric.name: stage.metric.reducer.name})
+
+
+# --- previews: the size of the draw, and a forecast before the expensive judge is asked ------------------------------
+
+
+def preview_in_two_stages(
+    settings: TwoStageSettings,
+    metrics: Sequence[Metric],
+    samples: Sequence[EvaluationSample],
+    outputs: Sequence[SystemOutputs | None],
+    policy: JudgePolicy,
+    *,
+    store: RunStore | None,
+    record: RunRecord | None = None,
+    has_outputs: bool = True,
+) -> Preview:
+    """Estimate two-stage judging, with a forecast of each interval where cheap scores are known.
+
+    They are computed if that needs no judge and the outputs are those of the system (``has_outputs``), else those of
+    the run, or of the latest run that has them. The samples that are counted are a random draw.
+    """
+    chosen = [one for one in metrics if isinstance(one, JudgedMetric) and one.name in settings.metrics]
+    distinct = {one.sample_id: one for one in samples}  # repeats have the same samples
+    exclusions: dict[str, set[str]] = {}
+    stages: dict[str, dict[str, Any]] = {}
+    for one in chosen:
+        ids = [
+            sample.sample_id
+            for sample, applies in zip(distinct.values(), _applies(one, list(distinct.values())), strict=True)
+            if applies
+        ]
+        n = min(_budget(settings, one, samples, lambda: outputs, policy), len(ids))
+        drawn = np.random.default_rng(settings.seed).permutation(len(ids))[:n]
+        exclusions[one.name] = set(distinct).difference(ids[place] for place in drawn.tolist())
+        cheap = next(each for each in metrics if each.name == settings.metrics[one.name])
+        known = _known_scores(cheap, samples, outputs if has_outputs else None, store, record)
+        stages[one.name] = {
+            "judge": settings.expensive,
+            "cheap": cheap.name,
+            "samples": len(ids),
+            "drawn": n,
+            "forecast": None if known is None else _forecast_of(one, known[0], n),
+            "forecast_from": None if known is None else known[1],
+        }
+    found = preview(samples, outputs, metrics, policy, exclusions)
+    found.two_stage = stages
+    return found
+
+
+def _known_scores(
+    cheap: Metric,
+    samples: Sequence[EvaluationSample],
+    outputs: Sequence[SystemOutputs | None] | None,
+    store: RunStore | None,
+    record: RunRecord | None,
+) -> tuple[Floats, str] | None:
+    """Cheap scores from 0 to 1 without those that are missing, and where they come from."""
+    if outputs is not None and isinstance(cheap, BatchMetric) and not is_judged(cheap):
+        scores = evaluate(samples, outputs, [cheap])[0].scores
+        if isinstance(scores, Scores) and scores.counted.any():
+            return _unit_scores(scores.values[scores.counted]), "these answers"
+    if store is None:
+        return None
+    for run in [*([] if record is None else [record]), *store.runs(limit=_SEARCHED_RUNS)]:
+        for summary in result_summaries(store, run.run_id):
+            if summary.name == cheap.name:
+                scores = result_with_scores(store, run.run_id, summary).scores
+                if isinstance(scores, Scores) and scores.counted.sum() >= MIN_BUDGET:
+                    return _unit_scores(scores.values[scores.counted]), run.run_id
+    return None
+
+
+def _forecast_of(metric: BatchMetric, predictions: Floats, n: int) -> dict[str, Any]:
+    """The forecast of a draw of ``n`` samples by uncalibrated predictions."""
+    errors = expected_errors(predictions, calibrated=False)
+    drawn = _draw_by_strata(predictions, errors, n, 0)
+    return _scaled_forecast(metric, forecast(errors, predictions, drawn.probabilities))
 
 
 # --- predicted scores of the expensive judge -------------------------------------------------------------------------

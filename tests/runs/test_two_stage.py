@@ -233,6 +233,22 @@ def test_rescoring_uses_the_stored_draw_and_the_cache(project: Make, auepora: Cl
         assert found[METRIC]["value"] == after.value
 
 
+def test_labels_correct_to_another_target(project: Make, auepora: Cli) -> None:
+    with JudgeServer(judge) as server:
+        write_plan(project(SAMPLES), server.base_url)
+        assert auepora("run", "plan.yaml", "-q")[0] == 0
+    labels = [{"sample_id": str(n), "label": large_score(n), "annotator": "ann"} for n in range(SAMPLES)]
+    Path("labels.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in labels))
+    code, out, err = auepora("judge", "calibrate", "latest", "-m", METRIC, "--labels", "labels.jsonl", "--json")
+    assert code == 0, err
+    found = json.loads(out)["judged"][0]
+    assert found["corrected"]["samples"] == SAMPLES
+    assert found["corrected"]["value"] == pytest.approx(sum(map(large_score, range(SAMPLES))) / SAMPLES)
+    notes = "; ".join(found["notes"])
+    assert "labels correct them to what people would say of all answers" in notes
+    assert "two-stage judging corrects them to what 'large' would say of answers like these: 0." in notes
+
+
 def test_budget_in_money(project: Make, auepora: Cli) -> None:
     price = "prices: {large: {prompt: 1000, completion: 1000}, small: {prompt: 1, completion: 1}}"
     plan = f"cheap: {{use: small}}, expensive: {{use: large}}, {price}, budget_cost: "

@@ -9,13 +9,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.derivation import ExplainContext
 from ..core.metrics_base import sample_clusters
+from ..core.results import two_stage_details
 from ..core.scores import Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AueporaWarning, BadValueError, DataFileError, did_you_mean
@@ -24,6 +25,7 @@ from ..io.values import parse_json
 from ..judge.metric import JudgedMetric
 from ..judge.panel import LabelledItem, PanelWeights, Poll, answer_digest, judged_item
 from ..judge.ratings import Scale
+from ..render.tables import format_value
 from ..report.explain import resolve_result_metric, to_sample_judgements
 from ..runtime.files import atomic_write, read_lines
 from ..stats.agreement import (
@@ -142,12 +144,15 @@ def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = Non
     if record.repeats > 1:
         notes.append(f"scores are means over {record.repeats} repeats; labels are taken to be about the first answers")
     low, high = meta.range
+    values = result.scores.values
+    stage = two_stage_details(result)
+    if stage is not None:
+        predicted = np.array(stage["predictions"], dtype=np.float64)
+        counted = np.isfinite(predicted) & (result.scores.status != Status.SYSTEM_FAILED)
+        values = predicted
+        notes += _two_stage_notes(result.name, stage)
     return SampleScores(
-        {
-            one: float(value)
-            for one, value, is_counted in zip(ids, result.scores.values, counted, strict=True)
-            if is_counted
-        },
+        {one: float(value) for one, value, is_counted in zip(ids, values, counted, strict=True) if is_counted},
         result.name,
         record.name,
         (record.run_id, record.name),
@@ -158,6 +163,19 @@ def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = Non
         _answer_reader(store, record, result.name, result.signature or ""),
         tuple(notes),
     )
+
+
+def _two_stage_notes(name: str, stage: Mapping[str, Any]) -> list[str]:
+    """What the scores are of a metric that was judged in two stages, and its other correction."""
+    judge, ends = stage["expensive"]["judge"], stage["interval"]
+    notes = [
+        f"{name} was judged in two stages: the scores are those predicted for '{judge}', and labels correct them to "
+        "what people would say of all answers"
+    ]
+    if stage["value"] is not None and ends is not None:
+        value, low, high = map(format_value, (stage["value"], *ends))
+        notes.append(f"two-stage judging corrects them to {stage['target']}: {value} (95 % interval {low} to {high})")
+    return notes
 
 
 def read_score_file(path: str | Path) -> SampleScores:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ..core.conventions import PRESETS, Conventions
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, any_clustered, cluster_ids, cluster_key
 from ..core.reduce import Clusters, Mean, Reducer, SumsReducer, mean
+from ..core.results import two_stage_details
 from ..core.scores import Scores, Status
 from ..core.types import MetricResult, TargetCategory
 from ..engine.evaluate import resolve_metrics
@@ -230,7 +231,9 @@ def metric_meta(one: BatchMetric, scores: Scores | None) -> MetricMeta:
 
 
 def _reproduces_value(reducer: Reducer, scores: Scores, result: MetricResult) -> bool:
-    """Whether this reducer gives the stored value for the stored scores."""
+    """Whether this reducer gives the stored value for the stored scores; for a corrected mean, that of the scores."""
+    stage = two_stage_details(result)
+    expected = result.value if stage is None or stage["scores_mean"] is None else stage["scores_mean"]
     try:
         fold, folded = mean_over_repeats(reducer, scores)
         value = fold.value(folded)
@@ -238,7 +241,7 @@ def _reproduces_value(reducer: Reducer, scores: Scores, result: MetricResult) ->
         return False
     if math.isnan(value) or not result.defined:
         return math.isnan(value) and not result.defined
-    return abs(value - result.value) <= _TOLERANCE * max(1.0, abs(result.value))
+    return bool(abs(value - expected) <= _TOLERANCE * max(1.0, abs(expected)))
 
 
 def likely_metrics(result: MetricResult, record: RunRecord, metric_objects: Mapping[str, Metric]) -> Iterator[Metric]:

@@ -611,6 +611,7 @@ class _Correction:
             "system_failures": int((self.failed & rows).sum()),
             "value": None if found is None else found.value,
             "interval": None if found is None else _ends(found.interval),
+            "scores_mean": result.value if result.defined else None,
             "weight": None if found is None else found.weight,
             "narrowing": None if found is None else found.narrowing,
             "these": {

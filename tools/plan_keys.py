@@ -20,6 +20,7 @@ from auepora_eval.plan.model import (
     RunSettings,
     Scoring,
     StopSettings,
+    TwoStageKeys,
 )
 from auepora_eval.plan.source import InFolder, Variables, default_of, is_optional, join_key, split_hint
 
@@ -39,6 +40,7 @@ SECTIONS: list[tuple[str, type, Mapping[str, Any]]] = [
     ("judge", JudgePolicy, {"cache": None}),
     ("judge.prices.MODEL", Price, {}),
     ("judge.stop", StopSettings, {}),
+    ("judge", TwoStageKeys, {}),
 ]
 
 

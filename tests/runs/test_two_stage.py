@@ -15,7 +15,7 @@ from helpers.user_project import Project
 Cli = Callable[..., tuple[int, str, str]]
 Make = Callable[[int], Project]
 
-SAMPLES = 80
+SAMPLES = 60
 METRIC = "llm_faithfulness"
 JUDGES = "cheap: {use: small}, expensive: {use: large}"
 TWO_STAGE = f"{JUDGES}, budget: 20"
@@ -76,8 +76,15 @@ def test_expensive_judge_scores_the_draw_and_the_mean_is_corrected(project: Make
         code, _, err = auepora("run", "plan.yaml", "-q")
         assert code == 0, err
         assert calls(server) == {"small": SAMPLES, "large": 20}
+        before = stored()
+        code, out, err = auepora("rescore", "latest", "-q", "--json")
+        assert code == 0, err
+        assert calls(server) == {"small": SAMPLES, "large": 20}
     result, cheap = stored(), stored(name=f"{METRIC}[small]")
+    assert (result.value, result.interval) == (before.value, before.interval)
+    assert {one["name"]: one["value"] for one in json.loads(out)["results"]}[METRIC] == result.value
     details = result.details["two_stage"]
+    assert details["draw"] == before.details["two_stage"]["draw"]
     truth = sum(map(large_score, range(SAMPLES))) / SAMPLES
     assert result.interval is not None
     assert result.interval[0] <= truth <= result.interval[1]
@@ -96,20 +103,20 @@ def test_expensive_judge_scores_the_draw_and_the_mean_is_corrected(project: Make
     assert len(details["predictions"]) == SAMPLES
     odd = result.slices["labels.parity"]["odd"].details["two_stage"]
     shown = auepora("show", "latest")[1]
-    for text in ("two-stage: 'large' judged 20 of 80 samples", "expensive judge alone", "cheap scores alone"):
+    for text in ("two-stage: 'large' judged 20 of 60 samples", "expensive judge alone", "cheap scores alone"):
         assert text in shown
-    assert "what 'large' would say of these 80 answers" in auepora("explain", "latest", METRIC)[1]
+    assert "what 'large' would say of these 60 answers" in auepora("explain", "latest", METRIC)[1]
     assert auepora("report", "latest", "-o", "report.html")[0] == 0
     assert "Two-stage judging" in Path("report.html").read_text()
     assert odd["judged"] + result.slices["labels.parity"]["even"].details["two_stage"]["judged"] == 20
 
 
-def test_preview_has_the_size_of_the_draw_and_a_forecast(project: Make, auepora: Cli) -> None:
+def test_preview_has_a_forecast_and_labels_correct_to_another_target(project: Make, auepora: Cli) -> None:
     with JudgeServer(judge) as server:
         write_plan(project(SAMPLES), server.base_url)
         code, out, err = auepora("run", "plan.yaml", "--preview")
         assert code == 0, err
-        assert "'large' judges 20 of 80 samples, and llm_faithfulness[small] scores all. A forecast needs" in out
+        assert "'large' judges 20 of 60 samples, and llm_faithfulness[small] scores all. A forecast needs" in out
         assert server.asked == []
         assert auepora("run", "plan.yaml", "-q")[0] == 0
         for command in (("run", "plan.yaml"), ("rescore", "latest")):
@@ -119,11 +126,17 @@ def test_preview_has_the_size_of_the_draw_and_a_forecast(project: Make, auepora:
             assert 0 < stage["forecast"]["half_width"] < stage["forecast"]["labels_half_width"]
             assert found["metrics"][METRIC]["judgements"] == 20
             assert found["metrics"][f"{METRIC}[small]"]["judgements"] == SAMPLES
-        asked = len(server.asked)
-        write_plan(project(SAMPLES), server.base_url, two_stage=TWO_STAGE.replace("use: small", "metric: token_f1"))
-        out = auepora("rescore", "latest", "--preview")[1]
-        assert "(half the width of the 95 % interval), as with" in out
-        assert len(server.asked) == asked
+        assert "(half the width of the 95 % interval), as with" in auepora("rescore", "latest", "--preview")[1]
+    labels = [{"sample_id": str(n), "label": large_score(n), "annotator": "ann"} for n in range(SAMPLES)]
+    Path("labels.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in labels))
+    code, out, err = auepora("judge", "calibrate", "latest", "-m", METRIC, "--labels", "labels.jsonl", "--json")
+    assert code == 0, err
+    found = json.loads(out)["judged"][0]
+    assert found["corrected"]["samples"] == SAMPLES
+    assert found["corrected"]["value"] == pytest.approx(sum(map(large_score, range(SAMPLES))) / SAMPLES)
+    notes = "; ".join(found["notes"])
+    assert "labels correct them to what people would say of all answers" in notes
+    assert "two-stage judging corrects them to what 'large' would say of answers like these: 0." in notes
 
 
 def test_all_samples_drawn_gives_the_plain_mean(project: Make, auepora: Cli) -> None:
@@ -138,28 +151,17 @@ def test_all_samples_drawn_gives_the_plain_mean(project: Make, auepora: Cli) -> 
     assert result.details["two_stage"]["these"]["interval"] == pytest.approx([result.value] * 2)
 
 
-def test_second_run_uses_the_draw_of_the_first(project: Make, auepora: Cli) -> None:
-    with JudgeServer(judge) as server:
-        write_plan(project(SAMPLES), server.base_url)
-        for name in ("a", "b"):
-            assert auepora("run", "plan.yaml", "-q", "--name", name)[0] == 0
-        first, second = stored("a"), stored("b")
-        one, two = (each.details["two_stage"]["draw"] for each in (first, second))
-        assert one == two
-        assert calls(server)["large"] == 20  # the answers are the same, so all is in the cache
-        write_plan(project(SAMPLES), server.base_url, two_stage=f"{TWO_STAGE}, seed: 1")
-        code, _, err = auepora("run", "plan.yaml", "-q", "--name", "c")
-        assert code == 2
-        assert "with seed 0, not 1; all runs use the same draw" in err
-
-
 def test_runs_are_compared_by_the_corrected_difference(project: Make, auepora: Cli) -> None:
     with JudgeServer(judge) as server:
         made = project(SAMPLES)
-        write_plan(made, server.base_url, two_stage=f"{JUDGES}, budget: 40")
+        path = write_plan(made, server.base_url, two_stage=f"{JUDGES}, budget: 40")
         assert auepora("run", "plan.yaml", "-q", "--name", "a")[0] == 0
         write_better_system(made)
         assert auepora("run", "plan.yaml", "-q", "--name", "b")[0] == 0
+        path.write_text(path.read_text().replace("budget: 40", "budget: 40, seed: 1"))
+        code, _, err = auepora("run", "plan.yaml", "-q", "--name", "c")
+        assert code == 2
+        assert "with seed 0, not 1; all runs use the same draw" in err
     code, out, err = auepora("compare", "a", "b", "--json")
     assert code == 0, err
     one = json.loads(out)["deltas"]["metrics"][METRIC]
@@ -173,34 +175,24 @@ def test_runs_are_compared_by_the_corrected_difference(project: Make, auepora: C
     assert one["two_stage"]["samples"] == SAMPLES
     assert one["two_stage"]["target"] == "the difference in what 'large' would say of answers like these"
     text = auepora("compare", "a", "b")[1]
-    assert "two-stage judging: what 'large' would say of answers like these, by 40 of 80 samples" in text
+    assert "two-stage judging: what 'large' would say of answers like these, by 40 of 60 samples" in text
 
 
-def test_failed_judgements_reduce_the_draw(project: Make, auepora: Cli) -> None:
+def test_failed_judgements_reduce_the_draw_and_failed_answers_count(project: Make, auepora: Cli) -> None:
     def failing(asked: Asked) -> dict[str, object] | Reply:
         refused = asked.body["model"] == "large" and number_of(asked) % 7 == 0
         return FAULTS["refusal"] if refused else judge(asked)
 
     with JudgeServer(failing) as server:
-        write_plan(project(SAMPLES), server.base_url, two_stage=f"{JUDGES}, budget: 40")
+        path = write_plan(project(SAMPLES), server.base_url, two_stage=f"{JUDGES}, budget: 40")
+        broken = 'my_rag:Rag", args: {broken: ["1", "2", "3", "4"]}}'
+        path.write_text(path.read_text().replace('my_rag:Rag"}', broken))
         assert auepora("run", "plan.yaml", "-q")[0] == 0
     details = stored().details["two_stage"]
+    assert (details["system_failures"], details["samples"]) == (4, SAMPLES)
     assert details["failed"] > 0
-    assert details["judged"] == 40 - details["failed"]
+    assert 36 - details["failed"] <= details["judged"] <= 40 - details["failed"]
     assert details["interval"] is not None
-
-
-def test_failed_answers_count_as_in_other_runs(project: Make, auepora: Cli) -> None:
-    with JudgeServer(judge) as server:
-        made = project(SAMPLES)
-        path = write_plan(made, server.base_url)
-        path.write_text(
-            path.read_text().replace('"my_rag:Rag"}', '"my_rag:Rag", args: {broken: ["1", "2", "3", "4"]}}')
-        )
-        auepora("run", "plan.yaml", "-q")
-    details = stored().details["two_stage"]
-    assert details["system_failures"] == 4
-    assert details["samples"] == SAMPLES
 
 
 def test_history_calibrates_the_draw_of_other_samples(project: Make, auepora: Cli) -> None:
@@ -209,7 +201,7 @@ def test_history_calibrates_the_draw_of_other_samples(project: Make, auepora: Cl
         assert auepora("run", "plan.yaml", "-q", "--name", "earlier")[0] == 0
         first = stored().details["two_stage"]
         assert (first["history"], first["calibration"]) == (None, "cross-fitting")
-        write_plan(project(SAMPLES + 10), server.base_url)
+        write_plan(project(30), server.base_url)
         assert auepora("run", "plan.yaml", "-q", "--name", "later")[0] == 0
     details = stored("later").details["two_stage"]
     with RunStore.open("runs.sqlite") as opened:
@@ -217,38 +209,7 @@ def test_history_calibrates_the_draw_of_other_samples(project: Make, auepora: Cl
     assert details["calibration"] == "history"
 
 
-def test_rescoring_uses_the_stored_draw_and_the_cache(project: Make, auepora: Cli) -> None:
-    with JudgeServer(judge) as server:
-        write_plan(project(SAMPLES), server.base_url)
-        assert auepora("run", "plan.yaml", "-q")[0] == 0
-        before = stored()
-        asked = len(server.asked)
-        code, out, err = auepora("rescore", "latest", "-q", "--json")
-        assert code == 0, err
-        assert len(server.asked) == asked
-        after = stored()
-        assert (after.value, after.interval) == (before.value, before.interval)
-        assert after.details["two_stage"]["draw"] == before.details["two_stage"]["draw"]
-        found = {one["name"]: one for one in json.loads(out)["results"]}
-        assert found[METRIC]["value"] == after.value
-
-
-def test_labels_correct_to_another_target(project: Make, auepora: Cli) -> None:
-    with JudgeServer(judge) as server:
-        write_plan(project(SAMPLES), server.base_url)
-        assert auepora("run", "plan.yaml", "-q")[0] == 0
-    labels = [{"sample_id": str(n), "label": large_score(n), "annotator": "ann"} for n in range(SAMPLES)]
-    Path("labels.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in labels))
-    code, out, err = auepora("judge", "calibrate", "latest", "-m", METRIC, "--labels", "labels.jsonl", "--json")
-    assert code == 0, err
-    found = json.loads(out)["judged"][0]
-    assert found["corrected"]["samples"] == SAMPLES
-    assert found["corrected"]["value"] == pytest.approx(sum(map(large_score, range(SAMPLES))) / SAMPLES)
-    notes = "; ".join(found["notes"])
-    assert "labels correct them to what people would say of all answers" in notes
-    assert "two-stage judging corrects them to what 'large' would say of answers like these: 0." in notes
-
-
+@pytest.mark.slow
 def test_budget_in_money(project: Make, auepora: Cli) -> None:
     price = "prices: {large: {prompt: 1000, completion: 1000}, small: {prompt: 1, completion: 1}}"
     plan = f"cheap: {{use: small}}, expensive: {{use: large}}, {price}, budget_cost: "
@@ -262,6 +223,7 @@ def test_budget_in_money(project: Make, auepora: Cli) -> None:
         assert (code, "judgements of 'llm_faithfulness', and at least 10 are needed" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_run_whose_expensive_judge_was_down_is_completed_with_the_same_draw(project: Make, auepora: Cli) -> None:
     down = True
 

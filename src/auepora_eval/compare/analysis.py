@@ -396,21 +396,27 @@ def with_two_stage(
         return replace(blank, note=f"two-stage judging: {judged} samples are judged in both runs, too few for a test")
     low, high = definition.range
 
-    def corrected(level: float) -> CorrectedMean:
+    strata = join_empty_strata(stage.strata[inside], labelled[inside])
+
+    def corrected(level: float, *, judge_alone: bool = False) -> CorrectedMean:
+        shares = np.bincount(strata, labelled[inside]) / np.maximum(np.bincount(strata), 1)
         return corrected_difference(
             stage.first_predictions[inside],
             stage.second_predictions[inside],
             stage.first[inside],
             stage.second[inside],
-            strata=join_empty_strata(stage.strata[inside], labelled[inside]),
+            strata=None if judge_alone else strata,
+            probabilities=shares[strata] if judge_alone else None,
             clusters=None if clusters is None else clusters[inside],
-            binary=definition.binary and bool(np.isin(stage.first[labelled], (0, 1)).all()),
+            binary=definition.binary and bool(np.isin([stage.first[labelled], stage.second[labelled]], (0, 1)).all()),
             lowest=low,
             highest=high,
             level=level,
+            use_scores=not judge_alone,
         )
 
     plain, adjusted, narrow = (corrected(level) for level in (1 - ALPHA, 1 - ALPHA / tests, 1 - 2 * ALPHA))
+    alone = corrected(1 - ALPHA, judge_alone=True)
     p_value = _inverted_p_value(corrected)
     p_adjusted = None if p_value is None or not one.primary else min(1.0, p_value * tests)
     verdict = verdict_of(
@@ -450,7 +456,7 @@ def with_two_stage(
             "judged": judged,
             "failed": stage.failed,
             "weight": plain.weight,
-            "expensive_only": {"delta": plain.labels_mean, "interval": _ends(plain.labels_interval)},
+            "expensive_only": {"delta": alone.value, "interval": _ends(alone.interval)},
             "cheap_only": {"delta": plain.scores_mean},
         },
     )

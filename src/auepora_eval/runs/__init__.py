@@ -4,6 +4,7 @@
 * ``scoring``: scores from stored outputs; ``rescore``
 * ``sequential``: judging that stops when a comparison or a threshold is decided
 * ``judging``: judge sessions whose judgements are stored with the run; estimates of judge calls; preference
+* ``two_stage``: cheap scores of all samples, an expensive judge on a draw of them
 * ``trial``: a few samples judged before a run, with prompts and replies
 * ``perturbed``: a run at each rate of a perturbation
 * ``diagnose``: a run with each set of documents: none, gold, retrieved, mixed, one at a time

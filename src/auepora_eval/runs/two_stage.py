@@ -554,21 +554,25 @@ class _Correction:
         found = np.where(self.failed, self.labels, found)
         return np.round(found, _DIGITS), how
 
-    def mean(self, rows: Bools, *, finite: bool) -> CorrectedMean | None:
-        """The corrected mean of some samples; ``None`` with too few labels."""
+    def mean(self, rows: Bools, *, finite: bool = False, judge_alone: bool = False) -> CorrectedMean | None:
+        """The corrected mean of some samples, or that of the expensive judge alone; ``None`` with too few labels."""
         inside = rows & self.population
-        labelled = np.isfinite(self.labels[inside])
+        labels = self.labels[inside]
         if (self.scored & rows).sum() < _MIN_LABELS:
             return None
+        strata = join_empty_strata(self.strata[inside], np.isfinite(labels))
+        shares = np.bincount(strata, np.isfinite(labels)) / np.maximum(np.bincount(strata), 1)
         return corrected_mean(
             self.predictions[inside],
-            self.labels[inside],
-            strata=join_empty_strata(self.strata[inside], labelled),
+            labels,
+            strata=None if judge_alone else strata,
+            probabilities=shares[strata] if judge_alone else None,
             clusters=None if self.clusters is None else self.clusters[inside],
             binary=self.binary,
             lowest=self.low,
             highest=self.high,
             finite=finite,
+            use_scores=not judge_alone,
         )
 
     def apply(self, slices: Sequence[Slice]) -> None:
@@ -597,7 +601,7 @@ class _Correction:
     def _apply(self, result: MetricResult, rows: Bools, further: Mapping[str, Any]) -> None:
         expensive = self.settings.expensive
         population = int((rows & self.population).sum())
-        found, these = self.mean(rows, finite=False), self.mean(rows, finite=True)
+        found, these, alone = self.mean(rows), self.mean(rows, finite=True), self.mean(rows, judge_alone=True)
         cheap = _answer_scores(self.cheap)[rows]
         cheap = cheap[np.isfinite(cheap)]
         by_judge = self.settings.cheap if self.settings.cheap_is_judge else None
@@ -613,7 +617,6 @@ class _Correction:
             "interval": None if found is None else _ends(found.interval),
             "scores_mean": result.value if result.defined else None,
             "weight": None if found is None else found.weight,
-            "narrowing": None if found is None else found.narrowing,
             "these": {
                 "target": f"what '{expensive}' would say of these {population:,} answers",
                 "interval": None if these is None else _ends(these.interval),
@@ -626,8 +629,8 @@ class _Correction:
             },
             "expensive": {
                 "judge": expensive,
-                "value": None if found is None else found.labels_mean,
-                "interval": None if found is None else _ends(found.labels_interval),
+                "value": None if alone is None else alone.value,
+                "interval": None if alone is None else _ends(alone.interval),
             },
         }
         result.details.pop("bounds", None)

@@ -7,6 +7,7 @@
 * ``agreement``: agreement of raters, correlation
 * ``calibration``: scores against labels: calibration, ROC measures, prediction-powered means
 * ``stacking``: predicted labels: weights of judges, calibrators on cheap features
+* ``partial_grades``: ranking measures from grades of people for some pooled pairs and of a model for all
 * ``sampling``: which samples to label, and a forecast of the interval
 
 These modules rest on numpy. scikit-learn and scipy are oracles in the tests.

@@ -1,26 +1,35 @@
-"""Pools: for each query the union of the top documents of several runs; pool files and human grades."""
+"""Pools: for each query the union of the top documents of several runs; pool files, draws of pairs, human grades."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
+import numpy as np
 
+from ..core.conventions import Conventions
+from ..core.metrics_base import BatchMetric, Metric
+from ..core.registry import Spec
 from ..core.types import EvaluationSample, SystemOutputs
+from ..engine.evaluate import resolve_metrics
 from ..errors import BadValueError, DataFileError, did_you_mean
 from ..io.codec import LineError
-from ..io.grades import Grade, GradeKey
+from ..io.grades import Grade, GradeKey, draw_errors
 from ..io.join import iter_outputs
 from ..io.labels import Provenance
 from ..io.trec import judged_levels, load_qrels
 from ..io.values import parse_json
 from ..options import PositiveInt, check_options
-from ..runtime.files import read_head, read_lines, write_lines
+from ..runtime.files import read_bytes, read_head, read_lines, write_lines
+from ..stats.partial_grades import MeasureName, PooledPairs, RankedMeasure, grading_probabilities
+from ..stats.sampling import systematic_draw
+from .draws import draw_path
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
@@ -241,12 +250,20 @@ def read_pool(path: str | Path) -> list[PooledDocument]:
 
 
 def _line(one: PooledDocument) -> bytes:
+    return _encode(_fields(one), one)
+
+
+def _fields(one: PooledDocument) -> dict[str, Any]:
     row: dict[str, Any] = {"sample_id": one.sample_id, "query": one.query}
     if one.history:
         row["history"] = list(one.history)
     row |= {"doc_id": one.doc_id, "text": one.text, "returned": dict(one.returned)}
     if one.judged is not None:
         row["judged"] = {"grade": one.judged.grade, "by": one.judged.by}
+    return row
+
+
+def _encode(row: Mapping[str, Any], one: PooledDocument) -> bytes:
     try:
         return msgspec.json.encode(row)
     except UnicodeEncodeError as error:
@@ -350,6 +367,253 @@ def _stored_outputs(store: RunStore, record: RunRecord) -> Iterator[tuple[str, S
         yield row.sample_id, row.output
 
 
+# --- draws: the pairs that people grade, with their probabilities ----------------------------------------------------
+
+SHOWN = ("query", "history", "text")
+"""What a person who grades a drawn document sees: neither the grade of the model nor the runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnPair:
+    """A document of the pool from which pairs were drawn."""
+
+    sample_id: str
+    doc_id: str
+    best_rank: int
+    """Its best rank in any pooled run, starting at 1."""
+    probability: float
+    """1 where a grade of a person was known before the draw; 0 where the document changes none of the metrics."""
+    position: int | None = None
+    """Its position in the order of grading, starting at 1; ``None`` if it was not drawn."""
+    grade: int | None = None
+    """The grade of a person that was known before the draw."""
+
+    @property
+    def key(self) -> GradeKey:
+        """Query and document."""
+        return self.sample_id, self.doc_id
+
+
+@dataclass(frozen=True, slots=True)
+class PairDraw:
+    """A random draw of pairs of query and document, fixed before the first grade."""
+
+    seed: int
+    n: int
+    metrics: tuple[str, ...]
+    min_relevance: int
+    runs: tuple[str, ...]
+    pairs: tuple[DrawnPair, ...]
+    """All pairs of the pool, in the order of its queries."""
+
+    @property
+    def id(self) -> str:
+        """The id of the draw: two draws with the same id have the same pairs, probabilities and order."""
+        return f"pairs-{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}"
+
+    @property
+    def order(self) -> list[DrawnPair]:
+        """The drawn pairs in the order of grading."""
+        return sorted((one for one in self.pairs if one.position is not None), key=lambda one: one.position or 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The draw as its file stores it."""
+        pairs = [
+            {name: value for name in DrawnPair.__dataclass_fields__ if (value := getattr(one, name)) is not None}
+            for one in self.pairs
+        ]
+        return {
+            "draw": self.id,
+            "seed": self.seed,
+            "n": self.n,
+            "metrics": list(self.metrics),
+            "min_relevance": self.min_relevance,
+            "runs": list(self.runs),
+            "shown": list(SHOWN),
+            "pairs": pairs,
+        }
+
+
+def draw_pairs(pool: Pool, metrics: Sequence[Metric], n: int, *, seed: int = 0) -> PairDraw:
+    """Draw ``n`` pairs of a pool whose documents have grades of a model, for people to grade.
+
+    Pairs are drawn over all queries, more often where the model is uncertain and the metrics depend on the document.
+    Grades of people that the pool has already need no draw.
+    """
+    measures = [ranked_measure(one) for one in metrics]
+    lowest_levels = {min_relevance_of(one) for one in metrics}
+    if len(lowest_levels) > 1:
+        raise BadValueError("the metrics of a draw have different 'min_relevance'; draw for one level at a time")
+    (lowest,) = lowest_levels
+    largest = max(measure.k for measure in measures)
+    if largest > pool.depth:
+        raise BadValueError(
+            f"a pool of depth {pool.depth} does not contain the top {largest}; pool with --depth {largest}"
+        )
+    ungraded = sum(one.judged is None for one in pool.documents)
+    if ungraded:
+        raise BadValueError(
+            f"{ungraded:,} of {len(pool.documents):,} documents have no grade; grade the pool with `auepora judge "
+            "relevance`, and give the grades with --qrels"
+        )
+    known = {one.key: one.judged.grade for one in pool.documents if one.judged is not None and one.judged.by != "model"}
+    rows = [
+        DrawnPair(*one.key, min(one.returned.values()), float(one.key in known), grade=known.get(one.key))
+        for one in pool.documents
+    ]
+    levels = model_levels(one.judged for one in pool.documents if one.judged is not None)
+    lengths = dict.fromkeys((one.sample_id for one in rows), pool.depth)
+    rankings = [
+        pooled_pairs(
+            rows,
+            levels,
+            known,
+            {one.key: one.returned[run] - 1 for one in pool.documents if run in one.returned},
+            lengths,
+            min_relevance=lowest,
+        )
+        for run in pool.runs
+    ]
+    probability = grading_probabilities(rankings, measures, n)
+    drawn = systematic_draw(np.where(rankings[0].graded, 0.0, probability), seed)
+    positions = {int(row): number for number, row in enumerate(drawn, start=1)}
+    pairs = tuple(
+        replace(one, probability=round(float(probability[row]), 9), position=positions.get(row))
+        for row, one in enumerate(rows)
+    )
+    return PairDraw(seed, n, tuple(one.name for one in metrics), lowest, tuple(pool.runs), pairs)
+
+
+def ranked_measure(metric: Metric) -> RankedMeasure:
+    """The measure that a metric stands for; raises for others than precision, recall and binary nDCG with a cut-off."""
+    kind: Any = getattr(type(metric), "registered_as", "")
+    k = getattr(metric, "k", None)
+    if kind not in get_args(MeasureName) or k is None:
+        raise BadValueError(
+            f"'{metric.name}' cannot be corrected by grades of some pairs; give precision@k, recall@k or ndcg@k"
+        )
+    assert isinstance(metric, BatchMetric)
+    rules = metric.active_conventions
+    if kind == "ndcg" and (
+        getattr(metric, "gain", "binary") != "binary" or getattr(metric, "ties", "order") != "order"
+    ):
+        raise BadValueError(f"'{metric.name}' is corrected with binary gain and without ties only")
+    if rules.empty_gold == "skip" or rules.k_policy != "written":
+        raise BadValueError(
+            f"'{metric.name}' is corrected over all queries with k as written; leave out its own conventions"
+        )
+    return RankedMeasure(kind, k if rules.depth is None else min(k, rules.depth), rules.precision)
+
+
+def correctable_metrics(specs: Sequence[Spec], conventions: Conventions) -> list[Metric]:
+    """The metrics with binary gain, in which a query without a relevant document counts 0; precision first."""
+    rules = replace(conventions, gain="binary", empty_gold="zero")
+    order = get_args(MeasureName)
+    metrics = resolve_metrics(specs, rules)
+    return sorted(metrics, key=lambda one: order.index(ranked_measure(one).name))
+
+
+def min_relevance_of(metric: Metric) -> int:
+    """The lowest grade that counts as relevant."""
+    assert isinstance(metric, BatchMetric)
+    return metric.active_conventions.min_relevance
+
+
+def model_levels(grades: Iterable[Grade]) -> dict[GradeKey, float]:
+    """The grade of the model for each document before rounding; where there is none, the grade of the person."""
+    levels: dict[GradeKey, float] = {}
+    for one in grades:
+        level = one.grade if one.grade_by_model is None else one.grade_by_model
+        levels[one.key] = one.mean if one.by == "model" and one.mean is not None else level
+    return levels
+
+
+def pooled_pairs(
+    rows: Sequence[DrawnPair],
+    levels: Mapping[GradeKey, float],
+    grades: Mapping[GradeKey, int],
+    ranks: Mapping[GradeKey, int],
+    lengths: Mapping[str, int],
+    *,
+    min_relevance: int = 1,
+) -> PooledPairs:
+    """The columns of pairs with one ranking.
+
+    ``levels`` are grades of the model and ``grades`` those of people. ``ranks`` has the position, from 0, of documents
+    in the ranking. ``lengths`` has the queries in the order of the rows, with the number of documents returned.
+    """
+    numbers = {query: number for number, query in enumerate(lengths)}
+    highest = max((math.ceil(level) for level in levels.values()), default=min_relevance)
+    steps = np.arange(max(highest, min_relevance) + 1)
+    # A document below the lowest relevant level has a score below one half.
+    above = 0.5 + 0.5 * (steps - min_relevance + 1) / (steps[-1] - min_relevance + 1)
+    scale = np.where(steps < min_relevance, steps / (2 * min_relevance), above)
+    return PooledPairs(
+        np.array([numbers[one.sample_id] for one in rows], dtype=np.intp),
+        np.interp([levels[one.key] for one in rows], steps, scale),
+        np.array([ranks.get(one.key, -1) for one in rows], dtype=np.intp),
+        np.array([one.best_rank - 1 for one in rows], dtype=np.intp),
+        np.array([one.probability for one in rows], dtype=np.float64),
+        np.array([float(grades[one.key] >= min_relevance) if one.key in grades else math.nan for one in rows]),
+        np.array(list(lengths.values()), dtype=np.intp),
+    )
+
+
+def write_drawn_pairs(path: str | Path, pool: Pool, draw: PairDraw) -> bool:
+    """Write the drawn pairs for grading and, next to them, the draw; False if this draw was written before.
+
+    The file for grading has what people see, in the order of the draw. Raises if another draw is there.
+    """
+    record = draw_path(path)
+    if record.exists():
+        before = read_pair_draw(record)
+        if before.id != draw.id:
+            raise DataFileError(
+                record,
+                None,
+                f"{before.n} pairs were drawn here with --seed {before.seed} for {', '.join(before.metrics)}; "
+                "draw them so again from the same runs and grades, or write to another file",
+            )
+        if Path(path).exists():
+            return False
+    documents = {one.key: one for one in pool.documents}
+    write_lines(record, [json.dumps(draw.to_dict(), indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace")])
+    write_lines(Path(path), (_drawn_line(documents[one.key], draw.id, one) for one in draw.order))
+    return True
+
+
+def _drawn_line(document: PooledDocument, draw: str, pair: DrawnPair) -> bytes:
+    row = {
+        **_fields(replace(document, returned={}, judged=None)),
+        "draw": draw,
+        "position": pair.position,
+        "grade": None,
+    }
+    del row["returned"]
+    return _encode(row, document)
+
+
+def find_pair_draw(grades: str | Path) -> PairDraw | None:
+    """The draw of pairs next to a file of grades; ``None`` if there is none, or a draw of answers to label."""
+    record = draw_path(grades)
+    return read_pair_draw(record) if record.exists() and b'"pairs"' in read_bytes(record) else None
+
+
+def read_pair_draw(path: str | Path) -> PairDraw:
+    """Read the record of a draw of pairs."""
+    file = Path(path)
+    try:
+        row = json.loads(read_bytes(file))
+        pairs = tuple(DrawnPair(**one) for one in row["pairs"])
+        found = PairDraw(row["seed"], row["n"], tuple(row["metrics"]), row["min_relevance"], tuple(row["runs"]), pairs)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        problem = f"is no record of a draw of pairs ({type(error).__name__}: {error})"
+        raise DataFileError(file, None, problem) from error
+    if found.id != row.get("draw"):
+        raise DataFileError(file, None, "the record of the draw was changed after the draw; restore it")
+    return found
+
+
 # --- human grades: a qrels file, a table of query, document and grade, or JSON lines ---------------------------------
 
 _GRADE_KEYS = ("grade", "label", "relevance")
@@ -361,7 +625,8 @@ def read_human_grades(path: str | Path) -> dict[GradeKey, Grade]:
 
     The first line shows the format: ``{"sample_id": ..., "doc_id": ..., "grade": 2}``, three columns with tabs
     between them (query, document, grade; a line of names above them is fine), or the four columns of qrels. In JSON
-    lines ``comment`` and ``at`` are kept, other fields are ignored.
+    lines ``comment``, ``at`` and the fields of a draw are kept, other fields are ignored. A drawn document whose grade
+    is null is not graded yet.
     """
     file = Path(path)
     first = next((line for line in read_head(file).splitlines() if line.strip()), "")
@@ -389,7 +654,19 @@ def read_human_grades(path: str | Path) -> dict[GradeKey, Grade]:
             raise DataFileError(file, number, f"{what} is already graded on line {first_line}; keep one of them")
         if grade.grade >= 0:
             grades[grade.key] = grade
-    return grades
+    draw = find_pair_draw(file)
+    return grades if draw is None else _with_draw(grades, draw)
+
+
+def _with_draw(grades: Mapping[GradeKey, Grade], draw: PairDraw) -> dict[GradeKey, Grade]:
+    """The grades with how their documents were selected."""
+    drawn = {one.key: one for one in draw.order}
+    return {
+        key: replace(grade, draw=draw.id, probability=drawn[key].probability, position=drawn[key].position, shown=SHOWN)
+        if key in drawn
+        else grade
+        for key, grade in grades.items()
+    }
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, Grade]]:
@@ -398,7 +675,8 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Grade]]:
             row = parse_json(line)
             if not isinstance(row, dict):
                 raise LineError("each line must be one JSON object")
-            yield number, _parse_object(row)
+            if "draw" not in row or any(row.get(key) is not None for key in _GRADE_KEYS):
+                yield number, _parse_object(row)
         except LineError as error:
             raise DataFileError(path, number, str(error)) from error
 
@@ -412,7 +690,20 @@ def _parse_object(row: Mapping[str, Any]) -> Grade:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise LineError(f"field 'grade' must be an integer, not {json.dumps(value)[:40]}")
-    return Grade(row["sample_id"], row["doc_id"], value, why=str(row.get("comment") or ""), at=_text(row.get("at")))
+    error = next(draw_errors(row), None)
+    if error is not None:
+        raise LineError(f"field {error}")
+    return Grade(
+        row["sample_id"],
+        row["doc_id"],
+        value,
+        why=str(row.get("comment") or ""),
+        at=_text(row.get("at")),
+        draw=_text(row.get("draw")) or "",
+        probability=row.get("probability"),
+        position=row.get("position"),
+        shown=tuple(row.get("shown") or ()),
+    )
 
 
 def _text(value: object) -> str | None:

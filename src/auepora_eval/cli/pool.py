@@ -1,4 +1,4 @@
-"""``auepora pool``: pool the retrieved documents of several runs for grading."""
+"""``auepora pool``: pool the retrieved documents of several runs for grading; draw some of them for people."""
 
 from __future__ import annotations
 
@@ -33,7 +33,22 @@ DEPTH = 10
 @click.option("--qrels", type=click.Path(), help="Qrels with existing grades, in addition to the gold of the samples.")
 @click.option("--new-only", is_flag=True, help="Leave out documents with a grade instead of marking them.")
 @click.option("--ignore-gold", is_flag=True, help="Ignore the gold of the samples.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of documents.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of documents, and of --draw.")
+@click.option(
+    "--draw",
+    "drawn",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Draw N pairs of question and document for people to grade; --qrels has the grades of a model.",
+)
+@click.option(
+    "-m",
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="SPEC",
+    help="With --draw: precision@k, recall@k or ndcg@k to correct by the grades; repeatable. Default: all three at 10.",
+)
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
@@ -48,6 +63,8 @@ def command(
     new_only: bool,
     ignore_gold: bool,
     seed: int,
+    drawn: int | None,
+    metrics: tuple[str, ...],
     store: str | None,
     as_json: bool,
     output: str,
@@ -57,16 +74,25 @@ def command(
     A RUN is a stored run, a TREC run file or a file of outputs. The documents of a question are in random order. Grade
     the pool with `auepora judge relevance`.
 
+    With --draw, people grade some documents after a model graded all. The file has the drawn documents, without the
+    grade of the model; fill in "grade" in the order of the file. The file with the suffix .draw.json has the
+    probability of each document. `auepora rescore --qrels --grades` corrects metrics by them.
+
     \b
     auepora pool bm25 dense hybrid --depth 10 -o pool.jsonl
     auepora pool bm25.run dense.run --topics topics.tsv --corpus corpus.jsonl
     auepora pool bm25 dense rerank --qrels qrels.txt --new-only -o more.jsonl
+    auepora pool bm25 dense --qrels qrels.txt --draw 300 -m precision@10 -o grade.jsonl
     """
     from ..annotate.pool import PooledRuns, gold_grades, is_outputs_file, pool_outputs, write_pool
     from ..io.grades import provenance_path, read_grades
 
     files = [run for run in runs if is_outputs_file(run)]
     stored = [run for run in runs if run not in files]
+    if drawn is not None and (new_only or qrels is None):
+        raise click.UsageError("--draw needs the grades of a model for all documents: give --qrels, without --new-only")
+    if metrics and drawn is None:
+        raise click.UsageError("-m is used with --draw")
     if dataset is not None and topics is not None:
         raise click.UsageError("give --dataset or --topics, not both")
     if not stored and dataset is None and topics is None:
@@ -92,11 +118,38 @@ def command(
         if corpus is not None:
             _add_corpus_texts(sources, corpus, open_files)
         pool = pool_outputs(samples, sources.runs, depth=depth, judged=known, new_only=new_only, seed=seed)
+    if drawn is not None:
+        _draw(pool, drawn, metrics, seed, output, as_json=as_json)
+        return
     write_pool(output, pool.documents)
     echo(json.dumps({**pool.to_dict(), "file": output}, indent=2, ensure_ascii=False) if as_json else _summary(pool))
     for warning in _warnings(pool):
         echo_err(warning)
     echo_err(f"wrote {output}")
+
+
+def _draw(pool: Pool, n: int, metrics: tuple[str, ...], seed: int, output: str, *, as_json: bool) -> None:
+    """Draw pairs for people, and write them with the record of the draw."""
+    from ..annotate.draws import draw_path
+    from ..annotate.pool import correctable_metrics, draw_pairs, write_drawn_pairs
+    from ..annotate.relevance import DEFAULT_METRICS
+    from ..core.conventions import Conventions
+    from .options import parse_specs
+
+    chosen = correctable_metrics(parse_specs(metrics) or DEFAULT_METRICS, Conventions.of())
+    draw = draw_pairs(pool, chosen, n, seed=seed)
+    is_new = write_drawn_pairs(output, pool, draw)
+    known = sum(one.grade is not None for one in draw.pairs)
+    queries = len({one.sample_id for one in draw.order})
+    if as_json:
+        counts = {"draw": draw.id, "pairs": len(draw.pairs), "known_before": known, "drawn": len(draw.order)}
+        record = {"queries": queries, "metrics": list(draw.metrics), "seed": seed, "file": output}
+        echo(json.dumps({**counts, **record, "draw_file": str(draw_path(output))}, indent=2, ensure_ascii=False))
+    else:
+        before = f"; people graded {known:,} before" if known else ""
+        of_pairs = f"{len(draw.order):,} of {len(draw.pairs):,} pairs drawn, of {queries:,} queries{before}"
+        echo(f"{of_pairs}\nfor {', '.join(draw.metrics)}")
+    echo_err(f"wrote {output} and {draw_path(output)}" if is_new else f"{output} has this draw already and was kept")
 
 
 def _questions(dataset: str | None, topics: str | None) -> list[EvaluationSample] | None:

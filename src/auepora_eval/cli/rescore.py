@@ -52,6 +52,10 @@ from .score import PRESETS
 )
 @click.option("--qrels", type=click.Path(), help="Use the grades of this file as gold; see `auepora judge relevance`.")
 @click.option(
+    "--grades", type=click.Path(), help="Grades of people for drawn documents, which correct those of --qrels."
+)
+@click.option("--draw", type=click.Path(), help="The draw of --grades; default: the .draw.json file next to them.")
+@click.option(
     "--corpus",
     type=click.Path(),
     help="JSONL file with the documents that answers may cite; default: the corpus of the plan.",
@@ -77,6 +81,8 @@ def command(
     conventions: str | None,
     slices: tuple[str, ...],
     qrels: str | None,
+    grades: str | None,
+    draw: str | None,
     corpus: str | None,
     incomplete: bool,
     executor: ExecutorChoice,
@@ -92,14 +98,14 @@ def command(
 
     The new values are stored next to the old ones; each has its signature. Judge metrics
     use the judge of the plan of the run, of --plan, or of --judge-model. --qrels replaces the gold of the run; without
-    -m, only metrics that need gold are computed then.
+    -m, only metrics that need gold are computed then. With --grades, precision@k, recall@k and ndcg@k are estimated
+    from the grades of a model in --qrels and grades of people for the documents that `auepora pool --draw` drew.
 
     \b
     auepora rescore latest -m bleu -m chrf
     auepora rescore run_01HX -m map@10:conventions=trec
     auepora rescore latest --qrels qrels.txt -m ndcg@10
-    auepora rescore latest -m llm_correctness --until-decided main --delta 0.05
-    auepora rescore latest --continue-judging
+    auepora rescore latest --qrels qrels.txt --grades grade.jsonl -m precision@10
     auepora rescore latest -m llm_faithfulness --judge-model small --judge-url http://127.0.0.1:8080/v1 --preview
     """
     from ..runs.judging import judges_of_run
@@ -112,11 +118,23 @@ def command(
         raise click.UsageError(
             "--preview estimates the judging of answers, which --qrels does not change: leave it out"
         )
+    if (grades is not None or draw is not None) and (qrels is None or grades is None or slices or corpus is not None):
+        raise click.UsageError("--grades needs --qrels, --draw needs --grades, and neither takes --slice or --corpus")
     form = "json" if as_json else output_format(output)
-    refuse_input_as_output(output, [file for file in (qrels, corpus) if file is not None])
+    refuse_input_as_output(output, [file for file in (qrels, corpus, grades, draw) if file is not None])
     with open_store(store, output=output) as found:
         record = found.find(run)
-        changes = judging.changes() | stop.changes()
+        if grades is not None:
+            from ..annotate.relevance import partial_grades_text, read_partial_grades, rescore_with_grades
+
+            rules = None if conventions == "auto" else conventions
+            partial = read_partial_grades(str(qrels), grades, draw)
+            results = rescore_with_grades(found, record, partial, parse_specs(metrics), conventions=rules)
+            text = partial_grades_text(results)
+            write_out(text if form == "table" else render_results(results, form, ""), output)
+            echo_err(f"stored with {record.run_id}")
+            return
+        changes = judging.changes()
         named = judge.judges(changes)
         specs = with_judge(parse_specs(metrics), (record.plan.get("resources") or {}) if named is None else named.names)
         judges = named or judges_of_run(found, record, specs or record.plan.get("metrics"), changes=changes)

@@ -381,6 +381,8 @@ def judged_coverage(result: MetricResult) -> str:
     details = result.details
     residual = details.get("residual") if registered_name(result) == "rbp" else None
     shown = "" if residual is None else f"residual {residual:.4f} (unjudged)"
+    if partial := details.get("partial_grades"):
+        return f"corrected: people graded {partial['graded']:,} of {partial['pairs']:,} pairs"
     if "gold_by" not in details:
         return shown
     depth, share = details.get("judged_depth"), details.get("judged")

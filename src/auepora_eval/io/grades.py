@@ -39,6 +39,14 @@ class Grade:
     """The grade of the model, if a person reviewed it."""
     mean: float | None = None
     """The value before rounding, if repeats or probabilities gave a fraction."""
+    draw: str = ""
+    """The id of the draw that selected the document for a person."""
+    probability: float | None = None
+    """The probability with which that draw selected it."""
+    position: int | None = None
+    """Its position in the order of the draw, from 1."""
+    shown: tuple[str, ...] = ()
+    """What the person saw."""
 
     @property
     def key(self) -> GradeKey:
@@ -53,7 +61,7 @@ class Grade:
     def to_dict(self) -> dict[str, Any]:
         """Return the line of the provenance file: without empty values."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: value for name, value in values.items() if value is not None and value != ""}
+        return {name: value for name, value in values.items() if value is not None and value not in ("", ())}
 
 
 def merge_grade(before: Grade | None, label: Grade) -> Grade:
@@ -63,7 +71,7 @@ def merge_grade(before: Grade | None, label: Grade) -> Grade:
     """
     if before is None:
         return label
-    if before.by != "model" and before.grade == label.grade:
+    if before.by != "model" and before.grade == label.grade and label.probability is None:
         return before  # the same grade as before
     model_grade = before.grade_by_model
     by: Provenance = "human" if model_grade is None or model_grade == label.grade else "corrected"
@@ -181,7 +189,7 @@ def _read_provenance(path: Path) -> dict[GradeKey, Grade]:
 
 
 _LINE_START = b'{"sample_id":'
-_TEXT_FIELDS = ("model", "prompt", "why", "at")
+_TEXT_FIELDS = ("model", "prompt", "why", "at", "draw")
 
 
 def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
@@ -197,7 +205,7 @@ def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
     if problem is not None:
         raise DataFileError(path, number, problem)
     known = {key: value for key, value in row.items() if key in Grade.__dataclass_fields__}
-    return Grade(**known)
+    return Grade(**known | ({"shown": tuple(known["shown"])} if "shown" in known else {}))
 
 
 def _validation_errors(row: Mapping[str, Any]) -> Iterator[str]:
@@ -213,6 +221,20 @@ def _validation_errors(row: Mapping[str, Any]) -> Iterator[str]:
     for key in _TEXT_FIELDS:
         if not isinstance(row.get(key, ""), str):
             yield f"'{key}' must be a string, not {row[key]!r:.40}"
+    yield from draw_errors(row)
+
+
+def draw_errors(row: Mapping[str, Any]) -> Iterator[str]:
+    """The errors in the fields that record how a document was selected for a person."""
+    probability, position, shown = row.get("probability"), row.get("position"), row.get("shown", [])
+    if probability is not None and not (
+        isinstance(probability, int | float) and not isinstance(probability, bool) and 0 < probability <= 1
+    ):
+        yield f"'probability' must be a number above 0 and at most 1, not {probability!r:.40}"
+    if position is not None and (isinstance(position, bool) or not isinstance(position, int) or position < 1):
+        yield f"'position' must be an integer from 1 up, not {position!r:.40}"
+    if not isinstance(shown, list) or not all(isinstance(one, str) for one in shown):
+        yield f"'shown' must be a list of strings, not {shown!r:.40}"
 
 
 # --- samples with these grades as their gold, and with their provenance ----------------------------------------------

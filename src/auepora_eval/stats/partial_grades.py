@@ -10,7 +10,8 @@ p, and :math:`g_d` is the effect of document d: the expected value with d releva
 is the mean of T over queries, and its interval is the t interval of that mean: queries are the units.
 
 Precision is linear in the grades, so that its estimate is unbiased for any p. Recall and nDCG are not linear; an
-intercept per query in the model of p removes most of the bias of second order.
+intercept per query in the model of p removes most of the bias of second order. For them the deviations of T from their
+mean are increased by the degrees of freedom of that model.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ _RIDGE = 1.0
 _RIDGE_OF_INTERCEPT = 1e-6
 _NEWTON_STEPS = 15
 _CONVERGED = 1e-9
+_COLUMNS = 6
+"""Columns of the regression besides the intercepts of queries."""
+_MAX_INFLATION = 4.0
 _MAX_LOGIT = 30.0
 _MAX_WEIGHT = 5.0
 """Largest weight of a graded pair in the fit, relative to the mean weight."""
@@ -129,7 +133,8 @@ class GradedMeasure:
     interval: Interval | None
     """About queries of this kind; ``None`` for a single query."""
     by_query: Floats
-    """T of each query, the units of the interval. They may lie outside 0 to 1."""
+    """T of each query, the units of the interval, with the deviations increased for recall and nDCG. They may lie
+    outside 0 to 1."""
     grading_error: float | None = None
     """Standard error of the grading alone, for the mean of these queries and no others; for precision only."""
 
@@ -166,6 +171,8 @@ def graded_measure(
         terms = (effect * (grade - relevance[rows]))[graded] / inclusion[graded]
         values[number] = expected + float(terms @ (1 - inclusion[graded]))
         variance += float(terms**2 @ (1 - inclusion[graded]))
+    if not measure.is_linear:
+        values = values.mean() + math.sqrt(_inflation(pairs)) * (values - values.mean())
     interval = mean_interval(values, lowest=0.0, highest=1.0)
     if interval is not None:
         interval = replace(interval, low=max(interval.low, 0.0), high=min(interval.high, 1.0))
@@ -199,6 +206,17 @@ def expected_measure(
     gained_by_others = gained - relevant * gain
     effect = ((gained_by_others + gain) / ideal[others + 1] - gained_by_others / ideal[others]).mean(axis=0)
     return value, effect
+
+
+def _inflation(pairs: PooledPairs) -> float:
+    """By how much the variance over queries is too small because the model of p was fitted to the same grades.
+
+    The deviations of T from their mean are increased by it, as residuals are by their degrees of freedom.
+    """
+    drawn = pairs.graded & (pairs.probability < 1)
+    n = int(drawn.sum())
+    parameters = _COLUMNS + len(np.unique(pairs.query[drawn]))
+    return n / max(n - parameters, n / _MAX_INFLATION) if n else 1.0
 
 
 def affects(measure: RankedMeasure, rank: Ints) -> Bools:

@@ -1,13 +1,12 @@
 """Ranking measures from partly human grades, simulated: bias, coverage and width against other estimators.
 
-    python -m benchmarks.verdicts_grades [--draws 400] [--pairs 300 1000]
+    python -m benchmarks.verdicts --only D [--quick]
 
 A collection has 74 pooled documents a query. Queries differ in how much is relevant; two rankings follow relevance with
 noise; a model grades with an error that depends on the length and the position of a document and on the query. In each
 draw 60 new queries are drawn, and pairs of them are graded by people. The truth is the mean over 20,000 queries.
 """
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -19,6 +18,7 @@ from auepora_eval.stats.calibration import corrected_mean
 from auepora_eval.stats.intervals import Interval, mean_interval
 from auepora_eval.stats.partial_grades import PooledPairs, RankedMeasure, graded_measure, grading_probabilities
 from auepora_eval.stats.sampling import systematic_draw
+from benchmarks.verdicts import Figure, Section
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -152,33 +152,39 @@ def summarise(outcomes: list[Outcome]) -> tuple[float, float, float, float]:
     )
 
 
-def report(draws: int, sizes: list[int]) -> Iterator[str]:
-    """The lines of the report, as Markdown."""
+def measure_figures(measure: RankedMeasure, n: int, draws: int, truth: tuple[float, float]) -> Iterator[Figure]:
+    """Bias, coverage and width of the corrected measure and of a difference, with ``n`` graded pairs."""
+    found = [one_draw(measure, n, truth[0], seed) for seed in range(draws)]
+    bias, error, coverage, width = summarise([one["corrected"] for one in found])
+    name = f"{measure.name}@{measure.k}, {n} pairs"
+    yield Figure(f"{name}: bias, absolute", abs(bias), 0.005 if measure.is_linear else 0.02)
+    yield Figure("... its standard error", error)
+    yield Figure("... coverage", coverage, at_least=0.93)
+    yield Figure("... width", width)
+    by_query = {
+        name: summarise([one[name] for one in found]) for name in ("human only, whole queries", "PPI++ by query")
+    }
+    if measure.is_linear:
+        yield Figure("... width relative to people alone", width / by_query["human only, whole queries"][3], 0.80)
+    elif n >= 1000:
+        yield Figure("... width relative to PPI++ by query", width / by_query["PPI++ by query"][3], 0.60)
+    for other in ("census", "model only"):
+        bias, _, coverage, width = summarise([one[other] for one in found])
+        yield Figure(f"... {other}: bias", bias)
+        yield Figure(f"... {other}: coverage", coverage)
+        yield Figure(f"... {other}: width", width)
+    differences = [one_difference(measure, n, truth[1] - truth[0], seed)["difference"] for seed in range(draws)]
+    bias, _, coverage, width = summarise(differences)
+    yield Figure("... difference of two rankings: bias, absolute", abs(bias))
+    yield Figure("... difference of two rankings: coverage", coverage)
+    yield Figure("... difference of two rankings: width", width)
+
+
+def partial_grades(divisor: int) -> Iterator[Figure]:
+    """Section D."""
     truths = true_values()
-    yield "| measure | pairs | estimate | bias | its s.e. | coverage | width |"
-    yield "|---|---:|---|---:|---:|---:|---:|"
-    for measure, (first, second) in truths.items():
-        for n in sizes:
-            rows: dict[str, list[Outcome]] = {}
-            for seed in range(draws):
-                found = one_draw(measure, n, first, seed) | one_difference(measure, n, second - first, seed)
-                for name, outcome in found.items():
-                    rows.setdefault(name, []).append(outcome)
-            for name, outcomes in rows.items():
-                bias, error, coverage, width = summarise(outcomes)
-                shown = f"{bias:+.4f} | {error:.4f} | {coverage:.3f} | {width:.3f}"
-                yield f"| {measure.name}@{measure.k} | {n} | {name} | {shown} |"
+    for measure, n in ((PRECISION, 300), (RECALL, 300), (NDCG, 300), (RECALL, 1000), (NDCG, 1000)):
+        yield from measure_figures(measure, n, 400 // divisor, truths[measure])
 
 
-def main() -> None:
-    """Print the report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--draws", type=int, default=400)
-    parser.add_argument("--pairs", type=int, nargs="+", default=[300, 1000])
-    options = parser.parse_args()
-    for line in report(options.draws, options.pairs):
-        print(line, flush=True)
-
-
-if __name__ == "__main__":
-    main()
+SECTIONS: dict[str, tuple[str, Section]] = {"D": ("Partly human grades", partial_grades)}

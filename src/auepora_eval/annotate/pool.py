@@ -578,7 +578,8 @@ def write_drawn_pairs(path: str | Path, pool: Pool, draw: PairDraw) -> bool:
             return False
     documents = {one.key: one for one in pool.documents}
     write_lines(record, [json.dumps(draw.to_dict(), indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace")])
-    write_lines(Path(path), (_drawn_line(documents[one.key], draw.id, one) for one in draw.order))
+    name = draw.id
+    write_lines(Path(path), (_drawn_line(documents[one.key], name, one) for one in draw.order))
     return True
 
 
@@ -660,9 +661,9 @@ def read_human_grades(path: str | Path) -> dict[GradeKey, Grade]:
 
 def _with_draw(grades: Mapping[GradeKey, Grade], draw: PairDraw) -> dict[GradeKey, Grade]:
     """The grades with how their documents were selected."""
-    drawn = {one.key: one for one in draw.order}
+    drawn, name = {one.key: one for one in draw.order}, draw.id
     return {
-        key: replace(grade, draw=draw.id, probability=drawn[key].probability, position=drawn[key].position, shown=SHOWN)
+        key: replace(grade, draw=name, probability=drawn[key].probability, position=drawn[key].position, shown=SHOWN)
         if key in drawn
         else grade
         for key, grade in grades.items()

@@ -391,13 +391,13 @@ def _census(path: Path, levels: Mapping[GradeKey, float], human: Mapping[GradeKe
 
 def _check_order(path: Path, draw: PairDraw, human: Mapping[GradeKey, Grade]) -> int:
     """The number of graded pairs; raises unless they are the first of the draw."""
-    drawn = draw.order
+    drawn, name = draw.order, draw.id
     positions = {one.key: number for number, one in enumerate(drawn)}
     known = {one.key: one.grade for one in draw.pairs if one.grade is not None}
     for key, grade in human.items():
         what = f"document {key[1]!r} of query {key[0]!r}"
-        if grade.draw and grade.draw != draw.id:
-            raise DataFileError(path, None, f"{what} was graded for the draw {grade.draw}, not for {draw.id}")
+        if grade.draw and grade.draw != name:
+            raise DataFileError(path, None, f"{what} was graded for the draw {grade.draw}, not for {name}")
         if key not in positions and known.get(key) != grade.grade:
             raise DataFileError(
                 path, None, f"{what} has a grade but was not drawn; a document that a person picked has no probability"
@@ -433,7 +433,8 @@ def rescore_with_grades(
     chosen = correctable_metrics(specs, conventions_of_run(record, conventions))
     samples = list(iter_samples(store, record.run_id, texts=False))
     ids = [sample.sample_id for sample in samples]
-    rows = [one for one in partial.pairs if one.sample_id in set(ids)]
+    known_ids = set(ids)
+    rows = [one for one in partial.pairs if one.sample_id in known_ids]
     if not rows:
         raise BadValueError(f"the grades have no query of {record.run_id}; are the ids the same?")
     rankings = [

@@ -120,6 +120,8 @@ def command(
         )
     if (grades is not None or draw is not None) and (qrels is None or grades is None or slices or corpus is not None):
         raise click.UsageError("--grades needs --qrels, --draw needs --grades, and neither takes --slice or --corpus")
+    if grades is not None and stop.changes():
+        raise click.UsageError("--grades calls no judge: leave out the options that stop judging")
     form = "json" if as_json else output_format(output)
     refuse_input_as_output(output, [file for file in (qrels, corpus, grades, draw) if file is not None])
     with open_store(store, output=output) as found:

@@ -69,7 +69,7 @@ def honest(text: str) -> float:
 
 
 def human_labels(run: str | None = None, number: int = 24) -> list[Label]:
-    return [Label(f"q{n}", is_right(n), "ann", run=run) for n in range(number)]
+    return [Label(f"q{n}", is_right(n), "ann", run=run, draw="d1", probability=number / 24) for n in range(number)]
 
 
 @pytest.fixture
@@ -200,9 +200,12 @@ def test_errors(store: RunStore) -> None:
 def test_tuning_labels_are_left_out(store: RunStore) -> None:
     record = judged_run(store, "honest", honest)
     labels = [Label(f"q{n}", is_right(n), "ann", tuning=n < 2) for n in range(24)]
-    report = measure_bias(store, [record], labels=labels)
+    with pytest.raises(BadValueError, match="no draw is recorded"):
+        measure_bias(store, [record], labels=labels)
+    report = measure_bias(store, [record], labels=labels, assume_random=True)
     assert report.effects[0].num_answers == 22
     assert "left out: 2 labels that were used to tune the prompt" in report.notes
+    assert "as stated with --assume-random" in report.to_text()
 
 
 def test_command(store: RunStore, auepora: Cli) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,7 @@ from auepora_eval.annotate.calibration import (
     read_ids,
     read_score_file,
 )
-from auepora_eval.annotate.calibration_report import weigh_samples
-from auepora_eval.annotate.draws import draw_samples
+from auepora_eval.annotate.draws import draw_samples, weigh_samples
 from auepora_eval.core.scores import Scores
 from auepora_eval.io.labels import Label
 from auepora_eval.metrics.generation_llm_judge import LLMFaithfulnessScore
@@ -31,13 +31,14 @@ from helpers.stored_runs import run, samples, scored
 pytestmark = pytest.mark.usefixtures("few_draws")
 
 SCORES = {"a": 0.9, "b": 0.8, "c": 0.6, "d": 0.4, "e": 0.3, "f": 0.1, "g": 0.7, "h": 0.2}
+DRAWN: Any = {"draw": "d1", "probability": 0.75}
 LABELS = [
-    Label("a", "right", "ann"),
-    Label("b", "right", "ann"),
-    Label("c", "wrong", "ann"),
-    Label("d", "right", "ann"),
-    Label("e", "wrong", "ann"),
-    Label("f", "wrong", "ann"),
+    Label("a", "right", "ann", **DRAWN),
+    Label("b", "right", "ann", **DRAWN),
+    Label("c", "wrong", "ann", **DRAWN),
+    Label("d", "right", "ann", **DRAWN),
+    Label("e", "wrong", "ann", **DRAWN),
+    Label("f", "wrong", "ann", **DRAWN),
 ]
 
 
@@ -98,12 +99,12 @@ def test_unbounded_scores_need_a_threshold() -> None:
 
 
 def test_labels_on_a_scale() -> None:
-    labels = [Label(name, stars, "ann") for name, stars in zip("abcdef", (5, 4, 2, 4, 2, 1), strict=True)]
+    labels = [Label(name, stars, "ann", **DRAWN) for name, stars in zip("abcdef", (5, 4, 2, 4, 2, 1), strict=True)]
     (one,) = calibrate(labels, SCORES, scale="1-5").judged
     assert one.alpha_level == "interval"
     assert one.agreement.value == pytest.approx(4 / 6)
     assert [one.tpr.value, one.tnr.value] == pytest.approx([2 / 3, 2 / 3])  # four stars are right, two are wrong
-    (other,) = calibrate([Label("a", 3, "ann"), *labels[1:]], SCORES, scale="1-5").judged
+    (other,) = calibrate([Label("a", 3, "ann", **DRAWN), *labels[1:]], SCORES, scale="1-5").judged
     assert other.tpr.value == pytest.approx(2 / 3)  # the middle of the scale is right
     assert one.corrected.labels_mean == pytest.approx(float(Fraction(4 + 3 + 1 + 3 + 1 + 0, 24)))
     assert any("labels are numbers" in note for note in one.notes)
@@ -240,7 +241,7 @@ def test_two_runs_and_their_difference(store: RunStore) -> None:
         for name, truth in (("one", first), ("two", second))
     ]
     labels = [
-        Label(f"q{number:05}", bool(truth[number]), "ann", run=record.run_id)
+        Label(f"q{number:05}", bool(truth[number]), "ann", run=record.run_id, draw="d1", probability=0.25)
         for record, truth in zip(records, (first, second), strict=True)
         for number in range(0, n, 4)
     ]
@@ -281,7 +282,7 @@ def test_clusters_widen_the_interval(store: RunStore) -> None:
     rng = np.random.default_rng(0)
     truth = np.repeat(rng.random(50) < 0.6, 4).astype(float)
     values = np.where(rng.random(200) < 0.1, 1 - truth, truth)
-    labels = [Label(f"q{n:05}", bool(truth[n])) for n in range(80)]
+    labels = [Label(f"q{n:05}", bool(truth[n]), draw="d1", probability=0.4) for n in range(80)]
     widths = []
     for name, clusters in (("single", None), ("clustered", lambda number: f"doc{number // 4}")):
         record = scored(store, name, samples(200, clusters=clusters), {"containment": values.tolist()})
@@ -343,33 +344,87 @@ def test_ids_that_a_prompt_was_tuned_on(tmp_path: Path) -> None:
 def test_a_stratified_draw_is_weighted() -> None:
     population = {f"big{n}": "big" for n in range(990)} | {f"small{n}": "small" for n in range(10)}
     draw = draw_samples(population, 11, run="run_1", stratify="labels.kind")
-    stands = weigh_samples(draw.sample_ids, {"run_1": [draw]}, ("run_1",))
-    assert stands.weights is not None
-    counts = {name: sum(one.startswith(name) for one in draw.sample_ids) for name in ("big", "small")}
-    assert stands.weights[draw.sample_ids[0]] == 990 / counts["big"]
     labels = [Label(one, one.startswith("big"), run="run_1") for one in draw.sample_ids]
+    stands = weigh_samples(labels, population, {"run_1": [draw]}, ("run_1",))
+    assert stands.strata_weights is not None
+    counts = {name: sum(one.startswith(name) for one in draw.sample_ids) for name in ("big", "small")}
+    assert stands.strata_weights[draw.sample_ids[0]] == 990 / counts["big"]
     scores = SampleScores(dict.fromkeys(population, 0.5), "m", run_names=("run_1",))
     (one,) = calibrate(labels, scores, draws={"run_1": [draw]}).judged
     assert one.corrected.value == pytest.approx(0.99)  # and not ten of eleven
     assert any("11 labelled of 11 drawn at random from 1000 answers" in note for note in one.notes)
 
 
-def test_samples_outside_the_draw_are_not_in_the_mean() -> None:
+def test_samples_outside_the_draw_are_not_used() -> None:
     population = dict.fromkeys(SCORES, "all")
     draw = draw_samples(population, 4, run="run_1", seed=3)
     labels = [Label(label.sample_id, label.label, run="run_1") for label in LABELS]
     scores = SampleScores(SCORES, "m", run_names=("run_1",))
     (one,) = calibrate(labels, scores, draws={"run_1": [draw]}).judged
     inside = sum(label.sample_id in draw.sample_ids for label in LABELS)
-    assert (one.labelled, one.corrected.labelled) == (6, inside)
-    assert any("not drawn at random" in note for note in one.notes)
-    (two,) = calibrate(labels, scores, draws={}).judged
-    assert any("no draw is noted" in note for note in two.notes)
+    assert (one.labelled, one.corrected.labelled) == (inside, inside)
+    assert any("not drawn at random and left out" in note for note in one.notes)
     other = draw_samples(population, 4, run="run_1", seed=4)
-    (three,) = calibrate(labels, scores, draws={"run_1": [draw, other]}).judged
-    assert any("different draws" in note for note in three.notes)
+    (two,) = calibrate(labels, scores, draws={"run_1": [draw, other]}).judged
+    assert any("different draws" in note for note in two.notes)
     longer = draw_samples(population, 6, run="run_1", seed=3)
-    assert weigh_samples(longer.sample_ids, {"run_1": [draw, longer]}, ("run_1",)).ids == frozenset(longer.sample_ids)
+    drawn = [Label(one, "right") for one in longer.sample_ids]
+    found = weigh_samples(drawn, population, {"run_1": [draw, longer]}, ("run_1",))
+    assert found.ids == frozenset(longer.sample_ids)
+
+
+def without_draw(labels: list[Label]) -> list[Label]:
+    return [replace(label, draw=None, probability=None) for label in labels]
+
+
+SELECTIONS: list[tuple[list[Label], dict[str, Any], tuple[str, int] | str, str]] = [
+    (LABELS, {}, ("draw", 6), "labels that name their draw"),
+    (without_draw(LABELS), {}, "no draw is recorded", "no draw"),
+    (without_draw(LABELS), {"assume_random": True}, ("assumed_random", 6), "stated to be random"),
+    ([Label(one, "right", "ann") for one in SCORES], {}, ("census", 8), "every answer"),
+    (
+        [replace(label, draw=None, probability=None, chosen=True) for label in LABELS],
+        {"assume_random": True},
+        "samples that a person picked say nothing about the others",
+        "picked by a person",
+    ),
+    ([*LABELS, Label("g", "right", "ann", chosen=True)], {}, ("draw", 6), "one more, picked by a person"),
+    ([*LABELS, Label("g", "right", "ann")], {}, ("draw", 6), "one more without a draw"),
+    ([*LABELS, Label("g", "right", "ann")], {"assume_random": True}, ("assumed_random", 7), "one more, stated"),
+    (
+        [replace(label, probability=0.5 + 0.1 * place) for place, label in enumerate(LABELS[:4])]
+        + [replace(label, draw="d2") for label in LABELS[4:]],
+        {},
+        "cannot be combined; give the labels of one draw",
+        "two draws, one with different probabilities",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "want"), [row[:3] for row in SELECTIONS], ids=[row[3] for row in SELECTIONS]
+)
+def test_labels_need_a_draw(labels: list[Label], options: dict[str, Any], want: tuple[str, int] | str) -> None:
+    if isinstance(want, str):
+        with pytest.raises(ValueError, match=want):
+            calibrate(labels, SCORES, **options)
+        return
+    report = calibrate(labels, SCORES, **options)
+    (one,) = report.judged
+    assert (one.basis, one.corrected.labelled) == want
+    assert ("--assume-random" in report.to_text()) == (want[0] == "assumed_random")
+
+
+def test_labels_are_weighted_by_their_probability() -> None:
+    """Wrong answers were drawn twice as often, so that two of them count as one right answer."""
+    scores = {f"q{n}": 0.5 for n in range(60)}
+    labels = [Label(f"q{n}", "right", draw="d1", probability=0.25) for n in range(10)]
+    labels += [Label(f"q{n}", "wrong", draw="d1", probability=0.5) for n in range(10, 20)]
+    report = calibrate(labels, scores)
+    (one,) = report.judged
+    assert one.corrected.value == pytest.approx(40 / (40 + 20))
+    assert one.labelled < 20  # agreement is measured on the part with equal probabilities
+    assert "a part of the draw with equal probabilities" in report.to_text()
 
 
 # --- public answers --------------------------------------------------------------------------------------------------

@@ -122,15 +122,20 @@ def test_labels_for_a_metric(project: Path, auepora: Cli) -> None:
     with RunStore.open("runs.sqlite") as store:
         run_id = store.find("new").run_id
     write_labels("own.jsonl", [Label(f"q{n:05}", bool(n % 2), run=run_id, metric="token_f1") for n in range(9)])
-    code, out, _ = auepora("judge", "calibrate", "--labels", "own.jsonl")
+    code, out, err = auepora("judge", "calibrate", "--labels", "own.jsonl")
+    assert (code, out) == (2, "")
+    assert "nothing says how the 9 samples with a label were selected from 120" in err
+    assert "--assume-random" in err
+    code, out, _ = auepora("judge", "calibrate", "--labels", "own.jsonl", "--assume-random")
     assert code == 0
+    assert "as stated with --assume-random" in out
     assert "token_f1 of new against people" in out
 
 
 def test_scores_of_a_file(project: Path, auepora: Cli) -> None:
     rows = [{"sample_id": f"q{n:05}", "score": (n % 10) / 10} for n in range(N)]
     Path("scores.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    write_labels("own.jsonl", [Label(f"q{n:05}", n % 10 > 5) for n in range(40)])
+    write_labels("own.jsonl", [Label(f"q{n:05}", n % 10 > 5, draw="d1", probability=1 / 3) for n in range(40)])
     code, out, _ = auepora("judge", "calibrate", "--scores", "scores.jsonl", "--labels", "own.jsonl", "--show", "1")
     assert code == 0
     assert "... and 3 more; --json has all" in out  # 0.5 counts as right, and people say otherwise
@@ -189,7 +194,8 @@ def conclusion_of(auepora: Cli, scores: list[float], labels: list[bool]) -> dict
     """What `judge calibrate` concludes from scores of a file and labels of its first samples."""
     rows = [{"sample_id": f"q{n}", "score": score} for n, score in enumerate(scores)]
     Path("scores.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    write_labels("own.jsonl", [Label(f"q{n}", label, "ann") for n, label in enumerate(labels)])
+    drawn: Any = {"draw": "d1", "probability": len(labels) / len(scores)}
+    write_labels("own.jsonl", [Label(f"q{n}", label, "ann", **drawn) for n, label in enumerate(labels)])
     code, text, _ = auepora(*COMMAND, "--json")
     assert code == 0
     found = json.loads(text)

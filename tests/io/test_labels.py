@@ -17,7 +17,8 @@ from auepora_eval.io.problems import Problems
 
 WHOLE = (
     '{"sample_id": "q1", "label": "right", "annotator": "ann", "run": "r1", "metric": "exact_match", '
-    '"provenance": "corrected", "adjudicated": true, "tuning": true, "comment": "née", "at": "2030-01-31T12:00:00Z"}'
+    '"provenance": "corrected", "adjudicated": true, "tuning": true, "comment": "née", "at": "2030-01-31T12:00:00Z", '
+    '"draw": "d1", "probability": 0.25, "position": 3, "shown": ["documents", "reference"]}'
 )
 
 
@@ -40,6 +41,10 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         tuning=True,
         comment="née",
         at="2030-01-31T12:00:00Z",
+        draw="d1",
+        probability=0.25,
+        position=3,
+        shown=("documents", "reference"),
     )
 
 
@@ -82,6 +87,30 @@ WRONG = [  # line, message, why
     ),
     ('{"sample_id": "q1", "label": 1, "provenance": "humane"}', "did you mean 'human'?", "a misspelt provenance"),
     ('{"sample_id": "q1", "label": 1, "at": "yesterday"}', "which is not a time", "not a time"),
+    ('{"sample_id": "q1", "label": 1, "draw": "d1"}', "field 'probability' is missing", "a draw without a probability"),
+    ('{"sample_id": "q1", "label": 1, "probability": 0.5}', "field 'draw' is missing", "a probability of no draw"),
+    (
+        '{"sample_id": "q1", "label": 1, "draw": "d1", "probability": 0}',
+        "an inclusion probability is above 0 and at most 1",
+        "what cannot be drawn",
+    ),
+    (
+        '{"sample_id": "q1", "label": 1, "draw": "d1", "probability": true}',
+        "field 'probability' must be a number, not true or false",
+        "true as a probability",
+    ),
+    (
+        '{"sample_id": "q1", "label": 1, "draw": "d1", "probability": 0.5, "position": 0}',
+        "positions start at 1",
+        "a position before the first",
+    ),
+    ('{"sample_id": "q1", "label": 1, "shown": "all"}', "field 'shown' must be a list of strings", "a string as list"),
+    ('{"sample_id": "q1", "label": 1, "shown": [1]}', "field 'shown' must be a list of strings", "a list of numbers"),
+    (
+        '{"sample_id": "q1", "label": 1, "draw": "d1", "probability": 0.5, "chosen": true}',
+        "picked by a person, or drawn at random",
+        "picked and drawn",
+    ),
     ('{"sample_id": "q1", "label": 1', "not valid JSON", "a line cut off"),
     ("[1]", "each line must be one JSON object, not an array", "no object"),
     (f'{{"sample_id": "q1", "label": 1{"0" * 400}}}', "number", "larger than a number can be"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import BadValueError, DataFileError
-from ..io.labels import Label, read_labels
+from ..io.labels import Label, LabelKey, read_labels
 from ..judge.ratings import Scale
 from ..stats.agreement import Level, RatersReport, raters_report
 from .session import PreviousLabel
@@ -93,7 +93,7 @@ class AggregatedLabels:
 
 def read_annotations(paths: Iterable[str | Path]) -> list[Label]:
     """The labels of several files; an unnamed annotator gets the name of the file."""
-    by_key: dict[tuple[str, str, str | None, str | None, bool], tuple[Path, Label]] = {}
+    by_key: dict[LabelKey, tuple[Path, Label]] = {}
     for path in map(Path, paths):
         for label in read_labels(path):
             named = label if label.annotator or label.adjudicated else replace(label, annotator=path.stem)
@@ -113,6 +113,7 @@ def select_labels(
 ) -> tuple[list[Label], Counter[str]]:
     """The human labels of a run's answers, and the number of other labels by reason.
 
+    Labels of samples that a person picked are among the others: they say nothing about the rest of the answers.
     ``names`` are those of the run; if empty, labels of any run count. A label without a run belongs to this one if it
     is the only run (``alone``). A label without a metric counts for any.
     """
@@ -130,6 +131,8 @@ def select_labels(
             others["other_metric"] += 1
         elif label.provenance == "model":
             others["by_model"] += 1
+        elif label.chosen:
+            others["chosen"] += 1
         else:
             kept.append(label)
     return kept, others

@@ -25,6 +25,7 @@ from ..stats.agreement import slope_report
 from ..stats.intervals import Estimate, Interval, mean_interval
 from .agreement import aggregate_labels, reject_tuning_labels, select_labels
 from .calibration import SampleScores, load_run_scores
+from .draws import LabelDraw, weigh_samples
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
@@ -195,6 +196,8 @@ def measure_bias(
     judge_family: str | None = None,
     preferences: Iterable[str | Path] = (),
     seed: int = 0,
+    draws: Mapping[str, list[LabelDraw]] | None = None,
+    assume_random: bool = False,
 ) -> BiasReport:
     """How the scores of a judge depend on the length of answers, on their model family and on their position.
 
@@ -202,7 +205,8 @@ def measure_bias(
     score, and a dependence is an association. ``metric`` is by default the only judge metric of the runs, and ``scale``
     that of numeric labels. ``families`` gives the model family of runs, by id or name, where their configuration does
     not, and ``judge_family`` that of the judge. ``preferences`` are reports of ``auepora prefer`` as JSON.
-    Intervals come from resampling questions.
+    Intervals come from resampling questions. Labels need a draw, as in ``calibrate``: ``draws`` are the recorded ones
+    by run, and ``assume_random`` states that the labelled answers are a random sample.
     """
     families = dict(families or {})
     label_list = None if labels is None else list(labels)
@@ -217,11 +221,15 @@ def measure_bias(
     notes: list[str] = []
     for record, scored in zip(records, loaded, strict=True):
         family = families.pop(record.run_id, None) or families.pop(record.name, None) or run_family(record)
-        human, left_out = _labels_of(scored, label_list, scale, alone=len(records) == 1)
+        human: Mapping[str, float] | None = None
+        if label_list is not None:
+            kept, left_out = _select(scored, label_list, alone=len(records) == 1)
+            human, about = _labels_of(scored, kept, scale, draws, assume_random=assume_random)
+            notes += [*left_out, *about]
         own = list(_answers(store, record, scored, human, family))
         answers += own
         runs.append({"run_id": record.run_id, "name": record.name, "family": family, "num_answers": len(own)})
-        notes += [*(f"{record.run_id}: {one}" for one in scored.notes), *left_out]
+        notes += [f"{record.run_id}: {one}" for one in scored.notes]
     if families:
         raise BadValueError(f"--family names '{next(iter(families))}', which is none of the runs")
     relation = ASSOCIATION if label_list is None else BIAS
@@ -251,22 +259,40 @@ def _common_judge(store: RunStore, records: Sequence[RunRecord], loaded: Sequenc
     return next(iter(judges.values()))
 
 
-def _labels_of(
-    scored: SampleScores, labels: Sequence[Label] | None, scale: str | None, *, alone: bool
-) -> tuple[Mapping[str, float] | None, list[str]]:
-    """The human labels of a run by sample, and notes on those that do not count."""
-    if labels is None:
-        return None, []
+def _select(scored: SampleScores, labels: Sequence[Label], *, alone: bool) -> tuple[list[Label], list[str]]:
+    """The human labels of a run, and notes on those that do not count."""
     kept, others = select_labels(labels, names=scored.run_names, metric=scored.metric, alone=alone)
     kept, tuned = reject_tuning_labels(kept, (), leave_out=True)
-    human = aggregate_labels(kept, None if scale is None else Scale.parse(scale))
     reasons = {
         "labels by a model": others["by_model"],
         "labels of another metric": others["other_metric"],
+        "labels of samples that a person picked": others["chosen"],
         "labels that were used to tune the prompt": tuned,
-        "answers whose annotators are evenly split": len(human.ties),
     }
-    return human.values, [f"left out: {count} {what}" for what, count in reasons.items() if count]
+    return kept, [f"left out: {count} {what}" for what, count in reasons.items() if count]
+
+
+def _labels_of(
+    scored: SampleScores,
+    labels: Sequence[Label],
+    scale: str | None,
+    draws: Mapping[str, list[LabelDraw]] | None,
+    *,
+    assume_random: bool,
+) -> tuple[Mapping[str, float], list[str]]:
+    """The labels of a run by sample, with equal inclusion probabilities, and notes on their draw and on the others."""
+    human = aggregate_labels(labels, None if scale is None else Scale.parse(scale))
+    notes = [f"left out: {len(human.ties)} answers whose annotators are evenly split"] if human.ties else []
+    if not any(one in scored.scores for one in human.values):
+        return human.values, notes
+    weights = weigh_samples(labels, scored.scores, draws, scored.run_names, assume_random=assume_random)
+    used = weights.uniform_part(human.values)
+    about = [f"{scored.name}: {note}" for note in weights.notes if weights.basis != "census"]
+    if len(used) < sum(one in weights.ids for one in human.values):
+        about.append(
+            f"{scored.name}: the bias is measured on {len(used)} labels, a part of the draw with equal probabilities"
+        )
+    return {one: human.values[one] for one in used}, [*notes, *about]
 
 
 def _answers(

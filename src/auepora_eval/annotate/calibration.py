@@ -57,12 +57,10 @@ from .calibration_report import (
     Conclusion,
     Disagreement,
     JudgeCalibration,
-    SampleWeights,
     conclude,
     count_of,
-    weigh_samples,
 )
-from .draws import LabelDraw
+from .draws import LabelDraw, SampleWeights, weigh_samples
 
 if TYPE_CHECKING:
     from ..core.types import MetricResult
@@ -320,15 +318,17 @@ def calibrate(
     bins: int = 10,
     seed: int = 0,
     draws: Mapping[str, list[LabelDraw]] | None = None,
+    assume_random: bool = False,
 ) -> CalibrationReport:
     """Compare scores with human labels; with an ``other`` run, compare both, and their difference (other - first).
 
     ``scores`` are a number per sample id, or those of ``load_run_scores`` or ``read_score_file``. ``threshold`` is the
     score from which on an answer counts as right, by default half way between worst and best. ``scale`` is that of
     labels which are numbers. Labels used to tune the prompt, because they are marked so or because their sample is in
-    ``tuned_on``, are rejected, or left out if that is allowed. The labelled samples must be a random draw for the
-    corrected means to be unbiased; ``draws`` are those recorded by `auepora label`, by run. ``finite`` restricts the
-    corrected means to the given samples.
+    ``tuned_on``, are rejected, or left out if that is allowed. The labelled samples must be drawn at random: ``draws``
+    are those recorded by `auepora label`, by run, and labels may name their draw and probability themselves. Other
+    labels are refused, unless they cover all answers or ``assume_random`` states that they are a random sample. Labels
+    of samples that a person picked are never used. ``finite`` restricts the corrected means to the given samples.
     """
     labels = list(labels)
     runs = [scores if isinstance(scores, SampleScores) else SampleScores(dict(scores))]
@@ -344,24 +344,37 @@ def calibrate(
     for run in runs:
         other_names = {name for one in runs for name in one.run_names} - set(run.run_names)
         own_labels = [label for label in labels if label.run not in other_names]
-        kept, left_out = select_labels(own_labels, names=run.run_names, metric=run.metric, alone=other is None)
-        kept, tuned = reject_tuning_labels(kept, tuned_on, leave_out=leave_out_tuned)
+        selected, left_out = select_labels(own_labels, names=run.run_names, metric=run.metric, alone=other is None)
+        kept, tuned = reject_tuning_labels(selected, tuned_on, leave_out=leave_out_tuned)
         if tuned:
             left_out["tuned"] = tuned
         kept_by_run.append(kept)
-        prepared.append((run, aggregate_labels(kept, label_scale), left_out))
-    calibrations = tuple(
-        _calibrate_run(run, human, left_out, threshold, draws, finite=finite, bins=bins, seed=seed)
-        for run, human, left_out in prepared
-    )
+        human = aggregate_labels(kept, label_scale)
+        ids = _labelled_ids(run, human, left_out)
+        weights = weigh_samples(kept, run.scores, draws, run.run_names, assume_random=assume_random)
+        without_tuned = {label.sample_id for label in selected} - {label.sample_id for label in kept}
+        weights = replace(weights, missing=weights.missing - len(without_tuned & weights.drawn_ids))
+        prepared.append(_LabelledRun(run, human, left_out, ids, weights))
+    calibrations = tuple(_calibrate_run(one, threshold, finite=finite, bins=bins, seed=seed) for one in prepared)
     people = rater_agreement((label for kept in kept_by_run for label in kept), seed=seed)
-    difference = None
+    difference, no_verdict = None, None
     if other is not None:
         trusted = all(one.conclusion.p_chance < CHANCE_P_VALUE for one in calibrations)
-        difference = _difference(
-            runs[0], other, prepared[0][1], prepared[1][1], threshold, draws, finite=finite, use_scores=trusted
-        )
-    return CalibrationReport(people, calibrations, difference, finite)
+        difference = _difference(prepared[0], prepared[1], threshold, finite=finite, use_scores=trusted)
+        no_verdict = next(filter(None, (one.weights.reason_without_verdict for one in prepared)), None)
+    return CalibrationReport(people, calibrations, difference, finite, no_verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class _LabelledRun:
+    """The scores of a run with its labels, and which of them may be used."""
+
+    run: SampleScores
+    human: AggregatedLabels
+    left_out: Counter[str]
+    ids: list[str]
+    """Samples with a label and a score."""
+    weights: SampleWeights
 
 
 def _named_by_id(run: SampleScores) -> SampleScores:
@@ -369,18 +382,11 @@ def _named_by_id(run: SampleScores) -> SampleScores:
 
 
 def _calibrate_run(
-    run: SampleScores,
-    human: AggregatedLabels,
-    left_out: Counter[str],
-    threshold: float | None,
-    draws: Mapping[str, list[LabelDraw]] | None,
-    *,
-    finite: bool,
-    bins: int,
-    seed: int,
+    labelled: _LabelledRun, threshold: float | None, *, finite: bool, bins: int, seed: int
 ) -> JudgeCalibration:
-    ids = _labelled_ids(run, human, left_out)
-    sample_weights = weigh_samples(ids, draws, run.run_names)
+    run, human, sample_weights = labelled.run, labelled.human, labelled.weights
+    ids = sample_weights.uniform_part(labelled.ids)
+    usable = [one for one in labelled.ids if one in sample_weights.ids]
     cut = _threshold(run, threshold)
     label = np.array([human.values[one] for one in ids])
     score = np.array([run.scores[one] for one in ids])
@@ -403,8 +409,13 @@ def _calibrate_run(
         for p in sorted(differing, key=lambda p: (-distance[p], ids[p]))
     ]
     kappa, auroc = kappa_report(right.tolist(), verdict.tolist(), seed=seed), auroc_report(signed, right, seed=seed)
-    p_chance = association_p_value(signed, label, seed=seed)
-    corrected = _corrected(run, human, cut, sample_weights, finite=finite, use_scores=p_chance < CHANCE_P_VALUE)
+    # Which samples are drawn depends on their scores at most, so that this test may use all labels.
+    p_chance = association_p_value(
+        np.array([run.scores[one] for one in usable]) * (1 if run.higher_is_better else -1),
+        np.array([human.values[one] for one in usable]),
+        seed=seed,
+    )
+    corrected = _corrected(labelled, cut, finite=finite, use_scores=p_chance < CHANCE_P_VALUE)
     return JudgeCalibration(
         run.name,
         run.metric,
@@ -426,10 +437,20 @@ def _calibrate_run(
         corrected,
         tuple(disagreements),
         _conclusion(run, ids, label, cut, p_chance, auroc, kappa, corrects=corrected.weight > 0),
-        dict(left_out),
-        (*run.notes, *_notes(run, human), *sample_weights.notes),
+        dict(labelled.left_out),
+        (*run.notes, *_notes(run, human), *sample_weights.notes, *_uniform_note(len(ids), len(usable))),
         {name: report(signed.tolist(), label.tolist(), seed=seed) for name, report in _CORRELATIONS.items()},
+        sample_weights.basis,
     )
+
+
+def _uniform_note(measured: int, usable: int) -> list[str]:
+    if measured == usable:
+        return []
+    return [
+        f"agreement is measured on {measured} of {usable} labels, a part of the draw with equal probabilities; "
+        "the corrected mean weights all of them"
+    ]
 
 
 def _conclusion(
@@ -474,6 +495,8 @@ def _labelled_ids(run: SampleScores, human: AggregatedLabels, left_out: Counter[
         hint = did_you_mean(unknown[0], list(run.scores)) if unknown else ""
         if left_out.get("by_model"):
             reasons += "; labels by a model do not calibrate a judge: some answers need human labels"
+        if left_out.get("chosen"):
+            reasons += "; labels of samples that a person picked say nothing about the others: draw some at random"
         first = f"; the first is of sample '{unknown[0]}'{hint}" if unknown else ""
         raise BadValueError(f"no label can be compared with {run.metric} of {run.name}: {reasons}{first}")
     return ids
@@ -525,27 +548,19 @@ def _labels_of_drawn(ids: list[str], human: AggregatedLabels, sample_weights: Sa
     )
 
 
-def _weights(ids: list[str], sample_weights: SampleWeights) -> Floats | None:
-    found = sample_weights.weights
-    return None if found is None else np.array([found.get(one, 0.0) for one in ids])
+def _column(ids: list[str], values: Mapping[str, float] | None) -> Floats | None:
+    return None if values is None else np.array([values.get(one, 0.0) for one in ids])
 
 
-def _corrected(
-    run: SampleScores,
-    human: AggregatedLabels,
-    cut: float,
-    sample_weights: SampleWeights,
-    *,
-    finite: bool,
-    use_scores: bool,
-) -> CorrectedMean:
+def _corrected(labelled: _LabelledRun, cut: float, *, finite: bool, use_scores: bool) -> CorrectedMean:
+    run, human = labelled.run, labelled.human
     ids = list(run.scores)
-    labels = _labels_of_drawn(ids, human, sample_weights)
     return corrected_mean(
         _predictions(run, ids, cut),
-        labels,
+        _labels_of_drawn(ids, human, labelled.weights),
         clusters=_clusters(run, ids),
-        weights=_weights(ids, sample_weights),
+        weights=_column(ids, labelled.weights.strata_weights),
+        probabilities=_column(ids, labelled.weights.probabilities),
         binary=human.binary,
         lowest=0.0,
         highest=1.0,
@@ -555,36 +570,26 @@ def _corrected(
 
 
 def _difference(
-    first: SampleScores,
-    second: SampleScores,
-    one: AggregatedLabels,
-    two: AggregatedLabels,
-    threshold: float | None,
-    draws: Mapping[str, list[LabelDraw]] | None,
-    *,
-    finite: bool,
-    use_scores: bool,
+    first: _LabelledRun, second: _LabelledRun, threshold: float | None, *, finite: bool, use_scores: bool
 ) -> CorrectedMean:
-    ids = [name for name in first.scores if name in second.scores]
-    both = [name for name in ids if name in one.values and name in two.values]
-    sample_weights = min(
-        (weigh_samples(both, draws, run.run_names) for run in (first, second)), key=lambda each: len(each.ids)
-    )
-    if not both:
+    runs = first.run, second.run
+    ids = [name for name in first.run.scores if name in second.run.scores]
+    both = [name for name in ids if name in first.human.values and name in second.human.values]
+    sample_weights = min((one.weights.restrict(both) for one in (first, second)), key=lambda each: len(each.ids))
+    if not sample_weights.ids:
         raise BadValueError(
-            f"no sample has a label of both its answers, of {first.name} and of {second.name}: label the same samples "
-            "of both runs"
+            f"no sample has a label of both its answers, of {runs[0].name} and of {runs[1].name}: label the same "
+            "samples of both runs"
         )
-    labels = [_labels_of_drawn(ids, human, sample_weights) for human in (one, two)]
-    cuts = [_threshold(run, threshold) for run in (first, second)]
+    labels = [_labels_of_drawn(ids, one.human, sample_weights) for one in (first, second)]
+    predictions = [_predictions(run, ids, _threshold(run, threshold)) for run in runs]
     return corrected_difference(
-        _predictions(first, ids, cuts[0]),
-        _predictions(second, ids, cuts[1]),
-        labels[0],
-        labels[1],
-        clusters=_clusters(second, ids),
-        weights=_weights(ids, sample_weights),
-        binary=one.binary and two.binary,
+        *predictions,
+        *labels,
+        clusters=_clusters(runs[1], ids),
+        weights=_column(ids, sample_weights.strata_weights),
+        probabilities=_column(ids, sample_weights.probabilities),
+        binary=first.human.binary and second.human.binary,
         lowest=0.0,
         highest=1.0,
         finite=finite,
@@ -697,12 +702,14 @@ def learn_weights(
     tuned_on: Collection[str] = (),
     leave_out_tuned: bool = False,
     seed: int = 0,
+    draws: Mapping[str, list[LabelDraw]] | None = None,
+    assume_random: bool = False,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[PanelWeights, SampleScores]:
     """Learn stacked weights from human labels of a run; returns them, and the scores of a stacked vote.
 
     Answers with a label are scored by coefficients that their own label did not enter, so that these scores may be
-    compared with the labels. Answers to one question stay in one fold.
+    compared with the labels. Answers to one question stay in one fold. Labels need a draw, as in ``calibrate``.
     """
     run = load_run_scores(store, record, metric)
     if run.range != (0.0, 1.0):
@@ -710,9 +717,10 @@ def learn_weights(
     kept, _ = select_labels(labels, names=run.run_names, metric=run.metric)
     kept, _ = reject_tuning_labels(kept, tuned_on, leave_out=leave_out_tuned)
     human = aggregate_labels(kept, None if scale is None else Scale.parse(scale))
+    sample_weights = weigh_samples(kept, run.scores, draws, run.run_names, assume_random=assume_random)
     panel = read_panel_votes(store, record, run.metric, on_progress=on_progress)
     usable = {one: row for one, row in panel.votes.items() if one in run.scores and not np.isnan(row).all()}
-    ids = [one for one in usable if one in human.values]
+    ids = [one for one in usable if one in human.values and one in sample_weights.ids]
     target = np.array([human.values[one] if run.higher_is_better else 1 - human.values[one] for one in ids])
     clusters = None if run.clusters is None else np.array([run.clusters[one] for one in ids], dtype=np.intp)
     votes = np.array([usable[one] for one in ids]).reshape(len(ids), len(panel.members))

@@ -1,10 +1,9 @@
-"""The calibration report: sample weights, conclusion, and rendering as tables."""
+"""The calibration report: conclusion, and rendering as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from ..render.blocks import Block, Details, Prose, Row, TableColumn, simple_table, without_empty_columns
@@ -14,7 +13,7 @@ from ..render.terminal import blocks_text
 from ..stats.agreement import RatersReport
 from ..stats.calibration import Bin, Confusion, CorrectedMean
 from ..stats.intervals import Estimate, Interval
-from .draws import LabelDraw, read_draws
+from .draws import ASSUMED_NOTE, Basis
 
 # --- the conclusion: a judge is usable, usable with correction, or not usable ----------------------------------------
 
@@ -184,6 +183,8 @@ class JudgeCalibration:
     notes: tuple[str, ...] = ()
     correlations: Mapping[str, Estimate] = field(default_factory=dict)
     """``pearson``, ``spearman`` and ``kendall`` of score and label; positive where both call the same answers good."""
+    basis: Basis = "draw"
+    """Why the labels represent the answers: drawn at random, all of them, or assumed to be a random sample."""
 
     def to_dict(self) -> dict[str, Any]:
         """The values as a JSON object."""
@@ -206,6 +207,7 @@ class JudgeCalibration:
             "left_out": dict(self.left_out),
             "notes": list(self.notes),
             **{name: one.to_dict() for name, one in self.correlations.items()},
+            "basis": self.basis,
         }
 
 
@@ -221,11 +223,13 @@ class CalibrationReport:
     """Of two runs: the estimated difference of their mean human labels, second - first."""
     finite: bool = False
     """Whether corrected means describe only these samples, rather than the population."""
+    no_verdict: str | None = None
+    """Of two runs: why there is no verdict, if the number of labels was not fixed before the first one."""
 
     @property
     def verdict(self) -> str | None:
         """Of two runs: ``better``, ``worse`` or ``inconclusive``, the second compared with the first."""
-        if self.difference is None:
+        if self.difference is None or self.no_verdict is not None:
             return None
         found = self.difference.interval
         if found is None or found.low <= 0 <= found.high:
@@ -246,6 +250,7 @@ class CalibrationReport:
             "judged": [one.to_dict() for one in self.judged],
             "difference": None if self.difference is None else _corrected_dict(self.difference),
             "verdict": self.verdict,
+            "no_verdict": self.no_verdict,
             "about": "these samples" if self.finite else "such samples",
             "conclusion": self.conclusion.to_dict(),
         }
@@ -288,6 +293,7 @@ _LEFT_OUT = {
     "other_metric": "for other metrics",
     "by_model": "given by a model",
     "tuned": "that served to tune the prompt",
+    "chosen": "of samples that a person picked",
     "tied": "evenly divided between annotators",
     "no_score": "of samples without a score",
     "unknown_sample": "of samples that the run does not have",
@@ -417,14 +423,23 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
     shown = [(report.difference, any(chance))] if report.difference else every
     parts: list[Block] = [
         simple_table(columns, rows),
-        Prose(f"Intervals are about {about}, and suppose that the labelled ones were drawn at random."),
+        Prose(f"Intervals are about {about}; {_basis_text(report.judged)}."),
         *(Prose(_worth(one, like_chance=alike)) for one, alike in shown),
     ]
-    if report.verdict == "inconclusive":
+    if report.no_verdict is not None:
+        parts.append(Prose(f"No verdict: {report.no_verdict}."))
+    elif report.verdict == "inconclusive":
         parts.append(Prose(f"Inconclusive: by people, {second} may be better than {first} or worse."))
     elif report.verdict is not None:
         parts.append(Prose(f"By people, {second} is {report.verdict} than {first}."))
     return parts
+
+
+def _basis_text(judged: Sequence[JudgeCalibration]) -> str:
+    bases = {one.basis for one in judged}
+    if "assumed_random" in bases:
+        return ASSUMED_NOTE
+    return "all answers are labelled" if bases == {"census"} else "the labelled ones were drawn at random"
 
 
 def _mean_row(name: str, one: CorrectedMean) -> Row:
@@ -485,61 +500,3 @@ def _intervals(report: CalibrationReport) -> list[Interval]:
     found = [each.interval for each in measured]
     found += [end for each in means for end in (each.interval, each.labels_interval)]
     return [one for one in found if one is not None]
-
-
-# --- sample weights: random draws, and how many samples each label represents ----------------------------------------
-
-_NO_DRAW_NOTE = "nothing tells that the labelled samples were drawn at random: no draw is noted"
-
-
-@dataclass(frozen=True, slots=True)
-class SampleWeights:
-    """The labelled samples that a corrected mean may use, with their weights."""
-
-    ids: frozenset[str]
-    """Samples that a corrected mean may use."""
-    weights: Mapping[str, float] | None = None
-    """Number of samples that each represents; ``None`` if all have the same weight."""
-    notes: tuple[str, ...] = field(default=())
-
-
-def read_all_draws(paths: Iterable[str | Path]) -> dict[str, list[LabelDraw]]:
-    """The draws recorded with label files, by run."""
-    by_run: dict[str, list[LabelDraw]] = {}
-    for path in paths:
-        for run, draw in read_draws(path).items():
-            by_run.setdefault(run, []).append(draw)
-    return by_run
-
-
-def weigh_samples(
-    labelled: Collection[str], draws: Mapping[str, list[LabelDraw]] | None, names: Collection[str]
-) -> SampleWeights:
-    """The weights of the labelled samples of a run, from the draws made from it.
-
-    Without a recorded draw they are assumed to be a random sample, which cannot be checked. Labels of samples that were
-    not drawn are ignored, because they were selected for a reason.
-    """
-    all_ids = frozenset(labelled)
-    if draws is None:
-        return SampleWeights(all_ids)
-    run_draws = [draw for name in dict.fromkeys(names) for draw in draws.get(name, ())]
-    if not run_draws:
-        return SampleWeights(all_ids, notes=(_NO_DRAW_NOTE,))
-    longest = max(run_draws, key=lambda draw: len(draw.drawn_items))
-    if any(draw.drawn_items != longest.drawn_items[: len(draw.drawn_items)] for draw in run_draws):
-        return SampleWeights(
-            all_ids, notes=("the labels come from different draws, taken together as one random sample",)
-        )
-    drawn_ids = all_ids & set(longest.sample_ids)
-    strata_text = f", by {longest.stratify}" if longest.stratify else ""
-    num_drawn, population = len(longest.drawn_items), longest.population
-    notes = [f"{len(drawn_ids)} labelled of {num_drawn} drawn at random from {population} answers{strata_text}"]
-    if len(drawn_ids) < len(all_ids):
-        extra = count_of(len(all_ids) - len(drawn_ids), "labelled sample")
-        notes.append(f"{extra} not drawn at random, which the corrected mean does not use")
-    if not drawn_ids:
-        return SampleWeights(
-            all_ids, notes=("none of the labelled samples was drawn; they are taken for a random sample",)
-        )
-    return SampleWeights(drawn_ids, longest.weights(sorted(drawn_ids)) if longest.stratify else None, tuple(notes))

@@ -1,31 +1,48 @@
-"""Random draws of samples for labelling, and the record of a draw next to the label file."""
+"""Random draws of samples for labelling, their record next to the label file, and the weights of drawn samples."""
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..core.slices import sort_groups
 from ..errors import BadValueError, DataFileError
+from ..io.labels import Label
 from ..perturb.edits import hash_uniform
 from ..runtime.files import plain_stem, read_bytes, write_lines
 
 SINGLE_STRATUM = "all"
 """The name of the only stratum of an unstratified draw."""
+_ID_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """How the sample of a label was selected."""
+
+    draw: str | None = None
+    """The id of the draw; ``None`` where there is none."""
+    probability: float | None = None
+    position: int | None = None
+    """The position in the order of the draw, from 1."""
+    chosen: bool = False
+    """Whether a person picked the sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnItem:
-    """A drawn sample and its stratum."""
+    """A drawn sample, its stratum, and its inclusion probability where that is not the same in the whole stratum."""
 
     sample_id: str
     stratum: str = SINGLE_STRATUM
+    probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +50,7 @@ class LabelDraw:
     """A draw with its population and strata, which a corrected mean needs."""
 
     run: str
+    """The run whose answers are labelled; of a comparison, the first one."""
     seed: int
     stratify: str | None
     """The field that defines the strata, such as ``labels.scenario``."""
@@ -42,6 +60,20 @@ class LabelDraw:
     """In the order of labelling."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Number of samples of the run outside the population, by reason."""
+    id: str = field(default="", compare=False)
+    """A digest of the draw, which labels name."""
+    extends: tuple[str, ...] = field(default=(), compare=False)
+    """Ids of smaller draws that this one begins with."""
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            text = json.dumps({**self.to_dict(), "id": "", "extends": []}, sort_keys=True)
+            object.__setattr__(self, "id", hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH])
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The runs whose answers are labelled."""
+        return (self.run,)
 
     @property
     def population(self) -> int:
@@ -60,6 +92,21 @@ class LabelDraw:
         counts = Counter(one.stratum for one in used)
         return {one.sample_id: self.strata[one.stratum] / counts[one.stratum] for one in used}
 
+    def probabilities(self) -> dict[str, float]:
+        """The inclusion probability of each drawn sample."""
+        counts = Counter(one.stratum for one in self.drawn_items)
+        return {
+            one.sample_id: one.probability or counts[one.stratum] / self.strata[one.stratum] for one in self.drawn_items
+        }
+
+    def selections(self) -> dict[str, Selection]:
+        """How each drawn sample was selected."""
+        probabilities = self.probabilities()
+        return {
+            one: Selection(self.id, probabilities[one], position)
+            for position, one in enumerate(self.sample_ids, start=1)
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """The draw as its file stores it."""
         drawn_counts: Counter[str] = Counter(one.stratum for one in self.drawn_items)
@@ -70,7 +117,9 @@ class LabelDraw:
             "population": self.population,
             "left_out": dict(self.left_out),
             "strata": {name: {"population": size, "drawn": drawn_counts[name]} for name, size in self.strata.items()},
-            "drawn": [{"sample_id": one.sample_id, "stratum": one.stratum} for one in self.drawn_items],
+            "drawn": [_item_row(one) for one in self.drawn_items],
+            "id": self.id,
+            "extends": list(self.extends),
         }
 
 
@@ -163,6 +212,7 @@ def record_draw(labels: str | Path, draw: LabelDraw) -> LabelDraw:
         _require_same(draw_path(labels), before, draw)
         if len(before.drawn_items) >= len(draw.drawn_items):
             return before
+        draw = replace(draw, extends=(*before.extends, before.id))
     rows = [one.to_dict() for one in {**known, draw.run: draw}.values()]
     text = json.dumps({"draws": rows}, indent=1, ensure_ascii=False)
     write_lines(draw_path(labels), [text.encode("utf-8", "backslashreplace")])
@@ -181,12 +231,221 @@ def _require_same(path: Path, before: LabelDraw, now: LabelDraw) -> None:
         raise DataFileError(path, None, problem)
 
 
+def _item_row(one: DrawnItem) -> dict[str, Any]:
+    row = {"sample_id": one.sample_id, "stratum": one.stratum}
+    return row if one.probability is None else {**row, "probability": one.probability}
+
+
 def _draw_of(row: Any) -> LabelDraw:
     return LabelDraw(
         str(row["run"]),
         int(row["seed"]),
         None if row["stratify"] is None else str(row["stratify"]),
         {str(name): int(stratum["population"]) for name, stratum in row["strata"].items()},
-        tuple(DrawnItem(str(one["sample_id"]), str(one["stratum"])) for one in row["drawn"]),
+        tuple(DrawnItem(str(one["sample_id"]), str(one["stratum"]), one.get("probability")) for one in row["drawn"]),
         {str(reason): int(count) for reason, count in row["left_out"].items()},
+        str(row.get("id", "")),
+        tuple(map(str, row.get("extends", ()))),
     )
+
+
+# --- which labels a statistic may use, and the weight of each --------------------------------------------------------
+
+Basis = Literal["draw", "census", "assumed_random"]
+"""Why labels represent the population: they were drawn at random, cover all of it, or the user states so."""
+
+ASSUMED_NOTE = "the labelled samples are assumed to be a random sample, as stated with --assume-random"
+
+
+@dataclass(frozen=True, slots=True)
+class SampleWeights:
+    """The labelled samples that a statistic may use, with their weights."""
+
+    ids: frozenset[str]
+    """Samples that may be used."""
+    basis: Basis = "draw"
+    draws: tuple[LabelDraw, ...] = ()
+    """The draws that are recorded; empty if labels name their draw and its record is missing."""
+    strata_weights: Mapping[str, float] | None = None
+    """Of a stratified draw: the number of samples that each represents."""
+    probabilities: Mapping[str, float] | None = None
+    """Inclusion probabilities, if they differ and are not those of strata."""
+    notes: tuple[str, ...] = ()
+    missing: int = 0
+    """Number of drawn samples without a label."""
+    extended: bool = False
+    """Whether samples were added to the draw after the first label."""
+
+    @property
+    def drawn_ids(self) -> set[str]:
+        """The samples of the recorded draws."""
+        return {one for draw in self.draws for one in draw.sample_ids}
+
+    @property
+    def reason_without_verdict(self) -> str | None:
+        """Why no verdict may be given, if the number of labels is not the one of the draw."""
+        if self.basis != "draw":
+            return None
+        if self.extended:
+            return "samples were added to the draw after the first label, so that their number was not fixed before it"
+        if self.missing > 0:
+            n = len(self.drawn_ids)
+            return f"{n - self.missing} of {n} drawn samples are labelled; the verdict is given when all of them are"
+        return None
+
+    def restrict(self, ids: Iterable[str]) -> SampleWeights:
+        """The weights of fewer samples."""
+        kept = self.ids & frozenset(ids)
+        strata_weights = None if self.strata_weights is None else self.draws[0].weights(sorted(kept))
+        return replace(self, ids=kept, strata_weights=strata_weights)
+
+    def uniform_part(self, labelled: Iterable[str]) -> list[str]:
+        """Those of the labelled samples that are a sample with equal probabilities, in the given order.
+
+        From a draw with different probabilities, each sample is kept with a chance inverse to its own: a fixed subset,
+        by a hash of the sample and the draw.
+        """
+        usable = [one for one in labelled if one in self.ids]
+        weights = self.strata_weights
+        if self.probabilities is not None:
+            weights = {one: 1 / probability for one, probability in self.probabilities.items()}
+        if weights is None or not usable:
+            return usable
+        largest = max(weights[one] for one in usable)
+        key = self.draws[0].id if self.draws else ""
+        return [one for one in usable if hash_uniform(0, "uniform", key, one) < weights[one] / largest]
+
+
+def read_all_draws(paths: Iterable[str | Path]) -> dict[str, list[LabelDraw]]:
+    """The draws recorded with label files, by run."""
+    by_run: dict[str, list[LabelDraw]] = {}
+    for path in paths:
+        for draw in read_draws(path).values():
+            for run in draw.runs:
+                by_run.setdefault(run, []).append(draw)
+    return by_run
+
+
+def weigh_samples(
+    labels: Iterable[Label],
+    population: Collection[str],
+    draws: Mapping[str, list[LabelDraw]] | None,
+    names: Collection[str],
+    *,
+    assume_random: bool = False,
+) -> SampleWeights:
+    """The labelled samples of a run that a statistic may use, with their weights.
+
+    ``labels`` are those of people for this run, without labels of samples that a person picked; ``population`` are the
+    samples with a score, ``draws`` the recorded ones by run, and ``names`` those of the run. Labels that cover the
+    population are a census. Other labels must come from a draw: one that is recorded, or one that the labels name with
+    the probability of each sample. Labels of samples that were not drawn are left out. Without any draw this raises
+    ``BadValueError``, unless ``assume_random`` states that the samples are a random sample.
+    """
+    labels = list(labels)
+    labelled = dict.fromkeys(label.sample_id for label in labels)
+    everything = frozenset(labelled)
+    if population and everything.issuperset(population):
+        return SampleWeights(everything, "census", notes=(f"every one of the {len(population)} answers is labelled",))
+    recorded = _recorded_draws(draws, names)
+    named = _named_draws(labels, recorded)
+    if not recorded and not named:
+        if assume_random:
+            return SampleWeights(everything, "assumed_random", notes=(ASSUMED_NOTE,))
+        raise BadValueError(_no_draw_message(len(labelled), len(population)))
+    if len(recorded) == 1 and not named:
+        found = _of_recorded(recorded[0], labels, everything)
+    elif len(named) == 1 and not recorded:
+        ((name, probabilities),) = named.items()
+        equal = _are_equal(probabilities.values())
+        note = f"{_samples(len(probabilities))} of draw {name}, which is not recorded next to the labels"
+        found = SampleWeights(frozenset(probabilities), probabilities=None if equal else probabilities, notes=(note,))
+    else:
+        found = _of_several(recorded, named, everything)
+    if not found.ids and not assume_random:
+        raise BadValueError(
+            f"none of the {_samples(len(labelled))} with a label was drawn at random from this run: {_WHAT_TO_DO}"
+        )
+    extra = len(everything) - len(found.ids)
+    if assume_random and extra and found.probabilities is None and found.strata_weights is None:
+        return replace(found, ids=everything, basis="assumed_random", notes=(*found.notes, ASSUMED_NOTE))
+    if extra:
+        left_out = f"{extra} labelled {'sample' if extra == 1 else 'samples'} not drawn at random and left out"
+        return replace(found, notes=(*found.notes, left_out))
+    return found
+
+
+_WHAT_TO_DO = (
+    "draw samples with `auepora label`, label all of them, or state that these are a random sample with "
+    "--assume-random (assume_random=True)"
+)
+
+
+def _no_draw_message(labelled: int, population: int) -> str:
+    return (
+        f"nothing says how the {_samples(labelled)} with a label were selected from {population}: no draw is recorded, "
+        f"so that anything estimated from them may be biased; {_WHAT_TO_DO}"
+    )
+
+
+def _samples(n: int) -> str:
+    return f"{n} sample" + "s" * (n != 1)
+
+
+def _are_equal(probabilities: Iterable[float]) -> bool:
+    values = list(probabilities)
+    return max(values, default=0.0) - min(values, default=0.0) <= 1e-9
+
+
+def _recorded_draws(draws: Mapping[str, list[LabelDraw]] | None, names: Collection[str]) -> list[LabelDraw]:
+    """The different draws of a run; of draws that begin with one another, the longest."""
+    found: list[LabelDraw] = []
+    of_run = [draw for name in dict.fromkeys(names) for draw in (draws or {}).get(name, ())]
+    for draw in sorted(of_run, key=lambda one: -len(one.drawn_items)):
+        if not any(draw.drawn_items == one.drawn_items[: len(draw.drawn_items)] for one in found):
+            found.append(draw)
+    return found
+
+
+def _named_draws(labels: Iterable[Label], recorded: Iterable[LabelDraw]) -> dict[str, dict[str, float]]:
+    """The probabilities of samples by draw, for draws that labels name and no record contains."""
+    known = {name for draw in recorded for name in (draw.id, *draw.extends)}
+    named: dict[str, dict[str, float]] = {}
+    for label in labels:
+        if label.draw is not None and label.probability is not None and label.draw not in known:
+            named.setdefault(label.draw, {})[label.sample_id] = label.probability
+    return named
+
+
+def _of_recorded(draw: LabelDraw, labels: Iterable[Label], everything: frozenset[str]) -> SampleWeights:
+    ids = everything & set(draw.sample_ids)
+    strata_text = f", by {draw.stratify}" if draw.stratify else ""
+    note = f"{len(ids)} labelled of {len(draw.drawn_items)} drawn at random from {draw.population} answers{strata_text}"
+    probabilities = draw.probabilities()
+    stored = any(one.probability is not None for one in draw.drawn_items)
+    return SampleWeights(
+        ids,
+        draws=(draw,),
+        strata_weights=draw.weights(sorted(ids)) if draw.stratify and ids else None,
+        probabilities={one: probabilities[one] for one in sorted(ids)} if stored else None,
+        notes=(note,),
+        missing=len(draw.drawn_items) - len(ids),
+        extended=any(label.draw in draw.extends for label in labels),
+    )
+
+
+def _of_several(
+    recorded: Sequence[LabelDraw], named: Mapping[str, Mapping[str, float]], everything: frozenset[str]
+) -> SampleWeights:
+    """Several draws with equal probabilities are together a random sample; others cannot be combined."""
+    drawn = {draw.id: draw.probabilities() for draw in recorded} | {name: dict(one) for name, one in named.items()}
+    for name, probabilities in drawn.items():
+        if not _are_equal(probabilities.values()):
+            raise BadValueError(
+                f"the labels come from {len(drawn)} draws ({', '.join(drawn)}), and draw {name} has different "
+                "probabilities for different samples, so that they cannot be combined; give the labels of one draw"
+            )
+    ids = everything & {one for probabilities in drawn.values() for one in probabilities}
+    note = "the labels come from different draws, taken together as one random sample"
+    missing = sum(one not in everything for draw in recorded for one in draw.sample_ids)
+    return SampleWeights(ids, draws=tuple(recorded), notes=(note,), missing=missing)

@@ -36,6 +36,11 @@ from .options import complete_run, open_store, store_option
     metavar="FILE",
     help="Report of `auepora prefer --json -o FILE`, for the effect of position; repeatable.",
 )
+@click.option(
+    "--assume-random",
+    is_flag=True,
+    help="State that labels without a recorded draw are of a random sample; the result repeats it.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap.")
 @store_option
 @quiet_option
@@ -49,6 +54,7 @@ def command(
     families: tuple[str, ...],
     judge_family: str | None,
     preferences: tuple[str, ...],
+    assume_random: bool,
     seed: int,
     store: str | None,
     as_json: bool,
@@ -67,6 +73,7 @@ def command(
     """
     from ..annotate.agreement import read_annotations
     from ..annotate.bias import measure_bias
+    from ..annotate.draws import read_all_draws
     from .options import output_format, refuse_input_as_output, write_out
 
     form = "json" if as_json else output_format(output)
@@ -90,6 +97,8 @@ def command(
             judge_family=judge_family and judge_family.lower(),
             preferences=preferences,
             seed=seed,
+            draws=read_all_draws(label_files),
+            assume_random=assume_random,
         )
     if form == "json":
         write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)

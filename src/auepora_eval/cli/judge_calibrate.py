@@ -54,6 +54,11 @@ MAX_SHOWN = 20
     help="Samples used to tune the prompt; their labels are refused; repeatable.",
 )
 @click.option("--leave-out-tuned", is_flag=True, help="Leave these labels out instead of refusing them.")
+@click.option(
+    "--assume-random",
+    is_flag=True,
+    help="State that labels without a recorded draw are of a random sample; the result repeats it.",
+)
 @click.option("--these-samples", is_flag=True, help="Estimate the mean of these samples only, not of their population.")
 @click.option(
     "--learn-weights",
@@ -78,6 +83,7 @@ def command(
     scale: str | None,
     tuned_on: tuple[str, ...],
     leave_out_tuned: bool,
+    assume_random: bool,
     these_samples: bool,
     learn_weights: str | None,
     show: int,
@@ -93,6 +99,8 @@ def command(
     two runs, also estimates the difference, second - first. Any metric can be compared, not only judge metrics. The
     last line gives the verdict: usable, usable with correction or not usable, with the reason.
 
+    The labelled answers must be drawn at random, as by `auepora label`, or be all answers; other labels are refused.
+
     With --learn-weights the judge is a panel: its members are weighted by 30 to 100 labels, and the report is about the
     stacked vote. Each labelled answer is scored by weights that its own label did not enter.
 
@@ -105,7 +113,7 @@ def command(
     """
     from ..annotate.agreement import read_annotations
     from ..annotate.calibration import calibrate, read_ids, read_score_file
-    from ..annotate.calibration_report import read_all_draws
+    from ..annotate.draws import read_all_draws
     from .options import output_format, refuse_input_as_output, write_out
 
     if len(runs) > 2:
@@ -128,11 +136,12 @@ def command(
         "tuned_on": seen,
         "leave_out_tuned": leave_out_tuned,
         "seed": seed,
+        "draws": read_all_draws(label_files),
+        "assume_random": assume_random,
     }
 
     def measure(scored: Sequence[SampleScores]) -> CalibrationReport:
-        draws = read_all_draws(label_files)
-        return calibrate(labels, *scored, threshold=threshold, finite=these_samples, draws=draws, **options)
+        return calibrate(labels, *scored, threshold=threshold, finite=these_samples, **options)
 
     if scores is not None and not runs:
         report = measure([read_score_file(scores)])

@@ -26,12 +26,35 @@ from .values import parse_json
 Provenance = Literal["human", "model", "corrected"]
 """The source of a label: a person, a model, or a person who corrected a model."""
 
-LabelKey = tuple[str, str, str | None, str | None, bool]
-"""Sample, annotator, run, metric, and whether it is an adjudication."""
+LabelKey = tuple[str, str, str | None, str | None, bool, bool]
+"""Sample, annotator, run, metric, whether it is an adjudication, and whether a person picked the sample."""
 
 RIGHT, WRONG = "right", "wrong"
 _VALUES = {RIGHT: 1.0, WRONG: 0.0}
-_KEYS = ("sample_id", "label", "annotator", "run", "metric", "provenance", "adjudicated", "tuning", "comment", "at")
+_KEYS = (
+    "sample_id",
+    "label",
+    "annotator",
+    "run",
+    "metric",
+    "provenance",
+    "adjudicated",
+    "tuning",
+    "comment",
+    "at",
+    "draw",
+    "probability",
+    "position",
+    "shown",
+    "chosen",
+)
+_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
+    **dict.fromkeys(("adjudicated", "tuning", "chosen"), (bool, "true or false")),
+    "probability": ((int, float), "a number"),
+    "position": (int, "an integer"),
+    "shown": (list, "a list of strings"),
+}
+"""The types of fields that are no strings, with their description."""
 # Names that other tools use for these fields.
 _FIELD_ALIASES = {
     "id": "sample_id",
@@ -49,6 +72,7 @@ _FIELD_ALIASES = {
     "time": "at",
     "timestamp": "at",
     "created_at": "at",
+    "weight": "probability",
 }
 
 
@@ -72,8 +96,20 @@ class Label:
     comment: str = ""
     at: str | None = None
     """The time of the label, in ISO 8601."""
+    draw: str | None = None
+    """The id of the draw that selected the sample."""
+    probability: float | None = None
+    """The inclusion probability of the sample in that draw."""
+    position: int | None = None
+    """The position of the sample in the order of the draw, from 1."""
+    shown: tuple[str, ...] | None = None
+    """What the annotator saw beside question and answer, such as ``documents`` or ``reference``."""
+    chosen: bool = False
+    """Whether a person picked the sample; such a label is kept and shown, and nothing is estimated from it."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.shown, list):
+            object.__setattr__(self, "shown", tuple(self.shown))
         problem = next(_validation_errors(self), None)
         if problem is not None:
             raise BadValueError(f"the label of sample {self.sample_id!r}: {problem}")
@@ -86,11 +122,11 @@ class Label:
     @property
     def key(self) -> LabelKey:
         """The key that is unique in a file: an annotator labels an answer once."""
-        return self.sample_id, self.annotator, self.run, self.metric, self.adjudicated
+        return self.sample_id, self.annotator, self.run, self.metric, self.adjudicated, self.chosen
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the label as stored in a file; values of ``None`` are omitted."""
-        values = {key: getattr(self, key) for key in _KEYS}
+        """Return the label as stored in a file; values of ``None`` are omitted, and ``chosen`` unless it is true."""
+        values = {key: getattr(self, key) for key in _KEYS if key != "chosen" or self.chosen}
         return {key: value for key, value in values.items() if value is not None}
 
 
@@ -218,9 +254,8 @@ def _type_errors(row: Mapping[str, Any]) -> Iterator[str]:
     for key, value in row.items():
         if key == "label":
             continue
-        expected: type = bool if key in ("adjudicated", "tuning") else str
-        if not isinstance(value, expected):
-            description = "true or false" if expected is bool else "a string"
+        expected, description = _TYPES.get(key, (str, "a string"))
+        if isinstance(value, bool) != (expected is bool) or not isinstance(value, expected):
             quotes = PUT_IN_QUOTES if key == "sample_id" and type_name(value) == "a number" else ""
             yield f"field {key!r} must be {description}, not {type_name(value)}{quotes}"
 
@@ -243,6 +278,23 @@ def _validation_errors(label: Label) -> Iterator[str]:
         yield f"field 'provenance' is {quote_text(str(label.provenance))}{nearest}"
     if label.at is not None and not _is_time(label.at):
         yield f"field 'at' is {quote_text(label.at)}, which is not a time; write it as 2030-01-31T12:00:00+00:00"
+    yield from _draw_errors(label)
+
+
+def _draw_errors(label: Label) -> Iterator[str]:
+    """Errors in the fields that say how the sample was selected."""
+    if label.probability is not None and not 0 < label.probability <= 1:
+        yield f"field 'probability' is {label.probability}; an inclusion probability is above 0 and at most 1"
+    if label.position is not None and label.position < 1:
+        yield f"field 'position' is {label.position}; positions start at 1"
+    if label.shown is not None and not all(isinstance(one, str) for one in label.shown):
+        yield 'field \'shown\' must be a list of strings, such as ["documents", "reference"]'
+    if label.chosen and label.draw is not None:
+        yield "field 'chosen' is true and field 'draw' is given; a sample was picked by a person, or drawn at random"
+    if label.draw is None and (label.probability is not None or label.position is not None):
+        yield "field 'draw' is missing; a probability or a position belongs to a draw"
+    if label.draw is not None and label.probability is None:
+        yield "field 'probability' is missing; a label of a draw needs the inclusion probability of its sample"
 
 
 def _is_finite(value: float) -> bool:

@@ -1,5 +1,6 @@
 """The form as a state machine: lines in, states and changes out."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,16 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auepora_eval.annotate.draws import Selection
 from auepora_eval.annotate.session import (
     FormState,
     GivenLabel,
     LabelFile,
     LabelItem,
     LabelScale,
+    ShownDocument,
     handle_line,
     restore_labels,
+    save_line,
 )
-from auepora_eval.annotate.terminal import save_line
 from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.io.labels import Label, append_label, read_labels
 from helpers.requirements import examples
@@ -34,8 +37,8 @@ def typed(state: FormState, *lines: str) -> FormState:
     return state
 
 
-def labels_of(state: FormState) -> dict[str, GivenLabel]:
-    return {state.items[place].sample_id: one for place, one in state.labels.items()}
+def labels_of(state: FormState) -> dict[tuple[str, str], GivenLabel]:
+    return {state.items[place].key: one for place, one in state.labels.items()}
 
 
 def core(state: FormState) -> tuple[Any, ...]:
@@ -102,7 +105,7 @@ def test_skipped_ones_come_again_at_the_end() -> None:
     assert (state.position, state.skipped) == (0, frozenset())
     state = typed(state, "r", "w")
     assert state.item is None
-    assert {name: one.label for name, one in labels_of(state).items()} == {"q0": "right", "q1": "right", "q2": "wrong"}
+    assert {name: one.label for (name, _), one in labels_of(state).items()} == {"q0": "right", "q1": "right", "q2": "wrong"}
 
 
 def test_undo_reverts_labels_and_skips() -> None:
@@ -159,14 +162,14 @@ def test_undo_restores_the_state(n: int, keys: list[str]) -> None:
 
 @given(st.integers(0, 5), st.lists(LINES, max_size=60))
 def test_the_changes_make_up_the_file(n: int, keys: list[str]) -> None:
-    state, file = FormState(items(n)), dict[str, GivenLabel]()
+    state, file = FormState(items(n)), dict[tuple[str, str], GivenLabel]()
     for key in keys:
         state, change = handle_line(state, key)
         if change is not None and change.is_removal:
-            assert file.pop(change.sample_id) == change.given
+            assert file.pop((change.sample_id, change.run)) == change.given
         elif change is not None:
-            assert change.sample_id not in file
-            file[change.sample_id] = change.given
+            assert (change.sample_id, change.run) not in file
+            file[change.sample_id, change.run] = change.given
         assert file == labels_of(state)
         assert 0 <= state.position <= n
         assert state.position not in state.labels
@@ -196,8 +199,10 @@ def test_resume_after_skips(n: int, keys: list[str]) -> None:
 
 
 def test_labels_of_other_samples_are_ignored() -> None:
-    state = restore_labels(FormState(items(2)), {"elsewhere": GivenLabel("right"), "q0": GivenLabel("wrong")})
-    assert labels_of(state) == {"q0": GivenLabel("wrong")}
+    state = restore_labels(
+        FormState(items(2)), {("elsewhere", ""): GivenLabel("right"), ("q0", ""): GivenLabel("wrong")}
+    )
+    assert labels_of(state) == {("q0", ""): GivenLabel("wrong")}
 
 
 # --- the file --------------------------------------------------------------------------------------------------------
@@ -215,7 +220,7 @@ def test_the_file_always_equals_the_state(tmp_path_factory: pytest.TempPathFacto
     state = FormState(items(4))
     for key in keys:
         state = save_line(state, ours, key)
-        assert ours.labels_by_sample(None) == labels_of(state)
+        assert ours.labels_by_item(None) == labels_of(state)
         assert [one.sample_id for one in ours.labels()] == [
             state.items[step.position].sample_id for step in state.steps if step.given is not None
         ]
@@ -224,7 +229,8 @@ def test_the_file_always_equals_the_state(tmp_path_factory: pytest.TempPathFacto
 
 def test_fields_of_a_label(tmp_path: Path) -> None:
     ours = sheet(tmp_path / "labels.jsonl", metric="exact_match", adjudicated=True, tuning=True)
-    save_line(typed(FormState(items(1), scale=LabelScale(0, 3)), "c x"), ours, "2")
+    ours = replace(ours, selections={"q0": Selection("d1", 0.25, 3)})
+    save_line(typed(FormState(items(1), scale=LabelScale(0, 3)), "c x", "a", "a"), ours, "2")
     assert read_labels(ours.path) == [
         Label(
             "q0",
@@ -236,8 +242,30 @@ def test_fields_of_a_label(tmp_path: Path) -> None:
             tuning=True,
             comment="x",
             at="2030-01-01T00:00:00+00:00",
+            draw="d1",
+            probability=0.25,
+            position=3,
+            shown=("reference",),  # it was seen, although it is hidden again
         )
     ]
+
+
+WHAT_IS_SHOWN: list[tuple[dict[str, Any], list[str], tuple[str, ...], str]] = [
+    ({}, [], ("documents", "relevance"), "the reference is not shown"),
+    ({}, ["a"], ("documents", "relevance", "reference"), "the reference is shown"),
+    ({"blind": True}, ["a"], ("documents",), "a blind session"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "lines", "want"), [row[:3] for row in WHAT_IS_SHOWN], ids=[row[3] for row in WHAT_IS_SHOWN]
+)
+def test_what_the_annotator_saw(options: dict[str, Any], lines: list[str], want: tuple[str, ...]) -> None:
+    documents = (ShownDocument("d1", "text", 1, gold=True),)
+    item = LabelItem("q0", "question?", "answer", documents, ("gold",))
+    _, change = handle_line(typed(FormState((item,), **options), *lines), "r")
+    assert change is not None
+    assert change.shown == want
 
 
 def test_labels_of_other_annotators_runs_and_metrics_are_ignored(tmp_path: Path) -> None:
@@ -249,7 +277,7 @@ def test_labels_of_other_annotators_runs_and_metrics_are_ignored(tmp_path: Path)
         Label("q0", "right", "ann", "run_1", adjudicated=True),
     ):
         append_label(ours.path, label)
-    assert ours.labels_by_sample(None) == {}
+    assert ours.labels_by_item(None) == {}
 
 
 def test_a_write_error_leaves_the_state_unchanged(tmp_path: Path) -> None:
@@ -284,13 +312,13 @@ def test_labels_of_another_kind_are_not_mixed(
     ours = sheet(tmp_path / "labels.jsonl")
     append_label(ours.path, Label("q0", label, "ann", "run_1"))
     with pytest.raises(DataFileError, match=f"this session expects {message}"):
-        ours.labels_by_sample(scale)
+        ours.labels_by_item(scale)
 
 
 def test_booleans_and_integers_are_accepted(tmp_path: Path) -> None:
     ours = sheet(tmp_path / "labels.jsonl")
     append_label(ours.path, Label("q0", True, "ann", "run_1"))
-    assert ours.labels_by_sample(None) == {"q0": GivenLabel("right")}
+    assert ours.labels_by_item(None) == {("q0", ""): GivenLabel("right")}
     ours.path.unlink()
     append_label(ours.path, Label("q0", 4.0, "ann", "run_1"))
-    assert ours.labels_by_sample(LabelScale(1, 5)) == {"q0": GivenLabel(4)}
+    assert ours.labels_by_item(LabelScale(1, 5)) == {("q0", ""): GivenLabel(4)}

@@ -109,7 +109,7 @@ def test_empty_answer_and_retrieval() -> None:
 
 def test_progress_skips_and_the_end() -> None:
     items = tuple(item(sample_id=f"q{n}") for n in range(4))
-    state = restore_labels(FormState(items), {"q0": GivenLabel("right"), "q1": GivenLabel("wrong")})
+    state = restore_labels(FormState(items), {("q0", ""): GivenLabel("right"), ("q1", ""): GivenLabel("wrong")})
     assert "--- 3 of 4, 2 labelled" in shown(state)
     state, _ = handle_line(state, "s")
     assert "--- 4 of 4, 2 labelled, 1 skipped" in shown(state)

@@ -32,8 +32,6 @@ class Selection:
     probability: float | None = None
     position: int | None = None
     """The position in the order of the draw, from 1."""
-    chosen: bool = False
-    """Whether a person picked the sample."""
 
 
 @dataclass(frozen=True, slots=True)

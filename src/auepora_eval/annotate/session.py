@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.slices import parse_slices, require_slice_values
-from ..errors import BadValueError, DataFileError
+from ..errors import AueporaError, BadValueError, DataFileError
 from ..features.hits import gold_documents, gold_ranks
 from ..io.labels import RIGHT, WRONG, Label, Provenance, append_label, read_labels, remove_label
 from ..judge.ratings import question_frames
-from .draws import SINGLE_STRATUM
+from ..perturb.edits import hash_uniform
+from .draws import SINGLE_STRATUM, Selection
 
 if TYPE_CHECKING:
     from ..core.types import EvaluationSample, SystemOutputs
@@ -56,6 +57,17 @@ class LabelItem:
     conversation: str = ""
     """The turns before the question."""
     previous_labels: tuple[PreviousLabel, ...] = ()
+    run: str = ""
+    """The run of the answer, in a session over two runs."""
+
+    @property
+    def key(self) -> ItemKey:
+        """What identifies the item in a session."""
+        return self.sample_id, self.run
+
+
+ItemKey = tuple[str, str]
+"""Sample and run; the run is ``""`` in a session over one run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +117,21 @@ def read_items(
         build_item(samples[one], outputs[one], (previous_labels or {}).get(one, ()))
         for one in sample_ids
         if one in samples and one in outputs
+    )
+
+
+def read_pairs(
+    store: RunStore, runs: tuple[str, str], sample_ids: Sequence[str], *, seed: int
+) -> tuple[LabelItem, ...]:
+    """The answers of two runs to these samples, one after the other, in a random order for each sample."""
+    items = {
+        (item.sample_id, run): replace(item, run=run) for run in runs for item in read_items(store, run, sample_ids)
+    }
+    return tuple(
+        items[one, run]
+        for one in sample_ids
+        for run in (runs if hash_uniform(seed, "first answer", one) < 0.5 else runs[::-1])
+        if (one, run) in items
     )
 
 
@@ -205,6 +232,10 @@ class LabelChange:
     sample_id: str
     given: GivenLabel
     is_removal: bool = False
+    run: str = ""
+    """The run of the answer, in a session over two runs."""
+    shown: tuple[str, ...] = ()
+    """What the annotator saw beside question and answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +252,8 @@ class FormState:
     comment: str = ""
     """The comment to write with the label of this item."""
     reference_shown: bool = False
+    reference_seen: bool = False
+    """Whether the reference of this item has been shown, even if it is hidden again."""
     blind: bool = False
     is_over: bool = False
     """Whether the annotator has left."""
@@ -232,13 +265,27 @@ class FormState:
         """The shown item; ``None`` at the end."""
         return self.items[self.position] if self.position < len(self.items) else None
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """What is shown of the item beside question and answer."""
+        item = self.item
+        if item is None:
+            return ()
+        parts = {
+            "documents": bool(item.evidence),
+            "relevance": not self.blind and any(one.gold for one in item.evidence),
+            "reference": self.reference_seen and bool(item.references),
+            "labels": bool(item.previous_labels),
+        }
+        return tuple(name for name, is_shown in parts.items() if is_shown)
 
-def restore_labels(state: FormState, labels: Mapping[str, GivenLabel]) -> FormState:
-    """The session with existing labels by sample id, in their order; they can be undone."""
-    positions = {item.sample_id: position for position, item in enumerate(state.items)}
-    for sample_id, given in labels.items():
-        if sample_id in positions:
-            current = replace(state, position=positions[sample_id], comment=given.comment)
+
+def restore_labels(state: FormState, labels: Mapping[ItemKey, GivenLabel]) -> FormState:
+    """The session with existing labels by item, in their order; they can be undone."""
+    positions = {item.key: position for position, item in enumerate(state.items)}
+    for key, given in labels.items():
+        if key in positions:
+            current = replace(state, position=positions[key], comment=given.comment)
             state = _advance(_add_label(current, given), current, given)
     return state
 
@@ -283,7 +330,7 @@ def _label(state: FormState, label: str | int) -> tuple[FormState, LabelChange |
     assert state.item is not None
     given = GivenLabel(label, state.comment)
     after = replace(_advance(_add_label(state, given), state, given), message=f"saved: {given}")
-    return after, LabelChange(state.item.sample_id, given)
+    return after, LabelChange(state.item.sample_id, given, run=state.item.run, shown=state.shown)
 
 
 def _skip(state: FormState) -> FormState:
@@ -303,7 +350,13 @@ def _add_label(state: FormState, given: GivenLabel) -> FormState:
 def _advance(state: FormState, before: FormState, given: GivenLabel | None) -> FormState:
     """The state at the next item, with an undo step back to ``before``."""
     step = UndoStep(before.position, before.comment, before.skipped, given)
-    return replace(state, steps=(*state.steps, step), position=_next(state), comment="")
+    return replace(
+        state,
+        steps=(*state.steps, step),
+        position=_next(state),
+        comment="",
+        reference_seen=state.reference_shown,
+    )
 
 
 def _next(state: FormState) -> int:
@@ -329,11 +382,13 @@ def _undo(state: FormState) -> tuple[FormState, LabelChange | None]:
         steps=state.steps[:-1],
         position=step.position,
         comment=step.comment,
+        reference_seen=state.reference_shown,
         message=f"removed: {step.given}" if step.given else "the skip is undone",
     )
     if step.given is None:
         return undone, None
-    return undone, LabelChange(state.items[step.position].sample_id, step.given, is_removal=True)
+    item = state.items[step.position]
+    return undone, LabelChange(item.sample_id, step.given, is_removal=True, run=item.run)
 
 
 def _toggle_reference(state: FormState) -> FormState:
@@ -343,10 +398,10 @@ def _toggle_reference(state: FormState) -> FormState:
     if not state.item.references:
         return replace(state, message="this sample has no reference answer")
     message = "reference hidden" if state.reference_shown else "reference shown"
-    return replace(state, reference_shown=not state.reference_shown, message=message)
+    return replace(state, reference_shown=not state.reference_shown, reference_seen=True, message=message)
 
 
-# --- the label file of a session: the labels of one annotator for one run, always up to date on disk -----------------
+# --- the label file of a session: the labels of one annotator for one run or two, always up to date on disk ----------
 
 
 def _now() -> str:
@@ -365,6 +420,12 @@ class LabelFile:
     tuning: bool = False
     provenance: Provenance = "human"
     clock: Callable[[], str] = _now
+    selections: Mapping[str, Selection] = field(default_factory=dict)
+    """How samples were selected, by sample id."""
+    other_run: str | None = None
+    """The second run of a session over two runs."""
+    chosen: bool = False
+    """Whether a person picked the samples."""
 
     @property
     def display_name(self) -> str:
@@ -386,38 +447,49 @@ class LabelFile:
                 )
         return own_labels
 
-    def labels_by_sample(self, scale: LabelScale | None) -> dict[str, GivenLabel]:
-        """The existing labels by sample; raises for labels that do not fit the scale."""
-        return {one.sample_id: GivenLabel(self._check_value(one, scale), one.comment) for one in self.labels()}
+    def labels_by_item(self, scale: LabelScale | None) -> dict[ItemKey, GivenLabel]:
+        """The existing labels by item; raises for labels that do not fit the scale."""
+        found: dict[ItemKey, GivenLabel] = {}
+        for one in self.labels():
+            run = "" if self.other_run is None else one.run or ""
+            found[one.sample_id, run] = GivenLabel(self._check_value(one, scale), one.comment)
+        return found
 
     def apply(self, change: LabelChange) -> None:
         """Write or remove a label; it is on disk on return."""
-        label = self._label(change.sample_id, change.given)
+        label = self._label(change)
         if change.is_removal:
             remove_label(self.path, label.key)
         else:
             append_label(self.path, label)
 
-    def _label(self, sample_id: str, given: GivenLabel) -> Label:
+    def _label(self, change: LabelChange) -> Label:
+        selection = self.selections.get(change.sample_id, Selection())
         return Label(
-            sample_id,
-            given.label,
+            change.sample_id,
+            change.given.label,
             self.annotator,
-            self.run,
+            change.run or self.run,
             self.metric,
             self.provenance,
             self.adjudicated,
             tuning=self.tuning,
-            comment=given.comment,
+            comment=change.given.comment,
             at=self.clock(),
+            draw=selection.draw,
+            probability=selection.probability,
+            position=selection.position,
+            shown=change.shown,
+            chosen=self.chosen,
         )
 
     def _belongs_to_session(self, label: Label) -> bool:
-        return (label.annotator, label.run, label.metric, label.adjudicated) == (
+        own_runs = (self.run, self.other_run or self.run)
+        return label.run in own_runs and (label.annotator, label.metric, label.adjudicated, label.chosen) == (
             self.annotator,
-            self.run,
             self.metric,
             self.adjudicated,
+            self.chosen,
         )
 
     def _check_value(self, label: Label, scale: LabelScale | None) -> str | int:
@@ -435,3 +507,14 @@ class LabelFile:
             f"{self.annotator!r} labelled sample {label.sample_id!r} with {value}, and this session expects "
             f"{expected}; use the same --scale, or label into another file",
         )
+
+
+def save_line(state: FormState, label_file: LabelFile, line: str) -> FormState:
+    """The state after one line of input, with the label file updated; unchanged if writing failed."""
+    next_state, change = handle_line(state, line)
+    if change is not None:
+        try:
+            label_file.apply(change)
+        except AueporaError as error:
+            return replace(state, message=f"not saved: {error}")
+    return next_state

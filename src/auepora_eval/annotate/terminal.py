@@ -9,13 +9,11 @@ import io
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 
 import click
 
-from ..errors import AueporaError
 from ..render.terminal import printable
-from .session import FormState, LabelFile, LabelItem, LabelScale, ShownDocument, count_labels, handle_line
+from .session import FormState, LabelFile, LabelItem, LabelScale, ShownDocument, count_labels, save_line
 
 _HELP = """\
 Type one of these and press Enter:
@@ -54,17 +52,6 @@ def run_form(state: FormState, label_file: LabelFile, *, lines: Iterator[str], t
             if state.message:
                 click.echo(one_line(state.message))
     return state
-
-
-def save_line(state: FormState, label_file: LabelFile, line: str) -> FormState:
-    """The state after one line of input, with the label file updated; unchanged if writing failed."""
-    next_state, change = handle_line(state, line)
-    if change is not None:
-        try:
-            label_file.apply(change)
-        except AueporaError as error:
-            return replace(state, message=f"not saved: {error}")
-    return next_state
 
 
 def read_input_lines() -> Iterator[str]:

@@ -164,7 +164,7 @@ def _draw_session(
     draw = draw_samples(
         population.strata, n, run=record.run_id, seed=seed, stratify=stratify, left_out=population.left_out
     )
-    existing = sheet.labels_by_sample(scale)
+    existing = sheet.labels_by_item(scale)
     record_draw(sheet.path, draw)
     items = read_items(store, record.run_id, draw.sample_ids)
     return restore_labels(FormState(items, scale, blind=blind), existing)
@@ -201,7 +201,7 @@ def _adjudication_session(
     if len(items) < len(previous):
         missing = next(one for one in previous if one not in {item.sample_id for item in items})
         raise BadValueError(f"{run_id} has no answer to sample '{missing}', which the labels are about")
-    before = sheet.labels_by_sample(scale)
+    before = sheet.labels_by_item(scale)
     return restore_labels(FormState(items, scale, blind=blind), before)
 
 

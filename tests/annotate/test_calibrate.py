@@ -19,7 +19,7 @@ from auepora_eval.annotate.calibration import (
     read_ids,
     read_score_file,
 )
-from auepora_eval.annotate.draws import draw_samples, weigh_samples
+from auepora_eval.annotate.draws import DrawnItem, LabelDraw, draw_samples, weigh_samples
 from auepora_eval.core.scores import Scores
 from auepora_eval.io.labels import Label
 from auepora_eval.metrics.generation_llm_judge import LLMFaithfulnessScore
@@ -241,11 +241,13 @@ def test_two_runs_and_their_difference(store: RunStore) -> None:
         for name, truth in (("one", first), ("two", second))
     ]
     labels = [
-        Label(f"q{number:05}", bool(truth[number]), "ann", run=record.run_id, draw="d1", probability=0.25)
+        Label(f"q{number:05}", bool(truth[number]), "ann", run=record.run_id)
         for record, truth in zip(records, (first, second), strict=True)
         for number in range(0, n, 4)
     ]
-    report = calibrate(labels, *(load_run_scores(store, record, "containment") for record in records))
+    drawn = tuple(DrawnItem(f"q{number:05}") for number in range(0, n, 4))
+    draws = {one.run_id: [LabelDraw(one.run_id, 0, None, {"all": n}, drawn)] for one in records}
+    report = calibrate(labels, *(load_run_scores(store, record, "containment") for record in records), draws=draws)
     assert report.difference is not None
     assert report.difference.labelled == 50
     assert report.difference.labels_mean == pytest.approx(float(np.mean(second[::4] - first[::4])))
@@ -253,7 +255,8 @@ def test_two_runs_and_their_difference(store: RunStore) -> None:
     assert report.difference.narrowing < 1
     assert report.verdict == "better"
     assert [one.left_out for one in report.judged] == [{}, {}]  # the labels of one are not missing from the other
-    back = calibrate(labels, *(load_run_scores(store, record, "containment") for record in records[::-1]))
+    swapped = [load_run_scores(store, record, "containment") for record in records[::-1]]
+    back = calibrate(labels, *swapped, draws=draws)
     assert back.verdict == "worse"
     assert "By people, one is worse than two." in back.to_text()
     assert json.loads(json.dumps(report.to_dict()))["verdict"] == "better"
@@ -261,7 +264,10 @@ def test_two_runs_and_their_difference(store: RunStore) -> None:
         calibrate([Label("q00000", "right")], *(load_run_scores(store, record, "containment") for record in records))
     apart = [label for label in labels if (label.run == records[0].run_id) == (label.sample_id < "q00100")]
     with pytest.raises(ValueError, match="no sample has a label of both its answers"):
-        calibrate(apart, *(load_run_scores(store, record, "containment") for record in records))
+        calibrate(apart, *swapped, draws=draws)
+    some = calibrate(labels[:-3], *swapped, draws=draws)
+    assert some.verdict is None
+    assert "No verdict: 47 of 50 drawn samples are labelled" in some.to_text()
 
 
 def test_two_sets_of_scores_need_names() -> None:

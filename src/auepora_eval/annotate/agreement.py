@@ -251,6 +251,8 @@ class AnnotatorAgreement:
     disputes: tuple[AnnotatorDisagreement, ...]
     models: tuple[str, ...] = ()
     """Annotators that are models."""
+    chosen: int = 0
+    """Number of labels of samples that a person picked; they are left out."""
 
     def to_dict(self) -> dict[str, Any]:
         """The values as a JSON object."""
@@ -258,12 +260,14 @@ class AnnotatorAgreement:
             **self.raters.to_dict(),
             "disputes": [one.to_dict() for one in self.disputes],
             "models": list(self.models),
+            "chosen": self.chosen,
         }
 
 
 def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
     """The agreement between the annotators of these files."""
-    labels = read_annotations(paths)
+    everything = read_annotations(paths)
+    labels = [label for label in everything if not label.chosen]
     raters = rater_agreement(labels)
     annotators = group_by_annotator(labels)
     if raters is None:
@@ -281,4 +285,5 @@ def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
         for unit in find_disagreements(annotators)
     )
     models = {label.annotator for label in labels if label.provenance == "model"}
-    return AnnotatorAgreement(raters, disagreements, tuple(name for name in annotators if name in models))
+    chosen = len(everything) - len(labels)
+    return AnnotatorAgreement(raters, disagreements, tuple(name for name in annotators if name in models), chosen)

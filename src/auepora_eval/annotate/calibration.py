@@ -49,7 +49,8 @@ from ..stats.calibration import (
 )
 from ..stats.intervals import Estimate, mean_interval
 from ..stats.permutation import association_p_value
-from ..stats.stacking import ENOUGH_LABELS, fit_stacked_weights, stacked_probability
+from ..stats.sequential import SequentialResult
+from ..stats.stacking import ENOUGH_LABELS, Calibrator, fit_calibrator, fit_stacked_weights, stacked_probability
 from .agreement import AggregatedLabels, aggregate_labels, rater_agreement, reject_tuning_labels, select_labels
 from .calibration_report import (
     CHANCE_P_VALUE,
@@ -60,7 +61,7 @@ from .calibration_report import (
     conclude,
     count_of,
 )
-from .draws import LabelDraw, SampleWeights, weigh_samples
+from .draws import ComparisonDesign, LabelDraw, SampleWeights, weigh_samples
 
 if TYPE_CHECKING:
     from ..core.types import MetricResult
@@ -104,6 +105,8 @@ class SampleScores:
     answers: Callable[[Collection[str]], Mapping[str, ShownAnswer]] = lambda ids: {}
     """Function that returns questions and answers of these samples."""
     notes: tuple[str, ...] = ()
+    predictions: Mapping[str, float] | None = None
+    """Predicted labels by sample id, for the difference of two runs; by default the scores, from 0 to 1."""
 
     @property
     def title(self) -> str:
@@ -352,17 +355,52 @@ def calibrate(
         human = aggregate_labels(kept, label_scale)
         ids = _labelled_ids(run, human, left_out)
         weights = weigh_samples(kept, run.scores, draws, run.run_names, assume_random=assume_random)
-        without_tuned = {label.sample_id for label in selected} - {label.sample_id for label in kept}
-        weights = replace(weights, missing=weights.missing - len(without_tuned & weights.drawn_ids))
+        weights = replace(weights, labelled=frozenset(label.sample_id for label in selected))
         prepared.append(_LabelledRun(run, human, left_out, ids, weights))
     calibrations = tuple(_calibrate_run(one, threshold, finite=finite, bins=bins, seed=seed) for one in prepared)
     people = rater_agreement((label for kept in kept_by_run for label in kept), seed=seed)
-    difference, no_verdict = None, None
-    if other is not None:
-        trusted = all(one.conclusion.p_chance < CHANCE_P_VALUE for one in calibrations)
-        difference = _difference(prepared[0], prepared[1], threshold, finite=finite, use_scores=trusted)
-        no_verdict = next(filter(None, (one.weights.reason_without_verdict for one in prepared)), None)
-    return CalibrationReport(people, calibrations, difference, finite, no_verdict)
+    report = CalibrationReport(people, calibrations, finite=finite)
+    if other is None:
+        return report
+    first, second = prepared
+    reason = first.weights.reason_without_verdict or second.weights.reason_without_verdict
+    draw = _comparison_draw(first, second)
+    design = None if draw is None else draw.comparison
+    if draw is not None and design is not None:
+        report = replace(report, delta=design.delta, forecast=design.forecast)
+        if design.looks:
+            return replace(report, sequential=_evaluate_looks(first, second, draw, design))
+        if reason is not None:
+            return replace(report, no_verdict=reason)
+    trusted = all(one.conclusion.p_chance < CHANCE_P_VALUE for one in calibrations)
+    at_95, at_90 = (
+        _difference(first, second, threshold, finite=finite, use_scores=trusted, level=level) for level in (0.95, 0.9)
+    )
+    return replace(report, difference=at_95, equivalence=at_90.interval, no_verdict=reason)
+
+
+def _comparison_draw(first: _LabelledRun, second: _LabelledRun) -> LabelDraw | None:
+    """The draw for the difference of these two runs, if the labels come from one."""
+    draw = next((one for one in first.weights.draws if one.comparison is not None), None)
+    if draw is None or draw not in second.weights.draws:
+        return None
+    if draw.run not in first.run.run_names:
+        raise BadValueError(f"the comparison was designed as {draw.key}; name the runs in this order")
+    return draw
+
+
+def _evaluate_looks(
+    first: _LabelledRun, second: _LabelledRun, draw: LabelDraw, design: ComparisonDesign
+) -> SequentialResult:
+    """The sequential test of the labels, in the order of the draw up to the first sample without both labels."""
+    values: list[float] = []
+    for one in draw.sample_ids:
+        if one not in first.weights.labelled or one not in second.weights.labelled:
+            break
+        values.append(second.human.values.get(one, math.nan) - first.human.values.get(one, math.nan))
+    sequential = design.sequential
+    assert sequential is not None
+    return sequential.evaluate(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,7 +608,13 @@ def _corrected(labelled: _LabelledRun, cut: float, *, finite: bool, use_scores: 
 
 
 def _difference(
-    first: _LabelledRun, second: _LabelledRun, threshold: float | None, *, finite: bool, use_scores: bool
+    first: _LabelledRun,
+    second: _LabelledRun,
+    threshold: float | None,
+    *,
+    finite: bool,
+    use_scores: bool,
+    level: float = 0.95,
 ) -> CorrectedMean:
     runs = first.run, second.run
     ids = [name for name in first.run.scores if name in second.run.scores]
@@ -582,7 +626,12 @@ def _difference(
             "samples of both runs"
         )
     labels = [_labels_of_drawn(ids, one.human, sample_weights) for one in (first, second)]
-    predictions = [_predictions(run, ids, _threshold(run, threshold)) for run in runs]
+    predictions = [
+        _predictions(run, ids, _threshold(run, threshold))
+        if run.predictions is None
+        else np.array([run.predictions[one] for one in ids])
+        for run in runs
+    ]
     return corrected_difference(
         *predictions,
         *labels,
@@ -594,6 +643,7 @@ def _difference(
         highest=1.0,
         finite=finite,
         use_scores=use_scores,
+        level=level,
     )
 
 
@@ -609,6 +659,78 @@ def _notes(run: SampleScores, human: AggregatedLabels) -> list[str]:
             f"the corrected mean is of the {len(run.scores)} others"
         )
     return notes
+
+
+# --- predicted labels of two runs, for a draw where they are uncertain -----------------------------------------------
+
+
+def predict_labels(
+    store: RunStore, record: RunRecord, metric: str, features: Sequence[str] = (), coefficients: Sequence[float] = ()
+) -> dict[str, float]:
+    """The predicted label of each answer: the score of the metric from 0 to 1, or a calibrator on several metrics."""
+    if not features:
+        scored = load_run_scores(store, record, metric)
+        if not scored.bounded:
+            raise BadValueError(
+                f"{metric} has no finite range, so that its scores do not predict labels; choose another"
+            )
+        return {one: scored.probability(score) for one, score in scored.scores.items()}
+    table = _feature_table(store, record, features)
+    if not table:
+        return {}
+    found = Calibrator(tuple(coefficients)).predict(list(table.values()))
+    return dict(zip(table, found.tolist(), strict=True))
+
+
+def fit_earlier_labels(
+    store: RunStore, records: Sequence[RunRecord], metric: str, labels: Iterable[Label]
+) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Metrics and coefficients of a calibrator, from labels of earlier runs; the labels of ``records`` are not used.
+
+    The features are the metric and all other bounded metrics that the runs have in common. The calibrator decides which
+    samples are drawn and how narrow an interval gets, and never whether it is valid.
+    """
+    compared = {name for record in records for name in (record.run_id, record.name)}
+    by_run: dict[str, list[Label]] = defaultdict(list)
+    for label in labels:
+        if label.run is not None and label.run not in compared:
+            by_run[label.run].append(label)
+    earlier = {run: store.find(run) for run in by_run}
+    names = [_bounded_metrics(store, record) for record in (*records, *earlier.values())]
+    features = (metric, *sorted(set.intersection(*names) - {metric}))
+    rows: list[list[float]] = []
+    target: list[float] = []
+    for run, record in earlier.items():
+        kept, _ = select_labels(by_run[run], names=(record.run_id, record.name), metric=metric)
+        table = _feature_table(store, record, features)
+        human = aggregate_labels(kept)
+        rows += [table[one] for one in human.values if one in table]
+        target += [value for one, value in human.values.items() if one in table]
+    if len(rows) < ENOUGH_LABELS:
+        raise BadValueError(
+            f"there are {len(rows)} labels of answers of earlier runs with a score; a calibrator needs at least "
+            f"{ENOUGH_LABELS}: leave --history out, or label more of an earlier run"
+        )
+    return features, fit_calibrator(rows, target).coefficients
+
+
+def _bounded_metrics(store: RunStore, record: RunRecord) -> set[str]:
+    from ..compare.pairing import lookup_metric
+
+    scored = [one for one in store.results(record.run_id) if isinstance(one.scores, Scores)]
+    return {one.name for one in scored if all(map(math.isfinite, lookup_metric(one, record, {}).range))}
+
+
+def _feature_table(store: RunStore, record: RunRecord, features: Sequence[str]) -> dict[str, list[float]]:
+    """The scores from 0 to 1 of the samples with a score of the first metric; another one that is missing is 0.5."""
+    first, *others = (load_run_scores(store, record, name) for name in features)
+    return {
+        one: [
+            first.probability(score),
+            *(other.probability(other.scores[one]) if one in other.scores else 0.5 for other in others),
+        ]
+        for one, score in first.scores.items()
+    }
 
 
 # --- stacked weights of a panel, learned from the stored votes of its members and human labels ------------------------

@@ -13,6 +13,7 @@ from ..render.terminal import blocks_text
 from ..stats.agreement import RatersReport
 from ..stats.calibration import Bin, Confusion, CorrectedMean
 from ..stats.intervals import Estimate, Interval
+from ..stats.sequential import SequentialResult
 from .draws import ASSUMED_NOTE, Basis
 
 # --- the conclusion: a judge is usable, usable with correction, or not usable ----------------------------------------
@@ -225,16 +226,28 @@ class CalibrationReport:
     """Whether corrected means describe only these samples, rather than the population."""
     no_verdict: str | None = None
     """Of two runs: why there is no verdict, if the number of labels was not fixed before the first one."""
+    delta: float | None = None
+    """Differences up to this count as equal, if the draw fixed it."""
+    equivalence: Interval | None = None
+    """The 90 % interval of the difference, for the verdict ``equal``."""
+    sequential: SequentialResult | None = None
+    """The tests at the looks that were fixed in the draw; then ``difference`` is absent."""
+    forecast: Mapping[str, Any] | None = None
+    """The forecast before the first label of a comparison."""
 
     @property
     def verdict(self) -> str | None:
-        """Of two runs: ``better``, ``worse`` or ``inconclusive``, the second compared with the first."""
+        """Of two runs: ``better``, ``worse``, ``equal`` or ``inconclusive``, the second compared with the first."""
+        if self.sequential is not None:
+            return None if self.sequential.reason is None else self.sequential.verdict
         if self.difference is None or self.no_verdict is not None:
             return None
-        found = self.difference.interval
-        if found is None or found.low <= 0 <= found.high:
-            return "inconclusive"
-        return "better" if found.low > 0 else "worse"
+        found, narrow = self.difference.interval, self.equivalence
+        if found is not None and not found.low <= 0 <= found.high:
+            return "better" if found.low > 0 else "worse"
+        if self.delta is not None and narrow is not None and -self.delta <= narrow.low <= narrow.high <= self.delta:
+            return "equal"
+        return "inconclusive"
 
     @property
     def conclusion(self) -> Conclusion:
@@ -251,6 +264,9 @@ class CalibrationReport:
             "difference": None if self.difference is None else _corrected_dict(self.difference),
             "verdict": self.verdict,
             "no_verdict": self.no_verdict,
+            "delta": self.delta,
+            "sequential": None if self.sequential is None else self.sequential.to_dict(),
+            "forecast": None if self.forecast is None else dict(self.forecast),
             "about": "these samples" if self.finite else "such samples",
             "conclusion": self.conclusion.to_dict(),
         }
@@ -426,13 +442,47 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
         Prose(f"Intervals are about {about}; {_basis_text(report.judged)}."),
         *(Prose(_worth(one, like_chance=alike)) for one, alike in shown),
     ]
+    if report.sequential is not None:
+        parts += _looks(report.sequential)
     if report.no_verdict is not None:
         parts.append(Prose(f"No verdict: {report.no_verdict}."))
+    elif report.verdict == "equal":
+        parts.append(Prose(f"By people, {second} and {first} are equal: they differ by less than {report.delta:g}."))
     elif report.verdict == "inconclusive":
         parts.append(Prose(f"Inconclusive: by people, {second} may be better than {first} or worse."))
     elif report.verdict is not None:
         parts.append(Prose(f"By people, {second} is {report.verdict} than {first}."))
     return parts
+
+
+def _looks(result: SequentialResult) -> list[Block]:
+    """The sequential test at each look, and where it stands."""
+    columns: list[TableColumn | str] = [
+        _number("look"),
+        _number("samples"),
+        _number("difference"),
+        "repeated interval",
+        _number("repeated p"),
+        "verdict",
+    ]
+    rows: list[Row] = [
+        [
+            str(one.number),
+            str(one.units),
+            format_value(one.mean),
+            f"{format_value(one.low)} – {format_value(one.high)}",
+            f"{one.p_value:.3g}",
+            one.verdict or "",
+        ]
+        for one in result.looks
+    ]
+    if result.reason == "futility":
+        state = f"Stopped for futility after {result.stopped_at} samples: a verdict has become improbable."
+    elif result.reason is not None:
+        state = f"Sequential test, ended after {result.stopped_at} samples; the first verdict stands."
+    else:
+        state = f"Sequential test, no verdict so far: the next look is at {result.next_look} samples."
+    return [*([simple_table(columns, rows)] if rows else []), Prose(state)]
 
 
 def _basis_text(judged: Sequence[JudgeCalibration]) -> str:

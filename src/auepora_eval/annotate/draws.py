@@ -7,20 +7,33 @@ import heapq
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
 
 from ..core.slices import sort_groups
 from ..errors import BadValueError, DataFileError
 from ..io.labels import Label
 from ..perturb.edits import hash_uniform
 from ..runtime.files import plain_stem, read_bytes, write_lines
+from ..stats.sampling import (
+    UNIFORM_SHARE,
+    expected_errors,
+    forecast,
+    inclusion_probabilities,
+    labels_needed,
+    systematic_draw,
+)
+from ..stats.sequential import SequentialDesign
 
 SINGLE_STRATUM = "all"
 """The name of the only stratum of an unstratified draw."""
 _ID_LENGTH = 12
+_MIN_PAIRS = 10
+"""Fewer samples than this do not decide a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +57,45 @@ class DrawnItem:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparisonDesign:
+    """What is fixed before the first label of a comparison of two runs; the draw itself has order and seed."""
+
+    other: str
+    """The second run; the difference is second minus first."""
+    metric: str
+    """The judge metric whose scores predict the labels."""
+    n: int
+    """The number of samples; both answers of each are labelled."""
+    delta: float | None = None
+    """Differences up to this count as equal; ``None``: there is no such verdict."""
+    looks: tuple[int, ...] = ()
+    """Numbers of samples at which a verdict may be given; only ``n`` if empty."""
+    features: tuple[str, ...] = ()
+    """Metrics of the calibrator, if earlier labels gave one; otherwise scores of the metric are the predictions."""
+    coefficients: tuple[float, ...] = ()
+    """The intercept of the calibrator and the weight of each feature."""
+    forecast: Mapping[str, Any] = field(default_factory=dict)
+    """The forecast before the first label."""
+
+    @property
+    def sequential(self) -> SequentialDesign | None:
+        """The sequential test at the looks; ``None`` for a single test at ``n``."""
+        return SequentialDesign(self.n, self.looks, delta=self.delta) if self.looks else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The design as the file of the draw stores it."""
+        return {**asdict(self), **{name: list(getattr(self, name)) for name in _DESIGN_LISTS}}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> ComparisonDesign:
+        """The design of a dictionary that ``to_dict`` made."""
+        return cls(**{**stored, **{name: tuple(stored[name]) for name in _DESIGN_LISTS}})
+
+
+_DESIGN_LISTS = ("looks", "features", "coefficients")
+
+
+@dataclass(frozen=True, slots=True)
 class LabelDraw:
     """A draw with its population and strata, which a corrected mean needs."""
 
@@ -62,6 +114,8 @@ class LabelDraw:
     """A digest of the draw, which labels name."""
     extends: tuple[str, ...] = field(default=(), compare=False)
     """Ids of smaller draws that this one begins with."""
+    comparison: ComparisonDesign | None = None
+    """Of a draw for the difference of two runs."""
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -71,7 +125,12 @@ class LabelDraw:
     @property
     def runs(self) -> tuple[str, ...]:
         """The runs whose answers are labelled."""
-        return (self.run,)
+        return (self.run,) if self.comparison is None else (self.run, self.comparison.other)
+
+    @property
+    def key(self) -> str:
+        """The run, or both runs of a comparison: a file has one draw of each."""
+        return " ".join(self.runs)
 
     @property
     def population(self) -> int:
@@ -118,6 +177,7 @@ class LabelDraw:
             "drawn": [_item_row(one) for one in self.drawn_items],
             "id": self.id,
             "extends": list(self.extends),
+            **({} if self.comparison is None else {"comparison": self.comparison.to_dict()}),
         }
 
 
@@ -155,6 +215,87 @@ def draw_samples(
     return LabelDraw(run, seed, stratify, strata, drawn_items, dict(left_out or {}))
 
 
+def draw_comparison(
+    predictions: Mapping[str, tuple[float, float]],
+    n: int,
+    *,
+    runs: tuple[str, str],
+    metric: str,
+    seed: int = 0,
+    delta: float | None = None,
+    looks: int = 0,
+    calibrator: tuple[Sequence[str], Sequence[float]] | None = None,
+    left_out: Mapping[str, int] | None = None,
+) -> LabelDraw:
+    """Draw ``n`` samples for the difference of two runs, where the predicted labels of both answers are uncertain.
+
+    ``predictions`` has the predicted labels of both answers by sample. Inclusion probabilities follow their expected
+    errors, half mixed with equal ones. With ``looks`` there are as many tests before the last label, at equal
+    distances; then all probabilities are equal, and the labels are tested without the predictions. ``calibrator`` has
+    the features and coefficients that gave the predictions, if earlier labels did.
+    """
+    ids = sorted(predictions, key=lambda one: (hash_uniform(seed, "comparison", one), one))
+    if n < _MIN_PAIRS or n > len(ids):
+        raise BadValueError(
+            f"cannot draw {n} of {len(ids)} samples that both runs have answered and scored; draw from {_MIN_PAIRS} on"
+        )
+    first, second = (np.array([predictions[one][place] for one in ids]) for place in (0, 1))
+    first_errors, second_errors = (expected_errors(one, calibrated=calibrator is not None) for one in (first, second))
+    errors, differences, uniform = first_errors + second_errors, second - first, UNIFORM_SHARE
+    expected = float(differences.mean())
+    if looks:  # tests of the labels alone: nothing is predicted
+        errors, differences, uniform = errors + (differences - expected) ** 2, np.zeros(len(ids)), 1.0
+    probabilities = inclusion_probabilities(errors, n, uniform=uniform)
+    wanted = abs(expected) if delta is None else delta
+    summary = {
+        **forecast(errors, differences, probabilities).to_dict(),
+        "predicted_difference": expected,
+        "difference": wanted,
+        "labels_needed": labels_needed(errors, differences, wanted, uniform=uniform) if wanted > 0 else None,
+        "calibrated": calibrator is not None,
+    }
+    features, coefficients = calibrator or ((), ())
+    design = ComparisonDesign(
+        runs[1],
+        metric,
+        n,
+        delta,
+        SequentialDesign.plan(n, looks=looks, delta=delta).looks if looks else (),
+        tuple(features),
+        tuple(coefficients),
+        summary,
+    )
+    items = tuple(
+        DrawnItem(ids[place], SINGLE_STRATUM, float(probabilities[place]))
+        for place in systematic_draw(probabilities, seed).tolist()
+    )
+    return LabelDraw(runs[0], seed, None, {SINGLE_STRATUM: len(ids)}, items, dict(left_out or {}), comparison=design)
+
+
+def describe_forecast(draw: LabelDraw) -> list[str]:
+    """The forecast of a comparison in words, a sentence per line."""
+    design = draw.comparison
+    assert design is not None
+    found = design.forecast
+    source = "a calibrator on earlier labels" if found["calibrated"] else "its scores alone, without earlier labels"
+    lines = [
+        f"{design.n} of {draw.population} samples are drawn for the difference in {design.metric}; both answers of "
+        f"each are labelled, {2 * design.n} in all.",
+        f"Forecast, from {source}: the interval of the difference is about ±{found['half_width']:.3f}, and a true "
+        f"difference of {found['decidable_difference']:.3f} is decided with probability {found['power']:g}.",
+    ]
+    wanted, needed = float(found["difference"]), found["labels_needed"]
+    what = "The judge sees a difference of" if design.delta is None else "The margin of equality is"
+    if wanted < float(found["decidable_difference"]):
+        more = "not even labels of all samples decide it" if needed is None else f"about {needed} samples decide it"
+        lines.append(f"{what} {wanted:.3f}, which is below the decidable size with {design.n} samples; {more}.")
+    else:
+        lines.append(f"{what} {wanted:.3f}, which is above the decidable size.")
+    looks = ", ".join(map(str, design.looks))
+    when = f"at {looks} samples" if looks else f"once, when all {design.n} samples are labelled"
+    return [*lines, f"The labels are tested {when}: auepora judge calibrate {draw.key}"]
+
+
 def _allocate_strata(sizes: Mapping[str, int]) -> Iterator[str]:
     """The order in which strata are sampled: each once, largest first, then by Webster's method.
 
@@ -185,7 +326,7 @@ def draw_path(labels: str | Path) -> Path:
 
 
 def read_draws(labels: str | Path) -> dict[str, LabelDraw]:
-    """The draws of a label file by run; empty if none was recorded."""
+    """The draws of a label file by run, or by both runs of a comparison; empty if none was recorded."""
     path = draw_path(labels)
     if not path.exists():
         return {}
@@ -195,29 +336,47 @@ def read_draws(labels: str | Path) -> dict[str, LabelDraw]:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         problem = f"is no record of a draw ({type(error).__name__}: {error}); restore it, or label into another file"
         raise DataFileError(path, None, problem) from error
-    return {one.run: one for one in draws}
+    return {one.key: one for one in draws}
 
 
 def record_draw(labels: str | Path, draw: LabelDraw) -> LabelDraw:
     """Record a draw and return the one in force: the longer of two with the same beginning.
 
     Another draw from the same run (another seed, other strata) is an error: together their labels would not be a random
-    sample.
+    sample. The draw of a comparison is fixed in everything, its size and looks included.
     """
     known = read_draws(labels)
-    before = known.get(draw.run)
+    if draw.comparison is not None and " ".join(draw.runs[::-1]) in known:
+        first, second = draw.runs[::-1]
+        problem = f"the comparison was designed as {first} {second}; name the runs in this order"
+        raise DataFileError(draw_path(labels), None, problem)
+    before = known.get(draw.key)
     if before is not None:
         _require_same(draw_path(labels), before, draw)
         if len(before.drawn_items) >= len(draw.drawn_items):
             return before
         draw = replace(draw, extends=(*before.extends, before.id))
-    rows = [one.to_dict() for one in {**known, draw.run: draw}.values()]
+    rows = [one.to_dict() for one in {**known, draw.key: draw}.values()]
     text = json.dumps({"draws": rows}, indent=1, ensure_ascii=False)
     write_lines(draw_path(labels), [text.encode("utf-8", "backslashreplace")])
     return draw
 
 
 def _require_same(path: Path, before: LabelDraw, now: LabelDraw) -> None:
+    if before.comparison is not None and now.comparison is not None:
+        for name, was, given in (
+            ("seed", before.seed, now.seed),
+            *((name, getattr(before.comparison, name), getattr(now.comparison, name)) for name in _FIXED),
+        ):
+            if was != given:
+                raise DataFileError(
+                    path,
+                    None,
+                    f"the comparison of {before.key.replace(' ', ' and ')} was designed with {name} "
+                    f"{_design_text(was)} before its first label, not with {_design_text(given)}; a verdict holds only "
+                    "for the design that was fixed first: continue it with the same options",
+                )
+        return
     if before.seed != now.seed or before.stratify != now.stratify:
         was = f"--seed {before.seed}" + (f" --stratify {before.stratify}" if before.stratify else " without --stratify")
         raise DataFileError(
@@ -227,6 +386,15 @@ def _require_same(path: Path, before: LabelDraw, now: LabelDraw) -> None:
     if before.drawn_items[:shorter] != now.drawn_items[:shorter]:
         problem = "the run has other answers now than when the samples were drawn; label into another file"
         raise DataFileError(path, None, problem)
+
+
+_FIXED = ("n", "metric", "delta", "looks")
+
+
+def _design_text(value: object) -> str:
+    if value is None or value == ():
+        return "none"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _item_row(one: DrawnItem) -> dict[str, Any]:
@@ -244,7 +412,19 @@ def _draw_of(row: Any) -> LabelDraw:
         {str(reason): int(count) for reason, count in row["left_out"].items()},
         str(row.get("id", "")),
         tuple(map(str, row.get("extends", ()))),
+        ComparisonDesign.from_dict(row["comparison"]) if "comparison" in row else None,
     )
+
+
+def previous_selections(labels: Iterable[Label], draws: Iterable[LabelDraw]) -> dict[str, Selection]:
+    """How samples were selected that others have labelled: by recorded draws, or as the labels say."""
+    found: dict[str, Selection] = {}
+    for draw in sorted(draws, key=lambda one: len(one.drawn_items)):
+        found |= draw.selections()
+    for label in labels:
+        if label.draw is not None:
+            found.setdefault(label.sample_id, Selection(label.draw, label.probability, label.position))
+    return found
 
 
 # --- which labels a statistic may use, and the weight of each --------------------------------------------------------
@@ -269,8 +449,8 @@ class SampleWeights:
     probabilities: Mapping[str, float] | None = None
     """Inclusion probabilities, if they differ and are not those of strata."""
     notes: tuple[str, ...] = ()
-    missing: int = 0
-    """Number of drawn samples without a label."""
+    labelled: frozenset[str] = frozenset()
+    """Samples with a label, whether it may be used or not."""
     extended: bool = False
     """Whether samples were added to the draw after the first label."""
 
@@ -286,9 +466,14 @@ class SampleWeights:
             return None
         if self.extended:
             return "samples were added to the draw after the first label, so that their number was not fixed before it"
-        if self.missing > 0:
-            n = len(self.drawn_ids)
-            return f"{n - self.missing} of {n} drawn samples are labelled; the verdict is given when all of them are"
+        drawn = self.drawn_ids
+        if not drawn:
+            return "the draw is not recorded next to the labels, so that its size is not known"
+        if drawn - self.labelled:
+            return (
+                f"{len(drawn & self.labelled)} of {len(drawn)} drawn samples are labelled; "
+                "the verdict is given when all of them are"
+            )
         return None
 
     def restrict(self, ids: Iterable[str]) -> SampleWeights:
@@ -427,7 +612,7 @@ def _of_recorded(draw: LabelDraw, labels: Iterable[Label], everything: frozenset
         strata_weights=draw.weights(sorted(ids)) if draw.stratify and ids else None,
         probabilities={one: probabilities[one] for one in sorted(ids)} if stored else None,
         notes=(note,),
-        missing=len(draw.drawn_items) - len(ids),
+        labelled=everything,
         extended=any(label.draw in draw.extends for label in labels),
     )
 
@@ -445,5 +630,4 @@ def _of_several(
             )
     ids = everything & {one for probabilities in drawn.values() for one in probabilities}
     note = "the labels come from different draws, taken together as one random sample"
-    missing = sum(one not in everything for draw in recorded for one in draw.sample_ids)
-    return SampleWeights(ids, draws=tuple(recorded), notes=(note,), missing=missing)
+    return SampleWeights(ids, draws=tuple(recorded), notes=(note,), labelled=everything)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from ..annotate.calibration import SampleScores
     from ..annotate.calibration_report import CalibrationReport
+    from ..annotate.draws import LabelDraw
     from ..io.labels import Label
     from ..store.runs import RunStore
 
@@ -100,6 +102,7 @@ def command(
     last line gives the verdict: usable, usable with correction or not usable, with the reason.
 
     The labelled answers must be drawn at random, as by `auepora label`, or be all answers; other labels are refused.
+    Two runs get a verdict when the drawn samples are labelled, or at the looks that `auepora label --for` fixed.
 
     With --learn-weights the judge is a panel: its members are weighted by 30 to 100 labels, and the report is about the
     stacked vote. Each labelled answer is scored by weights that its own label did not enter.
@@ -149,7 +152,7 @@ def command(
         with open_store(store, output=output) as found:
             names, named = runs or ("latest",), metric or _labelled_metric(labels)
             if learn_weights is None:
-                report = measure(_run_scores(found, names, named, scores))
+                report = measure(_run_scores(found, names, named, scores, options["draws"]))
             else:
                 report = measure([_learn_weights(found, names[0], labels, named, learn_weights, options)])
     if form == "json":
@@ -166,15 +169,34 @@ def _labelled_metric(labels: Sequence[Label]) -> str | None:
     return next(iter(named)) if len(named) == 1 else None
 
 
-def _run_scores(store: RunStore, runs: Sequence[str], metric: str | None, scores: str | None) -> list[SampleScores]:
-    from ..annotate.calibration import attach_answers, load_run_scores, read_score_file
+def _run_scores(
+    store: RunStore,
+    runs: Sequence[str],
+    metric: str | None,
+    scores: str | None,
+    draws: Mapping[str, Sequence[LabelDraw]],
+) -> list[SampleScores]:
+    from ..annotate.calibration import attach_answers, load_run_scores, predict_labels, read_score_file
 
     records = [store.find(one) for one in runs]
     if len(records) == 2 and records[0].run_id == records[1].run_id:
         raise click.UsageError(f"{runs[0]} and {runs[1]} are the same run, {records[0].run_id}")
     if scores is not None:
         return [attach_answers(read_score_file(scores), store, records[0])]
-    return [load_run_scores(store, record, metric) for record in records]
+    design = None
+    if len(records) == 2:
+        run_ids = {record.run_id for record in records}
+        design = next((one.comparison for one in draws.get(records[0].run_id, ()) if set(one.runs) == run_ids), None)
+    found = [
+        load_run_scores(store, record, metric or (None if design is None else design.metric)) for record in records
+    ]
+    if design is None or not design.features:
+        return found
+    calibrator = design.metric, design.features, design.coefficients
+    return [
+        replace(one, predictions=predict_labels(store, record, *calibrator))
+        for one, record in zip(found, records, strict=True)
+    ]
 
 
 def _learn_weights(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +16,7 @@ from .options import complete_run, open_store, store_option
 
 if TYPE_CHECKING:
     from ..annotate.agreement import AnnotatorAgreement
+    from ..annotate.draws import LabelDraw
     from ..annotate.session import FormState, LabelFile, LabelScale
     from ..stats.intervals import Estimate
     from ..store.records import RunRecord
@@ -43,6 +45,32 @@ MAX_SHOWN = 20
 )
 @click.option("--scale", metavar="LOW-HIGH", help="Numeric scale, such as 1-5, instead of right or wrong.")
 @click.option("-m", "--metric", metavar="NAME", help="Metric that the labels will be compared with.")
+@click.option(
+    "--for",
+    "compared",
+    nargs=2,
+    metavar="RUN_A RUN_B",
+    shell_complete=complete_run,
+    help="Label both answers to samples that are drawn for the difference of two runs; without RUN.",
+)
+@click.option("--delta", type=float, metavar="D", help="With --for: differences up to this count as equal.")
+@click.option(
+    "--looks",
+    type=click.IntRange(min=2),
+    metavar="K",
+    help="With --for: test the labels at K numbers of samples; default: once, when all are labelled.",
+)
+@click.option(
+    "--history",
+    multiple=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="With --for: labels of earlier runs, from which labels are predicted; repeatable.",
+)
+@click.option("--preview", is_flag=True, help="With --for: print the forecast, and draw nothing.")
+@click.option(
+    "--sample", "picked", multiple=True, metavar="ID", help="Label this sample, marked as chosen; repeatable."
+)
 @click.option("--blind", is_flag=True, help="Hide references, relevance of documents and names.")
 @click.option("--tuning", is_flag=True, help="Mark the labels as used to tune a prompt; calibration refuses them.")
 @click.option(
@@ -59,7 +87,7 @@ MAX_SHOWN = 20
 @click.option("--adjudicate", is_flag=True, help="Label the answers on which the annotators of FILES disagree.")
 @store_option
 @quiet_option
-@click.option("--json", "as_json", is_flag=True, help="With --agreement: print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="With --agreement or --preview: print JSON.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -72,6 +100,12 @@ def command(
     labels: str,
     scale: str | None,
     metric: str | None,
+    compared: tuple[str, str] | None,
+    delta: float | None,
+    looks: int | None,
+    history: tuple[str, ...],
+    preview: bool,
+    picked: tuple[str, ...],
     blind: bool,
     tuning: bool,
     provenance: Literal["human", "model"],
@@ -86,10 +120,17 @@ def command(
     typed. Each label is written to disk before the next answer is shown. A second file records how the samples were
     drawn.
 
+    With --for the samples are drawn where a judge is least certain about the difference of two runs, and both answers
+    are labelled without the names of the runs. The forecast comes first; `auepora judge calibrate RUN_A RUN_B` gives
+    the verdict when all drawn samples are labelled, or at the looks fixed with --looks. Labels of samples that you pick
+    with --sample are kept, and nothing is estimated from them.
+
     \b
     auepora label latest --n 100 --stratify labels.scenario --annotator ann
     auepora label latest --annotator bob --labels bob.jsonl --scale 1-5
     auepora label latest --provenance model --annotator my-model --labels model.jsonl < replies.txt
+    auepora label --for baseline latest --n 40 --preview
+    auepora label --for baseline latest --n 40 --labels pairs.jsonl
     auepora label --agreement ann.jsonl bob.jsonl
     auepora label latest --adjudicate ann.jsonl bob.jsonl --labels settled.jsonl
     """
@@ -98,9 +139,64 @@ def command(
             raise click.UsageError("give --agreement or --adjudicate, not both")
         _print_agreement([*([run] if run else []), *files], as_json=as_json)
         return
-    if as_json:
-        raise click.UsageError("--json goes with --agreement")
-    if run is None:
+    given = [f"--{name}" for name in ("delta", "looks", "history", "preview") if _is_given(context, name)]
+    if compared is None and given:
+        raise click.UsageError(f"{given[0]} goes with --for RUN_A RUN_B")
+    if as_json and not preview:
+        raise click.UsageError("--json goes with --agreement or --preview")
+    _check_session_options(context, run, files, compared, picked, adjudicate=adjudicate)
+    if provenance == "model" and annotator is None and not preview:
+        raise click.UsageError("name the model that labels with --annotator NAME")
+    if provenance == "model" and adjudicate:
+        raise click.UsageError("--adjudicate is for a person: a model cannot resolve disagreements between people")
+
+    from ..annotate.session import LabelFile, LabelScale
+    from ..store.connect import default_store
+    from .options import refuse_input_as_output
+
+    label_scale = None if scale is None else LabelScale.of(scale)
+    refuse_input_as_output(labels, [default_store(store), *history], option="--labels")
+    with open_store(store) as found:
+        if compared is not None:
+            records = found.find(compared[0]), found.find(compared[1])
+            draw = _comparison_draw(
+                found, records, metric=metric, n=n, seed=seed, delta=delta, looks=looks or 0, history=history
+            )
+            if preview:
+                _print_forecast(draw, as_json=as_json)
+                return
+            sheet = LabelFile(Path(labels), annotator or _login(), records[0].run_id, metric, False, tuning, provenance)
+            state, sheet = _comparison_session(found, records, draw, sheet, scale=label_scale, blind=blind)
+            _run_session(state, sheet, title=sheet.display_name)
+            return
+        record = found.find(str(run))
+        sheet = LabelFile(Path(labels), annotator or _login(), record.run_id, metric, adjudicate, tuning, provenance)
+        if adjudicate:
+            session = _adjudication_session(found, record, sheet, files, scale=label_scale, blind=blind)
+        elif picked:
+            session = _chosen_session(found, record, sheet, picked, scale=label_scale, blind=blind)
+        else:
+            session = _draw_session(
+                found, record, sheet, n=n, stratify=stratify, seed=seed, scale=label_scale, blind=blind
+            )
+    if session is not None:
+        state, sheet = session
+        _run_session(state, sheet, title=sheet.display_name if blind else f"{sheet.display_name}, {record.name}")
+
+
+def _check_session_options(
+    context: click.Context,
+    run: str | None,
+    files: tuple[str, ...],
+    compared: tuple[str, str] | None,
+    picked: tuple[str, ...],
+    *,
+    adjudicate: bool,
+) -> None:
+    """Refuse combinations of options that cannot be meant."""
+    if compared is not None and (run is not None or adjudicate or picked or _is_given(context, "stratify")):
+        raise click.UsageError("--for names both runs; leave out RUN, --adjudicate, --sample and --stratify")
+    if compared is None and run is None:
         raise click.UsageError("give the RUN to label; `auepora runs` lists them")
     if adjudicate != bool(files):
         raise click.UsageError(
@@ -111,27 +207,8 @@ def command(
     draw_options = [f"--{name}" for name in ("n", "stratify", "seed") if _is_given(context, name)]
     if adjudicate and draw_options:
         raise click.UsageError(f"{draw_options[0]} draws samples; --adjudicate shows every disagreement")
-    if provenance == "model" and annotator is None:
-        raise click.UsageError("name the model that labels with --annotator NAME")
-    if provenance == "model" and adjudicate:
-        raise click.UsageError("--adjudicate is for a person: a model cannot resolve disagreements between people")
-
-    from ..annotate.session import LabelFile, LabelScale
-    from ..store.connect import default_store
-    from .options import refuse_input_as_output
-
-    label_scale = None if scale is None else LabelScale.of(scale)
-    refuse_input_as_output(labels, [default_store(store)], option="--labels")
-    with open_store(store) as found:
-        record = found.find(run)
-        sheet = LabelFile(Path(labels), annotator or _login(), record.run_id, metric, adjudicate, tuning, provenance)
-        state = (
-            _adjudication_session(found, record, sheet, files, scale=label_scale, blind=blind)
-            if adjudicate
-            else _draw_session(found, record, sheet, n=n, stratify=stratify, seed=seed, scale=label_scale, blind=blind)
-        )
-    if state is not None:
-        _run_session(state, sheet, title=sheet.display_name if blind else f"{sheet.display_name}, {record.name}")
+    if picked and (adjudicate or draw_options):
+        raise click.UsageError(f"--sample picks samples; leave out {[*draw_options, '--adjudicate'][0]}")
 
 
 def _is_given(context: click.Context, name: str) -> bool:
@@ -155,7 +232,7 @@ def _draw_session(
     seed: int,
     scale: LabelScale | None,
     blind: bool,
-) -> FormState:
+) -> tuple[FormState, LabelFile]:
     """A session over a random draw, with the labels that exist already."""
     from ..annotate.draws import draw_samples, record_draw
     from ..annotate.session import FormState, load_population, read_items, restore_labels
@@ -165,9 +242,100 @@ def _draw_session(
         population.strata, n, run=record.run_id, seed=seed, stratify=stratify, left_out=population.left_out
     )
     existing = sheet.labels_by_item(scale)
-    record_draw(sheet.path, draw)
+    sheet = replace(sheet, selections=record_draw(sheet.path, draw).selections())
     items = read_items(store, record.run_id, draw.sample_ids)
-    return restore_labels(FormState(items, scale, blind=blind), existing)
+    return restore_labels(FormState(items, scale, blind=blind), existing), sheet
+
+
+def _chosen_session(
+    store: RunStore,
+    record: RunRecord,
+    sheet: LabelFile,
+    picked: tuple[str, ...],
+    *,
+    scale: LabelScale | None,
+    blind: bool,
+) -> tuple[FormState, LabelFile]:
+    """A session over samples that a person picked."""
+    from ..annotate.session import FormState, load_population, read_items, restore_labels
+    from ..errors import BadValueError, did_you_mean
+
+    known = load_population(store, record.run_id).strata
+    for one in picked:
+        if one not in known:
+            raise BadValueError(f"{record.run_id} has no answer to sample '{one}'{did_you_mean(one, list(known))}")
+    sheet = replace(sheet, chosen=True)
+    state = FormState(read_items(store, record.run_id, list(dict.fromkeys(picked))), scale, blind=blind)
+    return restore_labels(state, sheet.labels_by_item(scale)), sheet
+
+
+# --- a comparison of two runs: both answers to samples that are drawn for the difference -----------------------------
+
+
+def _comparison_draw(
+    store: RunStore,
+    records: tuple[RunRecord, RunRecord],
+    *,
+    metric: str | None,
+    n: int,
+    seed: int,
+    delta: float | None,
+    looks: int,
+    history: tuple[str, ...],
+) -> LabelDraw:
+    """The draw for a difference, from the scores of the judge metric."""
+    from ..annotate.agreement import read_annotations
+    from ..annotate.calibration import fit_earlier_labels, load_run_scores, predict_labels
+    from ..annotate.draws import draw_comparison
+
+    if records[0].run_id == records[1].run_id:
+        raise click.UsageError(f"--for names the same run twice, {records[0].run_id}")
+    name = load_run_scores(store, records[0], metric).metric
+    calibrator = fit_earlier_labels(store, records, name, read_annotations(history)) if history else None
+    first, second = (predict_labels(store, record, name, *(calibrator or ())) for record in records)
+    return draw_comparison(
+        {one: (first[one], second[one]) for one in first if one in second},
+        n,
+        runs=(records[0].run_id, records[1].run_id),
+        metric=name,
+        seed=seed,
+        delta=delta,
+        looks=looks,
+        calibrator=calibrator,
+        left_out={"not_in_both": len(set(first) ^ set(second))} if set(first) ^ set(second) else {},
+    )
+
+
+def _comparison_session(
+    store: RunStore,
+    records: tuple[RunRecord, RunRecord],
+    draw: LabelDraw,
+    sheet: LabelFile,
+    *,
+    scale: LabelScale | None,
+    blind: bool,
+) -> tuple[FormState, LabelFile]:
+    """A session over both answers of the drawn samples, without the names of the runs."""
+    from ..annotate.draws import record_draw
+    from ..annotate.session import FormState, read_pairs, restore_labels
+
+    sheet = replace(sheet, other_run=records[1].run_id)
+    existing = sheet.labels_by_item(scale)
+    in_force = record_draw(sheet.path, draw)
+    _print_forecast(in_force, as_json=False)
+    sheet = replace(sheet, selections=in_force.selections())
+    items = read_pairs(store, (records[0].run_id, records[1].run_id), in_force.sample_ids, seed=in_force.seed)
+    return restore_labels(FormState(items, scale, blind=blind), existing), sheet
+
+
+def _print_forecast(draw: LabelDraw, *, as_json: bool) -> None:
+    from ..annotate.draws import describe_forecast
+
+    assert draw.comparison is not None
+    if as_json:
+        click.echo(json.dumps({**draw.comparison.to_dict(), "run": draw.run, "seed": draw.seed}, indent=2))
+    else:
+        click.echo("\n".join(describe_forecast(draw)))
 
 
 def _adjudication_session(
@@ -178,14 +346,16 @@ def _adjudication_session(
     *,
     scale: LabelScale | None,
     blind: bool,
-) -> FormState | None:
+) -> tuple[FormState, LabelFile] | None:
     """A session over the disagreements between annotators; ``None`` if there are none."""
     from ..annotate.agreement import find_disagreements, group_by_annotator, previous_labels, read_annotations
+    from ..annotate.draws import previous_selections, read_all_draws
     from ..annotate.session import FormState, read_items, restore_labels
     from ..errors import BadValueError
 
     run_id = record.run_id
-    about = [one for one in read_annotations(files) if one.run in (None, run_id) and one.metric == sheet.metric]
+    labels = (one for one in read_annotations(files) if not one.chosen)
+    about = [one for one in labels if one.run in (None, run_id) and one.metric == sheet.metric]
     annotators = group_by_annotator(about)
     if len(annotators) < 2:
         names = ", ".join(map(repr, annotators)) or "nobody"
@@ -202,7 +372,8 @@ def _adjudication_session(
         missing = next(one for one in previous if one not in {item.sample_id for item in items})
         raise BadValueError(f"{run_id} has no answer to sample '{missing}', which the labels are about")
     before = sheet.labels_by_item(scale)
-    return restore_labels(FormState(items, scale, blind=blind), before)
+    sheet = replace(sheet, selections=previous_selections(about, read_all_draws(files).get(run_id, ())))
+    return restore_labels(FormState(items, scale, blind=blind), before), sheet
 
 
 def _run_session(state: FormState, sheet: LabelFile, *, title: str) -> None:
@@ -244,6 +415,8 @@ def _agreement_text(report: AnnotatorAgreement) -> str:
     ]
     counts = (f"{name}{' (a model)' * (name in report.models)} {count}" for name, count in raters.rated.items())
     parts = ["labelled: " + escape_line_breaks(", ".join(counts))]
+    if report.chosen:
+        parts.append(f"left out: {report.chosen} of samples that a person picked")
     if rows:
         parts.append(table(rows, headers=["annotator", "annotator", "both", "agreement", kappa], right=(2,)))
     parts.append(f"Krippendorff's alpha ({raters.level}): {_figure(raters.alpha)}")

@@ -287,14 +287,22 @@ def _comparison_draw(
     from ..annotate.agreement import read_annotations
     from ..annotate.calibration import fit_earlier_labels, load_run_scores, predict_labels
     from ..annotate.draws import draw_comparison
+    from ..annotate.session import load_population
+    from ..errors import BadValueError
 
     if records[0].run_id == records[1].run_id:
         raise click.UsageError(f"--for names the same run twice, {records[0].run_id}")
-    name = load_run_scores(store, records[0], metric).metric
+    scored = load_run_scores(store, records[0], metric)
+    name = scored.metric
+    if looks and scored.clusters is not None:
+        raise BadValueError("samples share clusters, and --looks tests them one by one; leave it out")
     calibrator = fit_earlier_labels(store, records, name, read_annotations(history)) if history else None
     first, second = (predict_labels(store, record, name, *(calibrator or ())) for record in records)
+    answered = [load_population(store, record.run_id).strata for record in records]
+    both = [one for one in first if one in second and all(one in each for each in answered)]
+    num_others = max(len(first), len(second)) - len(both)
     return draw_comparison(
-        {one: (first[one], second[one]) for one in first if one in second},
+        {one: (first[one], second[one]) for one in both},
         n,
         runs=(records[0].run_id, records[1].run_id),
         metric=name,
@@ -302,7 +310,7 @@ def _comparison_draw(
         delta=delta,
         looks=looks,
         calibrator=calibrator,
-        left_out={"not_in_both": len(set(first) ^ set(second))} if set(first) ^ set(second) else {},
+        left_out={"not_in_both": num_others} if num_others else {},
     )
 
 

@@ -351,7 +351,7 @@ def test_a_stratified_draw_is_weighted() -> None:
     population = {f"big{n}": "big" for n in range(990)} | {f"small{n}": "small" for n in range(10)}
     draw = draw_samples(population, 11, run="run_1", stratify="labels.kind")
     labels = [Label(one, one.startswith("big"), run="run_1") for one in draw.sample_ids]
-    stands = weigh_samples(labels, population, {"run_1": [draw]}, ("run_1",))
+    stands = weigh_samples(labels, draw.sample_ids, population, {"run_1": [draw]}, ("run_1",))
     assert stands.strata_weights is not None
     counts = {name: sum(one.startswith(name) for one in draw.sample_ids) for name in ("big", "small")}
     assert stands.strata_weights[draw.sample_ids[0]] == 990 / counts["big"]
@@ -375,7 +375,7 @@ def test_samples_outside_the_draw_are_not_used() -> None:
     assert any("different draws" in note for note in two.notes)
     longer = draw_samples(population, 6, run="run_1", seed=3)
     drawn = [Label(one, "right") for one in longer.sample_ids]
-    found = weigh_samples(drawn, population, {"run_1": [draw, longer]}, ("run_1",))
+    found = weigh_samples(drawn, longer.sample_ids, population, {"run_1": [draw, longer]}, ("run_1",))
     assert found.ids == frozenset(longer.sample_ids)
 
 

@@ -220,9 +220,8 @@ def test_killed_and_resumed_no_answered_request_is_repeated(judged: Callable[...
 
 def write_labels(project: Project, count: int) -> str:
     """Labels of so many answers: right where the number of the sample has a remainder of 2 or more by 5."""
-    rows = [
-        {"sample_id": str(n), "label": "right" if n % 5 >= 2 else "wrong", "annotator": "ann"} for n in range(count)
-    ]
+    about = {"annotator": "ann", "draw": "d1", "probability": 0.5}
+    rows = [{"sample_id": str(n), "label": "right" if n % 5 >= 2 else "wrong", **about} for n in range(count)]
     (project.folder / "labels.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return "labels.jsonl"
 

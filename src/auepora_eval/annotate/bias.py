@@ -283,12 +283,13 @@ def _labels_of(
     """The labels of a run by sample, with equal inclusion probabilities, and notes on their draw and on the others."""
     human = aggregate_labels(labels, None if scale is None else Scale.parse(scale))
     notes = [f"left out: {len(human.ties)} answers whose annotators are evenly split"] if human.ties else []
-    if not any(one in scored.scores for one in human.values):
+    ids = [one for one in human.values if one in scored.scores]
+    if not ids:
         return human.values, notes
-    weights = weigh_samples(labels, scored.scores, draws, scored.run_names, assume_random=assume_random)
-    used = weights.uniform_part(human.values)
+    weights = weigh_samples(labels, ids, scored.scores, draws, scored.run_names, assume_random=assume_random)
+    used = weights.uniform_part(ids)
     about = [f"{scored.name}: {note}" for note in weights.notes if weights.basis != "census"]
-    if len(used) < sum(one in weights.ids for one in human.values):
+    if len(used) < len(weights.ids):
         about.append(
             f"{scored.name}: the bias is measured on {len(used)} labels, a part of the draw with equal probabilities"
         )

@@ -354,7 +354,7 @@ def calibrate(
         kept_by_run.append(kept)
         human = aggregate_labels(kept, label_scale)
         ids = _labelled_ids(run, human, left_out)
-        weights = weigh_samples(kept, run.scores, draws, run.run_names, assume_random=assume_random)
+        weights = weigh_samples(kept, ids, run.scores, draws, run.run_names, assume_random=assume_random)
         weights = replace(weights, labelled=frozenset(label.sample_id for label in selected))
         prepared.append(_LabelledRun(run, human, left_out, ids, weights))
     calibrations = tuple(_calibrate_run(one, threshold, finite=finite, bins=bins, seed=seed) for one in prepared)
@@ -839,7 +839,8 @@ def learn_weights(
     kept, _ = select_labels(labels, names=run.run_names, metric=run.metric)
     kept, _ = reject_tuning_labels(kept, tuned_on, leave_out=leave_out_tuned)
     human = aggregate_labels(kept, None if scale is None else Scale.parse(scale))
-    sample_weights = weigh_samples(kept, run.scores, draws, run.run_names, assume_random=assume_random)
+    scored = [one for one in human.values if one in run.scores]
+    sample_weights = weigh_samples(kept, scored, run.scores, draws, run.run_names, assume_random=assume_random)
     panel = read_panel_votes(store, record, run.metric, on_progress=on_progress)
     usable = {one: row for one, row in panel.votes.items() if one in run.scores and not np.isnan(row).all()}
     ids = [one for one in usable if one in human.values and one in sample_weights.ids]

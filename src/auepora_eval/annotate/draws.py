@@ -34,6 +34,8 @@ SINGLE_STRATUM = "all"
 _ID_LENGTH = 12
 _MIN_PAIRS = 10
 """Fewer samples than this do not decide a comparison."""
+_MAX_RATIO = 2.0
+"""Probabilities of strata that differ by less than this factor count as equal in measures of agreement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,7 +488,8 @@ class SampleWeights:
         """Those of the labelled samples that are a sample with equal probabilities, in the given order.
 
         From a draw with different probabilities, each sample is kept with a chance inverse to its own: a fixed subset,
-        by a hash of the sample and the draw.
+        by a hash of the sample and the draw. Strata are drawn in proportion to their sizes, in whole samples; the
+        differences that come from that count as equal.
         """
         usable = [one for one in labelled if one in self.ids]
         weights = self.strata_weights
@@ -495,6 +498,8 @@ class SampleWeights:
         if weights is None or not usable:
             return usable
         largest = max(weights[one] for one in usable)
+        if self.strata_weights is not None and largest < _MAX_RATIO * min(weights[one] for one in usable):
+            return usable
         key = self.draws[0].id if self.draws else ""
         return [one for one in usable if hash_uniform(0, "uniform", key, one) < weights[one] / largest]
 
@@ -511,6 +516,7 @@ def read_all_draws(paths: Iterable[str | Path]) -> dict[str, list[LabelDraw]]:
 
 def weigh_samples(
     labels: Iterable[Label],
+    ids: Iterable[str],
     population: Collection[str],
     draws: Mapping[str, list[LabelDraw]] | None,
     names: Collection[str],
@@ -519,35 +525,36 @@ def weigh_samples(
 ) -> SampleWeights:
     """The labelled samples of a run that a statistic may use, with their weights.
 
-    ``labels`` are those of people for this run, without labels of samples that a person picked; ``population`` are the
-    samples with a score, ``draws`` the recorded ones by run, and ``names`` those of the run. Labels that cover the
+    ``labels`` are those of people for this run, without labels of samples that a person picked; ``ids`` are the samples
+    with a usable label and a score, ``population`` those with a score, ``draws`` the recorded ones by run, and
+    ``names`` those of the run. Labels that cover the
     population are a census. Other labels must come from a draw: one that is recorded, or one that the labels name with
     the probability of each sample. Labels of samples that were not drawn are left out. Without any draw this raises
     ``BadValueError``, unless ``assume_random`` states that the samples are a random sample.
     """
-    labels = list(labels)
-    labelled = dict.fromkeys(label.sample_id for label in labels)
-    everything = frozenset(labelled)
-    if population and everything.issuperset(population):
+    labels, everything = list(labels), frozenset(ids)
+    if population and {label.sample_id for label in labels}.issuperset(population):
         return SampleWeights(everything, "census", notes=(f"every one of the {len(population)} answers is labelled",))
-    recorded = _recorded_draws(draws, names)
+    # Scores of a file belong to no run: then the labels say which draws count.
+    recorded = _recorded_draws(draws or {}, names or {label.run for label in labels if label.run} or (draws or {}))
     named = _named_draws(labels, recorded)
     if not recorded and not named:
         if assume_random:
             return SampleWeights(everything, "assumed_random", notes=(ASSUMED_NOTE,))
-        raise BadValueError(_no_draw_message(len(labelled), len(population)))
+        raise BadValueError(_no_draw_message(len(everything), len(population)))
     if len(recorded) == 1 and not named:
         found = _of_recorded(recorded[0], labels, everything)
     elif len(named) == 1 and not recorded:
         ((name, probabilities),) = named.items()
         equal = _are_equal(probabilities.values())
         note = f"{_samples(len(probabilities))} of draw {name}, which is not recorded next to the labels"
-        found = SampleWeights(frozenset(probabilities), probabilities=None if equal else probabilities, notes=(note,))
+        drawn = everything & probabilities.keys()
+        found = SampleWeights(drawn, probabilities=None if equal else probabilities, notes=(note,))
     else:
         found = _of_several(recorded, named, everything)
     if not found.ids and not assume_random:
         raise BadValueError(
-            f"none of the {_samples(len(labelled))} with a label was drawn at random from this run: {_WHAT_TO_DO}"
+            f"none of the {_samples(len(everything))} with a label was drawn at random from this run: {_WHAT_TO_DO}"
         )
     extra = len(everything) - len(found.ids)
     if assume_random and extra and found.probabilities is None and found.strata_weights is None:
@@ -580,10 +587,10 @@ def _are_equal(probabilities: Iterable[float]) -> bool:
     return max(values, default=0.0) - min(values, default=0.0) <= 1e-9
 
 
-def _recorded_draws(draws: Mapping[str, list[LabelDraw]] | None, names: Collection[str]) -> list[LabelDraw]:
+def _recorded_draws(draws: Mapping[str, list[LabelDraw]], names: Iterable[str]) -> list[LabelDraw]:
     """The different draws of a run; of draws that begin with one another, the longest."""
     found: list[LabelDraw] = []
-    of_run = [draw for name in dict.fromkeys(names) for draw in (draws or {}).get(name, ())]
+    of_run = [draw for name in dict.fromkeys(names) for draw in draws.get(name, ())]
     for draw in sorted(of_run, key=lambda one: -len(one.drawn_items)):
         if not any(draw.drawn_items == one.drawn_items[: len(draw.drawn_items)] for one in found):
             found.append(draw)

@@ -319,7 +319,8 @@ def write_project(folder: Path) -> None:
     for name in ("ann", "bob"):  # who disagree about q06
         wrong = (3, 6) if name == "ann" else (3,)
         labels = [(f"q{n:02}", "wrong" if n in wrong else "right") for n in range(1, 9)]
-        labelled = [{"sample_id": one, "label": label, "annotator": name} for one, label in labels]
+        about = {"annotator": name, "draw": "d1", "probability": 8 / NUM_SAMPLES}
+        labelled = [{"sample_id": one, "label": label, **about} for one, label in labels]
         write_rows(folder / f"{name}.jsonl", labelled)
     write_rows(
         folder / "scores.jsonl", [{"sample_id": f"q{n:02}", "score": (n % 4) / 4} for n in range(1, NUM_SAMPLES + 1)]

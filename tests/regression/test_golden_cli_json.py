@@ -192,6 +192,7 @@ CASES: dict[str, list[str]] = {
         "-m",
         "token_f1",
         "--these-samples",
+        "--assume-random",
     ],
     "judge calibrate: scores": [
         "judge",

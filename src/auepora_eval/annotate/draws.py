@@ -34,6 +34,8 @@ SINGLE_STRATUM = "all"
 _ID_LENGTH = 12
 _MIN_PAIRS = 10
 """Fewer samples than this do not decide a comparison."""
+ASSUMED_ERROR = 0.1
+"""The least expected squared error of a judge in a forecast without earlier labels: it errs on one answer in ten."""
 _MAX_RATIO = 2.0
 """Probabilities of strata that differ by less than this factor count as equal in measures of agreement."""
 
@@ -248,6 +250,8 @@ def draw_comparison(
     if looks:  # tests of the labels alone: nothing is predicted
         errors, differences, uniform = errors + (differences - expected) ** 2, np.zeros(len(ids)), 1.0
     probabilities = inclusion_probabilities(errors, n, uniform=uniform)
+    if calibrator is None:
+        errors = np.maximum(errors, 2 * ASSUMED_ERROR)
     wanted = abs(expected) if delta is None else delta
     summary = {
         **forecast(errors, differences, probabilities).to_dict(),
@@ -279,11 +283,11 @@ def describe_forecast(draw: LabelDraw) -> list[str]:
     design = draw.comparison
     assert design is not None
     found = design.forecast
-    source = "a calibrator on earlier labels" if found["calibrated"] else "its scores alone, without earlier labels"
+    source = "from earlier labels" if found["calibrated"] else "if the judge errs on one answer in ten"
     lines = [
         f"{design.n} of {draw.population} samples are drawn for the difference in {design.metric}; both answers of "
         f"each are labelled, {2 * design.n} in all.",
-        f"Forecast, from {source}: the interval of the difference is about ±{found['half_width']:.3f}, and a true "
+        f"Forecast, {source}: the interval of the difference is about ±{found['half_width']:.3f}, and a true "
         f"difference of {found['decidable_difference']:.3f} is decided with probability {found['power']:g}.",
     ]
     wanted, needed = float(found["difference"]), found["labels_needed"]

@@ -14,6 +14,7 @@ from auepora_eval.annotate.calibration import calibrate
 from auepora_eval.annotate.draws import LabelDraw, describe_forecast, draw_comparison, read_draws, record_draw
 from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.io.labels import Label, read_labels, write_labels
+from auepora_eval.store.decisions import decisions
 from helpers.requirements import need_data
 from helpers.stored_runs import run, samples
 
@@ -182,9 +183,11 @@ def test_both_answers_are_labelled_without_names(truth: Truth, auepora: Cli, typ
     type_lines("q")
     code, out, _ = auepora(*COMPARE, "--n", "20")
     assert "--- 4 of 40, 3 labelled, ann" in out
-    code, _, err = auepora(*COMPARE, "--n", "20", "--seed", "1")
-    assert code == 2
-    assert "was designed with seed 0 before its first label, not with 1" in err
+    for file in ("pairs.jsonl", "others.jsonl"):
+        code, _, err = auepora(*COMPARE, "--n", "20", "--seed", "1", "--labels", file)
+        assert code == 2
+        assert "was designed with seed 0 before its first label, not with 1" in err
+    assert not Path("others.draw.json").exists()
 
 
 def test_the_verdict_comes_when_all_are_labelled(truth: Truth, auepora: Cli, type_lines: TypeLines) -> None:
@@ -199,6 +202,9 @@ def test_the_verdict_comes_when_all_are_labelled(truth: Truth, auepora: Cli, typ
     assert code == 0
     assert "By people, new is better than old." in out
     assert "30 of 60" in out
+    with RunStore.open("runs.sqlite") as store:
+        (decision,) = decisions(store, kind="labels")
+    assert decision.body["verdicts"] == {"containment": "better"}
     code, _, err = auepora("judge", "calibrate", "new", "old", "--labels", "pairs.jsonl")
     assert code == 2
     assert "name the runs in this order" in err

@@ -7,15 +7,16 @@ import heapq
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..core.slices import sort_groups
-from ..errors import BadValueError, DataFileError
+from ..errors import BadValueError, DataFileError, StoreError
 from ..io.labels import Label
 from ..perturb.edits import hash_uniform
 from ..runtime.files import plain_stem, read_bytes, write_lines
@@ -28,6 +29,10 @@ from ..stats.sampling import (
     systematic_draw,
 )
 from ..stats.sequential import SequentialDesign
+
+if TYPE_CHECKING:
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
 
 SINGLE_STRATUM = "all"
 """The name of the only stratum of an unstratified draw."""
@@ -370,18 +375,8 @@ def record_draw(labels: str | Path, draw: LabelDraw) -> LabelDraw:
 
 def _require_same(path: Path, before: LabelDraw, now: LabelDraw) -> None:
     if before.comparison is not None and now.comparison is not None:
-        for name, was, given in (
-            ("seed", before.seed, now.seed),
-            *((name, getattr(before.comparison, name), getattr(now.comparison, name)) for name in _FIXED),
-        ):
-            if was != given:
-                raise DataFileError(
-                    path,
-                    None,
-                    f"the comparison of {before.key.replace(' ', ' and ')} was designed with {name} "
-                    f"{_design_text(was)} before its first label, not with {_design_text(given)}; a verdict holds only "
-                    "for the design that was fixed first: continue it with the same options",
-                )
+        if (problem := _design_problem(_fixed_options(before), _fixed_options(now))) is not None:
+            raise DataFileError(path, None, problem)
         return
     if before.seed != now.seed or before.stratify != now.stratify:
         was = f"--seed {before.seed}" + (f" --stratify {before.stratify}" if before.stratify else " without --stratify")
@@ -394,13 +389,65 @@ def _require_same(path: Path, before: LabelDraw, now: LabelDraw) -> None:
         raise DataFileError(path, None, problem)
 
 
-_FIXED = ("n", "metric", "delta", "looks")
+def fix_design(store: RunStore, record: RunRecord, draw: LabelDraw) -> None:
+    """Record the design of a comparison in the store; another one for the same two runs is an error.
+
+    A store that cannot be written is no error: then the record next to the labels alone fixes the design.
+    """
+    from ..store.decisions import record_decision
+
+    options = _fixed_options(draw)
+    try:
+        stored = record_decision(
+            store, record.fingerprint, "labels", draw.runs, [options["metric"]], {"design": options}
+        )
+    except StoreError:
+        return
+    if (problem := _design_problem(stored.body["design"], options)) is not None:
+        raise BadValueError(problem)
+
+
+def record_verdict(store: RunStore, record: RunRecord, draw: LabelDraw, verdict: str) -> None:
+    """Record in the store what a comparison by labels decided; a store that cannot be written is no error."""
+    from ..store.decisions import record_decision
+
+    options = _fixed_options(draw)
+    verdicts = {options["metric"]: verdict}
+    body = {"design": options, "results": verdicts, "verdicts": verdicts}
+    with suppress(StoreError):
+        record_decision(store, record.fingerprint, "labels", draw.runs, list(verdicts), body, replace=True)
+
+
+def _fixed_options(draw: LabelDraw) -> dict[str, Any]:
+    """What must not change after the first label of a comparison."""
+    design = draw.comparison
+    assert design is not None
+    return {
+        "runs": list(draw.runs),
+        "seed": draw.seed,
+        "n": design.n,
+        "metric": design.metric,
+        "delta": design.delta,
+        "looks": list(design.looks),
+    }
+
+
+def _design_problem(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """The first difference of two designs, as an error message."""
+    for name, was in before.items():
+        if was != now[name]:
+            return (
+                f"the comparison was designed with {name} {_design_text(was)} before its first label, not with "
+                f"{_design_text(now[name])}; a verdict holds only for the design that was fixed first: continue it "
+                "with the same options"
+            )
+    return None
 
 
 def _design_text(value: object) -> str:
-    if value is None or value == ():
+    if value is None or value == []:
         return "none"
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _item_row(one: DrawnItem) -> dict[str, Any]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..annotate.calibration_report import CalibrationReport
     from ..annotate.draws import LabelDraw
     from ..io.labels import Label
+    from ..store.records import RunRecord
     from ..store.runs import RunStore
 
 
@@ -153,6 +154,7 @@ def command(
             names, named = runs or ("latest",), metric or _labelled_metric(labels)
             if learn_weights is None:
                 report = measure(_run_scores(found, names, named, scores, options["draws"]))
+                _record_verdict(found, names, report, options["draws"])
             else:
                 report = measure([_learn_weights(found, names[0], labels, named, learn_weights, options)])
     if form == "json":
@@ -183,13 +185,10 @@ def _run_scores(
         raise click.UsageError(f"{runs[0]} and {runs[1]} are the same run, {records[0].run_id}")
     if scores is not None:
         return [attach_answers(read_score_file(scores), store, records[0])]
-    design = None
-    if len(records) == 2:
-        run_ids = {record.run_id for record in records}
-        design = next((one.comparison for one in draws.get(records[0].run_id, ()) if set(one.runs) == run_ids), None)
-    found = [
-        load_run_scores(store, record, metric or (None if design is None else design.metric)) for record in records
-    ]
+    draw = _comparison_draw(draws, records)
+    design = None if draw is None else draw.comparison
+    name = metric or (None if design is None else design.metric)
+    found = [load_run_scores(store, record, name) for record in records]
     if design is None or not design.features:
         return found
     calibrator = design.metric, design.features, design.coefficients
@@ -197,6 +196,25 @@ def _run_scores(
         replace(one, predictions=predict_labels(store, record, *calibrator))
         for one, record in zip(found, records, strict=True)
     ]
+
+
+def _comparison_draw(draws: Mapping[str, Sequence[LabelDraw]], records: Sequence[RunRecord]) -> LabelDraw | None:
+    """The recorded draw for the difference of two runs, if there is one."""
+    run_ids = {record.run_id for record in records}
+    of_first = draws.get(records[0].run_id, ()) if len(run_ids) == 2 else ()
+    return next((one for one in of_first if set(one.runs) == run_ids), None)
+
+
+def _record_verdict(
+    store: RunStore, runs: Sequence[str], report: CalibrationReport, draws: Mapping[str, Sequence[LabelDraw]]
+) -> None:
+    """Record the verdict of a comparison by labels in the register of the store."""
+    from ..annotate.draws import record_verdict
+
+    records = [store.find(one) for one in runs]
+    draw = _comparison_draw(draws, records)
+    if draw is not None and report.verdict is not None:
+        record_verdict(store, records[0], draw, report.verdict)
 
 
 def _learn_weights(

@@ -324,11 +324,12 @@ def _comparison_session(
     blind: bool,
 ) -> tuple[FormState, LabelFile]:
     """A session over both answers of the drawn samples, without the names of the runs."""
-    from ..annotate.draws import record_draw
+    from ..annotate.draws import fix_design, record_draw
     from ..annotate.session import FormState, read_pairs, restore_labels
 
     sheet = replace(sheet, other_run=records[1].run_id)
     existing = sheet.labels_by_item(scale)
+    fix_design(store, records[0], draw)
     in_force = record_draw(sheet.path, draw)
     _print_forecast(in_force, as_json=False)
     sheet = replace(sheet, selections=in_force.selections())

@@ -19,7 +19,9 @@ from .runs import RunStore
 from .schema import decisions as decision_table
 from .schema import insert_statement
 
-DecisionKind = Literal["comparison", "sweep", "gate", "sequential"]
+DecisionKind = Literal["comparison", "sweep", "gate", "sequential", "labels"]
+DESIGNS = ("sequential", "labels")
+"""Kinds that are recorded before the first judgement or label; ``results`` of the body is missing until they decide."""
 _INSERT = insert_statement(decision_table)
 
 
@@ -41,9 +43,9 @@ class Decision:
 def decision_key(kind: DecisionKind, runs: Sequence[str], metrics: Sequence[str]) -> str:
     """Return the key of a decision: a hash of its kind, runs and metrics, in any order.
 
-    A sequential design has no metrics in its key, so that two runs have one design. Stores contain it: never change it.
+    A design has no metrics in its key, so that two runs have one design. Stores contain it: never change it.
     """
-    words = [kind, *sorted(runs), *([] if kind == "sequential" else ["", *sorted(metrics)])]
+    words = [kind, *sorted(runs), *([] if kind in DESIGNS else ["", *sorted(metrics)])]
     text = "".join(f"{len(word)}:{word}" for word in words)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 

@@ -1,6 +1,6 @@
 """Annotation by people: labels of answers, pools of documents with grades, and the calibration of judges.
 
-* ``draws``: random draws of samples for labelling
+* ``draws``: random draws of samples for labelling, designs of comparisons, and which labels a statistic may use
 * ``session``: a labelling session: items, the form as a state machine, the label file
 * ``terminal``: the form: prints an answer as plain lines, reads a line, saves the label
 * ``agreement``: which labels count, and agreement between annotators
@@ -8,5 +8,5 @@
 * ``relevance``: grading of pooled documents by a judge; metrics corrected by grades of people for some of them
 * ``calibration``: scores of a judge compared with human labels; stacked weights of a panel
 * ``bias``: dependence of a judge on length, position and model family
-* ``calibration_report``: the report of a calibration: conclusion, sample weights, rendering
+* ``calibration_report``: the report of a calibration: conclusion, rendering
 """

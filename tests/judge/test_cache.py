@@ -1,6 +1,7 @@
 """The judgement cache: keys, several processes, and files that cannot be used."""
 
 import asyncio
+import queue
 import socketserver
 import sqlite3
 import subprocess
@@ -227,6 +228,8 @@ class CountingServer:
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
         self.hanging: set[str] = set()
+        self.stalls: queue.SimpleQueue[str] = queue.SimpleQueue()
+        """The prompts at which it hangs, as they arrive."""
         counted = self
 
         class Handler(socketserver.StreamRequestHandler):
@@ -234,6 +237,7 @@ class CountingServer:
                 prompt = self.rfile.readline().decode().strip()
                 counted.asked[prompt] += 1
                 if prompt in counted.hanging:
+                    counted.stalls.put(prompt)
                     self.rfile.read()
                     return
                 self.wfile.write(b"0.5\n")
@@ -271,13 +275,24 @@ def test_processes_that_share_a_file_pay_once(tmp_path: Path, counting: Counting
     file.close()
 
 
+def test_a_killed_process_repeats_no_answered_request(tmp_path: Path, counting: CountingServer) -> None:
+    """All eight places are taken by requests without a reply, so every other reply was delivered, just before."""
+    path, prompts = tmp_path / "c.sqlite", [f"p{n}" for n in range(48)]
+    counting.hanging = set(prompts[-8:])
+    with counting.judge(path, prompts) as process:
+        assert {counting.stalls.get(timeout=60) for _ in range(8)} == counting.hanging
+        process.kill()
+    in_flight, counting.hanging = counting.hanging, set()
+    with counting.judge(path, prompts) as process:
+        assert process.wait(timeout=60) == 0
+    assert counting.asked == {prompt: 2 if prompt in in_flight else 1 for prompt in prompts}
+
+
 def test_claims_of_a_killed_process_do_not_block(tmp_path: Path, counting: CountingServer) -> None:
     path = tmp_path / "c.sqlite"
     counting.hanging = {"a"}
     with counting.judge(path, ["a"]) as process:
-        while not counting.asked["a"]:
-            assert process.poll() is None
-            time.sleep(0.01)
+        assert counting.stalls.get(timeout=60) == "a"
         with sqlite3.connect(path) as file:
             ((claimed,),) = file.execute("SELECT digest FROM claims").fetchall()
         file.close()

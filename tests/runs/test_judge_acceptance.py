@@ -1,15 +1,14 @@
 """A plan with a custom metric, a rubric and a panel of three: faults, SIGKILL, resume, exact previews, a real model."""
 
 import json
+import math
 import os
-import sqlite3
+import queue
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,10 +85,12 @@ def write_plan(folder: Path, url: str, samples: int, options: str = "", rubric: 
 
 @dataclass
 class FaultyJudge:
-    """Answers by the schema; fails on the first requests of a kind; stalls from a number of answers on."""
+    """Answers by the schema; fails on the first requests of a kind; a model stalls after a number of its answers."""
 
     faults: bool = False
-    stall_after: int | None = None
+    stall_after: dict[str, int] = field(default_factory=dict)
+    stalls: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
+    """The models that stall, as requests to them arrive."""
     asked: Counter[bytes] = field(default_factory=Counter)
     answered: Counter[bytes] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -98,11 +99,13 @@ class FaultyJudge:
         with self.lock:
             self.asked[asked.body] += 1
             time, place = self.asked[asked.body], len(self.asked)
-            stall = self.stall_after is not None and sum(self.answered.values()) >= self.stall_after
+            model = asked.json["model"]
+            stall = self.answers_of(model) >= self.stall_after.get(model, math.inf)
             fault = place % 5 if self.faults and time == 1 else 0
             if not stall and fault not in (1, 2, 3):
                 self.answered[asked.body] += 1
         if stall:
+            self.stalls.put(model)
             reply.stall()
         elif fault == 1:
             reply.send({"error": {"message": "overloaded"}}, 503)
@@ -112,6 +115,9 @@ class FaultyJudge:
             reply.send({"error": {"message": "slow down"}}, 429, Retry_After="0.01")
         else:
             reply.send(completion(asked.json))
+
+    def answers_of(self, model: str) -> int:
+        return sum(count for body, count in self.answered.items() if json.loads(body)["model"] == model)
 
 
 def completion(body: dict[str, Any]) -> dict[str, Any]:
@@ -190,35 +196,23 @@ def test_preview_counts_control_items_and_repeats(folder: Path, auepora: Cli) ->
         assert len(judge.answered) > 2 * SAMPLES * CALLS_PER_SAMPLE
 
 
-def cached(path: Path) -> int:
-    """The number of judgements in a cache file."""
-    if not path.exists():
-        return 0
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        try:
-            return int(connection.execute("SELECT COUNT(*) FROM judgements").fetchone()[0])
-        except sqlite3.OperationalError:  # not created yet
-            return 0
-
-
 @pytest.mark.slow
 def test_killed_run_repeats_no_request(folder: Path, auepora: Cli) -> None:
-    """SIGKILL while the server is silent: what it answered before is not asked again, whatever metric asked it."""
-    answers = SAMPLES * CALLS_PER_SAMPLE // 2
-    judge = FaultyJudge(faults=True, stall_after=answers)
+    """SIGKILL when each model has a request without a reply: what was answered before, just now too, is on disk."""
+    judge = FaultyJudge(faults=True, stall_after={"one": 12, "two": 4, "three": 4})
     with serving(judge) as server:
         write_plan(folder, address(server), SAMPLES)
+        plan = folder / "judged.yaml"
+        plan.write_text(plan.read_text().replace("concurrency: 4", "concurrency: 1"))
         command = [sys.executable, "-m", "auepora_eval", "run", "judged.yaml", "-q"]
         with subprocess.Popen(command, env=dict(os.environ)) as process:
             try:
-                deadline = time.monotonic() + 60
-                while cached(folder / "judgements.sqlite") < answers and time.monotonic() < deadline:
-                    assert process.poll() is None
-                    time.sleep(0.05)
+                stalled = {judge.stalls.get(timeout=60) for _ in judge.stall_after}
             finally:
                 process.kill()
-        assert sum(judge.answered.values()) == answers
-        judge.stall_after = None
+        assert stalled == set(judge.stall_after)
+        assert sum(judge.answered.values()) == sum(judge.stall_after.values())
+        judge.stall_after.clear()
         with RunStore.open("runs.sqlite") as store:
             interrupted = store.find("latest").run_id
         code, _, err = auepora("run", "judged.yaml", "--resume", "--run", interrupted, "-q")

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -117,9 +117,10 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_as
 class JudgementCache:
     """An open cache file. Several processes may share it; within a process only one thread may use it at a time.
 
-    ``put`` only queues a judgement; ``flush`` writes the queue. Prompts are stored as digests only, and secrets are
-    masked in what is stored. A process that makes a call claims its digest in a table ``claims``, so that others wait
-    for the judgement instead of paying for it too. The table exists only while there are claims.
+    ``put`` only queues a judgement; ``commit`` returns when the queue has been written. Prompts are stored as digests
+    only, and secrets are masked in what is stored. A process that makes a call claims its digest in a table ``claims``,
+    so that others wait for the judgement instead of paying for it too. The table exists only while there are claims.
+    Judgements and claims of one turn of the event loop are written in one transaction.
     """
 
     def __init__(self, path: Path, *, secrets: Secrets | None = None) -> None:
@@ -132,6 +133,7 @@ class JudgementCache:
         self._read_only = path.exists() and not is_writable(path)
         self._owner = f"{process_name()}#{uuid.uuid4().hex[:8]}"
         self._wanted: list[tuple[bytes, asyncio.Future[bool]]] = []
+        self._uncommitted: list[asyncio.Future[None]] = []
         self._claimed: set[bytes] = set()
         self._released: set[bytes] = set()
         self._renew_at = self._locked_since = math.inf
@@ -164,7 +166,7 @@ class JudgementCache:
         )
 
     def put(self, digest: bytes, critic: Critic, request: JudgeRequest, judgement: Judgement) -> None:
-        """Add a judgement: ``get`` finds it at once, and the next ``flush`` writes it."""
+        """Add a judgement: ``get`` finds it at once, and the next ``commit`` or ``flush`` writes it."""
         answer = json.dumps(dict(judgement.answer), ensure_ascii=False, default=_as_dict)
         self._pending[digest] = (
             digest,
@@ -199,11 +201,18 @@ class JudgementCache:
         """
         if not (self._pending or self._released or time.time() >= self._renew_at):
             return True
-        written = self._write(self._write_pending, wait=wait)
-        if written:
-            self._pending.clear()
-            self._released.clear()
-        return written
+        return self._write([], wait=wait)
+
+    async def commit(self) -> None:
+        """Return when every judgement added so far is in the file; the end of the process does not lose it then.
+
+        Return as well if the file cannot be written now: ``flush`` tries again.
+        """
+        loop = asyncio.get_running_loop()
+        self._schedule_write(loop)
+        committed: asyncio.Future[None] = loop.create_future()
+        self._uncommitted.append(committed)
+        await committed
 
     async def claim(self, digest: bytes) -> bool:
         """Whether this process is to make the call; false while another process makes it, or if it has been made.
@@ -213,41 +222,50 @@ class JudgementCache:
         if self._read_only or digest in self._claimed:
             return True
         loop = asyncio.get_running_loop()
-        if not self._wanted:
-            loop.call_soon(self._claim_wanted, loop)  # one transaction for all calls that start together
+        self._schedule_write(loop)
         granted: asyncio.Future[bool] = loop.create_future()
         self._wanted.append((digest, granted))
         return await granted
 
     def release(self, digest: bytes) -> None:
-        """Give a claim back; the next ``flush`` removes it together with writing the judgement."""
+        """Give a claim back; it is removed in the transaction that writes the judgement."""
         if digest in self._claimed:
             self._claimed.discard(digest)
             self._released.add(digest)
 
-    def _claim_wanted(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _schedule_write(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._wanted and not self._uncommitted:
+            loop.call_soon(self._write_waiting, loop)  # one transaction for all replies and calls of this turn
+
+    def _write_waiting(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Write what ``commit`` and ``claim`` wait for."""
         try:
-            written = self._write(self._write_claims)
+            written = self._write(self._wanted)
         except StoreError:  # the session warns that judgements cannot be written
             written, self._locked_since = False, -math.inf
         except Exception as error:  # calls must not wait for ever
-            for _, granted in self._wanted:
-                if not granted.done():
-                    granted.set_exception(error)
-            self._wanted = []
+            waiting: list[asyncio.Future[Any]] = [*self._uncommitted, *(granted for _, granted in self._wanted)]
+            for future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+            self._wanted, self._uncommitted = [], []
             return
         if not written:
             if time.time() < self._locked_since + _LOCK_TIMEOUT_S:
-                loop.call_later(_LOCK_RETRY_S, self._claim_wanted, loop)
+                loop.call_later(_LOCK_RETRY_S, self._write_waiting, loop)
                 return
             self._claimed.update(digest for digest, _ in self._wanted)  # calls do not wait for a file
         wanted, self._wanted = self._wanted, []
+        uncommitted, self._uncommitted = self._uncommitted, []
+        for committed in uncommitted:
+            if not committed.done():
+                committed.set_result(None)
         for digest, granted in wanted:
             if not granted.done():
                 granted.set_result(digest in self._claimed)
 
-    def _write(self, work: Callable[[], None], *, wait: bool = False) -> bool:
-        """Do something in a write transaction; without ``wait``, return false if another process is writing."""
+    def _write(self, wanted: Sequence[tuple[bytes, asyncio.Future[bool]]], *, wait: bool = False) -> bool:
+        """Write everything in one transaction; without ``wait``, return false if another process is writing."""
         with self._store_errors():
             if not wait:
                 self._file.execute("PRAGMA busy_timeout = 0")
@@ -263,41 +281,44 @@ class JudgementCache:
                     self._file.execute(f"PRAGMA busy_timeout = {int(1000 * _BUSY_TIMEOUT_S)}")
             self._locked_since = math.inf
             try:
-                work()
+                self._write_judgements()
+                self._write_claims(wanted)
                 self._file.execute("COMMIT")
             except BaseException:
                 if self._file.in_transaction:
                     self._file.execute("ROLLBACK")
                 raise
+        self._pending.clear()
+        self._released.clear()
         return True
 
-    def _write_pending(self) -> None:
+    def _write_judgements(self) -> None:
         # The first entry stays, so that repeated requests always get the same judgement.
         placeholders = ", ".join("?" * 12)
         self._file.executemany(
             f"INSERT OR IGNORE INTO judgements VALUES ({placeholders})",  # noqa: S608 -- question marks alone
             self._pending.values(),
         )
-        now = time.time()
-        if self._released or now >= self._renew_at:
-            self._file.execute(_CLAIMS_TABLE)
-            released = [(digest, self._owner) for digest in self._released]
-            self._file.executemany("DELETE FROM claims WHERE digest = ? AND owner = ?", released)
-            self._file.execute("UPDATE claims SET expires_at = ? WHERE owner = ?", (now + LEASE_S, self._owner))
-            self._drop_unused_claims(now)
-            self._renew_at = now + _RENEW_S if self._claimed else math.inf
 
-    def _write_claims(self) -> None:
+    def _write_claims(self, wanted: Sequence[tuple[bytes, asyncio.Future[bool]]]) -> None:
+        """Remove released claims, renew the others if it is time, and claim the digests that are wanted."""
         now = time.time()
+        if not (self._released or wanted or now >= self._renew_at):
+            return
         self._file.execute(_CLAIMS_TABLE)
-        for digest, granted in self._wanted:
+        released = [(digest, self._owner) for digest in self._released]
+        self._file.executemany("DELETE FROM claims WHERE digest = ? AND owner = ?", released)
+        if now >= self._renew_at:
+            self._file.execute("UPDATE claims SET expires_at = ? WHERE owner = ?", (now + LEASE_S, self._owner))
+            self._renew_at = now + _RENEW_S
+        for digest, granted in wanted:
             claim = (digest, self._owner, now + LEASE_S)
             if granted.done():
                 continue
             if self._file.execute(_CLAIM, (*claim, digest)).rowcount or self._take_over(claim, now):
                 self._claimed.add(digest)
         self._drop_unused_claims(now)
-        self._renew_at = min(self._renew_at, now + _RENEW_S)
+        self._renew_at = min(self._renew_at, now + _RENEW_S) if self._claimed else math.inf
 
     def _drop_unused_claims(self, now: float) -> None:
         if self._file.execute("SELECT 1 FROM claims WHERE expires_at > ?", (now,)).fetchone() is None:

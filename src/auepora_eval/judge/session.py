@@ -262,7 +262,11 @@ class JudgeQueue:
                 has_recovered=lambda failed_at: self.limiter.last_success_began > failed_at,
             )
             if cache is not None:
+                # In the file before it counts as answered, so that no request is repeated after a kill. A call that
+                # starts now waits for the same transaction, which also writes its claim.
                 cache.put(digest, self.critic, request, result.judgement)
+                cache.release(digest)
+                await cache.commit()
         except JudgeError as error:
             result.error = error
         finally:
@@ -361,7 +365,7 @@ def copy_error(error: JudgeError) -> JudgeError:
 T = TypeVar("T")
 
 _FLUSH_INTERVAL_S = 0.2
-"""Longest delay before a judgement is written to the cache file."""
+"""Seconds between two attempts to write judgements that could not be written at once, and to renew claims."""
 _MAX_RAW_CHARS = 2000
 """Characters stored of a reply that could not be parsed."""
 _MAX_THREADS = 1_000_000
@@ -538,7 +542,7 @@ class JudgeSession(PanelClient):
     # --- the cache file ----------------------------------------------------------------------------------------------
 
     async def _write_cache(self) -> None:
-        """Write judgements and claims to the cache file at an interval."""
+        """Renew claims at an interval, and write judgements that could not be written when they arrived."""
         while self._cache is not None:
             await asyncio.sleep(_FLUSH_INTERVAL_S)
             try:

@@ -19,7 +19,7 @@ from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from auepora_eval.judge.openai import OpenAICritic, build_messages, close_schema, response_format, status_error
 from auepora_eval.judge.prompting import Prompt
 from auepora_eval.judge.ratings import ClassScale, RatingPrompt
-from auepora_eval.net.urls import find_proxy, parse_address
+from auepora_eval.net.client import find_proxy, parse_address
 from helpers.judge_server import FAULTS, Asked, JudgeServer, Reply
 
 SCHEMA: dict[str, Any] = {

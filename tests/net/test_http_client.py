@@ -20,9 +20,8 @@ from auepora_eval.features.embeddings import InferenceFailure
 from auepora_eval.judge.critic import JudgeRequest
 from auepora_eval.judge.openai import OpenAICritic
 from auepora_eval.models.endpoint import OpenAIEmbedder
-from auepora_eval.net.client import HttpClient, HttpReply, encode_json
+from auepora_eval.net.client import HttpClient, HttpReply, encode_json, find_proxy, parse_address
 from auepora_eval.net.retry import HttpRequestError
-from auepora_eval.net.urls import find_proxy, parse_address
 from auepora_eval.systems.http import HttpSystem
 from helpers.builders import sample
 from helpers.fault_server import Asked, Reply, make_certificate, serving

@@ -25,11 +25,13 @@ from auepora_eval.report.browser.listing import (
     BlockWriter,
     ColumnBuffer,
     DocumentTexts,
+    GoldMarks,
     compress_block,
     json_bytes,
     judgement_json,
+    utf16_ranges,
+    word_support,
 )
-from auepora_eval.report.browser.marks import GoldMarks, utf16_ranges, word_support
 from auepora_eval.report.browser.pack import build_browser
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.rows import StoredJudgement

@@ -1,4 +1,4 @@
-"""The command line, ``auepora``: one module per command, imported when the command is called.
+"""The command line, ``auepora``: a module holds a command, or a few related ones, and is imported when one is called.
 
 Modules that are not commands:
 

@@ -19,9 +19,10 @@ from .console import TerminationSignal, echo_err, ignore_closed_pipe, raise_on_s
 
 
 class LazyGroup(click.Group):
-    """A group of commands: heading in the help -> name of the command -> (module of this package, one-line help).
+    """A group of commands: heading in the help -> name of the command -> (where it is, one-line help).
 
-    The table holds the help so that listing the commands imports none of them.
+    A command is ``command`` in a module of this package, or ``module:name``. The table holds the help so that listing
+    the commands imports none of them.
     """
 
     def __init__(self, *args: Any, table: Mapping[str, Mapping[str, tuple[str, str]]], **options: Any) -> None:
@@ -37,7 +38,8 @@ class LazyGroup(click.Group):
         """Import and return a command."""
         if cmd_name not in self.modules:
             return None
-        command = import_module(f".{self.modules[cmd_name]}", __package__).command
+        module, _, name = self.modules[cmd_name].partition(":")
+        command = getattr(import_module(f".{module}", __package__), name or "command")
         assert isinstance(command, click.Command)
         return command
 
@@ -61,12 +63,12 @@ class LazyGroup(click.Group):
 
 # --- the commands, and the exit codes --------------------------------------------------------------------------------
 
-# Heading in the help -> name -> (module, one-line help).
+# Heading in the help -> name -> (module, or module:name of the command; one-line help).
 COMMANDS = {
     "Start": {
-        "demo": ("demo", "Evaluate two small systems on a bundled question set."),
-        "init": ("init", "Write a starter plan for a dataset."),
-        "completion": ("completion", "Print the completion script of a shell."),
+        "demo": ("start:demo_command", "Evaluate two small systems on a bundled question set."),
+        "init": ("start:init_command", "Write a starter plan for a dataset."),
+        "completion": ("start:completion_command", "Print the completion script of a shell."),
     },
     "Evaluate": {
         "score": ("score", "Score saved outputs, or a TREC run, in one pass."),
@@ -78,9 +80,9 @@ COMMANDS = {
         "runs": ("runs", "List the stored runs; tag or delete them."),
         "show": ("show", "Show a stored run, its failures or one sample."),
         "explain": ("explain", "Explain a stored value, or the score of one query."),
-        "report": ("report", "Write a report of stored runs as one HTML file."),
-        "plot": ("plot", "Plot stored runs: scores, curves, differences, ..."),
-        "export": ("export", "Write a stored run as plain files."),
+        "report": ("report:report_command", "Write a report of stored runs as one HTML file."),
+        "plot": ("report:plot_command", "Plot stored runs: scores, curves, differences, ..."),
+        "export": ("report:export_command", "Write a stored run as plain files."),
     },
     "Compare runs": {
         "compare": ("compare", "Compare stored runs, with a verdict."),
@@ -94,13 +96,13 @@ COMMANDS = {
         "pool": ("pool", "Pool the documents of several runs for grading."),
     },
     "Prepare data": {
-        "validate": ("validate", "Report every problem in data or a plan."),
-        "convert": ("convert", "Convert samples or outputs to another format."),
+        "validate": ("data:validate_command", "Report every problem in data or a plan."),
+        "convert": ("data:convert_command", "Convert samples or outputs to another format."),
         "perturb": ("perturb", "Write perturbed questions: typos, dropped words, ..."),
     },
     "Metrics": {
-        "metrics": ("metrics", "List the metrics, or explain one."),
-        "crosscheck": ("crosscheck", "Compare every metric with other implementations."),
+        "metrics": ("metrics:metrics_command", "List the metrics, or explain one."),
+        "crosscheck": ("metrics:crosscheck_command", "Compare every metric with other implementations."),
     },
 }
 

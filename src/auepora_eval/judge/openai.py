@@ -13,9 +13,17 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal, NoReturn
 
 from ..errors import AueporaWarning, BadTypeError, BadValueError, JudgeError
-from ..net.client import HttpClient, HttpReply, encode_json, status_text
+from ..net.client import (
+    Address,
+    HttpClient,
+    HttpReply,
+    check_headers,
+    encode_json,
+    is_private_host,
+    parse_address,
+    status_text,
+)
 from ..net.retry import HttpRequestError
-from ..net.urls import Address, check_headers, is_private_host, parse_address
 from ..options import NonEmpty, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, check_options
 from ..runtime.secrets import ELLIPSIS, MIN_SECRET_LENGTH, REDACTED, Secrets
 from .critic import Judgement, JudgeRequest, StructuredCritic, Usage

@@ -16,9 +16,8 @@ import numpy as np
 
 from ..errors import BadValueError, StoreError
 from ..features.embeddings import EmbeddingBatch, InferenceFailure
-from ..net.client import MAX_REPLY_BYTES, HttpClient, encode_json, status_text
+from ..net.client import MAX_REPLY_BYTES, HttpClient, check_headers, encode_json, parse_address, status_text
 from ..net.retry import HttpRequestError, call_with_retries
-from ..net.urls import check_headers, parse_address
 from ..options import NonEmpty, NonNegativeInt, PositiveFloat, PositiveInt, check_options
 from ..runtime.loop_thread import shared_loop
 from ..runtime.secrets import Secrets, looks_like_secret

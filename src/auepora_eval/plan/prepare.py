@@ -44,17 +44,8 @@ from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from ..systems.runner import require_distinct_ids
 from .gates import require_known_names
-from .model import VERSION, DataSource, JudgeSettings, Plan, PlanKeys, ResourceSource, SystemSource
-from .resources import (
-    build_resources,
-    check_two_stage,
-    members_of,
-    resources_section,
-    used_resources,
-    with_cheap_metrics,
-    with_members,
-)
-from .secrets import find_literal_secrets
+from .model import VERSION, DataSource, Plan, PlanKeys, SystemSource
+from .resources import build_resources, members_of, resources_section, used_resources, with_members
 from .sections import (
     config_section,
     conventions_section,
@@ -69,7 +60,7 @@ from .sections import (
     slices_section,
     system_section,
 )
-from .source import PLAN_KEYS, Findings, PlanSection, PlanSource, read_source
+from .source import PLAN_KEYS, Findings, PlanSection, PlanSource, find_literal_secrets, read_source
 
 
 def read_plan(

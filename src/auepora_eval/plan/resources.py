@@ -25,7 +25,6 @@ from .model import (
     ResourceSource,
     TwoStageSettings,
 )
-from .secrets import find_literal_secrets
 from .sections import KindReader, judge_section, read_kind, read_python, resolve_store
 from .source import (
     Findings,
@@ -33,6 +32,7 @@ from .source import (
     PlanSection,
     PlanSource,
     describe_value,
+    find_literal_secrets,
     path_problem,
     read_source,
     resolve_path,

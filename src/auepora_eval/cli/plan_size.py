@@ -79,7 +79,7 @@ class MetricSize:
 
     name: str
     sd: float | None
-    """Standard deviation of a difference, with the repeats of the pilot."""
+    """Standard deviation of a difference, with the repeats of the first row."""
     pilot_questions: int
     pilot_detects: float | None
     """The smallest difference that the pilot's questions detect."""
@@ -184,7 +184,7 @@ def command(
         shown = f"from the pilot {' and '.join(names)}, {records[-1].num_samples:,} questions"
     else:
         pilot = list(assumed_pilot(request))
-    sizes = [metric_size(one, request) for one in pilot]
+    sizes = [metric_size(one, request, labels=bool(metrics) or place == 0) for place, one in enumerate(pilot)]
     if form == "json":
         document = {**asdict(request), "runs": names, "metrics": [one.to_dict() for one in sizes]}
         write_out(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), output)
@@ -297,17 +297,18 @@ def _single_metrics(store: RunStore, record: RunRecord, request: SizeRequest) ->
         values = result.scores.values[used]
         one = _pilot_metric(name, unit_sd(values, clusters) ** 2, values, clusters, [result], [record])
         own = (one.within or 0.0) / one.repeats
-        variances = {
-            correlation: single_run_variance(one.variance, correlation, own=own)
-            for correlation in (request.correlation, *OTHER_CORRELATIONS)
+        once = 0.0 if one.within is None else 2 * (one.within - own)  # what is added if nothing is repeated
+        others = {
+            correlation: single_run_variance(one.variance, correlation, own=own) + once
+            for correlation in OTHER_CORRELATIONS
         }
         found[name] = (
             result.target.name,
             replace(
                 one,
-                variance=variances[request.correlation],
+                variance=single_run_variance(one.variance, request.correlation, own=own),
                 within=None if one.within is None else 2 * one.within,
-                notes=(*one.notes, _correlation_note(variances, request, one.samples / one.units)),
+                notes=(*one.notes, _correlation_note(others, request, one.samples / one.units)),
             ),
         )
     return found, refused
@@ -325,7 +326,7 @@ def _correlation_note(variances: dict[float, float], request: SizeRequest, per_u
     others = ", ".join(
         f"{math.ceil(count * per_unit):,} questions at {correlation:g}"
         for correlation, count in needed.items()
-        if count is not None and correlation != request.correlation
+        if count is not None
     )
     return (
         f"one run as pilot: the scores of two systems are assumed to correlate by {request.correlation:g}"
@@ -396,8 +397,8 @@ def _sum_of_variances(spreads: Sequence[Mapping[str, Any]]) -> float | None:
 # --- the size --------------------------------------------------------------------------------------------------------
 
 
-def metric_size(pilot: PilotMetric, request: SizeRequest) -> MetricSize:
-    """The size of a comparison by one metric."""
+def metric_size(pilot: PilotMetric, request: SizeRequest, *, labels: bool = True) -> MetricSize:
+    """The size of a comparison by one metric; ``labels``: also of labels, which takes a second."""
     from ..compare.analysis import finite_or_none
     from ..stats.difference import mde
     from ..stats.planning import (
@@ -430,10 +431,10 @@ def metric_size(pilot: PilotMetric, request: SizeRequest) -> MetricSize:
             units = max(1, math.floor(request.questions / per_unit))
             enough = repeats_needed(parts, units, delta, alpha=alpha, power=power)
     detects = finite_or_none(mde(sd, pilot.units, alpha=alpha, power=power)) if pilot.units > 1 else None
-    alone, with_scores = _labels(pilot, request)
+    alone, with_scores = _labels(pilot, request) if labels else (None, None)
     return MetricSize(
         pilot.name,
-        sd,
+        parts.sd(counts[0]),
         pilot.samples,
         detects,
         pilot.repeated,

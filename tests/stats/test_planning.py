@@ -1,0 +1,116 @@
+"""The size of a comparison: variance parts, questions for each number of repeats, repeats for a number of questions."""
+
+import math
+
+import numpy as np
+import pytest
+
+from auepora_eval.errors import BadValueError
+from auepora_eval.stats.difference import mde, required_n, unit_sd
+from auepora_eval.stats.planning import (
+    REPEATS,
+    VarianceParts,
+    cheapest_repeats,
+    fewest_questions,
+    proportion_variance,
+    repeats_needed,
+    single_run_variance,
+    size_options,
+)
+
+PARTS = VarianceParts(0.04, 0.12)
+
+
+def test_questions_for_each_number_of_repeats() -> None:
+    options = size_options(PARTS, 0.05)
+    assert [one.repeats for one in options] == list(REPEATS)
+    assert options[1].questions == required_n(0.05, math.sqrt(0.04 + 0.12 / 2))
+    answers = [one.repeats * one.questions for one in options]
+    assert answers == sorted(answers)  # one repeat of more questions takes the fewest answers
+    assert fewest_questions(PARTS, 0.05) == required_n(0.05, 0.2)
+
+
+@pytest.mark.parametrize("questions", [130, 200, 502, 503])
+def test_repeats_for_the_questions_at_hand(questions: int) -> None:
+    """The fewest with which the questions detect the difference; 128 would not with any number."""
+    repeats = repeats_needed(PARTS, questions, 0.05)
+    assert repeats is not None
+    assert mde(PARTS.sd(repeats), questions) <= 0.05
+    assert repeats == 1 or mde(PARTS.sd(repeats - 1), questions) > 0.05
+    assert repeats_needed(PARTS, 120, 0.05) is None
+
+
+COSTS = [  # between, within, question cost, repeat cost, repeats, why
+    (0.04, 0.12, 0.0, 1.0, 1, "questions are free"),
+    (0.04, 0.0, 9.0, 1.0, 1, "repeats change nothing"),
+    (0.04, 0.16, 4.0, 1.0, 4, "sqrt(4 * 4)"),
+    (0.04, 0.04, 1.0, 4.0, 1, "a repeat costs more than a question"),
+    (0.04, 0.12, 12.0, 1.0, 6, "sqrt(3 * 12)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("between", "within", "question", "repeat", "want", "why"), COSTS, ids=[row[-1] for row in COSTS]
+)
+def test_cheapest_repeats(between: float, within: float, question: float, repeat: float, want: int, why: str) -> None:
+    parts = VarianceParts(between, within)
+    found = cheapest_repeats(parts, question_cost=question, repeat_cost=repeat)
+    assert found == want
+    costs = [(between + within / r) * (question + r * repeat) for r in range(1, 50)]
+    assert costs[found - 1] == min(costs)
+
+
+def test_variance_of_simulated_answers_is_split() -> None:
+    """Differences of means over three answers, whose spread within a question is known."""
+    rng = np.random.default_rng(7)
+    n, repeats, between, within = 4000, 3, 0.3, 0.5
+    expected = rng.normal(0, between, n)
+    first, second = (rng.normal(0, within, (n, repeats)) for _ in range(2))
+    differences = expected + second.mean(axis=1) - first.mean(axis=1)
+    own = sum(float(one.var(axis=1, ddof=1).mean()) for one in (first, second))
+    parts = VarianceParts.split(unit_sd(differences) ** 2, own, repeats)
+    assert parts.between == pytest.approx(between**2, rel=0.1)
+    assert parts.within == pytest.approx(2 * within**2, rel=0.05)
+    assert parts.share_within == pytest.approx(0.5 / 0.59, rel=0.05)
+    assert VarianceParts.split(0.01, 0.09, 3) == VarianceParts(0.0, 0.09)  # more chance than was seen
+
+
+@pytest.mark.slow
+def test_power_of_the_planned_number_of_questions() -> None:
+    """Four of five comparisons with as many questions detect the difference."""
+    rng = np.random.default_rng(3)
+    (option,) = size_options(PARTS, 0.08, repeats=(2,))
+    draws = rng.normal(0.08, PARTS.sd(2), (4000, option.questions))
+    t = draws.mean(axis=1) / (draws.std(axis=1, ddof=1) / math.sqrt(option.questions))
+    assert (t > 1.96).mean() == pytest.approx(0.8, abs=0.025)
+
+
+def test_assumed_variances() -> None:
+    assert proportion_variance(0.25, 0.05) == 0.25 - 0.05**2
+    assert single_run_variance(0.2, 0.5) == pytest.approx(0.2)
+    assert single_run_variance(0.2, 0.0) == pytest.approx(0.4)
+    assert single_run_variance(0.2, 0.5, own=0.05) == pytest.approx(2 * 0.5 * 0.15 + 2 * 0.05)
+
+
+def test_pilot_without_variance_tells_nothing() -> None:
+    assert size_options(VarianceParts(0.0), 0.05) == []
+    assert repeats_needed(VarianceParts(0.0), 100, 0.05) is None
+    assert fewest_questions(VarianceParts(0.0, 0.1), 0.05) is None
+
+
+BAD = [
+    (lambda: VarianceParts(-0.1), "a negative variance"),
+    (lambda: VarianceParts.split(0.1, 0.1, 0), "no repeat"),
+    (lambda: proportion_variance(0.02, 0.05), "a difference above the changed scores"),
+    (lambda: proportion_variance(0.0, 0.05), "nothing changed"),
+    (lambda: single_run_variance(0.2, 1.0), "a correlation of 1"),
+    (lambda: cheapest_repeats(PARTS, question_cost=-1, repeat_cost=1), "a negative cost"),
+    (lambda: repeats_needed(PARTS, 0, 0.05), "no questions"),
+]
+
+
+@pytest.mark.parametrize(("call", "why"), BAD, ids=[row[-1] for row in BAD])
+def test_bad_values(call: object, why: str) -> None:
+    assert callable(call)
+    with pytest.raises(BadValueError):
+        call()

@@ -145,7 +145,7 @@ def test_refused_input(store: RunStore, auepora: Cli) -> None:
         assert (code, message in err) == (2, True), (arguments, err)
 
 
-def test_equal_runs_tell_nothing(store: RunStore, auepora: Cli) -> None:
+def test_equal_runs_give_no_size(store: RunStore, auepora: Cli) -> None:
     with store:
         for name in ("first", "second"):
             scored(store, name, samples(20), {"token_f1": np.full(20, 0.5)})

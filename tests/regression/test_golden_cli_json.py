@@ -154,6 +154,7 @@ CASES: dict[str, list[str]] = {
     ],
     "replay": ["replay", "system-1", "system-2", "system-2.yaml"],
     "prefer": ["prefer", "baseline", "judged"],
+    "plan-size": ["plan-size", "baseline", "judged", "--delta", "0.05"],
     "pool: stored runs": ["pool", "baseline", "second", "--depth", "3", "-o", "pool.jsonl"],
     "pool: TREC runs": [
         "pool",

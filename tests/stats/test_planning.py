@@ -92,7 +92,7 @@ def test_assumed_variances() -> None:
     assert single_run_variance(0.2, 0.5, own=0.05) == pytest.approx(2 * 0.5 * 0.15 + 2 * 0.05)
 
 
-def test_pilot_without_variance_tells_nothing() -> None:
+def test_pilot_without_variance() -> None:
     assert size_options(VarianceParts(0.0), 0.05) == []
     assert repeats_needed(VarianceParts(0.0), 100, 0.05) is None
     assert fewest_questions(VarianceParts(0.0, 0.1), 0.05) is None

@@ -336,6 +336,19 @@ def test_weighted_yes_or_no_has_no_interval_of_a_proportion() -> None:
     assert judged(critic).compute(samples, [OUTPUT] * 3).details["interval"]["method"] != "wilson"
 
 
+FORMULAS: list[tuple[Any, dict[str, Any], str | None, str]] = [
+    ("yes-no", {}, r"0 \text{ if no}, \; 1 \text{ if yes}", "two classes"),
+    ({"poor": 0, "fair": 0.5}, {}, r"0 \text{ if poor}, \; 0.5 \text{ if fair}", "classes with values"),
+    (["bill", "other"], {"part": "bill"}, r"[\text{the class is bill}]", "an unordered class"),
+    ("1-5", {}, None, "numbers: the formula of the docstring"),
+]
+
+
+@pytest.mark.parametrize(("scale", "options", "formula", "why"), FORMULAS, ids=[row[-1] for row in FORMULAS])
+def test_formula_of_a_scale(scale: Any, options: dict[str, Any], formula: str | None, why: str) -> None:
+    assert judged(scale=scale, **options).scale_formula == formula
+
+
 def test_stored_spec_does_not_depend_on_files(tmp_path: Path) -> None:
     (tmp_path / "mine.md").write_text("---\nversion: 3\n---\n# System\n\nBe strict.\n\n# Prompt\n\nIs it right?\n")
     (tmp_path / "mine.yaml").write_text("name: mine\nprompt: {file: mine.md}\nscale: 1-5\n")

@@ -15,7 +15,7 @@ from auepora_eval import (
     evaluate,
     metric,
 )
-from auepora_eval.core.registry import spec_of, use_resources
+from auepora_eval.core.registry import single_specs, spec_of, use_resources
 from auepora_eval.engine.evaluate import evaluate_stream
 from auepora_eval.errors import AueporaWarning, BadTypeError, BadValueError, DataFileError, JudgeError
 from auepora_eval.judge.critic import Judgement, JudgePolicy, JudgeRequest
@@ -387,8 +387,12 @@ def test_another_prompt_changes_the_signature(tmp_path: Any) -> None:
     assert one.signature.options["prompt"].startswith("mine/7/")
     assert one.signature.differences(LLMFaithfulnessScore().signature) == ["prompt"]
     assert spec_of(one) == {"llm_faithfulness": {"prompt": str(path)}}
+    ((stored, _),) = single_specs({"llm_faithfulness": {"prompt": str(path)}})
     path.write_text(f"---\nname: mine\nversion: 7\n---\n{text} really\n")
     assert LLMFaithfulnessScore(prompt=str(path)) != one
+    ((again, built),) = single_specs(stored)
+    assert isinstance(built, LLMFaithfulnessScore)
+    assert (again, str(built.signature)) == (stored, str(one.signature))  # it has the text, not only the path
     critic = ScriptedCritic(lambda _: 1)
     result_of(LLMFaithfulnessScore(critic, prompt=Prompt.parse(text)), asked(0))
     assert critic.asked[0].prompt_id.startswith("prompt/1/")

@@ -112,7 +112,7 @@ def score(name: str, number: int) -> float:
 def test_a_panel_of_a_plan_is_stored_shown_and_explained_to_the_last_digit(
     judged: Callable[..., Project], auepora: Cli
 ) -> None:
-    made = judged(broken="['2']")
+    made = judged(broken="['2']", panel="{panel: {judges: [c, a, d, b], vote: mean}}")
     code, out, err = auepora("run", "plan.yaml", "--preview", "--json")
     assert (code, json.loads(out)["total"]["calls"]) == (0, 24)
     code, out, err = auepora("run", "plan.yaml")
@@ -144,7 +144,15 @@ def test_a_panel_of_a_plan_is_stored_shown_and_explained_to_the_last_digit(
     code, out, _ = auepora("explain", "latest", "llm_faithfulness", "--query", "2")
     assert "The votes of the panel, combined by mean" in out
     code, out, _ = auepora("show", "latest", "--sample", "2")
-    assert all(f"llm_faithfulness by {name}" in out for name in "abcd")
+    assert re.findall(r"llm_faithfulness by (\w)", out) == ["c", "a", "d", "b"]  # as in the plan, then the vote
+    assert re.search(r"panel      llm_faithfulness: mean of c, a, d, b: 0\.\d{4}\n", out)
+    assert auepora("report", "latest", "-o", "report.md", "-q")[0] == 0
+    report = (made.folder / "report.md").read_text()
+    assert "| scored | not scored, and why | judges |" in report
+    assert re.search(r"\| 6 of 6 \|  \| 4 judges agree on", report)
+    code, out, _ = auepora("judge", "try", "plan.yaml", "-n", "2", "--run", "latest")
+    assert out.count("[begin answer") == 2 * 2  # one prompt for c, a and b, another one for d, which gives numbers
+    assert out.count("the prompt above, as to") == 2 * 2
     code, out, err = auepora("rescore", "latest", "-q", "--judge-cache-only")
     assert code == 0, err
     assert len(asked(made)) == 24

@@ -347,8 +347,10 @@ def preview_text(found: Preview, *, as_json: bool, notes: Sequence[str] = ()) ->
 
 
 def sample_judgements(store: RunStore, record: RunRecord, position: int) -> list[dict[str, Any]]:
-    """The judgements of one sample, as JSON-compatible dicts."""
-    return [_judgement_dict(one) for one in store.judgements(record.run_id, position=position)]
+    """The judgements of one sample, as JSON-compatible dicts; members of a panel in its own order."""
+    from ..report.explain import in_panel_order
+
+    return [_judgement_dict(one) for one in in_panel_order(store.judgements(record.run_id, position=position))]
 
 
 def judge_failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
@@ -369,18 +371,34 @@ def _judgement_dict(one: StoredJudgement) -> dict[str, Any]:
     return {**result, **{name: body[name] for name in keys if name in body}}
 
 
-def judgements_text(rows: Sequence[Mapping[str, Any]], width: int, metrics: Sequence[str] = ()) -> list[str]:
+def judgements_text(
+    rows: Sequence[Mapping[str, Any]], width: int, scores: Mapping[str, float | None] | None = None
+) -> list[str]:
     """The judgements of one sample as lines of text; a judgement shared by several metrics is shown once.
 
-    They are in the order of ``metrics``, with the claims of a metric first.
+    They are in the order of the metrics in ``scores``, with the claims of a metric first. The vote of a panel follows
+    those of its members.
     """
+    from ..render.tables import format_value
+
     shared: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         shared.setdefault(json.dumps({**row, **_IGNORED_KEYS}, sort_keys=True, default=str), []).append(row)
-    order = {name: position for position, name in enumerate(metrics)}
+    scores = scores or {}
+    order = {name: position for position, name in enumerate(scores)}
     groups = [sorted(group, key=lambda row: order.get(row["metric"], len(order))) for group in shared.values()]
     groups.sort(key=lambda group: (order.get(group[0]["metric"], len(order)), "claims" not in _answer(group[0])))
-    return [line for group in groups for line in _judgement_text(group, width)]
+    panels = {row["metric"]: row["panel"] for row in rows if row.get("panel")}
+    lines: list[str] = []
+    for group, after in zip(groups, [*groups[1:], []], strict=True):
+        lines += _judgement_text(group, width)
+        later = {row["metric"] for row in after}
+        lines += [
+            f"panel      {name}: {panel['vote']} of {', '.join(panel['members'])}: {format_value(score)}"
+            for name, panel in panels.items()
+            if name in {row["metric"] for row in group} - later and (score := scores.get(name)) is not None
+        ]
+    return lines
 
 
 _IGNORED_KEYS = {"metric": None, "cached": None, "usage": None}

@@ -472,7 +472,19 @@ def expand_metric(built: Metric) -> Sequence[Metric]:
 
 def single_specs(spec: Spec) -> list[tuple[Spec, Metric]]:
     """The metrics that a spec stands for, each with a spec of its own that contains the files it names."""
-    return [(spec_of(part) if _reads_files(part) else spec, part) for part in expand_metric(metric(spec))]
+    return [
+        (_with_prompt_texts(spec_of(part) if _reads_files(part) else spec, part), part)
+        for part in expand_metric(metric(spec))
+    ]
+
+
+def _with_prompt_texts(spec: Spec, built: Metric) -> Spec:
+    """The spec with the texts of the prompt files that its options name."""
+    texts: Mapping[str, str] = getattr(built, "prompt_texts", {})
+    if not texts or not isinstance(spec, Mapping):
+        return spec
+    ((name, options),) = ((name, options or {}) for name, options in spec.items())
+    return {name: {**options, **{key: {"file": str(options[key]), "text": text} for key, text in texts.items()}}}
 
 
 def _reads_files(built: Metric) -> bool:

@@ -232,15 +232,21 @@ def read_prompt(path: str | Path) -> Prompt:
 
 
 def resolve_prompt(option: object, *, otherwise: str) -> Prompt:
-    """The prompt that an option stands for: a file, a ``Prompt``, or the built-in one; the slots must be the same."""
+    """The prompt that an option stands for: a file, a ``Prompt``, or the built-in one; the slots must be the same.
+
+    Stored specs have ``{"file": path, "text": text}``, so that they do not depend on the file.
+    """
     default = built_in_prompt(otherwise)
     if option is None:
         return default
     if isinstance(option, Prompt):
         option.require_slots(default.slots)
         return option
+    text: str | None = None
+    if isinstance(option, Mapping) and "file" in option and set(option) <= {"file", "text"}:
+        text, option = option.get("text"), option["file"]
     if not isinstance(option, (str, Path)):
         raise BadTypeError(f"prompt must be the path of a file or a Prompt, not {option!r:.80}")
-    prompt = read_prompt(option)
+    prompt = read_prompt(option) if text is None else Prompt.parse(text, where=option, name=Path(option).stem)
     prompt.require_slots(default.slots, where=option)
     return prompt

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ..core.conventions import RankCutOff
@@ -211,9 +212,9 @@ class ClaimMetric(StatementMetric):
     """Claims extracted by the critic, or one claim per sentence."""
     verifier: Any = field(default=None, kw_only=True, hash=False)
     """Verifies claims instead of the critic: another critic, an NLI function, ``{nli: PATH}``."""
-    claims_prompt: Any = field(default=None, kw_only=True)
+    claims_prompt: Any = field(default=None, kw_only=True, hash=False)
     """A custom prompt for extracting claims: the path of a file, or a ``Prompt``."""
-    support_prompt: Any = field(default=None, kw_only=True)
+    support_prompt: Any = field(default=None, kw_only=True, hash=False)
     """A custom prompt for verifying them."""
     prompts_used: tuple[Prompt, Prompt] = field(init=False, repr=False)
     """The prompts for extracting and for verifying claims, loaded."""
@@ -236,6 +237,13 @@ class ClaimMetric(StatementMetric):
         # Sentences need no extraction before they are verified.
         object.__setattr__(self, "asks_follow_ups", self.claims == "extracted")
         super().__post_init__()
+
+    @property
+    def prompt_texts(self) -> dict[str, str]:
+        """The texts of prompt files, by the options that name them."""
+        options = {"claims_prompt": self.claims_prompt, "support_prompt": self.support_prompt}
+        prompts = zip(options.items(), self.prompts_used, strict=True)
+        return {key: prompt.source for (key, option), prompt in prompts if isinstance(option, (str, Path))}
 
     def required_fields(self) -> list[str]:
         """A reference answer, if samples without one are skipped."""

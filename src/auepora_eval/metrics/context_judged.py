@@ -43,7 +43,7 @@ class _JudgedContext(SinglePromptMetric):
 
     k: RankCutOff | None = field(default=None, kw_only=True)
     """How many of the returned documents count; all by default."""
-    prompt: Any = field(default=None, kw_only=True)
+    prompt: Any = field(default=None, kw_only=True, hash=False)
     """A custom prompt: the path of a file, or a ``Prompt``."""
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
@@ -266,7 +266,7 @@ class ReverseQuestionRelevance(SinglePromptMetric):
     """The number of generated questions."""
     noncommittal: Literal["zero", "skip", "ignore"] = field(default="zero", kw_only=True)
     """The treatment of noncommittal answers."""
-    prompt: Any = field(default=None, kw_only=True)
+    prompt: Any = field(default=None, kw_only=True, hash=False)
     """A custom prompt: the path of a file, or a ``Prompt``."""
 
     metadata = declare(

@@ -403,6 +403,11 @@ class JudgeMetric(RatedInputsMetric):
         return compose_prompt(self.prompt, self.judged_inputs, parts)
 
     @property
+    def prompt_texts(self) -> dict[str, str]:
+        """None: the option itself contains the text."""
+        return {}
+
+    @property
     def judged_inputs(self) -> tuple[JudgedInput, ...]:
         """The inputs of the option."""
         return parse_inputs(self.inputs)
@@ -412,6 +417,17 @@ class JudgeMetric(RatedInputsMetric):
         """The scale of the judge's replies; unordered classes have the values 0 and 1 of one class."""
         scale = parse_scale(self.scale)
         return scale.only_class(self.part or "") if isinstance(scale, ClassScale) and scale.unordered else scale
+
+    @property
+    def scale_formula(self) -> str | None:
+        """The formula of the score on a scale of classes; ``None`` for numbers, which the docstring describes."""
+        scale = self.rating_scale
+        if not isinstance(scale, ClassScale):
+            return None
+        if scale.only:
+            return rf"[\text{{the class is {_plain(scale.only)}}}]"
+        pairs = zip(scale.values, scale.labels, strict=False)
+        return r", \; ".join(rf"{value:g} \text{{ if {_plain(label)}}}" for value, label in pairs) or None
 
     @property
     def dimension_names(self) -> tuple[str, ...]:

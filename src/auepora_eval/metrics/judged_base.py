@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -312,6 +313,11 @@ class SinglePromptMetric(RepeatedJudgementMetric):
         (built_in,) = self.metadata.prompt_names
         return resolve_prompt(self.prompt, otherwise=built_in)
 
+    @property
+    def prompt_texts(self) -> dict[str, str]:
+        """The text of the prompt file, by the option that names it."""
+        return {"prompt": self.prompt_used.source} if isinstance(self.prompt, (str, Path)) else {}
+
     def judging_prompts(self) -> dict[str, Prompt]:
         """The prompt that the critic answers."""
         return {"critic": self.prompt_used}
@@ -582,7 +588,7 @@ class VerdictMetric(SinglePromptMetric, StatementMetric):
     critic: Any = field(default=None, hash=False)
     """The verifier: a critic, a function ``(premise, hypothesis) -> float``, an ``Nli``; in a plan ``{use: NAME}`` or
     ``{nli: PATH}``."""
-    prompt: Any = field(default=None, kw_only=True)
+    prompt: Any = field(default=None, kw_only=True, hash=False)
     """A custom prompt: the path of a file, or a ``Prompt``."""
 
     metadata = declare(
@@ -693,7 +699,7 @@ class CriticMetric(SinglePromptMetric):
     """The rating scale, the worst value first."""
     rationale: bool = field(default=True, kw_only=True)
     """Whether a structured critic is asked for a rationale before the score."""
-    prompt: Any = field(default=None, kw_only=True)
+    prompt: Any = field(default=None, kw_only=True, hash=False)
     """A custom prompt: the path of a file, or a ``Prompt``."""
 
     shares_requests: ClassVar[bool] = False  # no two metrics ask for the same rating

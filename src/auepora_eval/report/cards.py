@@ -507,6 +507,7 @@ def card(result: MetricResult, metric: Metric | None = None) -> Card:
     if higher is None and result.details.get("lower_is_better"):
         higher = False
     bounds = result.details.get("bounds")
+    formula = getattr(built, "scale_formula", None) or ("" if reference_card is None else reference_card.formula)
     return Card(
         name=result.name,
         title=display_name(result),
@@ -514,8 +515,8 @@ def card(result: MetricResult, metric: Metric | None = None) -> Card:
         target_title=target.title,
         question=target.question,
         summary="A metric that is not known in this process." if reference_card is None else reference_card.summary,
-        formula="" if reference_card is None or not reference_card.formula else plain_math(reference_card.formula),
-        latex="" if reference_card is None else reference_card.formula,
+        formula=plain_math(formula) if formula else "",
+        latex=formula,
         text=() if reference_card is None else reference_card.text,
         convention=describe_convention(built.active_conventions if built is not None else None),
         choices=tuple(

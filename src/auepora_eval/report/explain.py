@@ -246,6 +246,21 @@ def _judgements(
     return to_sample_judgements(row for row in rows if row.metric in names and row.repeat == repeat)
 
 
+def in_panel_order(rows: Iterable[StoredJudgement]) -> list[StoredJudgement]:
+    """Stored judgements with the members of a panel in its own order; the store has them by name."""
+    found = list(rows)
+    places: dict[tuple[Any, ...], int] = {}
+
+    def key(row: StoredJudgement) -> tuple[int, int]:
+        members = (row.body.get("panel") or {}).get("members") or ()
+        # Members may get different forms of a request; what it is about is the same.
+        about = str(row.body.get("about")) if members else row.request
+        asked = row.metric, row.signature, row.position, row.repeat, row.judge_repeat, about
+        return places.setdefault(asked, len(places)), members.index(row.critic) if row.critic in members else 0
+
+    return sorted(found, key=key)
+
+
 def to_sample_judgements(rows: Iterable[StoredJudgement]) -> tuple[SampleJudgement, ...]:
     """Stored judgements as derivations use them."""
     return tuple(
@@ -263,7 +278,7 @@ def to_sample_judgements(rows: Iterable[StoredJudgement]) -> tuple[SampleJudgeme
             about=row.body.get("about") or {},
             panel=row.body.get("panel") or {},
         )
-        for row in rows
+        for row in in_panel_order(rows)
     )
 
 

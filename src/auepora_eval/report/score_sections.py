@@ -65,8 +65,13 @@ def runs_scores_section(runs: Sequence[StoredRun]) -> ReportSection | None:
 def scores_table(run: StoredRun) -> Table:
     """A row per metric under its target."""
     groups = []
+    judged_by_panel = any(panel_note(one) for one in run.results)
     for target, entry in TARGETS.items():
-        rows: list[Row] = [_score_row(run, one) for one in run.results if one.target is target]
+        rows: list[Row] = [
+            [*_score_row(run, one), *([panel_note(one)] if judged_by_panel else [])]
+            for one in run.results
+            if one.target is target
+        ]
         if rows:
             groups.append(RowGroup(rows, entry.title, entry.question))
     columns = [
@@ -75,6 +80,7 @@ def scores_table(run: StoredRun) -> Table:
         TableColumn("95 % interval", number=True),
         TableColumn("scored", number=True),
         TableColumn("not scored, and why"),
+        *([TableColumn("judges")] if judged_by_panel else []),
     ]
     return Table(columns, groups)
 
@@ -98,7 +104,10 @@ def _score_row(run: StoredRun, result: MetricResult) -> Row:
             tone="" if result.interval else "muted",
         ),
         "" if scored is None else f"{scored:,} of {total:,}",
-        Cell("; ".join(coverage_lines(result)), note=_alternative_values(result)),
+        Cell(
+            "; ".join(line for line in coverage_lines(result) if line != panel_note(result)),
+            note=_alternative_values(result),
+        ),
     ]
 
 

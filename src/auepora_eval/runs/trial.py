@@ -112,11 +112,14 @@ class Trial:
 
     def _sample_blocks(self, sample_id: str) -> list[Block]:
         blocks: list[Block] = []
+        critics: dict[str, str] = {}
         for one in self.requests:
             if one.sample_id == sample_id:
                 time = f", {one.repeat + 1}. time" if one.repeat else ""
-                blocks.append(Prose(f"{', '.join(one.metrics)} to {one.critic} ({one.prompt_id}{time}):"))
-                blocks.append(Code(one.prompt))
+                known = f" the prompt above, as to {critics[one.prompt]}" if one.prompt in critics else ""
+                critics.setdefault(one.prompt, one.critic)
+                blocks.append(Prose(f"{', '.join(one.metrics)} to {one.critic} ({one.prompt_id}{time}):{known}"))
+                blocks += [] if known else [Code(one.prompt)]
                 weighted = "" if one.weighted is None else f"; weighted by probability: {format_value(one.weighted)}"
                 origin = " from the cache" if one.cached else ""
                 failed = "" if one.error is None else f", not usable ({one.error}: {one.message})"

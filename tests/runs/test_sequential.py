@@ -43,7 +43,8 @@ class JudgedRuns:
     def write(self, count: int, better: float = 0.5, *, clusters: int = 0) -> None:
         """Write samples and answers; ``better`` is the probability that the candidate corrects a wrong answer."""
         rng = random.Random(5)
-        rows, answers = [], {"base": [], "candidate": []}
+        rows: list[dict[str, str]] = []
+        answers: dict[str, list[dict[str, str]]] = {"base": [], "candidate": []}
         for n in range(count):
             cluster = {"cluster_id": f"c{n % clusters}"} if clusters else {}
             rows.append({"sample_id": f"q{n}", "query": f"what is {n}?", "reference_answer": f"it is {n}", **cluster})

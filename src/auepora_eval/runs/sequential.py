@@ -326,8 +326,11 @@ class PartialScores:
 
     def dry_outcomes(self, policy: JudgePolicy) -> tuple[npt.NDArray[np.bool_], ...]:
         """Which samples a metric applies to, which are scored without a judge, and which were judged before."""
+        if self.known.all():
+            applies = np.any([one.status != Status.SKIPPED for one in self._stored.values()], axis=0)
+            return applies, np.zeros_like(self.known), self.known
         without = self.dry_scores(replace(policy, cache=None, cache_only=False))
-        cached = self.dry_scores(policy)
+        cached = self.dry_scores(policy) if policy.cache is not None and policy.cache.exists() else without
         applies = np.any([one.status != Status.SKIPPED for one in without], axis=0)
         free, known = (
             ~np.any([one.status == Status.MEASURE_FAILED for one in scores], axis=0) for scores in (without, cached)
@@ -464,6 +467,7 @@ class SequentialJudging:
         self._earlier_calls = int(earlier.get("calls", 0))
         self._earlier_rate = earlier.get("calls_saved", 0) / max(len(scores.samples) - earlier.get("judged", 0), 1)
         self._sessions: list[JudgeSession] = []
+        self._num_failed = 0
 
     @property
     def is_resumed(self) -> bool:
@@ -498,6 +502,7 @@ class SequentialJudging:
                 self.baseline.judge(positions)
             failed = max(int(self._unit_values(name, count)[1].sum()) for name in self.plan.designs)
             if failed > _MAX_FAILED * count:
+                self._num_failed = failed
                 self._warn_failed(number, len(looks), failed, count)
                 return
             results = {name: self._result(name, count) for name in self.plan.designs}
@@ -523,6 +528,9 @@ class SequentialJudging:
             other = self.baseline.means(name)
             values, failed = values - other.values, failed | (other.status == Status.MEASURE_FAILED)
         units = self._units[:count]
+        if all(len(unit) == 1 for unit in units):
+            rows = np.concatenate(units)
+            return values[rows], failed[rows] & np.isnan(values[rows])
         means = np.array([_mean(values[unit]) for unit in units])
         return means, np.isnan(means) & np.array([bool(failed[unit].any()) for unit in units])
 
@@ -560,7 +568,8 @@ class SequentialJudging:
             assert scores is not None
             usage, asked = session.usage_log.total, int(scores.asked.sum())
             calls += usage.calls
-            per_sample = (usage.judgements - usage.shared) / asked if asked else self._earlier_rate
+            useful = usage.judgements - usage.shared - usage.failed.total()
+            per_sample = max(useful, 0) / asked if asked else self._earlier_rate
             saved += per_sample * int((~(scores.asked | scores.known))[in_draw].sum())
         return {"calls": calls, "calls_saved": round(saved)}
 
@@ -581,7 +590,7 @@ class SequentialJudging:
                 "reason": None,
                 "stopped_at": None,
                 "path": [],
-                "failed": 0,
+                "failed": self._num_failed,
             }
             result.details["sequential"] = {
                 "design": design.to_dict(),

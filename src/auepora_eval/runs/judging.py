@@ -165,21 +165,6 @@ class RunJudgeSession(JudgeSession):
         self._rows: list[StoredJudgement] = []
         self._store_error: StoreError | None = None
 
-    async def ask_one(self, critic: Critic, request: JudgeRequest) -> Judgement:
-        """Request a judgement and store it, or the error."""
-        try:
-            judgement = await super().ask_one(critic, request)
-        except JudgeError as error:
-            self._add_row(critic, request, error)
-            raise
-        self._add_row(critic, request, judgement)
-        return judgement
-
-    def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
-        """Store a judgement that a metric shares with another one."""
-        super().reused(critic, request, outcome)
-        self._add_row(critic, request, outcome)
-
     @contextmanager
     def store_judgements(self, *, keep: bool = False) -> Iterator[None]:
         """Store the judgements made inside; at the end, store the judge usage.
@@ -196,7 +181,8 @@ class RunJudgeSession(JudgeSession):
                 raise self._store_error
             self._store.add_usage(self._run_id, self.usage_log.to_dict())
 
-    def _add_row(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+    def keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool) -> None:
+        """Store a judgement, or the error."""
         reason = outcome.reason if isinstance(outcome, JudgeError) else None
         self._num_failed += reason is not None
         position = self._positions.get(request.sample_id)

@@ -266,26 +266,12 @@ class _RecordingSession(JudgeSession):
         self._by_key: dict[tuple[str, str], TrialRequest] = {}
         self._progress, self._redact = progress, secrets
 
-    async def ask_one(self, critic: Critic, request: JudgeRequest) -> Judgement:
-        """Request a judgement and keep it, or the error."""
-        try:
-            judgement = await super().ask_one(critic, request)
-        except JudgeError as error:
-            self._keep(critic, request, error)
-            raise
-        self._keep(critic, request, judgement)
-        return judgement
-
-    def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
-        """Add a metric to the request that it shares with another one."""
-        super().reused(critic, request, outcome)
-        kept = self._by_key.get((request.sample_id, stored_request_key(critic, request)))
-        if kept is None:
-            self._keep(critic, request, outcome)
-        else:
-            kept.metrics.append(request.metric)
-
-    def _keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+    def keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool) -> None:
+        """Keep a request with its judgement or error; one that metrics share is kept once."""
+        key = request.sample_id, stored_request_key(critic, request)
+        if shared and key in self._by_key:
+            self._by_key[key].metrics.append(request.metric)
+            return
         kept = TrialRequest(
             [request.metric],
             request.sample_id,
@@ -303,7 +289,7 @@ class _RecordingSession(JudgeSession):
             kept.prompt_tokens, kept.completion_tokens = outcome.usage.prompt_tokens, outcome.usage.completion_tokens
         kept.reply, kept.message = self._redact.message(kept.reply), self._redact.message(kept.message)
         self.requests.append(kept)
-        self._by_key[request.sample_id, stored_request_key(critic, request)] = kept
+        self._by_key[key] = kept
 
     def _on_progress(self, done: int, requested: int) -> None:
         self._progress(done, requested, self.usage_log.total.failed.total())

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.annotate.draws import SINGLE_STRATUM, LabelDraw, draw_path, draw_samples, read_draws, record_draw
+from auepora_eval.annotate.draws import (
+    SINGLE_STRATUM,
+    LabelDraw,
+    draw_path,
+    draw_samples,
+    read_draws,
+    record_draw,
+    weigh_samples,
+)
 from auepora_eval.errors import BadValueError, DataFileError
+from auepora_eval.io.labels import Label
 
 
 def population(**sizes: int) -> dict[str, str]:
@@ -98,6 +107,22 @@ def test_a_draw_is_recorded_and_grows(tmp_path: Path) -> None:
     draw_row = json.loads((tmp_path / "labels.draw.json").read_text())["draws"][0]
     assert draw_row["strata"] == {"a": {"population": 8, "drawn": 6}, "b": {"population": 4, "drawn": 3}}
     assert (draw_row["population"], draw_row["left_out"]) == (12, {"failed": 2})
+
+
+def test_no_verdict_if_samples_were_added_after_the_first_label(tmp_path: Path) -> None:
+    whole = population(a=8)
+    small = record_draw(tmp_path / "labels.jsonl", draw_samples(whole, 4, run="r"))
+    large = record_draw(tmp_path / "labels.jsonl", draw_samples(whole, 6, run="r"))
+    assert large.extends == (small.id,)
+    for first, want in ((small, "samples were added to the draw after the first label"), (large, None)):
+        labels = [
+            Label(one, True, draw=(first if place < 4 else large).id, probability=0.5)
+            for place, one in enumerate(large.sample_ids)
+        ]
+        found = weigh_samples(labels, large.sample_ids, whole, {"r": [large]}, ("r",))
+        assert (found.ids, found.basis) == (frozenset(large.sample_ids), "draw")
+        reason = found.reason_without_verdict
+        assert reason is None if want is None else str(reason).startswith(want)
 
 
 def test_another_draw_from_the_same_run_is_rejected(tmp_path: Path) -> None:

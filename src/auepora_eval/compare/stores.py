@@ -18,7 +18,7 @@ from ..errors import StoreError
 from ..render.tables import register_text
 from ..runtime.imports import search_folders, store_folders
 from ..runtime.processes import gc_paused
-from ..store.decisions import DecisionKind, decisions, record_decision
+from ..store.decisions import DESIGNS, DecisionKind, decisions, record_decision
 from ..store.records import RunRecord, RunStatus, StoredOutput
 from ..store.runs import RunStore, lazy_samples
 
@@ -143,7 +143,7 @@ def read_register(store: RunStore, fingerprints: Iterable[str], runs: Iterable[s
         for decision in decisions(store, fingerprint=fingerprint):
             if frozenset(decision.runs) == own:
                 break
-            if decision.kind != "sequential" or decision.body.get("results"):  # else it has not decided yet
+            if decision.kind not in DESIGNS or decision.body.get("results"):  # else it has not decided yet
                 earlier.setdefault(frozenset(decision.runs), decision.kind)
     return DecisionRegister(len(earlier), Counter(earlier.values()))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,8 +140,17 @@ def _spread(result: MetricResult) -> str:
 
 def sequential_blocks(results: Iterable[MetricResult]) -> list[Block]:
     """The sequential test of each metric that was judged until a verdict."""
-    tests = ((display_name(result), sequential_details(result)) for result in results)
-    return [block for name, test in tests if test is not None for block in sequential_test_blocks(name, test)]
+    return _detail_blocks(results, sequential_details, sequential_test_blocks)
+
+
+def _detail_blocks(
+    results: Iterable[MetricResult],
+    details_of: Callable[[MetricResult], Mapping[str, Any] | None],
+    blocks_of: Callable[[str, Mapping[str, Any]], list[Block]],
+) -> list[Block]:
+    """The blocks of each result that has such details."""
+    found = ((display_name(result), details_of(result)) for result in results)
+    return [block for name, details in found if details is not None for block in blocks_of(name, details)]
 
 
 def sequential_test_blocks(name: str, test: Mapping[str, Any]) -> list[Block]:
@@ -248,8 +257,7 @@ def _fixed(test: Mapping[str, Any]) -> str:
 
 def two_stage_blocks(results: Iterable[MetricResult]) -> list[Block]:
     """The corrected mean of each metric that was judged in two stages, beside the means of both stages alone."""
-    stages = ((display_name(result), two_stage_details(result)) for result in results)
-    return [block for name, stage in stages if stage is not None for block in two_stage_metric_blocks(name, stage)]
+    return _detail_blocks(results, two_stage_details, two_stage_metric_blocks)
 
 
 def two_stage_metric_blocks(name: str, stage: Mapping[str, Any]) -> list[Block]:

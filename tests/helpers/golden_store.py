@@ -39,6 +39,7 @@ KEYS = {  # every table of a store, and the columns that order its rows
     "eval_documents": ("hash",),
     "eval_scores": ("run_id", "position", "computed_at"),
     "eval_judgements": ("run_id", "score_key", "repeat", "position", "judge_repeat", "request"),
+    "eval_decisions": ("recorded_at", "runs_json"),
 }
 
 
@@ -233,6 +234,8 @@ def fixed(tables: Tables) -> Tables:
     for row in sorted(made["eval_scores"], key=lambda row: (row["run_id"], row["computed_at"])):
         number = numbers[row["run_id"]] = numbers.get(row["run_id"], 0) + 1
         row["computed_at"] = f"2026-01-01T01:00:00.{number:06d}+00:00"
+    for number, row in enumerate(made["eval_decisions"], 1):
+        row.update(recorded_at=f"2026-01-01T02:{number:02d}:00.000000+00:00", decision_key=f"{number:032d}")
     for row in made["eval_query_results"]:
         output = json.loads(row["outputs"])
         timings = output.get("t", {})

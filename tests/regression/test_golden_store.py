@@ -42,7 +42,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
-    """A folder with the project and the recorded store, for commands that only read."""
+    """A folder with the project and the recorded store; ``changed`` is a copy."""
     if write_golden():
         _record(request.getfixturevalue("written")[0], tmp_path_factory.mktemp("record"))
     folder = tmp_path_factory.mktemp("recorded")
@@ -60,7 +60,7 @@ def _record(store: Path, folder: Path) -> None:
 
 @pytest.fixture
 def changed(recorded: Path, tmp_path: Path) -> Iterator[Path]:
-    """A copy of the recorded folder, for commands that write; the current folder."""
+    """A copy of the recorded folder for one test; the current folder."""
     folder = tmp_path / "project"
     shutil.copytree(recorded, folder, ignore=shutil.ignore_patterns("__pycache__", "judgements.sqlite", "calls.log"))
     with in_project(folder):
@@ -150,15 +150,14 @@ READS: dict[str, dict[str, list[str]]] = {
 
 
 @pytest.mark.parametrize("group", list(READS))
-def test_reading(recorded: Path, group: str) -> None:
-    """Full values of ``--json``, with exit codes and what was asked."""
+def test_reading(changed: Path, group: str) -> None:
+    """Full values of ``--json``, with exit codes and what was asked; a comparison is recorded in the store."""
     found = {}
-    with in_project(recorded):
-        calls()
-        for name, arguments in READS[group].items():
-            found[name] = result(STORE, *arguments)
-            if group == "show" and name not in ("complete", "interrupted"):
-                _drop_run(found[name]["json"])
+    calls()
+    for name, arguments in READS[group].items():
+        found[name] = result(STORE, *arguments)
+        if group == "show" and name not in ("complete", "interrupted"):
+            _drop_run(found[name]["json"])
     check_golden(f"store/{group}.json", found)
 
 

@@ -1,6 +1,7 @@
 """Recorded stores of earlier schemas are brought up to date, and their runs are read as before.
 
-The stores are SQL text: the tables that the first one, two or three migrations make, with runs of the recorded store.
+The stores are SQL text: the tables that the first migrations make, with runs of the recorded store. Each is written
+once and not again: it is what an earlier version wrote.
 """
 
 import contextlib
@@ -24,13 +25,13 @@ from helpers.golden_store import (
     sqlite_tables,
 )
 
-RUNS = {1: ("trec", "short"), 2: ("trec",), 3: ("judged",)}
+RUNS = {1: ("trec", "short"), 2: ("trec",), 3: ("judged",), 4: ("trec",)}
 """Which runs a store of each schema has."""
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", list(RUNS))
 def test_an_earlier_store_is_brought_up_to_date(version: int, tmp_path: Path) -> None:
-    if write_golden():
+    if write_golden() and not (DATA / f"schema_{version}.sql").exists():
         _record(version, tmp_path / "made.sqlite", tmp_path)
     old = tmp_path / "runs.sqlite"
     with contextlib.closing(sqlite3.connect(old)) as connection:

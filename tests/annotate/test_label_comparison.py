@@ -220,6 +220,7 @@ def test_the_verdict_comes_at_the_looks(truth: Truth, auepora: Cli, type_lines: 
     answer_all(auepora, type_lines, truth, *options, num_samples=30)
     found = json.loads(auepora(*CALIBRATE, "--json")[1])
     assert found["verdict"] == "better"
+    assert found["register"] == {"before": 0, "by_kind": {}, "recorded": True}
     assert found["difference"] is None  # no interval for a fixed number of samples
     stopped = found["sequential"]["stopped_at"]
     assert stopped in (10, 20, 30)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from ..compare.stores import DecisionRegister
 from ..render.blocks import Block, Details, Prose, Row, TableColumn, simple_table, without_empty_columns
 from ..render.markdown import blocks_markdown
 from ..render.tables import format_value
@@ -234,6 +235,8 @@ class CalibrationReport:
     """The tests at the looks that were fixed in the draw; then ``difference`` is absent."""
     forecast: Mapping[str, Any] | None = None
     """The forecast before the first label of a comparison."""
+    register: DecisionRegister | None = None
+    """Of two runs with a verdict: how often their test set decided before."""
 
     @property
     def verdict(self) -> str | None:
@@ -269,6 +272,7 @@ class CalibrationReport:
             "forecast": None if self.forecast is None else dict(self.forecast),
             "about": "these samples" if self.finite else "such samples",
             "conclusion": self.conclusion.to_dict(),
+            **({} if self.register is None else {"register": self.register.to_dict()}),
         }
 
     def to_text(self, *, shown: int = 20) -> str:
@@ -446,6 +450,8 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
         parts += _looks(report.sequential)
     if report.no_verdict is not None:
         parts.append(Prose(f"No verdict: {report.no_verdict}."))
+    if report.register is not None and report.register.note is not None:
+        parts.append(Prose(f"Note: {report.register.note}."))
     elif report.verdict == "equal":
         parts.append(Prose(f"By people, {second} and {first} are equal: they differ by less than {report.delta:g}."))
     elif report.verdict == "inconclusive":

@@ -154,7 +154,8 @@ def command(
             names, named = runs or ("latest",), metric or _labelled_metric(labels)
             if learn_weights is None:
                 report = measure(_run_scores(found, names, named, scores, options["draws"]))
-                _record_verdict(found, names, report, options["draws"])
+                if report.verdict is not None:
+                    report = _record_verdict(found, names, report, options["draws"])
             else:
                 report = measure([_learn_weights(found, names[0], labels, named, learn_weights, options)])
     if form == "json":
@@ -207,14 +208,19 @@ def _comparison_draw(draws: Mapping[str, Sequence[LabelDraw]], records: Sequence
 
 def _record_verdict(
     store: RunStore, runs: Sequence[str], report: CalibrationReport, draws: Mapping[str, Sequence[LabelDraw]]
-) -> None:
-    """Record the verdict of a comparison by labels in the register of the store."""
+) -> CalibrationReport:
+    """Record the verdict in the register of the store; returns the report with how often the test set decided."""
     from ..annotate.draws import record_verdict
+    from ..compare.stores import read_register, register_decision
 
     records = [store.find(one) for one in runs]
     draw = _comparison_draw(draws, records)
-    if draw is not None and report.verdict is not None:
+    if draw is None or report.verdict is None:
+        register = register_decision(store, records, "comparison", {report.judged[0].metric: report.verdict})
+    else:
         record_verdict(store, records[0], draw, report.verdict)
+        register = read_register(store, {one.fingerprint for one in records}, draw.runs)
+    return replace(report, register=register)
 
 
 def _learn_weights(

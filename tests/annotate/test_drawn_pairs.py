@@ -146,10 +146,12 @@ def test_a_difference_uses_the_same_grades(auepora: Cli) -> None:
 
 
 def test_the_first_grades_of_a_draw_are_enough(auepora: Cli) -> None:
-    assert draw(auepora, 40, *METRICS)[0] == 0
-    grade_first(30)
-    details = json.loads(rescore(auepora, "bm25", "--json")[1])["results"][0]["details"]["partial_grades"]
-    assert (details["graded"], details["drawn"]) == (30, 40)
+    assert draw(auepora, 30, "-m", "precision@3:min_relevance=2,as=mine")[0] == 0
+    grade_first(20)
+    (result,) = json.loads(rescore(auepora, "bm25", "--json")[1])["results"]
+    details = result["details"]["partial_grades"]
+    assert (details["graded"], details["drawn"]) == (20, 30)
+    assert (result["name"], "|rel:2|" in result["signature"]) == ("precision@3", True)  # as for the draw
 
 
 def test_grades_known_before_a_draw_are_certain(auepora: Cli) -> None:

@@ -105,7 +105,11 @@ def test_skipped_ones_come_again_at_the_end() -> None:
     assert (state.position, state.skipped) == (0, frozenset())
     state = typed(state, "r", "w")
     assert state.item is None
-    assert {name: one.label for (name, _), one in labels_of(state).items()} == {"q0": "right", "q1": "right", "q2": "wrong"}
+    assert {name: one.label for (name, _), one in labels_of(state).items()} == {
+        "q0": "right",
+        "q1": "right",
+        "q2": "wrong",
+    }
 
 
 def test_undo_reverts_labels_and_skips() -> None:

@@ -481,7 +481,7 @@ def draw_pairs(pool: Pool, metrics: Sequence[Metric], n: int, *, seed: int = 0) 
         replace(one, probability=round(float(probability[row]), 9), position=positions.get(row))
         for row, one in enumerate(rows)
     )
-    return PairDraw(seed, n, tuple(one.name for one in metrics), lowest, tuple(pool.runs), pairs)
+    return PairDraw(seed, n, tuple(f"{one.name}@{one.k}" for one in measures), lowest, tuple(pool.runs), pairs)
 
 
 def ranked_measure(metric: Metric) -> RankedMeasure:

@@ -430,7 +430,10 @@ def rescore_with_grades(
     two runs with the same grades is the mean difference of these scores. A query without a relevant document counts 0.
     """
     specs: Sequence[Spec] = metrics or (DEFAULT_METRICS if partial.draw is None else partial.draw.metrics)
-    chosen = correctable_metrics(specs, conventions_of_run(record, conventions))
+    rules = conventions_of_run(record, conventions)
+    if partial.draw is not None and not metrics:
+        rules = replace(rules, min_relevance=partial.draw.min_relevance)
+    chosen = correctable_metrics(specs, rules)
     samples = list(iter_samples(store, record.run_id, texts=False))
     ids = [sample.sample_id for sample in samples]
     known_ids = set(ids)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -28,6 +30,11 @@ from .options import (
     store_option,
 )
 from .score import PRESETS
+
+if TYPE_CHECKING:
+    from ..core.registry import Spec
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
 
 
 @click.command(name="rescore")
@@ -106,6 +113,8 @@ def command(
     auepora rescore run_01HX -m map@10:conventions=trec
     auepora rescore latest --qrels qrels.txt -m ndcg@10
     auepora rescore latest --qrels qrels.txt --grades grade.jsonl -m precision@10
+    auepora rescore latest -m llm_correctness --until-decided main --delta 0.05
+    auepora rescore latest --continue-judging
     auepora rescore latest -m llm_faithfulness --judge-model small --judge-url http://127.0.0.1:8080/v1 --preview
     """
     from ..runs.judging import judges_of_run
@@ -126,21 +135,16 @@ def command(
     refuse_input_as_output(output, [file for file in (qrels, corpus, grades, draw) if file is not None])
     with open_store(store, output=output) as found:
         record = found.find(run)
+        rules = None if conventions == "auto" else conventions
         if grades is not None:
-            from ..annotate.relevance import partial_grades_text, read_partial_grades, rescore_with_grades
-
-            rules = None if conventions == "auto" else conventions
-            partial = read_partial_grades(str(qrels), grades, draw)
-            results = rescore_with_grades(found, record, partial, parse_specs(metrics), conventions=rules)
-            text = partial_grades_text(results)
-            write_out(text if form == "table" else render_results(results, form, ""), output)
+            text = _rescore_with_grades(found, record, str(qrels), grades, draw, parse_specs(metrics), rules, form)
+            write_out(text, output)
             echo_err(f"stored with {record.run_id}")
             return
-        changes = judging.changes()
+        changes = judging.changes() | stop.changes()
         named = judge.judges(changes)
         specs = with_judge(parse_specs(metrics), (record.plan.get("resources") or {}) if named is None else named.names)
         judges = named or judges_of_run(found, record, specs or record.plan.get("metrics"), changes=changes)
-        rules = None if conventions == "auto" else conventions
         if judging.preview:
             from ..runs.judging import preview_stored
 
@@ -176,3 +180,22 @@ def command(
         sys.exit(STOPPED_EARLY)
     if results.failure is not None:
         echo_err(f"Warning: {results.failure}")
+
+
+def _rescore_with_grades(
+    store: RunStore,
+    record: RunRecord,
+    qrels: str,
+    grades: str,
+    draw: str | None,
+    metrics: Sequence[Spec],
+    conventions: str | None,
+    form: str,
+) -> str:
+    """The metrics corrected by grades of people, stored and rendered."""
+    from ..annotate.relevance import partial_grades_text, read_partial_grades, rescore_with_grades
+    from .options import render_results
+
+    partial = read_partial_grades(qrels, grades, draw)
+    results = rescore_with_grades(store, record, partial, metrics, conventions=conventions)
+    return partial_grades_text(results) if form == "table" else render_results(results, form, "")

@@ -103,6 +103,33 @@ class TwoStageSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class StopSettings:
+    """``judge.stop``: judge in a random order, and stop when a comparison or a threshold is decided."""
+
+    metric: Sequence[Text] = ()
+    """The primary metrics; by default those of ``primary`` that call a judge, else the only metric that does."""
+    against: Text | None = None
+    """The run to compare with."""
+    threshold: float | None = None
+    """Test the mean against this value instead of comparing two runs."""
+    delta: PositiveFloat | None = None
+    """Differences up to this count as equal; without it there is no such verdict."""
+    looks: PositiveInt = 20
+    """The number of looks, at equal distances."""
+    seed: NonNegativeInt = 0
+    """The seed of the random order."""
+    safe: bool = False
+    """Test by betting, which is valid for very skewed scores and needs more judgements."""
+    stop_on: Sequence[Literal["better", "worse", "equal", "pass", "fail"]] = ()
+    """The verdicts that end judging; by default all."""
+    futility: bool = True
+    """Whether judging ends where a verdict has become improbable."""
+    claim: Literal["each", "all"] = "each"
+    """``each``: a verdict for each of several metrics, at the error rate divided by their number; ``all``: verdicts
+    that hold only together."""
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeSettings:
     """The settings of a plan for judge calls."""
 
@@ -380,9 +407,9 @@ def _relevant_values(resolved: Mapping[str, Any]) -> dict[str, Any]:
         relevant["run"] = {key: value for key, value in run.items() if key not in RETRY_KEYS}
     judge = relevant.pop("judge", None)
     if isinstance(judge, Mapping):  # the rest are retries, prices and limits
-        kept = {key: judge[key] for key in option_types(TwoStageKeys) if judge.get(key) is not None}
-        if kept or judge.get("repeats", 1) != 1:
-            relevant["judge"] = {"repeats": judge.get("repeats", 1), **kept}
+        defaults = {"repeats": 1, "stop": None, **dict.fromkeys(option_types(TwoStageKeys))}
+        kept = {key: judge[key] for key, default in defaults.items() if judge.get(key, default) != default}
+        relevant |= {"judge": kept} if kept else {}
     return relevant
 
 

@@ -44,8 +44,16 @@ from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from ..systems.runner import require_distinct_ids
 from .gates import require_known_names
-from .model import VERSION, DataSource, Plan, PlanKeys, SystemSource
-from .resources import build_resources, members_of, resources_section, used_resources, with_members
+from .model import VERSION, DataSource, JudgeSettings, Plan, PlanKeys, ResourceSource, SystemSource
+from .resources import (
+    build_resources,
+    check_two_stage,
+    members_of,
+    resources_section,
+    used_resources,
+    with_cheap_metrics,
+    with_members,
+)
 from .sections import (
     config_section,
     conventions_section,

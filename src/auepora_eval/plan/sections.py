@@ -315,7 +315,7 @@ _NO_PRICES = "the cost of the judge is unknown; write 'prices: {MODEL: {prompt: 
 def judge_section(findings: Findings) -> tuple[JudgeSettings, Stored]:
     """Read ``judge``: the settings for judge calls, and the part that is stored."""
     keys = option_types(JudgePolicy)
-    section = optional_section(findings, "judge", (*keys, *option_types(TwoStageKeys)))
+    section = optional_section(findings, "judge", (*keys, "stop", *option_types(TwoStageKeys)))
     values, stored = section.read(JudgePolicy, only=[key for key in keys if key != "cache"])
     cache = _cache(section)
     # Not stored with the run: it applies to this call only.
@@ -335,8 +335,13 @@ def judge_section(findings: Findings) -> tuple[JudgeSettings, Stored]:
         cache=cache is not False,
         cache_only=only and cache is not False,
         two_stage=two_stage,
+        stop=stop,
     )
-    return settings, {"cache": cache, **stored, "prices": prices or None, **stored_two_stage}
+    if stop is not None and two_stage is not None:
+        section.add(
+            "stop", "two-stage judging has a draw of a fixed size, and cannot stop early; leave one of them out"
+        )
+    return settings, {"cache": cache, **stored, "prices": prices or None, **stored_stop, **stored_two_stage}
 
 
 def _two_stage(section: PlanSection) -> tuple[TwoStageSettings | None, Stored]:
@@ -379,6 +384,32 @@ def _two_stage(section: PlanSection) -> tuple[TwoStageSettings | None, Stored]:
         values["seed"],
     )
     return settings, {key: value for key, value in stored.items() if value is not None}
+
+
+def _stop(section: PlanSection) -> tuple[StopSettings | None, Stored]:
+    """When judging stops early, and what is stored of it; ``None`` if the plan does not say."""
+    value = section.values.get("stop")
+    inner = None if value is None else section.findings.section("judge.stop", value, known=option_types(StopSettings))
+    if inner is None:
+        return None, {}
+    if isinstance(inner.values.get("metric"), str):
+        inner.values = {**inner.values, "metric": [inner.values["metric"]]}
+    before = len(section.findings.errors)
+    values, stored = inner.read(StopSettings)
+    if len(section.findings.errors) > before:
+        return None, {}
+    if (values["against"] is None) == (values["threshold"] is None) and not inner.is_misspelt("against", "threshold"):
+        inner.add("against", "name the run to compare with, or give 'threshold: 0.8'; one of them, not both")
+    allowed = ("better", "worse", "equal") if values["threshold"] is None else ("pass", "fail")
+    if wrong := [one for one in values["stop_on"] if one not in allowed]:
+        inner.add("stop_on", f"'{wrong[0]}' is no verdict of this test; they are {', '.join(allowed)}")
+    for key in ("delta", "safe") if values["threshold"] is not None else ():
+        if inner.has(key):
+            inner.add(key, "goes with 'against'; a test against a threshold has none")
+    if "equal" in values["stop_on"] and values["delta"] is None:
+        inner.add("delta", "is missing; 'stop_on: [equal]' needs the largest difference that counts as equal")
+    lists = {key: list(values[key]) for key in ("metric", "stop_on")}
+    return StopSettings(**values), {"stop": stored | lists}
 
 
 def _cache(section: PlanSection) -> str | bool | None:

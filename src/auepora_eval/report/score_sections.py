@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,7 @@ from ..render.blocks import (
     simple_table,
 )
 from ..render.html import interval_text, reason_counts, seconds_text, value_text
-from ..render.tables import sequential_blocks, two_stage_blocks
+from ..render.tables import sequential_test_blocks, two_stage_blocks
 from ..stats.intervals import mean_interval
 from ..store.records import plan_conventions, run_info
 from .plots import quality_rows, slice_rows
@@ -246,23 +246,21 @@ MAX_SHOWN = 12
 
 def sequential_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """The sequential tests of the metrics that were judged until a verdict."""
-    return _result_section(runs, sequential_blocks, "sequential", "Judged until a verdict")
+    blocks: list[Block] = []
+    for run in runs:
+        for result in run.results:
+            test = sequential_details(result)
+            if test is not None:
+                verdict, *rest = sequential_test_blocks(display_name(result), test)
+                blocks += [*([Prose(run.label)] if run.letter else []), verdict, _looks_figure(result, test), *rest]
+    return ReportSection("sequential", "Judged until a verdict", blocks) if blocks else None
 
 
 def two_stage_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """The corrected means of the metrics that were judged in two stages."""
-    return _result_section(runs, two_stage_blocks, "two-stage", "Two-stage judging")
-
-
-def _result_section(
-    runs: Sequence[StoredRun], blocks_of: Callable[[Results], list[Block]], anchor: str, title: str
-) -> ReportSection | None:
-    """The blocks of the results of each run that has any."""
-    blocks: list[Block] = []
-    for run in runs:
-        found = blocks_of(run.results)
-        blocks += [*([Prose(run.label)] if found and run.letter else []), *found]
-    return ReportSection(anchor, title, blocks) if blocks else None
+    found = [(run, two_stage_blocks(run.results)) for run in runs]
+    blocks = [block for run, some in found if some for block in (*([Prose(run.label)] if run.letter else []), *some)]
+    return ReportSection("two-stage", "Two-stage judging", blocks) if blocks else None
 
 
 def _looks_figure(result: MetricResult, test: Mapping[str, Any]) -> Figure:

@@ -31,7 +31,7 @@ from ..io.golden import dataset_fingerprint
 from ..judge.critic import JudgePolicy
 from ..options import PositiveInt, check_options
 from ..plan.gates import needs_baseline
-from ..plan.model import Plan, TwoStageSettings, plan_changes
+from ..plan.model import Plan, StopSettings, TwoStageSettings, plan_changes
 from ..plan.prepare import PreparedPlan, SampleTransform, SavedOutputs, prepare, read_plan
 from ..runtime.files import plain_stem
 from ..runtime.processes import gc_paused
@@ -71,6 +71,8 @@ class RunRequest:
     """The policy for judge calls."""
     two_stage: TwoStageSettings | None = None
     """Two-stage judging, where the plan has it."""
+    stop: StopRequest = field(default_factory=StopRequest)
+    """When judging stops early."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Secrets that must not appear in stored judgements."""
     corpus: Path | None = None
@@ -215,6 +217,8 @@ def _execute(
                 secrets=request.secrets,
                 corpus=request.corpus,
                 two_stage=request.two_stage,
+                stop=request.stop,
+                on_look=watcher.look,
             )
             store.finish(record.run_id)
     except KeyboardInterrupt:

@@ -239,15 +239,17 @@ def score_run(
     gold: str | None = None,
     corpus: Path | None = None,
     two_stage: TwoStageSettings | None = None,
+    stop: StopRequest | None = None,
+    on_look: LookProgress = ignore_looks,
 ) -> Results:
     """Score the stored outputs of a run and store the results; results with other signatures are kept.
 
     ``metrics`` of None selects all that the data supports. ``judging`` is the policy for judge calls.
     ``judge_progress`` is called before the first judge call and returns a function to call after each judgement.
     ``gold`` names the gold that replaces that of the run in ``samples``. ``corpus`` is the file of the documents that
-    answers may cite. With ``two_stage``, an expensive judge scores a draw of the samples. The golden-query metrics of a
-    run with expected chunks are stored too. If gold has provenance, every retrieval metric reports how much of its
-    ranking is judged.
+    answers may cite. The golden-query metrics of a run with expected chunks are stored too. If gold has provenance,
+    every retrieval metric reports how much of its ranking is judged. ``stop`` says when judging stops early, and
+    ``on_look`` is called before each look. With ``two_stage``, an expensive judge scores a draw of the samples.
     """
     rows = lazy_samples(store, record.run_id) if samples is None else samples
     retrieved = _RetrievedCheck()
@@ -315,6 +317,8 @@ def score_run(
         nullcontext() if session is None else session.store_judgements(keep=looks is not None and looks.is_resumed),
     ):
         common["executor"] = executor
+        if looks is not None and session is not None:
+            common["executor"] = looks.judge_run(session, executor, partial(_baseline_session, store, session, secrets))
         if two_stage is None or session is None:
             results = evaluate_metrics(every)
         else:

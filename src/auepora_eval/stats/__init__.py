@@ -10,6 +10,7 @@
 * ``stacking``: predicted labels: weights of judges, calibrators on cheap features
 * ``partial_grades``: ranking measures from grades of people for some pooled pairs and of a model for all
 * ``sampling``: which samples to label, and a forecast of the interval
+* ``sequential``: designs that stop early: boundaries, repeated intervals and p-values, betting, futility
 
 These modules rest on numpy. scikit-learn and scipy are oracles in the tests.
 """

@@ -79,7 +79,7 @@ COMMANDS = {
     "Look at runs": {
         "runs": ("runs", "List the stored runs; tag or delete them."),
         "show": ("show", "Show a stored run, its failures or one sample."),
-        "explain": ("explain", "Explain a stored value, or the score of one query."),
+        "explain": ("show:explain_command", "Explain a stored value, or the score of one query."),
         "report": ("report:report_command", "Write a report of stored runs as one HTML file."),
         "plot": ("report:plot_command", "Plot stored runs: scores, curves, differences, ..."),
         "export": ("report:export_command", "Write a stored run as plain files."),
@@ -87,8 +87,8 @@ COMMANDS = {
     "Compare runs": {
         "compare": ("compare", "Compare stored runs, with a verdict."),
         "gate": ("gate", "Check a stored run against gates."),
-        "replay": ("replay", "Split a difference into retrieval and generation."),
-        "prefer": ("prefer", "Compare the answers of two runs with a judge."),
+        "replay": ("diagnose:replay_command", "Split a difference into retrieval and generation."),
+        "prefer": ("judge:prefer_command", "Compare the answers of two runs with a judge."),
         "plan-size": ("plan_size", "Compute the questions, labels and calls of a comparison."),
     },
     "Judge and label": {

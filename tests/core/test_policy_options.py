@@ -10,8 +10,7 @@ from auepora_eval.errors import BadValueError
 from auepora_eval.judge.critic import JudgePolicy, Price
 from auepora_eval.judge.nli import EntailmentFunction, NliModel
 from auepora_eval.judge.openai import OpenAICritic
-from auepora_eval.models.embedders import PairModel, SentenceTransformerEmbedder
-from auepora_eval.models.endpoint import OpenAIEmbedder
+from auepora_eval.models.embedders import OpenAIEmbedder, PairModel, SentenceTransformerEmbedder
 from auepora_eval.models.loading import ModelSource
 from auepora_eval.options import option_types
 from auepora_eval.perturb.edits import DropWords, Keyboard, RandomCase, SwapWords, Typo

@@ -16,13 +16,13 @@ from auepora_eval.core.registry import spec_of, use_resources
 from auepora_eval.errors import BadTypeError, BadValueError
 from auepora_eval.features.embeddings import InferenceFailure
 from auepora_eval.models.embedders import (
+    OpenAIEmbedder,
     PythonEmbedder,
     SentenceTransformerEmbedder,
     build_embedder,
     embedder_name,
     parse_embedder,
 )
-from auepora_eval.models.endpoint import OpenAIEmbedder
 from helpers.letter_vectors import letters
 from helpers.requirements import need
 from helpers.tiny_models import made

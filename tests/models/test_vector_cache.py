@@ -9,8 +9,7 @@ import pytest
 
 from auepora_eval.errors import StoreError
 from auepora_eval.features.embeddings import EmbeddingBatch, InferenceFailure
-from auepora_eval.models.embedders import SentenceTransformerEmbedder
-from auepora_eval.models.endpoint import VectorCache, encode_with_cache
+from auepora_eval.models.embedders import SentenceTransformerEmbedder, VectorCache, encode_with_cache
 from helpers.tiny_models import made
 
 ROWS = [[0.5, -1.0], [0.25, 3e-8]]
@@ -66,7 +65,7 @@ def test_cached_texts_are_not_encoded_again(tmp_path: Path, monkeypatch: pytest.
 
 WRITER = """
 import sys
-from auepora_eval.models.endpoint import VectorCache
+from auepora_eval.models.embedders import VectorCache
 cache = VectorCache(sys.argv[1])
 for start in range(0, 400, 20):
     texts = [str(number) for number in range(start, start + 20)]

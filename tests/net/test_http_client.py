@@ -19,7 +19,7 @@ from auepora_eval.errors import JudgeError, SystemCallError
 from auepora_eval.features.embeddings import InferenceFailure
 from auepora_eval.judge.critic import JudgeRequest
 from auepora_eval.judge.openai import OpenAICritic
-from auepora_eval.models.endpoint import OpenAIEmbedder
+from auepora_eval.models.embedders import OpenAIEmbedder
 from auepora_eval.net.client import HttpClient, HttpReply, encode_json, find_proxy, parse_address
 from auepora_eval.net.retry import HttpRequestError
 from auepora_eval.systems.http import HttpSystem

@@ -16,9 +16,8 @@ from auepora_eval.core.scores import Score
 from auepora_eval.core.types import TargetCategory
 from auepora_eval.engine.evaluate import evaluate_sources
 from auepora_eval.errors import AueporaWarning
-from auepora_eval.scale.index import join_by_id
 from auepora_eval.scale.inputs import hash_ids, make_id_hashes
-from auepora_eval.scale.sharded import sharded_sources
+from auepora_eval.scale.sharded import join_by_id, sharded_sources
 from helpers.builders import output, sample
 from helpers.critics import SteadyCritic
 from helpers.generated_shards import WORDS, Rows, rows, write_shards

@@ -723,7 +723,7 @@ class ShardInput(ScoreInput):
 
     def has_provenance(self) -> bool:
         """Whether gold has provenance."""
-        from ..scale.index import read_samples
+        from ..scale.sharded import read_samples
 
         if self.sharded.formats[0] != "jsonl":
             return _has_provenance_file(self.dataset)

@@ -2,7 +2,6 @@
 
 * ``loading``: models by path or hub name, loaded once; device, precision, layers
 * ``encoding``: tokenising, batches sorted by length, token vectors
-* ``embedders``: embedding functions, models and endpoints; scores of text pairs
+* ``embedders``: embedding functions, models and endpoints, the cache of their vectors; scores of text pairs
 * ``bertscore``: layers, token weights, baselines and greedy matching of BERTScore
-* ``endpoint``: vectors from an OpenAI-compatible endpoint, and their cache
 """

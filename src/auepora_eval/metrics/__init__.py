@@ -7,7 +7,7 @@
 * ``citations``, ``citation_support``: citations, their support, and nuggets
 * ``judged_base``, ``claim_base``, ``claims``, ``context_judged``, ``generation_llm_judge``: metrics by a judge
 * ``judge_metric``, ``answer_judged``, ``rubric``: metrics by a judge that are a prompt, and rubrics of samples
-* ``semantic``, ``bertscore``, ``nli_grounding``: metrics by a local model
+* ``semantic``, ``bertscore``: metrics by a local model
 * ``abstention``, ``robustness``, ``false_documents``: refusals, noisy questions, false documents
 * ``wrappers``, ``attribution``: metrics computed from other metrics
 * ``latency``, ``diversity``: timings, and variety of answers and documents

@@ -65,7 +65,7 @@ MODULES = {
     "mrr": "retrieval",
     "ndcg": "retrieval",
     "negative_rejection_rate": "abstention",
-    "nli_grounding": "nli_grounding",
+    "nli_grounding": "semantic",
     "noise_robustness": "robustness",
     "noise_sensitivity": "claims",
     "nugget_recall": "citation_support",

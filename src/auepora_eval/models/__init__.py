@@ -3,5 +3,4 @@
 * ``loading``: models by path or hub name, loaded once; device, precision, layers
 * ``encoding``: tokenising, batches sorted by length, token vectors
 * ``embedders``: embedding functions, models and endpoints, the cache of their vectors; scores of text pairs
-* ``bertscore``: layers, token weights, baselines and greedy matching of BERTScore
 """

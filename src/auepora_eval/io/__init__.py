@@ -4,7 +4,7 @@ Entry points:
 
 * ``join``: ``load_dataset`` and ``load_outputs`` for files of any format; samples and outputs joined by id
 * ``convert``: ``convert_files``, from one format to another
-* ``validate``, ``validate_checks``: every problem of a dataset and its outputs, and the metrics they support
+* ``validate``: every problem of a dataset and its outputs, and the metrics they support
 * ``formats``: the registry of formats, and format detection
 
 Formats:

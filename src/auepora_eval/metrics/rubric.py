@@ -19,8 +19,7 @@ from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import AueporaError
 from ..judge.critic import Critic, JudgeClient
-from ..judge.ratings import Rating, question_frames
-from ..judge.rubric import (
+from ..judge.nuggets import (
     RUBRIC_FORM,
     Rubric,
     RubricItem,
@@ -31,6 +30,7 @@ from ..judge.rubric import (
     scored_items,
     worst_rubric_score,
 )
+from ..judge.ratings import Rating, question_frames
 from .judged_base import (
     CheckedStatements,
     RepeatedJudgementMetric,

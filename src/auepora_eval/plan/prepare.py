@@ -35,8 +35,7 @@ from ..io.join import (
 )
 from ..io.jsonl import gathered_outputs
 from ..io.problems import TOO_DEEP, Problems
-from ..io.validate import validate_files
-from ..io.validate_checks import COMPLETE_OUTPUT
+from ..io.validate import COMPLETE_OUTPUT, validate_files
 from ..judge.metric import JudgedMetric, judged_parts, same_family_warnings
 from ..runtime.files import plain_stem
 from ..runtime.imports import search_folders

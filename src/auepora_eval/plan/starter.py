@@ -14,7 +14,7 @@ from ..core.slices import group_names
 from ..core.types import EvaluationSample, TargetCategory
 from ..errors import BadValueError
 from ..io.join import align_outputs, load_dataset, read_outputs_file, resolve_format
-from ..io.validate_checks import TargetSupport, count_samples, supported_targets
+from ..io.validate import TargetSupport, count_samples, supported_targets
 from ..runtime.files import plain_stem
 from ..runtime.imports import IMPORT_PATH
 

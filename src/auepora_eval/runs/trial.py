@@ -14,7 +14,7 @@ from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, RunInfo, a
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, JudgeError, did_you_mean
-from ..io.validate_checks import COMPLETE_OUTPUT
+from ..io.validate import COMPLETE_OUTPUT
 from ..judge.cache import stored_request_key
 from ..judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, critic_name
 from ..judge.metric import judge_batch, judged_parts

@@ -17,7 +17,7 @@ from ..core.slices import Slice
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..engine.evaluate import evaluate
 from ..errors import BadValueError
-from ..io.validate_checks import COMPLETE_OUTPUT
+from ..io.validate import COMPLETE_OUTPUT
 from ..judge.critic import JudgePolicy
 from ..judge.metric import NOT_JUDGED, JudgedMetric
 from ..judge.preview import Preview, preview

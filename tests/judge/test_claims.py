@@ -9,18 +9,17 @@ import pytest
 from auepora_eval.core.batch import Batch
 from auepora_eval.errors import BadValueError, JudgeError
 from auepora_eval.judge.critic import JudgeClient, Judgement, JudgePolicy
-from auepora_eval.judge.extraction import (
-    SENTENCES_PER_REQUEST,
-    extract_claims,
-    generate_questions,
-    judge_needed_sentences,
-    judge_usefulness,
-)
 from auepora_eval.judge.limits import JudgementRecord
 from auepora_eval.judge.nli import EntailmentFunction
 from auepora_eval.judge.prompting import Prompt, built_in_prompt
 from auepora_eval.judge.session import JudgeSession, SharedJudgeClient
-from auepora_eval.judge.support import check_support
+from auepora_eval.judge.support import check_support, extract_claims
+from auepora_eval.metrics.context_judged import (
+    SENTENCES_PER_REQUEST,
+    generate_questions,
+    judge_needed_sentences,
+    judge_usefulness,
+)
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
 
 T = TypeVar("T")

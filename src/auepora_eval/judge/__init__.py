@@ -10,7 +10,7 @@
 * ``panel``: several judges combined by a vote, and the weights of a stacked vote
 * ``controls``: items whose verdict is known, mixed among the judged ones
 * ``metric``: the base class of metrics that call a judge, and replay of stored judgements
-* ``ratings``, ``extraction``, ``support``, ``nli``, ``preference``: kinds of requests
+* ``ratings``, ``support``, ``nli``, ``preference``: kinds of requests
 * ``nuggets``: nuggets and rubrics, what an answer should contain
 * ``preview``: an estimate of calls and cost
 """

@@ -1,4 +1,4 @@
-"""Whether evidence supports statements fully, partially or not at all: by a judge or an NLI function."""
+"""Claims: their extraction from a text by a judge, and their support by evidence, by a judge or an NLI function."""
 
 from __future__ import annotations
 
@@ -14,6 +14,70 @@ from .nli import NLI_KINDS, EntailmentFunction, NliModel
 from .panel import Panel
 from .prompting import Frames, Prompt, built_in_prompt
 from .ratings import UNIT_SCALE, ReplyForm, critic_signature, gather_all, object_schema, returns_number_only
+
+# --- extraction: the claims of a text --------------------------------------------------------------------------------
+
+_CLAIMS = ReplyForm(
+    'Reply with one JSON object and nothing else: {"claims": ["<claim>", ...]}',
+    object_schema(claims={"type": "array", "items": {"type": "string"}}),
+)
+
+
+def require_extractor(critic: Critic, metric: str) -> None:
+    """Raise unless a critic can list claims; one that replies with a bare number cannot."""
+    require_structured_critic(
+        critic, metric, "claims", ", or set 'claims: sentences', which treats each sentence as a claim"
+    )
+
+
+def require_structured_critic(critic: Critic, metric: str, what: str, otherwise: str = "") -> None:
+    """Raise unless a critic can reply with a list."""
+    if returns_number_only(critic):
+        raise BadValueError(
+            f"metric '{metric}' needs a critic that lists {what}, and this one replies with a number only: use a "
+            f"StructuredCritic such as OpenAICritic{otherwise}"
+        )
+
+
+async def extract_claims(
+    judge: JudgeClient,
+    critic: Critic,
+    text: str,
+    *,
+    question: Frames,
+    metric: str,
+    sample_id: str,
+    repeat: int = 0,
+    prompt: Prompt | None = None,
+    source_name: str = "",
+) -> list[str]:
+    """The distinct claims of a text, in order; none if it claims nothing.
+
+    ``JudgeError`` if the reply is not a list. No call is made for an empty text. Metrics that share a
+    ``SharedJudging`` decompose each text once. ``source_name`` names the text where judgements are shown.
+    """
+    if not text.strip():
+        return []
+    require_extractor(critic, metric)
+    request = _CLAIMS.request(
+        prompt or built_in_prompt("claims"),
+        critic,
+        {"question": question, "text": text},
+        metric=metric,
+        sample_id=sample_id,
+        repeat=repeat,
+        about={"of": source_name},
+    )
+    answer = await judge.ask(critic, request)
+    claims = answer.answer.get("claims")
+    if not isinstance(claims, (list, tuple)) or not all(isinstance(one, str) for one in claims):
+        raise JudgeError(
+            "unparseable", f"the judge gave {claims!r:.80} where a list of claims was asked for", raw=answer.raw
+        )
+    return list(dict.fromkeys(one.strip() for one in claims if one.strip()))
+
+
+# --- support: fully, partially or not at all -------------------------------------------------------------------------
 
 STATEMENTS_PER_REQUEST = 20
 """Statements per request: judges lose count in longer lists."""

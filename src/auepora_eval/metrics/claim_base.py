@@ -15,11 +15,17 @@ from ..core.metrics_base import declare
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs
 from ..judge.critic import Critic, JudgeClient
-from ..judge.extraction import extract_claims, require_extractor
 from ..judge.nli import EntailmentFunction, NliModel
 from ..judge.prompting import Prompt, resolve_prompt
 from ..judge.ratings import Rating, critic_signature, gather_all, question_frames
-from ..judge.support import bound_verifier, parse_verifier, resolve_verifier, verifier_name
+from ..judge.support import (
+    bound_verifier,
+    extract_claims,
+    parse_verifier,
+    require_extractor,
+    resolve_verifier,
+    verifier_name,
+)
 from ..text.sentences import split_sentences
 from .judged_base import (
     CheckedStatements,

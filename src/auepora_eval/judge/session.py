@@ -517,17 +517,22 @@ class JudgeSession(PanelClient):
         self._notify(self._on_record, record)
         self._notify(self._on_progress, self.usage_log.total.judgements, self._num_requested)
         if judgement is not None:
-            self.keep(critic, request, judgement, shared=shared)
+            self.record_outcome(critic, request, judgement, shared=shared)
             return judgement
         assert error is not None
         copy = copy_error(error)
         if self._secrets:
             self._secrets.redact_error(copy)
-        self.keep(critic, request, copy, shared=shared)
+        self.record_outcome(critic, request, copy, shared=shared)
         raise copy from error.__cause__ if not self._secrets else None
 
-    def keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool) -> None:
-        """Called with the outcome of every request; subclasses store it."""
+    def record_outcome(
+        self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool
+    ) -> None:
+        """Do nothing; subclasses override it to store the outcome of every request.
+
+        ``shared`` is true where the outcome is that of an equal request.
+        """
 
     def _notify(self, callback: Callable[..., None] | None, *values: Any) -> None:
         if callback is not None and self._callback_error is None:

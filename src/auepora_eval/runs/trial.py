@@ -258,7 +258,7 @@ def _stored_outputs(samples: Sequence[EvaluationSample], where: str | Path, run:
 
 
 class _RecordingSession(JudgeSession):
-    """A judge session that keeps its requests with their outcomes."""
+    """A judge session that records its requests with their outcomes."""
 
     def __init__(self, policy: JudgePolicy, progress: JudgeProgress, secrets: Secrets) -> None:
         super().__init__(policy, on_progress=self._on_progress, secrets=secrets)
@@ -266,13 +266,15 @@ class _RecordingSession(JudgeSession):
         self._by_key: dict[tuple[str, str], TrialRequest] = {}
         self._progress, self._redact = progress, secrets
 
-    def keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool) -> None:
-        """Keep a request with its judgement or error; one that metrics share is kept once."""
+    def record_outcome(
+        self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool
+    ) -> None:
+        """Record a request with its judgement or error; one that metrics share is recorded once."""
         key = request.sample_id, stored_request_key(critic, request)
         if shared and key in self._by_key:
             self._by_key[key].metrics.append(request.metric)
             return
-        kept = TrialRequest(
+        entry = TrialRequest(
             [request.metric],
             request.sample_id,
             critic_name(critic),
@@ -282,14 +284,14 @@ class _RecordingSession(JudgeSession):
             request.repeat,
         )
         if isinstance(outcome, JudgeError):
-            kept.error, kept.message, kept.reply = outcome.reason, outcome.message, outcome.raw or ""
+            entry.error, entry.message, entry.reply = outcome.reason, outcome.message, outcome.raw or ""
         else:
-            kept.answer, kept.weighted, kept.cached = dict(outcome.answer), outcome.weighted, outcome.cached
-            kept.reply = outcome.raw or json.dumps(kept.answer, ensure_ascii=False)
-            kept.prompt_tokens, kept.completion_tokens = outcome.usage.prompt_tokens, outcome.usage.completion_tokens
-        kept.reply, kept.message = self._redact.message(kept.reply), self._redact.message(kept.message)
-        self.requests.append(kept)
-        self._by_key[key] = kept
+            entry.answer, entry.weighted, entry.cached = dict(outcome.answer), outcome.weighted, outcome.cached
+            entry.reply = outcome.raw or json.dumps(entry.answer, ensure_ascii=False)
+            entry.prompt_tokens, entry.completion_tokens = outcome.usage.prompt_tokens, outcome.usage.completion_tokens
+        entry.reply, entry.message = self._redact.message(entry.reply), self._redact.message(entry.message)
+        self.requests.append(entry)
+        self._by_key[key] = entry
 
     def _on_progress(self, done: int, requested: int) -> None:
         self._progress(done, requested, self.usage_log.total.failed.total())

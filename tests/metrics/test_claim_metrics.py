@@ -27,7 +27,7 @@ from auepora_eval.judge.limits import JudgementRecord
 from auepora_eval.judge.nli import EntailmentFunction, NliModel
 from auepora_eval.judge.preview import preview
 from auepora_eval.judge.session import JudgeSession
-from auepora_eval.metrics.claim_base import (
+from auepora_eval.metrics.claims import (
     claim_f_beta,
     context_utilisation,
     noise_sensitivity,

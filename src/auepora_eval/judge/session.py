@@ -517,19 +517,17 @@ class JudgeSession(PanelClient):
         self._notify(self._on_record, record)
         self._notify(self._on_progress, self.usage_log.total.judgements, self._num_requested)
         if judgement is not None:
-            self.record_outcome(critic, request, judgement, shared=shared)
+            self.keep(critic, request, judgement, shared=shared)
             return judgement
         assert error is not None
         copy = copy_error(error)
         if self._secrets:
             self._secrets.redact_error(copy)
-        self.record_outcome(critic, request, copy, shared=shared)
+        self.keep(critic, request, copy, shared=shared)
         raise copy from error.__cause__ if not self._secrets else None
 
-    def record_outcome(
-        self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool
-    ) -> None:
-        """Do nothing; subclasses override it to store the outcome of every request.
+    def keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool) -> None:
+        """Do nothing. Subclasses override this to store the outcome of each request.
 
         ``shared`` is true where the outcome is that of an equal request.
         """

@@ -181,9 +181,7 @@ class RunJudgeSession(JudgeSession):
                 raise self._store_error
             self._store.add_usage(self._run_id, self.usage_log.to_dict())
 
-    def record_outcome(
-        self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool
-    ) -> None:
+    def keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool) -> None:
         """Store a judgement, or the error."""
         reason = outcome.reason if isinstance(outcome, JudgeError) else None
         self._num_failed += reason is not None

@@ -266,9 +266,7 @@ class _RecordingSession(JudgeSession):
         self._by_key: dict[tuple[str, str], TrialRequest] = {}
         self._progress, self._redact = progress, secrets
 
-    def record_outcome(
-        self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool
-    ) -> None:
+    def keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool) -> None:
         """Record a request with its judgement or error; one that metrics share is recorded once."""
         key = request.sample_id, stored_request_key(critic, request)
         if shared and key in self._by_key:

@@ -233,6 +233,32 @@ def test_judgements_known_before_are_the_first_look(make: Callable[..., JudgedRu
     assert len(runs.server.asked) == count
 
 
+def test_the_test_of_a_baseline_is_kept_when_it_is_judged_further(make: Callable[..., JudgedRuns]) -> None:
+    runs = make()
+    runs.run("base")
+    first = sequential(runs.run("candidate", STOP))
+    answers = (runs.folder / "candidate.jsonl").read_text().replace("candidate", "third")
+    (runs.folder / "third.jsonl").write_text(answers)
+    found = sequential(runs.run("third", STOP.replace("against: base", "against: candidate, futility: false")))
+    assert first["judged"] < found["judged"] == found["units"] == 40
+    with RunStore.open("runs.sqlite") as store:
+        kept = store.result(store.find("candidate").run_id, "llm_correctness").details
+    assert (kept["sequential"], kept["num_scored"], kept["judging"]["calls"]) == (first, 40, 40)
+    assert set(runs.asked("candidate").values()) == {1}
+
+
+def test_a_run_with_scores_is_not_judged_again(make: Callable[..., JudgedRuns], auepora: Cli) -> None:
+    runs = make()
+    for name in ("base", "candidate"):
+        runs.run(name, "judge: {cache: false}\n")
+    count = len(runs.server.asked)
+    code, out, err = auepora("rescore", "candidate", "--until-decided", "base", "--delta", "0.05", "--json")
+    assert code == 0, err
+    found = next(one for one in json.loads(out)["results"] if one["name"] == "llm_correctness")["details"]
+    assert (found["num_scored"], found["sequential"]["known_before"], found["sequential"]["calls"]) == (40, 40, 0)
+    assert len(runs.server.asked) == count
+
+
 @pytest.mark.slow
 def test_failed_judgements_are_requested_again_before_a_look(make: Callable[..., JudgedRuns]) -> None:
     def answer(asked: Asked) -> Any:
@@ -247,6 +273,57 @@ def test_failed_judgements_are_requested_again_before_a_look(make: Callable[...,
     found = sequential(result)
     assert (found["verdict"], found["reason"], found["units"], found["failed"]) == ("better", "boundary", 40, 1)
     assert (result.details["num_scored"], result.details["num_measure_failed"]) == (39, 1)
+
+
+def test_failed_judgements_of_a_baseline_beyond_the_stop_stay_failed(make: Callable[..., JudgedRuns]) -> None:
+    order = [int(unit[0]) for unit in draw_units([EvaluationSample(f"q{n}", "?") for n in range(40)], 0)]
+    failing = {f"base {order[0]} ": 1, f"base {order[-1]} ": 9}
+
+    def answer(asked: Asked) -> Any:
+        for text, times in failing.items():
+            if text in asked.prompt and times:
+                failing[text] -= 1
+                return FAULTS["filter_400"]
+        return grade(asked)
+
+    runs = make(answer=answer)
+    with pytest.warns(AueporaWarning, match="gave no judgement"):
+        assert runs.run("base").details["num_measure_failed"] == 2
+    found = sequential(runs.run("candidate", STOP))
+    assert found["stopped_at"] < 40
+    with RunStore.open("runs.sqlite") as store:
+        base = store.result(store.find("base").run_id, "llm_correctness").details
+    assert (base["num_scored"], base["num_measure_failed"], "skipped_not_judged" in base) == (39, 1, False)
+
+
+@pytest.mark.slow
+def test_a_failure_within_a_cluster_counts(make: Callable[..., JudgedRuns]) -> None:
+    order = [int(unit[0]) for unit in draw_units([EvaluationSample(f"q{n}", "?") for n in range(15)], 0)]
+    failing = [f"candidate {n} " for n in order[:3]]
+
+    def answer(asked: Asked) -> Any:
+        return FAULTS["filter_400"] if any(one in asked.prompt for one in failing) else grade(asked)
+
+    runs = make(30, 1.0, answer, clusters=15)
+    runs.run("base")
+    with pytest.warns(AueporaWarning, match="gave no judgement"):
+        found = sequential(runs.run("candidate", STOP))
+    assert (found["failed"], found["design"]["n"]) == (3, 15)
+
+
+@pytest.mark.slow
+def test_a_rescored_run_stops_at_the_verdict_after_failures(make: Callable[..., JudgedRuns], auepora: Cli) -> None:
+    runs = make()
+    runs.run("base")
+    with pytest.warns(AueporaWarning):
+        runs.run("candidate", "judge: {max_calls: 1}\n")
+    options = ("--until-decided", "base", "--delta", "0.05", "--max-calls", "5")
+    code, _, err = auepora("rescore", "candidate", *options)
+    assert (code, "judging ended before look 1 of" in err) == (0, True)
+    code, out, _ = auepora("rescore", "candidate", "--max-calls", "100", "--json")
+    found = next(one for one in json.loads(out)["results"] if one["name"] == "llm_correctness")["details"]["sequential"]
+    assert (code, found["verdict"], found["known_before"]) == (0, "better", 1)
+    assert sum(runs.asked("candidate").values()) == found["judged"] < 40
 
 
 @pytest.mark.slow

@@ -387,6 +387,9 @@ def _store_baseline(store: RunStore, looks: SequentialJudging, **common: Any) ->
         results = evaluate_repeats(scores.samples, outputs, scores.originals, **options)
     else:
         results = evaluate_stream(zip(scores.samples, outputs[0](), strict=True), scores.originals, **options)
+    if looks.baseline_usage is not None:
+        record_usage(results, looks.baseline_usage)
+    scores.add_earlier_details(results)
     _mark_lower_is_better(results, scores.originals)
     store.put_results(record.run_id, results, reducers={one.name: one.reducer.name for one in scores.originals})
 

@@ -40,6 +40,7 @@ from ..engine.repeats import per_sample_means
 from ..errors import AueporaWarning, BadValueError, did_you_mean
 from ..gates import get_baseline
 from ..judge.critic import JudgePolicy
+from ..judge.limits import UsageLog
 from ..judge.metric import judge_batch, judged_parts
 from ..judge.preview import PreviewSession, run_preview
 from ..judge.session import JudgeSession
@@ -369,6 +370,16 @@ class PartialScores:
             return self._stored[name]
         return per_sample_means(self.scores(name))
 
+    def add_earlier_details(self, results: Results) -> None:
+        """Add what earlier sessions used, their control items and a sequential test to the results."""
+        for result in results:
+            earlier = self.stored_details.get(result.name, {})
+            if "judging" in earlier:
+                result.details["judging"] = sum_nested(earlier["judging"], result.details.get("judging", {}))
+            for key in ("controls", "sequential"):
+                if key in earlier:
+                    result.details.setdefault(key, earlier[key])
+
     def _score(self, positions: Positions, repeat: int) -> tuple[list[Scores], list[Notes]]:
         assert self._executor is not None
         chunks = np.split(positions, range(self.batch_size, len(positions), self.batch_size))
@@ -389,6 +400,8 @@ class PartialScores:
         for positions, _ in parts:
             missing[positions] = False
         rest = np.flatnonzero(missing)
+        if len(rest) and metric.name in self._stored:  # failed, or not judged, in an earlier session
+            return Scores.woven(*parts, (rest, self._stored[metric.name].take(rest)))
         skipped = Scores.of(np.zeros(len(rest)), skip={NOT_JUDGED: np.ones(len(rest), dtype=np.bool_)})
         samples = [self.samples[one] for one in rest.tolist()]
         tables = [one.stats for _, one in parts if one.stats is not None]
@@ -474,6 +487,11 @@ class SequentialJudging:
         """Whether stored scores of the run are used, so that their judgements must be kept."""
         return bool(self.scores.known.any())
 
+    @property
+    def baseline_usage(self) -> UsageLog | None:
+        """What judging the baseline used; ``None`` if it was not judged."""
+        return self._sessions[1].usage_log if len(self._sessions) > 1 else None
+
     def judge_run(self, session: JudgeSession, executor: Executor, open_session: OpenSession) -> KnownScores:
         """Judge up to the stop; returns an executor that has the scores, and lets another one compute the rest.
 
@@ -500,10 +518,10 @@ class SequentialJudging:
             self.scores.judge(positions)
             if self.baseline is not None:
                 self.baseline.judge(positions)
-            failed = max(int(self._unit_values(name, count)[1].sum()) for name in self.plan.designs)
-            if failed > _MAX_FAILED * count:
+            failed = max(int(self._sample_values(name)[1][positions].sum()) for name in self.plan.designs)
+            if failed > _MAX_FAILED * len(positions):
                 self._num_failed = failed
-                self._warn_failed(number, len(looks), failed, count)
+                self._warn_failed(number, len(looks), failed, len(positions))
                 return
             results = {name: self._result(name, count) for name in self.plan.designs}
             self.plan = replace(self.plan, results=results)
@@ -514,40 +532,43 @@ class SequentialJudging:
 
     def _warn_failed(self, number: int, looks: int, failed: int, count: int) -> None:
         warnings.warn(
-            f"judging ended before look {number} of {looks}: the judge gave no judgement on {failed} of {count} units; "
-            f"`auepora rescore {self._record.run_id}` continues with the same order and looks",
+            f"judging ended before look {number} of {looks}: the judge gave no judgement on {failed} of {count} "
+            f"samples; `auepora rescore {self._record.run_id}` continues with the same order and looks",
             AueporaWarning,
             stacklevel=2,
         )
 
-    def _unit_values(self, name: str, count: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """The mean difference of each unit, or its mean score for a threshold; and which have none by a failure."""
+    def _sample_values(self, name: str) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """The difference of each sample, or its score for a threshold; and which have none by a failure."""
         own = self.scores.means(name)
         values, failed = own.values, own.status == Status.MEASURE_FAILED
         if self.baseline is not None:
             other = self.baseline.means(name)
             values, failed = values - other.values, failed | (other.status == Status.MEASURE_FAILED)
+        return values, failed & np.isnan(values)
+
+    def _unit_means(self, values: Floats, count: int) -> Floats:
         units = self._units[:count]
         if all(len(unit) == 1 for unit in units):
-            rows = np.concatenate(units)
-            return values[rows], failed[rows] & np.isnan(values[rows])
-        means = np.array([_mean(values[unit]) for unit in units])
-        return means, np.isnan(means) & np.array([bool(failed[unit].any()) for unit in units])
+            return values[np.concatenate(units)]
+        return np.array([_mean(values[unit]) for unit in units])
 
     def _result(self, name: str, count: int) -> dict[str, Any]:
         """The looks and the verdict of one metric; a verdict that was recorded before stands."""
         design = self.plan.designs[name]
-        means, failed = self._unit_values(name, count)
+        values, failed = self._sample_values(name)
+        num_failed = int(failed[np.concatenate(self._units[:count])].sum())
         sizes = [len(unit) for unit in self._units]
         test = partial(design.evaluate, sizes=sizes if max(sizes) > 1 else None)
-        found = test(means)
-        if failed.any() and found.reason == "boundary":
-            found = _with_failures(found, [test(np.where(failed, end, means)) for end in design.value_range])
+        found = test(self._unit_means(values, count))
+        if num_failed and found.reason == "boundary":
+            filled = [np.where(failed, end, values) for end in design.value_range]
+            found = _with_failures(found, [test(self._unit_means(one, count)) for one in filled])
         result: dict[str, Any] = {"verdict": found.verdict, "reason": found.reason, "stopped_at": found.stopped_at}
         before = self.plan.results.get(name, {})
         if before.get("reason") == "boundary":
             result = {key: before[key] for key in result}
-        result |= {"path": found.to_dict()["looks"], "failed": int(failed.sum())}
+        result |= {"path": found.to_dict()["looks"], "failed": num_failed}
         return {**result, **self._progress(count), "continued": count > (result["stopped_at"] or count)}
 
     def _progress(self, count: int) -> dict[str, Any]:
@@ -576,12 +597,8 @@ class SequentialJudging:
     def add_details(self, results: Results) -> None:
         """Add the path and the verdict to the results of the primary metrics, and what earlier sessions used."""
         register = read_register(self._store, [self._record.fingerprint], self.plan.runs).to_dict()
+        self.scores.add_earlier_details(results)
         for result in results:
-            earlier = self.scores.stored_details.get(result.name, {})
-            if "judging" in earlier:
-                result.details["judging"] = sum_nested(earlier["judging"], result.details.get("judging", {}))
-            if "controls" in earlier:
-                result.details.setdefault("controls", earlier["controls"])
             design = self.plan.designs.get(result.name)
             if design is None:
                 continue
@@ -648,8 +665,8 @@ def prepare_judging(
 ) -> SequentialJudging | None:
     """The sequential judging of a run by its recorded design, or by a new one, which is recorded; ``None`` if none.
 
-    No judge is called. A run that was stopped early and is judged again without a request is judged to the end, with
-    the same order and looks: its verdict stands.
+    No judge is called. Stored scores of the run are used and kept. A run that was stopped early is judged further on
+    request only.
     """
     plan, stop = recorded_plan(store, record), request.settings
     if plan is None and stop is None:
@@ -674,10 +691,10 @@ def prepare_judging(
         plan = _new_plan(store, record, request, scores, policy)
     elif stop is not None and request.is_explicit:
         check_stop(store, stop, metrics, record.fingerprint, primary=record.plan.get("primary") or (), earlier=record)
-    if plan.results and record.repeats == 1:
+    if record.repeats == 1:
         scores.use_stored()
     baseline = None if plan.against is None else _baseline_scores(store, plan.against, plan.designs, scores)
-    proceed = request.proceed or stop is None or any(one["continued"] for one in plan.results.values())
+    proceed = request.proceed or any(one["continued"] for one in plan.results.values())
     return SequentialJudging(store, record, plan, scores, baseline, proceed=proceed, on_look=on_look)
 
 
@@ -724,7 +741,8 @@ def _new_plan(
     units = [unit for unit in draw_units(scores.samples, stop.seed) if applies[unit].any()]
     if len(units) < 2:
         raise BadValueError(
-            f"{', '.join(stop.metric)}: only {len(units)} units can be scored, so nothing can be tested at looks"
+            f"{', '.join(stop.metric)}: {'one unit' if units else 'no unit'} can be scored; a sequential test needs at "
+            "least two"
         )
     known_units = sum(bool(known[unit].any()) for unit in units)
     clustered = any(len(unit) > 1 for unit in units)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
 from .compare.types import MetricComparison
-from .core.results import Results, deciding_look, sequential_details, sequential_note
+from .core.results import CLAIM_ALL, Results, deciding_look, sequential_details, sequential_note
 from .core.types import MetricResult
 from .errors import AueporaError, BadValueError, DataFileError, did_you_mean
 from .plan.gates import (
@@ -426,6 +426,8 @@ def _check_sequential(gate: ValueGate, result: MetricResult, test: Mapping[str, 
     else:
         status = status_of(ends, gate.operator, gate.threshold)
         reason += f"; the test was planned for {threshold:g}, so the interval decides"
+    if test.get("claim") == "all":
+        note += f"; {CLAIM_ALL}"
     return GateOutcome(gate.text, status, f"{reason}; {note}", gate.metric, look["mean"])
 
 
@@ -437,8 +439,8 @@ def _partial_note(name: str, result: MetricResult) -> str | None:
     judged = result.details.get("num_scored", 0)
     return (
         f"{name} is judged on {judged} of {judged + unjudged} samples, and no sequential design fixed this gate: its "
-        "value may be biased, and its interval and p-value are not valid; judge the rest with `auepora rescore RUN`, "
-        "or plan the test with judge.stop.threshold"
+        "value may be biased, and its interval and p-value are not valid; judge the rest with `auepora rescore RUN "
+        "--continue-judging`, or plan the test with judge.stop.threshold"
     )
 
 
@@ -509,7 +511,8 @@ def _check_difference(gate: DeltaGate | VerdictGate, baseline: BaselineCompariso
         outcome = _decide_by_number(gate, one)
     if one.sequential is None:
         return outcome
-    return replace(outcome, reason=f"{outcome.reason}; {sequential_note(one.sequential)}")
+    claim = f"; {CLAIM_ALL}" if one.sequential.get("claim") == "all" else ""
+    return replace(outcome, reason=f"{outcome.reason}; {sequential_note(one.sequential)}{claim}")
 
 
 def _check_verdict(gate: VerdictGate, one: MetricComparison) -> GateOutcome:

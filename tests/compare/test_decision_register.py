@@ -61,6 +61,7 @@ def test_sequential_tests_count_when_they_have_looked(auepora: Cli, runs: RunSto
     body = {"run_id": b.run_id, "results": {}}
     record_decision(runs, a.fingerprint, "sequential", [b.run_id, a.run_id], ["token_f1"], body)
     assert register(auepora, "compare", "a", "c")["before"] == 0, "no look yet"
+    assert "not decided yet" in auepora("runs", "--decisions")[1]
     body["results"] = {"token_f1": {"verdict": "better"}}
     record_decision(runs, a.fingerprint, "sequential", [b.run_id, a.run_id], ["token_f1"], body, replace=True)
     assert register(auepora, "compare", "a", "c") == {"before": 1, "by_kind": {"sequential": 1}, "recorded": True}
@@ -82,7 +83,10 @@ def test_list_of_decisions(auepora: Cli, runs: RunStore) -> None:
     auepora("compare", "a", "b", "c")
     out = auepora("runs", "--decisions")[1]
     assert [line.split()[3] for line in out.splitlines()[2:]] == ["sweep", "comparison"], "newest first"
-    assert f"a ({runs.find('a').run_id}), b ({runs.find('b').run_id})" in out
+    a, b = (f"{name} ({runs.find(name).run_id})" for name in "ab")
+    assert f"{a}, {b}" in out
+    auepora("compare", "b", "a")
+    assert f"{b}, {a}" in auepora("runs", "--decisions")[1], "the verdict is about the runs in the latest order"
     listed = json.loads(auepora("runs", "--decisions", "--json", "-n", "1")[1])
     assert [(one["kind"], one["dataset"], one["metrics"]) for one in listed] == [("sweep", "made", ["token_f1"])]
     assert auepora("runs", "--decisions", "--dataset", "other")[1] == ""

@@ -103,6 +103,7 @@ def test_run_judged_in_part_has_no_verdict(store: RunStore) -> None:
     text = report_text(comparison_page(Leaderboard.of_pair(report), report))
     assert "judged on 28 samples in B so far" in text
     assert "not sequentially valid" in text
+    assert "token_f1 is judged in part (+1.0000 so far)." in text, "the summary has no p-value"
     assert "better" not in text.partition("Golden queries")[0].replace("is better", "")
     gate = check_gates(["better(token_f1)"], store.results(b.run_id), comparison={"token_f1": one})
     assert gate.status == "inconclusive"
@@ -165,6 +166,13 @@ def test_before_the_first_look(store: RunStore) -> None:
     assert (one.verdict, one.p_value, one.interval) == ("inconclusive", None, None)
     assert one.note is not None
     assert "no verdict yet, no look yet" in one.note
+    assert f"token_f1 against {a.run_id}: not decided yet" in results_table(store.results(b.run_id))
+    assert "lies too far" not in results_table(store.results(b.run_id))
+
+
+def test_difference_of_a_continued_run_is_that_of_the_look(store: RunStore) -> None:
+    _, one = compared(store, *two_runs(store, continued=True))
+    assert "the difference, its interval and p are those of the look at 28 units" in (one.note or "")
 
 
 MEDIA: dict[str, Callable[[RunStore, RunRecord, RunRecord, Path], str]] = {
@@ -186,6 +194,8 @@ def test_path_is_shown(store: RunStore, tmp_path: Path, medium: str) -> None:
         assert "Looks of token_f1" in text
     if medium == "explain":
         assert explain(store, b.run_id, "token_f1").to_dict()["sequential"]["stopped_at"] == JUDGED
+        assert "28 of 80 are in the value: 28 scored; 52 are not judged\n" in text
+        assert "the judge was not asked about the sample" in text
 
 
 def test_claim_and_register_are_shown(store: RunStore) -> None:
@@ -203,3 +213,4 @@ def test_gate_by_a_threshold(store: RunStore) -> None:
     text = results_table(store.results(run.run_id))
     assert "exact_match against the threshold 0.8: pass" in text
     assert "an exact binomial tail at each look" in text
+    assert "lies too far from the threshold on average" in text

@@ -291,6 +291,7 @@ SEQUENTIAL: list[tuple[str, dict[str, Any] | None, GateStatus, str, str]] = [  #
     ("judged >= 0.8", PASSED, "passed", f"judged is 0.9300 (repeated interval 0.8500 to 0.9800), repeated p 0.012; {NOTE}", "verdict"),
     ("low(judged) > 0.8", PASSED, "passed", "repeated p 0.012", "the verdict in place of an end"),
     ("judged >= 0.8", stored_test("fail", 90), "failed", "repeated p", "fails"),
+    ("judged >= 0.8", {**PASSED, "claim": "all"}, "passed", "about all metrics of the sequential test", "one of several"),
     ("judged >= 0.8", FUTILE, "inconclusive", "stopped for futility", "futility"),
     ("judged >= 0.8", OPEN, "inconclusive", "judged is not decided yet", "no verdict yet"),
     ("judged >= 0.84", PASSED, "passed", "the test was planned for 0.8, so the interval decides", "another threshold"),

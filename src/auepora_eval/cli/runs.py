@@ -109,6 +109,7 @@ def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_js
 
 def _decisions_table(listed: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> str:
     from ..render.tables import table
+    from ..store.decisions import DESIGNS
 
     rows = [
         [
@@ -116,7 +117,8 @@ def _decisions_table(listed: Sequence[Mapping[str, Any]], labels: Mapping[str, s
             one["dataset"] or one["fingerprint"][:12],
             one["kind"],
             ", ".join(f"{labels[run]} ({run})" if run in labels else run for run in one["runs"]),
-            ", ".join(_verdict_text(name, found) for name, found in one["verdicts"].items()),
+            ", ".join(_verdict_text(name, found) for name, found in one["verdicts"].items())
+            or ("not decided yet" if one["kind"] in DESIGNS else ""),
         ]
         for one in listed
     ]

@@ -335,6 +335,8 @@ def with_sequential(one: MetricComparison, test: SequentialComparison) -> Metric
     design, look, note = stored["design"], deciding_look(stored), sequential_note(stored)
     if stored.get("claim") == "all":
         note += f"; {CLAIM_ALL}"
+    if stored.get("continued"):
+        note += f"; the difference, its interval and p are those of the look at {stored['stopped_at']} units"
     verdict: Verdict = stored["verdict"]
     if test.is_reversed:
         verdict = {"better": "worse", "worse": "better"}.get(verdict, verdict)  # type: ignore[assignment]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..core.conventions import Signature
 from ..core.metrics_base import Metric
 from ..core.results import Results, sequential_details
-from ..core.scores import Scores
+from ..core.scores import NOT_JUDGED, Scores
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import mean_over_repeats
 from ..errors import BadValueError, SignatureMismatchError, UnknownMetricError
@@ -46,8 +46,6 @@ from .pairing import (
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison
 
 Ints = npt.NDArray[np.intp]
-NOT_JUDGED = "not_judged"
-"""Why a sample is skipped that a judge has not been asked about, because a verdict came before."""
 
 
 class RunResults:
@@ -348,8 +346,8 @@ def _partly_judged_note(results: Sequence[MetricResult]) -> str | None:
         if count
     )
     return (
-        f"judged on {judged} so far, and no sequential test of these two runs is about it: its p-value is not "
-        "sequentially valid, and there is no verdict"
+        f"judged on {judged} so far, and no sequential test of these two runs is about it: its p-value and its "
+        "interval are not sequentially valid, and there is no verdict"
     )
 
 

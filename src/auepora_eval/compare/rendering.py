@@ -434,6 +434,8 @@ def _describe_change(one: MetricComparison) -> str:
         return ""
     if one.delta == 0:
         return f"{one.name} stays at {value_text(one.b)}"
+    if one.doubt == "partly_judged":
+        return f"{one.name} is judged in part ({signed(one.delta)} so far)"
     interval = "" if one.shown_interval is None else f", 95 % interval {_ends_text(one)}"
     p = p_text(one.p_value if one.p_adjusted is None else one.p_adjusted)
     way = "rises" if one.delta > 0 else "falls"

@@ -129,7 +129,7 @@ def register_decision(
     is_recorded = True
     for fingerprint in fingerprints:
         try:
-            record_decision(store, fingerprint, kind, runs, list(verdicts), {"verdicts": dict(verdicts)})
+            record_decision(store, fingerprint, kind, runs, list(verdicts), {"verdicts": dict(verdicts)}, replace=True)
         except StoreError:  # a read-only store is enough for a comparison
             is_recorded = False
     return replace(read_register(store, fingerprints, runs), is_recorded=is_recorded)

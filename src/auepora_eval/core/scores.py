@@ -15,6 +15,8 @@ from ..errors import BadTypeError, BadValueError
 
 __all__ = ["AnswerSpans", "MarkedSpan", "Outcomes", "Score", "Scores", "Status", "to_reason"]
 
+NOT_JUDGED = "not_judged"
+"""The reason for which samples are skipped that a judge was not asked about."""
 _REASON = re.compile(r"[a-z_]+")
 
 

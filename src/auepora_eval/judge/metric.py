@@ -19,7 +19,7 @@ from ..core.derivation import (
     format_number,
 )
 from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, declare, judged_derivation
-from ..core.scores import Score, Scores
+from ..core.scores import NOT_JUDGED, Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import JudgeError
 from ..runtime.loop_thread import LoopThread
@@ -38,10 +38,6 @@ _CONTROLS: dict[TargetCategory, tuple[frozenset[str], dict[str, bool]]] = {
     TargetCategory.GENERATION_CORRECTNESS: (frozenset({"response"}), _ANSWER_CONTROLS),
 }
 """By target, the fields of an output that a metric must read, and the control items whose verdict is then certain."""
-
-
-NOT_JUDGED = "not_judged"
-"""The reason for which a metric skips samples that its judge is not asked about."""
 
 
 class JudgedMetric(PerSampleMetric):

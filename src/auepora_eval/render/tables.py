@@ -177,7 +177,8 @@ def _sequential_verdict(name: str, test: Mapping[str, Any]) -> str:
     design, look = test["design"], deciding_look(test)
     threshold, against = design.get("threshold"), test.get("against")
     about = f"against {against}" if threshold is None else f"against the threshold {threshold:g}"
-    sentence = f"{name} {about}: {test['verdict']}; {sequential_note(test)}"
+    verdict = test["verdict"] if test.get("reason") else "not decided yet"
+    sentence = f"{name} {about}: {verdict}; {sequential_note(test)}"
     return sentence if look is None else f"{sentence}; {look_text(look, design)}"
 
 
@@ -241,7 +242,11 @@ def _design_notes(test: Mapping[str, Any]) -> list[str]:
         notes.append(CLAIM_ALL)
     if test.get("known_before"):
         notes.append("judgements known before entered as the first look only")
-    notes.append("the mean at a stop lies too far from no difference on average; the repeated interval allows for that")
+    if test.get("reason") in ("boundary", "futility"):
+        notes.append(
+            f"the mean at a stop lies too far from {'the threshold' if gate else 'no difference'} on average: the "
+            "repeated interval allows for that, an ordinary interval of the value does not"
+        )
     return notes
 
 

@@ -13,7 +13,7 @@ from ..core.conventions import Conventions, Signature
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.registry import MetricInfo, metric_info, metric_infos
 from ..core.results import display_name, judged_coverage, panel_note, to_json_value
-from ..core.scores import Scores, Status
+from ..core.scores import NOT_JUDGED, Scores, Status
 from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError
@@ -287,6 +287,7 @@ OPTIONS: dict[str, str] = {
 """The meaning of an option, by ``key:value`` where the value matters, else by key."""
 
 REASONS: dict[str, str] = {
+    NOT_JUDGED: "the judge was not asked about the sample",
     "missing_output": "there is no output for the sample",
     "no_response": "no answer was asked for",
     "timeout": "the system did not answer in time",
@@ -306,6 +307,7 @@ REASONS: dict[str, str] = {
 """Reasons that a metric's own page does not explain."""
 
 REASON_HINTS: dict[str, str] = {
+    NOT_JUDGED: "after an early stop, `auepora rescore RUN --continue-judging` judges the rest",
     "no_gold": "annotate `relevant_docs` for the sample ([] if nothing is relevant)",
     "empty_gold": "conventions with `empty_gold: zero` count such queries as 0",
     "no_reference": "give the sample a `reference_answer`",

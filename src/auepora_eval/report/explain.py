@@ -26,7 +26,7 @@ from ..core.derivation import (
 from ..core.metrics_base import BatchMetric, Metric, sample_outcome
 from ..core.reduce import Mean, Reducer, counted_values, exact_sum
 from ..core.results import Results, sequential_details, to_json_value, two_stage_details
-from ..core.scores import MarkedSpan, Scores, marked_answers
+from ..core.scores import NOT_JUDGED, MarkedSpan, Scores, marked_answers
 from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
 from ..errors import AueporaError, BadValueError, UnknownMetricError, did_you_mean
 from ..judge.metric import judged_parts
@@ -602,8 +602,11 @@ def _sample_blocks(card: Card) -> list[Block]:
         left += f", {one.system_failed} on which the system failed, {how}"
     if one.measure_failed:
         left += f"; {one.measure_failed} could not be measured"
-    if one.skipped:
-        left += f"; {one.skipped} are skipped, since the question does not apply"
+    unjudged = sum(each.count for each in one.skips if each.reason == NOT_JUDGED)
+    if unjudged:
+        left += f"; {unjudged} are not judged"
+    if skipped := one.skipped - unjudged:
+        left += f"; {skipped} are skipped, since the question does not apply"
     rows = [
         (kind, each.reason, each.count, each.words + (f"; to have a score: {each.needed}" if each.needed else ""))
         for kind, reasons in (("skipped", one.skips), ("failed", one.failures))
@@ -663,7 +666,8 @@ def _answer_blocks(one: RepeatExplanation) -> list[Block]:
     counts = "it leaves the value" if one.counts_as is None else f"it counts as {format_number(one.counts_as)}"
     status, _, reason = one.outcome.partition(":")
     message = {
-        "skipped": f"Skipped, since the question does not apply ({reason}): {one.words}.",
+        "skipped": f"Skipped, since {'it is not judged' if reason == NOT_JUDGED else 'the question does not apply'} "
+        f"({reason}): {one.words}.",
         "system_failed": f"The system failed ({reason}): {one.words}; {counts}.",
         "measure_failed": f"It could not be measured ({reason}): {one.words}; {counts}.",
     }.get(status, f"{one.outcome}; {counts}.")

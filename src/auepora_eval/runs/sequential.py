@@ -33,7 +33,7 @@ from ..core.metrics_base import (
 )
 from ..core.reduce import Mean
 from ..core.results import Results
-from ..core.scores import Scores, Status
+from ..core.scores import NOT_JUDGED, Scores, Status
 from ..core.types import EvaluationSample
 from ..engine.executors import Executor, JudgingExecutor, Notes, Scorable, ScoredBatch, SerialExecutor
 from ..engine.repeats import per_sample_means
@@ -50,8 +50,6 @@ from ..store.decisions import decisions, record_decision
 from ..store.records import RunRecord, run_info, sum_nested
 from ..store.runs import RunStore, result_summaries, result_with_scores
 
-NOT_JUDGED = "not_judged"
-"""The reason of samples that were skipped because judging stopped before them."""
 _TRIAL_UNITS = 100
 _MAX_FAILED = 0.1
 """With a larger proportion of failed judgements no look is made: judging ends, and can be continued later."""
@@ -105,7 +103,7 @@ class StopPlan:
             "designs": {name: design.to_dict() for name, design in self.designs.items()},
             "order": list(self.order),
             "results": dict(self.results),
-            "verdicts": {name: result["verdict"] for name, result in self.results.items()},
+            "verdicts": {name: one["verdict"] for name, one in self.results.items() if one["reason"] is not None},
         }
 
     @classmethod

@@ -12,14 +12,14 @@ import numpy.typing as npt
 
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, is_judged, run_signature, sample_clusters
 from ..core.results import Results
-from ..core.scores import Scores, Status
+from ..core.scores import NOT_JUDGED, Scores, Status
 from ..core.slices import Slice
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..engine.evaluate import evaluate
 from ..errors import BadValueError
 from ..io.validate import COMPLETE_OUTPUT
 from ..judge.critic import JudgePolicy
-from ..judge.metric import NOT_JUDGED, JudgedMetric
+from ..judge.metric import JudgedMetric
 from ..judge.preview import Preview, preview
 from ..judge.session import JudgeSession
 from ..plan.model import MIN_BUDGET, TwoStageSettings

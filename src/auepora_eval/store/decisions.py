@@ -60,7 +60,7 @@ def record_decision(
     *,
     replace: bool = False,
 ) -> Decision:
-    """Record a decision and return it as stored; one with the same key is kept, or its body replaced.
+    """Record a decision and return it as stored; one with the same key is kept, or its body and the order of its runs replaced.
 
     Raises ``StoreError`` if the store is read-only.
     """
@@ -78,7 +78,8 @@ def record_decision(
         )
         store._database.execute_many(connection, _INSERT, [values])
         if replace:
-            connection.execute(update(decision_table).where(own).values(body_json=values[-1]))
+            changes = {"runs_json": values[4], "body_json": values[-1]}  # the verdict is about the runs in this order
+            connection.execute(update(decision_table).where(own).values(changes))
         return _decision(connection.execute(select(decision_table).where(own)).mappings().one())
 
 

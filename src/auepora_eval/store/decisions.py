@@ -60,9 +60,9 @@ def record_decision(
     *,
     replace: bool = False,
 ) -> Decision:
-    """Record a decision and return it as stored; one with the same key is kept, or its body and the order of its runs replaced.
+    """Record a decision and return it as stored; one with the same key is kept, or its body replaced.
 
-    Raises ``StoreError`` if the store is read-only.
+    The order of the runs is replaced with the body. Raises ``StoreError`` if the store is read-only.
     """
     key = decision_key(kind, runs, metrics)
     own = (decision_table.c.fingerprint == fingerprint) & (decision_table.c.decision_key == key)

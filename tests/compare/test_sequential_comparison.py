@@ -130,6 +130,9 @@ def test_another_run_than_the_baseline_has_no_verdict(store: RunStore) -> None:
     other = scored(store, "other", samples(N), {"token_f1": np.zeros(N)})
     _, one = compared(store, other, b)
     assert (one.verdict, one.doubt, one.sequential) == ("inconclusive", "partly_judged", None)
+    board = build_leaderboard(store, [other, store.find("a"), b])
+    notes = [pair.comparison.note or "" for pair in board.metrics[0].pairs]
+    assert ["judged on 28 samples in C so far" in note for note in notes] == [False, True, False]
 
 
 NOTES: list[tuple[dict[str, object], str, str]] = [

@@ -43,7 +43,7 @@ from .pairing import (
     missing_outputs,
     shared_samples,
 )
-from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison
+from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
 
 Ints = npt.NDArray[np.intp]
 
@@ -254,7 +254,7 @@ def _comparison_input(
     if isinstance(two_stage, str):
         notes.append(two_stage)
         withheld, two_stage = "partly_judged", None
-    elif sequential is None and two_stage is None and (unjudged := _partly_judged_note(results)):
+    elif sequential is None and two_stage is None and (unjudged := _partly_judged_note(results, pair)):
         notes.append(unjudged)
         withheld = "partly_judged"
     spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
@@ -335,14 +335,15 @@ def _sequential_comparison(
     return None
 
 
-def _partly_judged_note(results: Sequence[MetricResult]) -> str | None:
+def _partly_judged_note(results: Sequence[MetricResult], pair: tuple[int, int]) -> str | None:
     """Why a metric that is not judged on all samples has no verdict; ``None`` if it is."""
     counts = [one.details.get(f"skipped_{NOT_JUDGED}") or 0 for one in results]
     if not any(counts):
         return None
+    labels = run_labels(max(pair) + 1)
     judged = " and ".join(
-        f"{one.details.get('num_scored', 0)} samples in {run}"
-        for run, one, count in zip("AB", results, counts, strict=True)
+        f"{one.details.get('num_scored', 0)} samples in {labels[run]}"
+        for run, one, count in zip(pair, results, counts, strict=True)
         if count
     )
     return (

@@ -38,7 +38,7 @@ from .metrics import build_comparisons
 from .pairing import MetricPair, exclude_rows, failed_without_value, metric_meta, reduce_or_nan
 from .queries import compare_run_outputs, require_same_chunks
 from .stores import DecisionRegister, Store, open_store, register_decision, version_notes
-from .types import CompareReport, ComparisonInput, MetricComparison
+from .types import CompareReport, ComparisonInput, MetricComparison, run_labels
 
 # --- the leaderboard: values on the common samples, and a comparison of each pair ------------------------------------
 
@@ -184,11 +184,6 @@ class Leaderboard:
             return replace(self, register=register_decision(store, records, "comparison", verdicts))
         unbeaten = {one.name: [self.run_ids[run] for run in one.unbeaten()] for one in self.metrics if one.primary}
         return replace(self, register=register_decision(store, records, "sweep", unbeaten))
-
-
-def run_labels(count: int) -> list[str]:
-    """The labels of runs in a comparison: A, B, ..., Z, 27, ..."""
-    return [chr(ord("A") + place) if place < 26 else str(place + 1) for place in range(count)]
 
 
 def build_leaderboard(

@@ -46,6 +46,11 @@ class ComparisonKind(StrEnum):
     """Found before and not any more."""
 
 
+def run_labels(count: int) -> list[str]:
+    """The labels of runs in a comparison: A, B, ..., Z, 27, ..."""
+    return [chr(ord("A") + place) if place < 26 else str(place + 1) for place in range(count)]
+
+
 @dataclass(frozen=True, slots=True)
 class AggregateMetrics:
     """The golden-query metrics of one run; ``None`` where no query enters one."""

@@ -245,7 +245,7 @@ def _design_notes(test: Mapping[str, Any]) -> list[str]:
     if test.get("reason") in ("boundary", "futility"):
         notes.append(
             f"the mean at a stop lies too far from {'the threshold' if gate else 'no difference'} on average: the "
-            "repeated interval allows for that, an ordinary interval of the value does not"
+            f"repeated interval allows for that{'' if test.get('continued') else ', an ordinary interval does not'}"
         )
     return notes
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from .._version import __version__
 from ..compare.metrics import main_metric
-from ..compare.runs import run_labels
 from ..compare.stores import Store, open_store
-from ..compare.types import QueryComparison
+from ..compare.types import QueryComparison, run_labels
 from ..core.results import controls_warnings
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError, BadValueError

@@ -183,6 +183,11 @@ def test_a_stopped_run_is_continued_in_the_same_order(make: Callable[..., Judged
         assert len(list(store.judgements(record.run_id))) == 40
         with pytest.raises(BadValueError, match="has no sequential design that could be continued"):
             rescore(store, store.find("base"), continue_judging=True)
+        with pytest.raises(BadValueError, match="calls a judge, so there is no judging to stop or to continue"):
+            rescore(store, record, ["token_f1"], continue_judging=True)
+        store.delete([store.find("base").run_id])
+        with pytest.raises(BadValueError, match="is decided, and that run was deleted"):
+            rescore(store, record)
     assert auepora("rescore", "candidate", "-q", "-m", "token_f1")[0] == 0
 
 

@@ -296,7 +296,9 @@ def score_run(
             secrets=secrets,
         )
     elif stop is not None and (stop.is_explicit or stop.proceed):
-        raise BadValueError("none of the metrics calls a judge, so there is no judging to stop early")
+        raise BadValueError(
+            "none of the metrics calls a judge, so there is no judging to stop or to continue; name one that does"
+        )
     common: dict[str, Any] = {
         "slices": groups,
         "batch_size": options.batch_size,

@@ -37,7 +37,7 @@ from ..core.scores import NOT_JUDGED, Scores, Status
 from ..core.types import EvaluationSample
 from ..engine.executors import Executor, JudgingExecutor, Notes, Scorable, ScoredBatch, SerialExecutor
 from ..engine.repeats import per_sample_means
-from ..errors import AueporaWarning, BadValueError, did_you_mean
+from ..errors import AueporaWarning, BadValueError, UnknownRunError, did_you_mean
 from ..gates import get_baseline
 from ..judge.critic import JudgePolicy
 from ..judge.limits import UsageLog
@@ -691,7 +691,13 @@ def prepare_judging(
         check_stop(store, stop, metrics, record.fingerprint, primary=record.plan.get("primary") or (), earlier=record)
     if record.repeats == 1:
         scores.use_stored()
-    baseline = None if plan.against is None else _baseline_scores(store, plan.against, plan.designs, scores)
+    try:
+        baseline = None if plan.against is None else _baseline_scores(store, plan.against, plan.designs, scores)
+    except UnknownRunError as error:
+        raise BadValueError(
+            f"{record.run_id} is judged until a comparison with {plan.against} is decided, and that run was deleted; "
+            "what is stored stays valid, and nothing more can be judged: make a new run"
+        ) from error
     proceed = request.proceed or any(one["continued"] for one in plan.results.values())
     return SequentialJudging(store, record, plan, scores, baseline, proceed=proceed, on_look=on_look)
 

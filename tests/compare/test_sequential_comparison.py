@@ -174,7 +174,7 @@ def test_before_the_first_look(store: RunStore) -> None:
 
 
 def test_difference_of_a_continued_run_is_that_of_the_look(store: RunStore) -> None:
-    _, one = compared(store, *two_runs(store, continued=True))
+    _, one = compared(store, *two_runs(store, units=N, continued=True))
     assert "the difference, its interval and p are those of the look at 28 units" in (one.note or "")
 
 

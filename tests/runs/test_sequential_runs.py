@@ -390,13 +390,17 @@ def test_a_threshold_instead_of_a_run(make: Callable[..., JudgedRuns]) -> None:
 
 @pytest.mark.slow
 def test_several_metrics(make: Callable[..., JudgedRuns]) -> None:
-    runs = make()
+    def answer(asked: Asked) -> dict[str, object]:
+        return {"rationale": "read", "score": "correct"} if "at most 10 %" in asked.prompt else grade(asked)
+
+    runs = make(answer=answer)
     second = "{llm_correctness: {critic: {use: judge}, tolerance: 0.1, as: tolerant}}"
     both = f"{CORRECTNESS}, {second}"
     runs.run("base", metrics=both)
     stop = STOP.replace("metric: llm_correctness", "metric: [llm_correctness, tolerant]")
     found = sequential(runs.run("candidate", stop, metrics=both))
     assert (found["design"]["tests"], found["claim"]) == (2, "each")
+    assert (found["stopped_at"] < found["units"], found["continued"]) == (True, False)
     with RunStore.open("runs.sqlite") as store:
         record = store.find("candidate")
         other = sequential(store.result(record.run_id, "tolerant"))

@@ -335,7 +335,7 @@ def with_sequential(one: MetricComparison, test: SequentialComparison) -> Metric
     design, look, note = stored["design"], deciding_look(stored), sequential_note(stored)
     if stored.get("claim") == "all":
         note += f"; {CLAIM_ALL}"
-    if stored.get("continued"):
+    if stored.get("stopped_at") and stored.get("units", 0) > stored["stopped_at"]:
         note += f"; the difference, its interval and p are those of the look at {stored['stopped_at']} units"
     verdict: Verdict = stored["verdict"]
     if test.is_reversed:

@@ -522,9 +522,11 @@ class SequentialJudging:
                 self._warn_failed(number, len(looks), failed, len(positions))
                 return
             results = {name: self._result(name, count) for name in self.plan.designs}
+            ended = all(one["reason"] is not None and one["stopped_at"] <= count for one in results.values())
+            continued = ended and count > max(one["stopped_at"] for one in results.values())
+            results = {name: {**one, "continued": continued} for name, one in results.items()}
             self.plan = replace(self.plan, results=results)
             _record(self._store, self._record, self.plan, is_new=False)
-            ended = all(one["reason"] is not None and one["stopped_at"] <= count for one in results.values())
             if ended and not self._proceed:
                 return
 
@@ -567,7 +569,7 @@ class SequentialJudging:
         if before.get("reason") == "boundary":
             result = {key: before[key] for key in result}
         result |= {"path": found.to_dict()["looks"], "failed": num_failed}
-        return {**result, **self._progress(count), "continued": count > (result["stopped_at"] or count)}
+        return {**result, **self._progress(count)}
 
     def _progress(self, count: int) -> dict[str, Any]:
         """How far the run was judged."""

@@ -389,6 +389,25 @@ def test_a_threshold_instead_of_a_run(make: Callable[..., JudgedRuns]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("repeats", [1, 2], ids=["0/1 scores", "means of repeats"])
+def test_a_threshold_for_0_1_scores_and_for_means(make: Callable[..., JudgedRuns], repeats: int) -> None:
+    def answer(asked: Asked) -> dict[str, object]:
+        met = not asked.time or not asked.number % 3
+        return {"verdicts": [{"number": 1, "why": "read", "verdict": "met" if met else "not met"}]}
+
+    runs = make(answer=answer)
+    rubric = {"labels": {"rubric": [{"item": "names the number", "weight": 1, "required": True}]}}
+    data = runs.folder / "data.jsonl"
+    rows = [json.dumps({**json.loads(line), **rubric}) for line in data.read_text().splitlines()]
+    data.write_text("\n".join(rows))
+    stop = f"judge: {{repeats: {repeats}, stop: {{threshold: 0.3}}}}\n"
+    outcome = run_plan(runs.plan("candidate", stop, "{rubric_required: {critic: {use: judge}}}"))
+    assert outcome.results is not None
+    found = sequential(outcome.results.by_name["rubric_required"])
+    assert (found["design"]["binary"], found["verdict"]) == (repeats == 1, "pass")
+
+
+@pytest.mark.slow
 def test_several_metrics(make: Callable[..., JudgedRuns]) -> None:
     def answer(asked: Asked) -> dict[str, object]:
         return {"rationale": "read", "score": "correct"} if "at most 10 %" in asked.prompt else grade(asked)

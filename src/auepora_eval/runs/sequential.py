@@ -186,7 +186,7 @@ def check_stop(
     chosen = stop_metrics(stop, metrics or (), primary)
     stop = replace(stop, metric=tuple(one.name for one in chosen))
     for one in chosen:  # raises for values that do not fit the scores of a metric; the number of units is not known yet
-        _make_design(stop, one, _TRIAL_UNITS, 0, clustered=False)
+        _make_design(stop, one, _TRIAL_UNITS, 0)
     plan = None if earlier is None else recorded_plan(store, earlier)
     if plan is not None and plan.settings["against"] == stop.against:  # a name may refer to another run by now
         baseline = None if plan.against is None else store.get(plan.against)
@@ -201,11 +201,14 @@ def _settings(stop: StopSettings) -> dict[str, Any]:
     return {**asdict(stop), "metric": list(stop.metric), "stop_on": list(stop.stop_on)}
 
 
-def _make_design(stop: StopSettings, metric: BatchMetric, n: int, known: int, *, clustered: bool) -> SequentialDesign:
+def _make_design(
+    stop: StopSettings, metric: BatchMetric, n: int, known: int, *, has_means: bool = False
+) -> SequentialDesign:
+    """The design for one metric. ``has_means``: a value is a mean of several scores, so it need not be 0 or 1."""
     low, high = metric.range
     options: dict[str, Any] = {
         "threshold": stop.threshold,
-        "binary": stop.threshold is not None and metric.metadata.binary and not clustered,
+        "binary": stop.threshold is not None and metric.metadata.binary and not has_means,
         "delta": stop.delta,
         "tests": len(stop.metric) if stop.claim == "each" else 1,
         "futility": stop.futility,
@@ -751,12 +754,17 @@ def _new_plan(
             "least two"
         )
     known_units = sum(bool(known[unit].any()) for unit in units)
-    clustered = any(len(unit) > 1 for unit in units)
+    several = any(len(unit) > 1 for unit in units) or max(record.repeats, policy.repeats) > 1
     plan = StopPlan(
         record.run_id,
         against,
         _settings(stop),
-        {one.name: _make_design(stop, one, len(units), known_units, clustered=clustered) for one in primary},
+        {
+            one.name: _make_design(
+                stop, one, len(units), known_units, has_means=several or getattr(one, "panel", None) is not None
+            )
+            for one in primary
+        },
         {one.name: scores.signatures[one.name] for one in primary},
         tuple(int(unit[0]) for unit in units),
         known_units,
@@ -808,8 +816,7 @@ def expected_calls_note(
     units = draw_units(samples, stop.seed)
     stop = replace(stop, metric=tuple(one.name for one in chosen))
     metric = chosen[0]
-    clustered = any(len(unit) > 1 for unit in units)
-    design = _make_design(stop, metric, len(units), 0, clustered=clustered)
+    design = _make_design(stop, metric, len(units), 0, has_means=any(len(unit) > 1 for unit in units))
     width = metric.range[1] - metric.range[0]
     sd, factor = _ASSUMED_SD * width, 1
     if baseline is not None:

@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from auepora_eval.compare import compare_runs, render_report_md
+from auepora_eval.compare.analysis import with_sequential
 from auepora_eval.compare.rendering import comparison_csv, comparison_page
 from auepora_eval.compare.runs import Leaderboard, build_leaderboard
-from auepora_eval.compare.types import CompareReport, MetricComparison
+from auepora_eval.compare.types import CompareReport, MetricComparison, SequentialComparison
 from auepora_eval.core.results import sequential_note
 from auepora_eval.errors import BadValueError
 from auepora_eval.gates import check_gates
@@ -171,6 +173,13 @@ def test_before_the_first_look(store: RunStore) -> None:
     assert "no verdict yet, no look yet" in one.note
     assert f"token_f1 against {a.run_id}: not decided yet" in results_table(store.results(b.run_id))
     assert "lies too far" not in results_table(store.results(b.run_id))
+
+
+def test_difference_over_answered_samples_is_kept_if_a_system_failed(store: RunStore) -> None:
+    _, one = compared(store, *two_runs(store))
+    assert one.delta_completed is None, "no system failed"
+    test = SequentialComparison(sequential_test("a", n=N), is_reversed=False)
+    assert with_sequential(replace(one, delta=-0.1, delta_completed=0.3), test).delta_completed == 0.3
 
 
 def test_difference_of_a_continued_run_is_that_of_the_look(store: RunStore) -> None:

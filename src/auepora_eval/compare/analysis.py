@@ -348,7 +348,7 @@ def with_sequential(one: MetricComparison, test: SequentialComparison) -> Metric
     return replace(
         one,
         delta=delta,
-        delta_completed=None,
+        delta_completed=None if one.delta_completed == one.delta else one.delta_completed,  # a system failed on some
         bounds=None,
         interval=ends,
         interval_adjusted=ends,

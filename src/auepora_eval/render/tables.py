@@ -242,7 +242,7 @@ def _design_notes(test: Mapping[str, Any]) -> list[str]:
         notes.append(CLAIM_ALL)
     if test.get("known_before"):
         notes.append("judgements known before entered as the first look only")
-    if test.get("reason") in ("boundary", "futility"):
+    if test.get("reason") in ("boundary", "futility") and test.get("stopped_at") != design["n"]:
         notes.append(
             f"the mean at a stop lies too far from {'the threshold' if gate else 'no difference'} on average: the "
             f"repeated interval allows for that{'' if test.get('continued') else ', an ordinary interval does not'}"

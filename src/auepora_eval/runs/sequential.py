@@ -674,7 +674,10 @@ def prepare_judging(
     plan, stop = recorded_plan(store, record), request.settings
     if plan is None and stop is None:
         if request.proceed:
-            raise BadValueError(f"{record.run_id} has no sequential design that could be continued")
+            raise BadValueError(
+                f"{record.run_id} has no sequential design that could be continued; leave out --continue-judging to "
+                "judge all its samples"
+            )
         return None
     judged = [one for one in metrics if isinstance(one, BatchMetric) and is_judged(one)]
     scores = PartialScores(store, record, judged, list(samples), info=info, batch_size=batch_size)

@@ -280,6 +280,7 @@ def test_failed_judgements_are_requested_again_before_a_look(make: Callable[...,
     assert (result.details["num_scored"], result.details["num_measure_failed"]) == (39, 1)
 
 
+@pytest.mark.slow
 def test_failed_judgements_of_a_baseline_beyond_the_stop_stay_failed(make: Callable[..., JudgedRuns]) -> None:
     order = [int(unit[0]) for unit in draw_units([EvaluationSample(f"q{n}", "?") for n in range(40)], 0)]
     failing = {f"base {order[0]} ": 1, f"base {order[-1]} ": 9}

@@ -19,7 +19,7 @@ from auepora_eval.annotate.calibration import (
     read_ids,
     read_score_file,
 )
-from auepora_eval.annotate.draws import DrawnItem, LabelDraw, draw_samples, weigh_samples
+from auepora_eval.annotate.draws import DrawnItem, LabelDraw, draw_comparison, draw_samples, weigh_samples
 from auepora_eval.core.scores import Scores
 from auepora_eval.io.labels import Label
 from auepora_eval.metrics.generation_llm_judge import LLMFaithfulnessScore
@@ -431,6 +431,55 @@ def test_labels_are_weighted_by_their_probability() -> None:
     assert one.corrected.value == pytest.approx(40 / (40 + 20))
     assert one.labelled < 20  # agreement is measured on the part with equal probabilities
     assert "a part of the draw with equal probabilities" in report.to_text()
+
+
+RARE = [f"q{n}" for n in range(10)]
+CENSUS = [Label(f"q{n}", "wrong", run="a") for n in range(40)]
+DRAWN_OFTEN = [Label(one, "right", run="b", draw="d1", probability=0.5) for one in RARE[:6]]
+DRAWN_RARELY = [Label(f"q{n}", "wrong", run="b", draw="d1", probability=0.1) for n in range(10, 14)]
+TWO_RUNS: list[tuple[list[Label], float | str, str]] = [
+    ([*CENSUS, *DRAWN_OFTEN, *DRAWN_RARELY], 12 / (12 + 40), "all answers of the first, drawn ones of the second"),
+    (
+        [replace(label, run="a") for label in DRAWN_OFTEN + DRAWN_RARELY] + [replace(one, run="b") for one in CENSUS],
+        -12 / (12 + 40),
+        "drawn ones of the first, all answers of the second",
+    ),
+    (
+        [replace(label, run="a", draw="d0", probability=0.3) for label in DRAWN_OFTEN[:2] + DRAWN_RARELY]
+        + [*DRAWN_OFTEN, *DRAWN_RARELY],
+        0.0,
+        "equal probabilities in the first",
+    ),
+    (
+        [replace(label, run="a", draw="d0", probability=0.3 + 0.1 * n) for n, label in enumerate(DRAWN_RARELY)]
+        + [*DRAWN_OFTEN, *DRAWN_RARELY],
+        "two draws with different probabilities, so that they give no difference",
+        "different probabilities in both",
+    ),
+]
+
+
+@pytest.mark.parametrize(("labels", "want"), [row[:2] for row in TWO_RUNS], ids=[row[2] for row in TWO_RUNS])
+def test_a_difference_has_the_weights_of_both_runs(labels: list[Label], want: float | str) -> None:
+    scores = [SampleScores({f"q{n}": 0.5 for n in range(40)}, "m", run_names=(name,)) for name in ("a", "b")]
+    if isinstance(want, str):
+        with pytest.raises(ValueError, match=want):
+            calibrate(labels, *scores)
+        return
+    difference = calibrate(labels, *scores).difference
+    assert difference is not None
+    assert difference.value == pytest.approx(want)
+
+
+def test_samples_outside_an_active_draw_may_be_stated_to_be_random() -> None:
+    found = {f"q{n}": (0.5 if n % 2 else 0.9, 0.5) for n in range(100)}
+    draw = draw_comparison(found, 40, runs=("a", "b"), metric="m")
+    others = [Label(one, "right", run="a") for one in found if one not in draw.sample_ids]
+    scores = SampleScores(dict.fromkeys(found, 0.5), "m", run_names=("a",))
+    with pytest.raises(ValueError, match="none of the 60 samples with a label was drawn at random"):
+        calibrate(others, scores, draws={"a": [draw]})
+    (one,) = calibrate(others, scores, draws={"a": [draw]}, assume_random=True).judged
+    assert (one.basis, one.corrected.labelled) == ("assumed_random", 60)
 
 
 # --- public answers --------------------------------------------------------------------------------------------------

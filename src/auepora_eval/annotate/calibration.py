@@ -61,7 +61,7 @@ from .calibration_report import (
     conclude,
     count_of,
 )
-from .draws import ComparisonDesign, LabelDraw, SampleWeights, weigh_samples
+from .draws import ComparisonDesign, LabelDraw, SampleWeights, joint_weights, weigh_samples
 
 if TYPE_CHECKING:
     from ..core.types import MetricResult
@@ -618,8 +618,7 @@ def _difference(
 ) -> CorrectedMean:
     runs = first.run, second.run
     ids = [name for name in first.run.scores if name in second.run.scores]
-    both = [name for name in ids if name in first.human.values and name in second.human.values]
-    sample_weights = min((one.weights.restrict(both) for one in (first, second)), key=lambda each: len(each.ids))
+    sample_weights = joint_weights(first.weights, second.weights, ids)
     if not sample_weights.ids:
         raise BadValueError(
             f"no sample has a label of both its answers, of {runs[0].name} and of {runs[1].name}: label the same "

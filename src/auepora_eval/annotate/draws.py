@@ -535,6 +535,13 @@ class SampleWeights:
         strata_weights = None if self.strata_weights is None else self.draws[0].weights(sorted(kept))
         return replace(self, ids=kept, strata_weights=strata_weights)
 
+    @property
+    def relative_weights(self) -> Mapping[str, float]:
+        """How many samples each one represents, up to a factor; empty if all represent the same number."""
+        if self.probabilities is not None:
+            return {one: 1 / probability for one, probability in self.probabilities.items()}
+        return self.strata_weights or {}
+
     def uniform_part(self, labelled: Iterable[str]) -> list[str]:
         """Those of the labelled samples that are a sample with equal probabilities, in the given order.
 
@@ -543,10 +550,8 @@ class SampleWeights:
         differences that come from that count as equal.
         """
         usable = [one for one in labelled if one in self.ids]
-        weights = self.strata_weights
-        if self.probabilities is not None:
-            weights = {one: 1 / probability for one, probability in self.probabilities.items()}
-        if weights is None or not usable:
+        weights = self.relative_weights
+        if not weights or not usable:
             return usable
         largest = max(weights[one] for one in usable)
         if self.strata_weights is not None and largest < _MAX_RATIO * min(weights[one] for one in usable):
@@ -603,7 +608,9 @@ def weigh_samples(
         found = SampleWeights(drawn, probabilities=None if equal else probabilities, notes=(note,))
     else:
         found = _of_several(recorded, named, everything)
-    if not found.ids and not assume_random:
+    if not found.ids:
+        if assume_random:
+            return SampleWeights(everything, "assumed_random", notes=(ASSUMED_NOTE,))
         raise BadValueError(
             f"none of the {_samples(len(everything))} with a label was drawn at random from this run: {_WHAT_TO_DO}"
         )
@@ -614,6 +621,23 @@ def weigh_samples(
         left_out = f"{extra} labelled {'sample' if extra == 1 else 'samples'} not drawn at random and left out"
         return replace(found, notes=(*found.notes, left_out))
     return found
+
+
+def joint_weights(first: SampleWeights, second: SampleWeights, ids: Iterable[str]) -> SampleWeights:
+    """The weights of samples whose answers in two runs may both be used.
+
+    If one run has a census or equal probabilities, the weights are those of the other run. Two draws with different
+    probabilities must be the same draw.
+    """
+    common = first.ids & second.ids & frozenset(ids)
+    restricted = [one.restrict(common) for one in (first, second)]
+    tables = [one.relative_weights for one in restricted]
+    if all(tables) and not _are_equal(tables[0][one] / tables[1][one] for one in common):
+        raise BadValueError(
+            "the labels of the two runs come from two draws with different probabilities, so that they give no "
+            "difference; label the same samples of both runs with `auepora label --for`"
+        )
+    return restricted[1] if tables[1] else restricted[0]
 
 
 _WHAT_TO_DO = (

@@ -191,6 +191,7 @@ def test_both_answers_are_labelled_without_names(truth: Truth, auepora: Cli, typ
 
 
 def test_the_verdict_comes_when_all_are_labelled(truth: Truth, auepora: Cli, type_lines: TypeLines) -> None:
+    assert auepora("compare", "third", "old")[0] == 0
     answer_all(auepora, type_lines, truth, "--n", "30", "--history", "third.jsonl", num_samples=25)
     code, out, err = auepora(*CALIBRATE, "--json")
     assert code == 0, err
@@ -201,6 +202,7 @@ def test_the_verdict_comes_when_all_are_labelled(truth: Truth, auepora: Cli, typ
     code, out, _ = auepora(*CALIBRATE)
     assert code == 0
     assert "By people, new is better than old." in out
+    assert "this test set has decided 1 comparison before" in out
     assert "30 of 60" in out
     with RunStore.open("runs.sqlite") as store:
         (decision,) = decisions(store, kind="labels")
@@ -236,6 +238,9 @@ WRONG = [  # arguments, message, why
     (["label", "old", "--sample", "q00001", "--n", "3"], "--sample picks samples; leave out --n", "picked and drawn"),
     (["label", "old", "--sample", "q1"], "has no answer to sample 'q1'", "no such sample"),
     (["label", "--for", "old", "new", "--n", "20"], "no metric that a judge gave", "no judge metric"),
+    ([*COMPARE, "--n", "20", "--delta", "-0.1"], "delta must be above 0 and below 1", "a negative margin"),
+    ([*COMPARE, "--n", "20", "--delta", "1.5"], "delta must be above 0 and below 1", "a margin above the range"),
+    ([*COMPARE, "--n", "20", "--seed", "-1"], "seed of a draw must be 0 or more", "a negative seed"),
     (
         ["label", "--for", "old", "new", "-m", "containment", "--n", "20", "--history", "few.jsonl"],
         "there are 1 labels of answers of earlier runs",
@@ -250,6 +255,19 @@ def test_invalid_options(truth: Truth, auepora: Cli, arguments: list[str], messa
     code, _, err = auepora(*arguments)
     assert code == 2
     assert message in err
+
+
+def test_a_refused_file_fixes_no_design(truth: Truth, auepora: Cli, type_lines: TypeLines) -> None:
+    options = ("label", "--for", "old", "new", "-m", "containment", "--annotator", "ann")
+    code, _, err = auepora(*options, "--n", "30", "--labels", "missing/pairs.jsonl")
+    assert code == 2
+    assert "its folder does not exist" in err
+    with RunStore.open("runs.sqlite") as store:
+        runs = store.find("old").run_id, store.find("new").run_id
+        record_draw("pairs.jsonl", draw_comparison(predictions(), 20, runs=runs, metric="containment", seed=7))
+        code, _, err = auepora(*options, "--n", "20", "--labels", "pairs.jsonl")
+        assert (code, "was designed with seed 7" in err) == (2, True)
+        assert decisions(store) == []
 
 
 def test_picked_samples_are_kept_and_never_used(truth: Truth, auepora: Cli, type_lines: TypeLines) -> None:

@@ -368,7 +368,8 @@ def _judge(one: JudgeCalibration) -> list[Block]:
     how = "as given" if one.threshold_given else "half way between worst and best; --threshold sets another"
     counts = one.confusion
     verdicts = Prose(
-        f"{one.labelled} labelled answers. Right means a score {side} {format_value(one.threshold)} ({how}). "
+        f"{count_of(one.labelled, 'labelled answer')}. "
+        f"Right means a score {side} {format_value(one.threshold)} ({how}). "
         f"Both say right {counts.true_positives}, both wrong {counts.true_negatives}, "
         f"only people say right {counts.false_negatives}, only the judge {counts.false_positives}."
     )
@@ -450,14 +451,14 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
         parts += _looks(report.sequential)
     if report.no_verdict is not None:
         parts.append(Prose(f"No verdict: {report.no_verdict}."))
-    if report.register is not None and report.register.note is not None:
-        parts.append(Prose(f"Note: {report.register.note}."))
     elif report.verdict == "equal":
         parts.append(Prose(f"By people, {second} and {first} are equal: they differ by less than {report.delta:g}."))
     elif report.verdict == "inconclusive":
         parts.append(Prose(f"Inconclusive: by people, {second} may be better than {first} or worse."))
     elif report.verdict is not None:
         parts.append(Prose(f"By people, {second} is {report.verdict} than {first}."))
+    if report.register is not None and report.register.note is not None:
+        parts.append(Prose(f"Note: {report.register.note}."))
     return parts
 
 

@@ -248,6 +248,8 @@ def draw_comparison(
         raise BadValueError(
             f"cannot draw {n} of {len(ids)} samples that both runs have answered and scored; draw from {_MIN_PAIRS} on"
         )
+    if delta is not None and not 0 < delta < 1:
+        raise BadValueError(f"delta must be above 0 and below 1, the range of labels, not {delta!r}")
     first, second = (np.array([predictions[one][place] for one in ids]) for place in (0, 1))
     first_errors, second_errors = (expected_errors(one, calibrated=calibrator is not None) for one in (first, second))
     errors, differences, uniform = first_errors + second_errors, second - first, UNIFORM_SHARE
@@ -283,8 +285,8 @@ def draw_comparison(
     return LabelDraw(runs[0], seed, None, {SINGLE_STRATUM: len(ids)}, items, dict(left_out or {}), comparison=design)
 
 
-def describe_forecast(draw: LabelDraw) -> list[str]:
-    """The forecast of a comparison in words, a sentence per line."""
+def describe_forecast(draw: LabelDraw, labels: str | Path = "labels.jsonl") -> list[str]:
+    """The forecast of a comparison in words, a sentence per line; ``labels`` is the file of the labels."""
     design = draw.comparison
     assert design is not None
     found = design.forecast
@@ -304,7 +306,7 @@ def describe_forecast(draw: LabelDraw) -> list[str]:
         lines.append(f"{what} {wanted:.3f}, which is above the decidable size.")
     looks = ", ".join(map(str, design.looks))
     when = f"at {looks} samples" if looks else f"once, when all {design.n} samples are labelled"
-    return [*lines, f"The labels are tested {when}: auepora judge calibrate {draw.key}"]
+    return [*lines, f"The labels are tested {when}: auepora judge calibrate {draw.key} --labels {labels}"]
 
 
 def _allocate_strata(sizes: Mapping[str, int]) -> Iterator[str]:
@@ -357,13 +359,9 @@ def record_draw(labels: str | Path, draw: LabelDraw) -> LabelDraw:
     sample. The draw of a comparison is fixed in everything, its size and looks included.
     """
     known = read_draws(labels)
-    if draw.comparison is not None and " ".join(draw.runs[::-1]) in known:
-        first, second = draw.runs[::-1]
-        problem = f"the comparison was designed as {first} {second}; name the runs in this order"
-        raise DataFileError(draw_path(labels), None, problem)
     before = known.get(draw.key)
+    require_same_draw(labels, draw)
     if before is not None:
-        _require_same(draw_path(labels), before, draw)
         if len(before.drawn_items) >= len(draw.drawn_items):
             return before
         draw = replace(draw, extends=(*before.extends, before.id))
@@ -373,7 +371,15 @@ def record_draw(labels: str | Path, draw: LabelDraw) -> LabelDraw:
     return draw
 
 
-def _require_same(path: Path, before: LabelDraw, now: LabelDraw) -> None:
+def require_same_draw(labels: str | Path, now: LabelDraw) -> None:
+    """Raise if another draw is recorded for the same run, or for the same two runs."""
+    path, known = draw_path(labels), read_draws(labels)
+    if now.comparison is not None and " ".join(now.runs[::-1]) in known:
+        first, second = now.runs[::-1]
+        raise DataFileError(path, None, f"the comparison was designed as {first} {second}; name the runs in this order")
+    before = known.get(now.key)
+    if before is None:
+        return
     if before.comparison is not None and now.comparison is not None:
         if (problem := _design_problem(_fixed_options(before), _fixed_options(now))) is not None:
             raise DataFileError(path, None, problem)

@@ -163,7 +163,7 @@ def command(
                 found, records, metric=metric, n=n, seed=seed, delta=delta, looks=looks or 0, history=history
             )
             if preview:
-                _print_forecast(draw, as_json=as_json)
+                _print_forecast(draw, labels, as_json=as_json)
                 return
             sheet = LabelFile(Path(labels), annotator or _login(), records[0].run_id, metric, False, tuning, provenance)
             state, sheet = _comparison_session(found, records, draw, sheet, scale=label_scale, blind=blind)
@@ -324,27 +324,33 @@ def _comparison_session(
     blind: bool,
 ) -> tuple[FormState, LabelFile]:
     """A session over both answers of the drawn samples, without the names of the runs."""
-    from ..annotate.draws import fix_design, record_draw
+    from ..annotate.draws import fix_design, record_draw, require_same_draw
     from ..annotate.session import FormState, read_pairs, restore_labels
+    from ..errors import DataFileError
+    from ..runtime.files import is_writable
 
     sheet = replace(sheet, other_run=records[1].run_id)
     existing = sheet.labels_by_item(scale)
+    # The store fixes the design for good, so that the files are checked first.
+    if not is_writable(sheet.path.parent):
+        raise DataFileError(sheet.path, None, "its folder does not exist or cannot be written to")
+    require_same_draw(sheet.path, draw)
     fix_design(store, records[0], draw)
     in_force = record_draw(sheet.path, draw)
-    _print_forecast(in_force, as_json=False)
+    _print_forecast(in_force, sheet.path, as_json=False)
     sheet = replace(sheet, selections=in_force.selections())
     items = read_pairs(store, (records[0].run_id, records[1].run_id), in_force.sample_ids, seed=in_force.seed)
     return restore_labels(FormState(items, scale, blind=blind), existing), sheet
 
 
-def _print_forecast(draw: LabelDraw, *, as_json: bool) -> None:
+def _print_forecast(draw: LabelDraw, labels: str | Path, *, as_json: bool) -> None:
     from ..annotate.draws import describe_forecast
 
     assert draw.comparison is not None
     if as_json:
         click.echo(json.dumps({**draw.comparison.to_dict(), "run": draw.run, "seed": draw.seed}, indent=2))
     else:
-        click.echo("\n".join(describe_forecast(draw)))
+        click.echo("\n".join(describe_forecast(draw, labels)))
 
 
 def _adjudication_session(

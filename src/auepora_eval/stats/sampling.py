@@ -77,6 +77,8 @@ def systematic_draw(probabilities: npt.ArrayLike, seed: int) -> Ints:
     probabilities add up to. The first m of n drawn samples are a draw with probabilities of m / n of these.
     """
     p = _column(probabilities, "inclusion probabilities", lowest=0.0, highest=1.0)
+    if seed < 0:
+        raise BadValueError(f"the seed of a draw must be 0 or more, not {seed}")
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(p))
     totals = np.cumsum(p[order])

@@ -482,6 +482,47 @@ def test_samples_outside_an_active_draw_may_be_stated_to_be_random() -> None:
     assert (one.basis, one.corrected.labelled) == ("assumed_random", 60)
 
 
+def test_agreement_of_annotators_is_that_of_equal_probabilities() -> None:
+    """Annotators disagree on half of the answers that were drawn four times as often, and on no other."""
+    rows = [(f"q{n}", 0.8, n % 2 == 0) for n in range(80)] + [(f"q{n}", 0.2, True) for n in range(80, 100)]
+    labels = [Label(one, "right", "ann", draw="d1", probability=p) for one, p, _ in rows]
+    labels += [Label(one, alike, "bob", draw="d1", probability=p) for one, p, alike in rows]
+    people = calibrate(labels, {f"q{n}": 0.5 for n in range(200)}).people
+    assert people is not None
+    (pair,) = people.pairs
+    assert 30 <= pair.agreement.units <= 52  # 20 of each kind are expected
+    assert pair.agreement.value == pytest.approx(0.75, abs=0.08)
+    apart = calibrate(
+        [*labels, Label("q150", "wrong", "bob"), Label("q150", "right", "ann")],
+        dict.fromkeys((f"q{n}" for n in range(200)), 0.5),
+    ).people
+    assert apart == people  # a sample that was not drawn does not enter
+
+
+def test_skipped_samples_are_noted() -> None:
+    draw = draw_samples(dict.fromkeys(SCORES, "all"), 6, run="run_1")
+    scores = SampleScores(SCORES, "m", run_names=("run_1",))
+    first, *others = draw.sample_ids[:4]
+    for ids, gaps in ((others, 1), ([first, *others], 0)):
+        (one,) = calibrate([Label(each, "right", run="run_1") for each in ids], scores, draws={"run_1": [draw]}).judged
+        note = "1 sample without a label before the last labelled one; if they are harder, there is a bias"
+        assert one.notes.count(note) == gaps
+
+
+def test_a_part_of_an_active_draw_is_no_larger_share_of_the_samples() -> None:
+    """Of these samples 20 of 100 are labelled, so that their mean is hardly more certain than that of others."""
+    found = {f"q{n}": (0.5 if n % 2 else 0.9, 0.5) for n in range(100)}
+    draw = draw_comparison(found, 90, runs=("a", "b"), metric="m")
+    scores = SampleScores(dict.fromkeys(found, 0.5), "m", run_names=("a",))
+    labels = [Label(one, number % 2 == 0, run="a") for number, one in enumerate(draw.sample_ids[:20])]
+    widths = []
+    for finite in (False, True):
+        (one,) = calibrate(labels, scores, draws={"a": [draw]}, finite=finite).judged
+        assert one.corrected.interval is not None
+        widths.append(one.corrected.interval.high - one.corrected.interval.low)
+    assert widths[1] / widths[0] == pytest.approx(np.sqrt(0.8), abs=0.03)
+
+
 # --- public answers --------------------------------------------------------------------------------------------------
 
 

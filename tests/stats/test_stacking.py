@@ -31,6 +31,16 @@ def simulated(n: int = 100, judges: int = 3, seed: int = 0) -> tuple[Floats, Flo
     return np.where(right, labels[:, None], 1 - labels[:, None]), labels
 
 
+def test_labels_are_weighted_by_one_over_their_probability() -> None:
+    """Judges that tell nothing leave the weighted mean of the labels: right answers were drawn a fourth as often."""
+    scores, labels = np.full((40, 2), 0.5), np.arange(40) % 2
+    found = fit_stacked_weights(scores, labels, weights=np.where(labels == 1, 4.0, 1.0))
+    assert stacked_probability(found.coefficients, scores[:1])[0] == pytest.approx(0.8, abs=1e-6)
+    assert found.out_of_fold(scores) == pytest.approx(np.full(40, 0.8), abs=0.02)
+    with pytest.raises(AlignmentError):
+        fit_stacked_weights(scores, labels, weights=[1.0])
+
+
 def test_a_better_judge_has_a_larger_weight() -> None:
     _, *weights = fit_stacked_weights(*simulated(400)).coefficients
     assert weights[0] > weights[1] > weights[2] > 0

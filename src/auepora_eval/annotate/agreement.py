@@ -13,6 +13,7 @@ from ..errors import BadValueError, DataFileError
 from ..io.labels import Label, LabelKey, read_labels
 from ..judge.ratings import Scale
 from ..stats.agreement import Level, RatersReport, raters_report
+from .draws import read_all_draws, representative_labels
 from .session import PreviousLabel
 
 # --- labels grouped by annotator, and the answers they disagree on ---------------------------------------------------
@@ -253,6 +254,10 @@ class AnnotatorAgreement:
     """Annotators that are models."""
     chosen: int = 0
     """Number of labels of samples that a person picked; they are left out."""
+    left_out: int = 0
+    """Number of labels outside the part of the draw with equal probabilities."""
+    is_drawn: bool = True
+    """Whether the samples were drawn at random; otherwise the agreement is about the labelled answers alone."""
 
     def to_dict(self) -> dict[str, Any]:
         """The values as a JSON object."""
@@ -261,6 +266,7 @@ class AnnotatorAgreement:
             "disputes": [one.to_dict() for one in self.disputes],
             "models": list(self.models),
             "chosen": self.chosen,
+            **({"left_out": self.left_out} if self.left_out else {}),
         }
 
 
@@ -268,7 +274,9 @@ def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
     """The agreement between the annotators of these files."""
     everything = read_annotations(paths)
     labels = [label for label in everything if not label.chosen]
-    raters = rater_agreement(labels)
+    draws = read_all_draws(paths)
+    used = representative_labels(labels, draws)
+    raters = rater_agreement(used)
     annotators = group_by_annotator(labels)
     if raters is None:
         found = f"all labels are of {next(iter(annotators))!r}" if annotators else "there are no labels"
@@ -285,5 +293,11 @@ def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
         for unit in find_disagreements(annotators)
     )
     models = {label.annotator for label in labels if label.provenance == "model"}
-    chosen = len(everything) - len(labels)
-    return AnnotatorAgreement(raters, disagreements, tuple(name for name in annotators if name in models), chosen)
+    return AnnotatorAgreement(
+        raters,
+        disagreements,
+        tuple(name for name in annotators if name in models),
+        len(everything) - len(labels),
+        len(labels) - len(used),
+        bool(draws) or any(label.draw is not None for label in labels),
+    )

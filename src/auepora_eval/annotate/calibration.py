@@ -61,7 +61,7 @@ from .calibration_report import (
     conclude,
     count_of,
 )
-from .draws import ComparisonDesign, LabelDraw, SampleWeights, joint_weights, weigh_samples
+from .draws import ComparisonDesign, LabelDraw, SampleWeights, joint_weights, representative_labels, weigh_samples
 
 if TYPE_CHECKING:
     from ..core.types import MetricResult
@@ -342,7 +342,7 @@ def calibrate(
         # Two runs with the same name: labels must use their ids.
         runs = [_named_by_id(one) for one in runs]
     label_scale = None if scale is None else Scale.parse(scale)
-    kept_by_run: list[list[Label]] = []
+    rated: list[Label] = []
     prepared = []
     for run in runs:
         other_names = {name for one in runs for name in one.run_names} - set(run.run_names)
@@ -351,14 +351,14 @@ def calibrate(
         kept, tuned = reject_tuning_labels(selected, tuned_on, leave_out=leave_out_tuned)
         if tuned:
             left_out["tuned"] = tuned
-        kept_by_run.append(kept)
         human = aggregate_labels(kept, label_scale)
         ids = _labelled_ids(run, human, left_out)
         weights = weigh_samples(kept, ids, run.scores, draws, run.run_names, assume_random=assume_random)
         weights = replace(weights, labelled=frozenset(label.sample_id for label in selected))
+        rated += representative_labels(kept, draws or {}, run.run_names) if weights.basis == "draw" else kept
         prepared.append(_LabelledRun(run, human, left_out, ids, weights))
     calibrations = tuple(_calibrate_run(one, threshold, finite=finite, bins=bins, seed=seed) for one in prepared)
-    people = rater_agreement((label for kept in kept_by_run for label in kept), seed=seed)
+    people = rater_agreement(rated, seed=seed)
     report = CalibrationReport(people, calibrations, finite=finite)
     if other is None:
         return report
@@ -846,7 +846,10 @@ def learn_weights(
     target = np.array([human.values[one] if run.higher_is_better else 1 - human.values[one] for one in ids])
     clusters = None if run.clusters is None else np.array([run.clusters[one] for one in ids], dtype=np.intp)
     votes = np.array([usable[one] for one in ids]).reshape(len(ids), len(panel.members))
-    fitted = fit_stacked_weights(votes, target, clusters=clusters, seed=seed)
+    relative = sample_weights.relative_weights
+    fitted = fit_stacked_weights(
+        votes, target, clusters=clusters, seed=seed, weights=[relative[one] for one in ids] if relative else None
+    )
     if len(ids) < ENOUGH_LABELS:
         warnings.warn(
             f"the weights are learned from {len(ids)} labels; below {ENOUGH_LABELS} a majority vote is usually as good",

@@ -539,7 +539,10 @@ class SampleWeights:
         """The weights of fewer samples."""
         kept = self.ids & frozenset(ids)
         strata_weights = None if self.strata_weights is None else self.draws[0].weights(sorted(kept))
-        return replace(self, ids=kept, strata_weights=strata_weights)
+        probabilities = self.probabilities
+        if probabilities is not None:
+            probabilities = {one: probabilities[one] * len(kept) / len(self.ids) for one in kept}
+        return replace(self, ids=kept, strata_weights=strata_weights, probabilities=probabilities)
 
     @property
     def relative_weights(self) -> Mapping[str, float]:
@@ -559,11 +562,16 @@ class SampleWeights:
         weights = self.relative_weights
         if not weights or not usable:
             return usable
-        largest = max(weights[one] for one in usable)
-        if self.strata_weights is not None and largest < _MAX_RATIO * min(weights[one] for one in usable):
-            return usable
-        key = self.draws[0].id if self.draws else ""
-        return [one for one in usable if hash_uniform(0, "uniform", key, one) < weights[one] / largest]
+        tolerance = 1.0 if self.strata_weights is None else _MAX_RATIO
+        return _thin(usable, weights, self.draws[0].id if self.draws else "", tolerance)
+
+
+def _thin(ids: list[str], weights: Mapping[str, float], key: str, tolerance: float) -> list[str]:
+    """The samples, each kept with a chance in proportion to its weight; all if the weights differ by a small factor."""
+    largest = max(weights[one] for one in ids)
+    if largest < tolerance * min(weights[one] for one in ids):
+        return ids
+    return [one for one in ids if hash_uniform(0, "uniform", key, one) < weights[one] / largest]
 
 
 def read_all_draws(paths: Iterable[str | Path]) -> dict[str, list[LabelDraw]]:
@@ -692,17 +700,53 @@ def _of_recorded(draw: LabelDraw, labels: Iterable[Label], everything: frozenset
     ids = everything & set(draw.sample_ids)
     strata_text = f", by {draw.stratify}" if draw.stratify else ""
     note = f"{len(ids)} labelled of {len(draw.drawn_items)} drawn at random from {draw.population} answers{strata_text}"
-    probabilities = draw.probabilities()
+    probabilities, share = draw.probabilities(), len(ids) / len(draw.drawn_items)
     stored = any(one.probability is not None for one in draw.drawn_items)
+    notes = (note, *_gap_notes(draw, {label.sample_id for label in labels}))
     return SampleWeights(
         ids,
         draws=(draw,),
         strata_weights=draw.weights(sorted(ids)) if draw.stratify and ids else None,
-        probabilities={one: probabilities[one] for one in sorted(ids)} if stored else None,
-        notes=(note,),
+        probabilities={one: probabilities[one] * share for one in sorted(ids)} if stored else None,
+        notes=notes,
         labelled=everything,
         extended=any(label.draw in draw.extends for label in labels),
     )
+
+
+def _gap_notes(draw: LabelDraw, labelled: Collection[str]) -> list[str]:
+    """A note if samples without a label come before labelled ones: samples that were skipped may be harder."""
+    places = [place for place, one in enumerate(draw.sample_ids) if one in labelled]
+    missing = places[-1] + 1 - len(places) if places else 0
+    if not missing:
+        return []
+    return [f"{_samples(missing)} without a label before the last labelled one; if they are harder, there is a bias"]
+
+
+def representative_labels(
+    labels: Iterable[Label], draws: Mapping[str, list[LabelDraw]], names: Collection[str] = ()
+) -> list[Label]:
+    """The labels of samples that were drawn with equal probabilities; all labels if no draw is known.
+
+    For the agreement of annotators, which has no weights. From a draw with different probabilities this is the part
+    that ``SampleWeights.uniform_part`` has. ``names`` are those of the run, by default the one that each label names.
+    """
+    by_run: dict[str, list[Label]] = {}
+    for label in labels:
+        by_run.setdefault("" if names else label.run or "", []).append(label)
+    kept: list[Label] = []
+    for run, own in by_run.items():
+        recorded = _recorded_draws(draws, names or ([run] if run else draws))
+        known = {one: each for draw in recorded for one, each in draw.probabilities().items()}
+        known |= {one: each for found in _named_draws(own, recorded).values() for one, each in found.items()}
+        ids = list(dict.fromkeys(label.sample_id for label in own if not known or label.sample_id in known))
+        if known and ids:
+            stratified = any(draw.stratify for draw in recorded)
+            key = recorded[0].id if recorded else ""
+            ids = _thin(ids, {one: 1 / known[one] for one in ids}, key, _MAX_RATIO if stratified else 1.0)
+        chosen = set(ids)
+        kept += [label for label in own if label.sample_id in chosen]
+    return kept
 
 
 def _of_several(

@@ -416,6 +416,8 @@ def _print_agreement(files: list[str], *, as_json: bool) -> None:
         raise click.UsageError("--agreement takes one labels file or more")
     report = annotator_agreement(files)
     write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if as_json else _agreement_text(report), None)
+    if not report.is_drawn:
+        echo_err("no draw is recorded: the agreement is about the labelled answers alone")
 
 
 def _agreement_text(report: AnnotatorAgreement) -> str:
@@ -432,6 +434,10 @@ def _agreement_text(report: AnnotatorAgreement) -> str:
     parts = ["labelled: " + escape_line_breaks(", ".join(counts))]
     if report.chosen:
         parts.append(f"left out: {report.chosen} of samples that a person picked")
+    if report.left_out:
+        parts.append(
+            f"left out: {report.left_out} of samples outside the draw, or outside its part with equal probabilities"
+        )
     if rows:
         parts.append(table(rows, headers=["annotator", "annotator", "both", "agreement", kappa], right=(2,)))
     parts.append(f"Krippendorff's alpha ({raters.level}): {_figure(raters.alpha)}")

@@ -72,9 +72,11 @@ def fit_stacked_weights(
     clusters: Ints | None = None,
     folds: int = FOLDS,
     seed: int = 0,
+    weights: npt.ArrayLike | None = None,
 ) -> StackedWeights:
     """Learn the coefficients from labelled items: a row of scores and a label between 0 and 1 each.
 
+    ``weights`` are one over the inclusion probabilities of the labels, where these differ; their mean does not matter.
     Items of a cluster (several answers to one question) stay in one fold. Raises ``BadValueError`` for fewer than
     ``MIN_LABELS`` labels, for labels that are all the same, and for fewer clusters than folds.
     """
@@ -89,13 +91,17 @@ def fit_stacked_weights(
         )
     if np.ptp(target) == 0:
         raise BadValueError(f"all {len(target)} labels are {target[0]:g}: weights need answers of both kinds")
+    relative = None if weights is None else _relative_weights(weights, target)
     rows = _fill_missing(rows)
     distinct, judge_of_column = np.unique(rows, axis=1, return_inverse=True)
     groups = judge_of_column.reshape(-1)
     fold = assign_folds(target, clusters=clusters, folds=folds, seed=seed)
     return StackedWeights(
-        _fit(distinct, target, groups),
-        tuple(_fit(distinct[fold != k], target[fold != k], groups) for k in range(folds)),
+        _fit(distinct, target, groups, relative),
+        tuple(
+            _fit(distinct[fold != k], target[fold != k], groups, None if relative is None else relative[fold != k])
+            for k in range(folds)
+        ),
         tuple(fold.tolist()),
     )
 
@@ -126,12 +132,23 @@ def _fill_missing(rows: Floats) -> Floats:
     return np.where(known, filled, mean)
 
 
-def _fit(rows: Floats, labels: Floats, groups: Ints) -> tuple[float, ...]:
+def _relative_weights(weights: npt.ArrayLike, labels: Floats) -> Floats:
+    """The weights divided by their mean."""
+    relative = np.asarray(weights, dtype=np.float64)
+    if relative.shape != labels.shape:
+        raise AlignmentError(len(labels), relative.size, what=("labels", "weights"))
+    scaled: Floats = relative / relative.mean()
+    return scaled
+
+
+def _fit(rows: Floats, labels: Floats, groups: Ints, relative: Floats | None) -> tuple[float, ...]:
     """The intercept and the weight of each judge, by Newton's method; ``groups`` has the column of each judge."""
     judges = rows.shape[1]
     mean = rows.mean(axis=1, keepdims=True)
     features = np.hstack([np.ones((len(rows), 1)), mean, rows - mean])
-    found = ridge_logistic(features, labels, [_RIDGE_OF_INTERCEPT, _RIDGE_OF_MEAN, *[_RIDGE] * judges])
+    found = ridge_logistic(
+        features, labels, [_RIDGE_OF_INTERCEPT, _RIDGE_OF_MEAN, *[_RIDGE] * judges], weights=relative
+    )
     weights = found[1] / judges + found[2:] - found[2:].mean()
     return float(found[0]), *(weights / np.bincount(groups))[groups].tolist()
 
@@ -187,12 +204,7 @@ def fit_calibrator(
     centre, scale = rows.mean(axis=0), rows.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     standardised = np.hstack([np.ones((len(rows), 1)), (rows - centre) / scale])
-    relative = None
-    if weights is not None:
-        relative = np.asarray(weights, dtype=np.float64)
-        if relative.shape != target.shape:
-            raise AlignmentError(len(target), relative.size, what=("labels", "weights"))
-        relative = relative / relative.mean()
+    relative = None if weights is None else _relative_weights(weights, target)
     found = ridge_logistic(standardised, target, [_RIDGE_OF_INTERCEPT, *[ridge] * rows.shape[1]], weights=relative)
     slopes = found[1:] / scale
     return Calibrator((float(found[0] - centre @ slopes), *slopes.tolist()))

@@ -91,6 +91,15 @@ def test_the_design_is_fixed(tmp_path: Path, options: dict[str, object], message
         record_draw(path, swapped)
 
 
+def test_an_edited_draw_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    record_draw(path, drawn(40, looks=4, delta=0.1))
+    record = tmp_path / "pairs.draw.json"
+    record.write_text(record.read_text().replace('"delta": 0.1', '"delta": 0.2'))
+    with pytest.raises(DataFileError, match="changed after the draw; restore it"):
+        read_draws(path)
+
+
 def test_a_draw_needs_enough_samples() -> None:
     for n in (9, 201):
         with pytest.raises(BadValueError, match=f"cannot draw {n} of 200 samples"):

@@ -699,18 +699,21 @@ def fit_earlier_labels(
     features = (metric, *sorted(set.intersection(*names) - {metric}))
     rows: list[list[float]] = []
     target: list[float] = []
+    weights: list[float] = []
     for run, record in earlier.items():
         kept, _ = select_labels(by_run[run], names=(record.run_id, record.name), metric=metric)
         table = _feature_table(store, record, features)
         human = aggregate_labels(kept)
         rows += [table[one] for one in human.values if one in table]
         target += [value for one, value in human.values.items() if one in table]
+        probabilities = {label.sample_id: label.probability or 1.0 for label in kept}
+        weights += [1 / probabilities[one] for one in human.values if one in table]
     if len(rows) < ENOUGH_LABELS:
         raise BadValueError(
             f"there are {len(rows)} labels of answers of earlier runs with a score; a calibrator needs at least "
             f"{ENOUGH_LABELS}: leave --history out, or label more of an earlier run"
         )
-    return features, fit_calibrator(rows, target).coefficients
+    return features, fit_calibrator(rows, target, weights=weights).coefficients
 
 
 def _bounded_metrics(store: RunStore, record: RunRecord) -> set[str]:

@@ -128,8 +128,13 @@ class LabelDraw:
 
     def __post_init__(self) -> None:
         if not self.id:
-            text = json.dumps({**self.to_dict(), "id": "", "extends": []}, sort_keys=True)
-            object.__setattr__(self, "id", hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH])
+            object.__setattr__(self, "id", self.digest)
+
+    @property
+    def digest(self) -> str:
+        """What the id is, unless the draw was changed."""
+        text = json.dumps({**self.to_dict(), "id": "", "extends": []}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -349,6 +354,8 @@ def read_draws(labels: str | Path) -> dict[str, LabelDraw]:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         problem = f"is no record of a draw ({type(error).__name__}: {error}); restore it, or label into another file"
         raise DataFileError(path, None, problem) from error
+    if any(one.id != one.digest for one in draws):
+        raise DataFileError(path, None, "the record of the draw was changed after the draw; restore it")
     return {one.key: one for one in draws}
 
 

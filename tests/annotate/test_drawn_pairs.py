@@ -188,6 +188,10 @@ def leave_a_gap(rows: list[dict[str, object]]) -> None:
     write_rows([*rows[:4], rows[4] | {"grade": None}, *rows[5:]])
 
 
+def stop_early(rows: list[dict[str, object]]) -> None:
+    write_rows([row if place < 4 else row | {"grade": None} for place, row in enumerate(rows)])
+
+
 def add_a_pair(rows: list[dict[str, object]]) -> None:
     drawn = {(row["sample_id"], row["doc_id"]) for row in rows}
     query, document = next(key for key in TRUTH if key not in drawn)
@@ -212,6 +216,8 @@ REFUSED: list[tuple[Callable[[list[dict[str, object]]], object], str]] = [
     (add_a_pair, "has a grade but was not drawn"),
     (change_the_draw, "was changed after the draw"),
     (remove_a_model_grade, "was part of the draw and has no grade here"),
+    (stop_early, "pairs that change precision@3; an interval needs"),
+    (lambda rows: Path("qrels.txt.provenance.jsonl").unlink(), "is that of a person, and the one of the model is not"),
     (lambda rows: write_rows([row | {"grade": None} for row in rows]), "none of the 20 drawn pairs has a grade"),
     (lambda rows: write_rows([row | {"probability": 0} for row in rows]), "'probability' must be a number above 0"),
     (lambda rows: write_rows([row | {"position": "1"} for row in rows]), "'position' must be an integer"),
@@ -238,6 +244,12 @@ def test_all_pairs_need_no_draw(auepora: Cli) -> None:
     result = json.loads(out)["results"][0]
     assert (code, result["details"]["partial_grades"]["draw"]) == (0, None)
     assert result["value"] == pytest.approx(sum(level(query, 0) > 0 for query in range(QUERIES)) / QUERIES / 3)
+
+
+def test_grades_of_people_alone_leave_nothing_to_draw(auepora: Cli) -> None:
+    Path("qrels.txt.provenance.jsonl").unlink()
+    code, _, err = draw(auepora)
+    assert (code, "all 48 grades of the pool count as grades of people" in err) == (2, True)
 
 
 USAGE = [  # arguments, message

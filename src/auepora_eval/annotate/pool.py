@@ -457,6 +457,11 @@ def draw_pairs(pool: Pool, metrics: Sequence[Metric], n: int, *, seed: int = 0) 
             "relevance`, and give the grades with --qrels"
         )
     known = {one.key: one.judged.grade for one in pool.documents if one.judged is not None and one.judged.by != "model"}
+    if known and len(known) == len(pool.documents):
+        raise BadValueError(
+            f"all {len(known):,} grades of the pool count as grades of people, so that there is nothing to draw; "
+            "grades of a model have 'by': 'model' in the provenance file, as `auepora judge relevance` writes it"
+        )
     rows = [
         DrawnPair(*one.key, min(one.returned.values()), float(one.key in known), grade=known.get(one.key))
         for one in pool.documents

@@ -44,7 +44,7 @@ from ..render.tables import format_value, table
 from ..runs.judging import conventions_of_run
 from ..runtime.secrets import Secrets
 from ..stats.intervals import mean_interval
-from ..stats.partial_grades import graded_measure
+from ..stats.partial_grades import graded_measure, require_enough_grades
 from ..store.records import RunRecord, run_info
 from ..store.runs import RunStore, aligned_outputs, iter_samples
 from .draws import draw_path
@@ -364,6 +364,14 @@ def read_partial_grades(qrels: str | Path, grades: str | Path, draw: str | Path 
             f"document {missing.doc_id!r} of query {missing.sample_id!r} was part of the draw and has no grade here; "
             "give the qrels with the grades of the model",
         )
+    edited = next((one for one in found.pairs if one.grade is None and by_key[one.key].grade_by_model is None), None)
+    if edited is not None:
+        raise DataFileError(
+            Path(qrels),
+            None,
+            f"the grade of document {edited.doc_id!r} of query {edited.sample_id!r} is that of a person, and the one "
+            "of the model is not there; give the qrels from which pairs were drawn, with their provenance file",
+        )
     graded = _check_order(Path(grades), found, human)
     share = graded / len(found.order)
     pairs = tuple(
@@ -455,6 +463,8 @@ def rescore_with_grades(
             skip={"no_gold": np.array([one not in estimate.by_query for one in ids])},
         )
         result = make_result(metric, scores, signature=run_signature(metric, info), clusters=clusters)
+        if result.value is not None:
+            result.value = min(max(result.value, 0.0), 1.0)
         if result.interval is not None:
             result.interval = max(result.interval[0], 0.0), min(result.interval[1], 1.0)
         result.details["partial_grades"] = {**partial.to_dict(), **estimate.details}
@@ -527,6 +537,7 @@ class _Estimate:
             lengths = {query: len(ranking[query]) for query in queries}
             pairs = pooled_pairs(rows, partial.levels, partial.grades, ranks, lengths, min_relevance=lowest)
             corrected = graded_measure(pairs, measure)
+            require_enough_grades(pairs, measure)
             values.append(corrected.by_query)
             errors.append(corrected.grading_error)
             model.append(graded_measure(pairs.with_grades_of_model(), measure).by_query)
@@ -547,4 +558,4 @@ class _Estimate:
 def _estimate_row(values: npt.NDArray[np.float64], *, with_interval: bool = True) -> dict[str, Any]:
     interval = mean_interval(values, lowest=0.0, highest=1.0) if with_interval else None
     bounds = None if interval is None else [max(interval.low, 0.0), min(interval.high, 1.0)]
-    return {"value": float(values.mean()), "interval": bounds}
+    return {"value": min(max(float(values.mean()), 0.0), 1.0), "interval": bounds}

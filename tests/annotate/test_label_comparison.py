@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -264,6 +265,14 @@ def test_invalid_options(truth: Truth, auepora: Cli, arguments: list[str], messa
     code, _, err = auepora(*arguments)
     assert code == 2
     assert message in err
+
+
+def test_runs_about_different_questions_are_refused(truth: Truth, auepora: Cli) -> None:
+    others = [replace(one, query=f"why {one.query}") for one in samples(N)]
+    with RunStore.open("runs.sqlite") as store:
+        run(store, "elsewhere", others, lambda _: "yes", ["containment"])
+    code, _, err = auepora("label", "--for", "old", "elsewhere", "-m", "containment", "--n", "20", "--preview")
+    assert (code, "different datasets: sample 'q00000' has another question in each" in err) == (2, True)
 
 
 def test_a_refused_file_fixes_no_design(truth: Truth, auepora: Cli, type_lines: TypeLines) -> None:

@@ -300,6 +300,12 @@ def _comparison_draw(
     first, second = (predict_labels(store, record, name, *(calibrator or ())) for record in records)
     answered = [load_population(store, record.run_id).strata for record in records]
     both = [one for one in first if one in second and all(one in each for each in answered)]
+    if records[0].fingerprint != records[1].fingerprint:
+        asked = [{one.sample_id: one.query for one in store.samples(each.run_id, texts=False)} for each in records]
+        if other := next((one for one in both if asked[0][one] != asked[1][one]), None):
+            raise BadValueError(
+                f"the runs are of different datasets: sample '{other}' has another question in each"
+            )
     num_others = max(len(first), len(second)) - len(both)
     return draw_comparison(
         {one: (first[one], second[one]) for one in both},

@@ -256,12 +256,18 @@ WRONG = [  # arguments, message, why
         "there are 1 labels of answers of earlier runs",
         "hardly any history",
     ),
+    (
+        ["label", "--for", "old", "new", "-m", "containment", "--n", "20", "--history", "picked.jsonl"],
+        "the labels of third are not of a random sample",
+        "history without a draw",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "message"), [row[:2] for row in WRONG], ids=[row[2] for row in WRONG])
 def test_invalid_options(truth: Truth, auepora: Cli, arguments: list[str], message: str) -> None:
     write_labels("few.jsonl", [Label("q00001", True, run="third")])
+    write_labels("picked.jsonl", [Label(f"q{n:05}", n % 2 == 0, run="third") for n in range(40)])
     code, _, err = auepora(*arguments)
     assert code == 2
     assert message in err

@@ -682,12 +682,17 @@ def predict_labels(
 
 
 def fit_earlier_labels(
-    store: RunStore, records: Sequence[RunRecord], metric: str, labels: Iterable[Label]
+    store: RunStore,
+    records: Sequence[RunRecord],
+    metric: str,
+    labels: Iterable[Label],
+    draws: Mapping[str, list[LabelDraw]] | None = None,
 ) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """Metrics and coefficients of a calibrator, from labels of earlier runs; the labels of ``records`` are not used.
 
     The features are the metric and all other bounded metrics that the runs have in common. The calibrator decides which
-    samples are drawn and how narrow an interval gets, and never whether it is valid.
+    samples are drawn and how narrow an interval gets, and never whether it is valid. Labels need a draw, recorded or
+    named, or must cover all answers of their run: the forecast depends on them.
     """
     compared = {name for record in records for name in (record.run_id, record.name)}
     by_run: dict[str, list[Label]] = defaultdict(list)
@@ -697,22 +702,31 @@ def fit_earlier_labels(
     earlier = {run: store.find(run) for run in by_run}
     names = [_bounded_metrics(store, record) for record in (*records, *earlier.values())]
     features = (metric, *sorted(set.intersection(*names) - {metric}))
+    labelled = []
+    for run, record in earlier.items():
+        kept, _ = select_labels(by_run[run], names=(record.run_id, record.name), metric=metric)
+        table, human = _feature_table(store, record, features), aggregate_labels(kept)
+        labelled.append((record, kept, table, {one: value for one, value in human.values.items() if one in table}))
+    count = sum(len(values) for *_, values in labelled)
+    if count < ENOUGH_LABELS:
+        raise BadValueError(
+            f"there are {count} labels of answers of earlier runs with a score; a calibrator needs at least "
+            f"{ENOUGH_LABELS}: leave --history out, or label more of an earlier run"
+        )
     rows: list[list[float]] = []
     target: list[float] = []
     weights: list[float] = []
-    for run, record in earlier.items():
-        kept, _ = select_labels(by_run[run], names=(record.run_id, record.name), metric=metric)
-        table = _feature_table(store, record, features)
-        human = aggregate_labels(kept)
-        rows += [table[one] for one in human.values if one in table]
-        target += [value for one, value in human.values.items() if one in table]
-        probabilities = {label.sample_id: label.probability or 1.0 for label in kept}
-        weights += [1 / probabilities[one] for one in human.values if one in table]
-    if len(rows) < ENOUGH_LABELS:
-        raise BadValueError(
-            f"there are {len(rows)} labels of answers of earlier runs with a score; a calibrator needs at least "
-            f"{ENOUGH_LABELS}: leave --history out, or label more of an earlier run"
-        )
+    for record, kept, table, values in labelled:
+        try:
+            usable = weigh_samples(kept, values, table, draws, (record.run_id, record.name))
+        except BadValueError as error:
+            raise BadValueError(
+                f"the labels of {record.name} are not of a random sample, so that they predict no others; leave "
+                "--history out, or draw samples of it with `auepora label`"
+            ) from error
+        rows += [table[one] for one in values if one in usable.ids]
+        target += [value for one, value in values.items() if one in usable.ids]
+        weights += [usable.relative_weights.get(one, 1.0) for one in values if one in usable.ids]
     return features, fit_calibrator(rows, target, weights=weights).coefficients
 
 

@@ -286,7 +286,7 @@ def _comparison_draw(
     """The draw for a difference, from the scores of the judge metric."""
     from ..annotate.agreement import read_annotations
     from ..annotate.calibration import fit_earlier_labels, load_run_scores, predict_labels
-    from ..annotate.draws import draw_comparison
+    from ..annotate.draws import draw_comparison, read_all_draws
     from ..annotate.session import load_population
     from ..errors import BadValueError
 
@@ -296,16 +296,16 @@ def _comparison_draw(
     name = scored.metric
     if looks and scored.clusters is not None:
         raise BadValueError("samples share clusters, and --looks tests them one by one; leave it out")
-    calibrator = fit_earlier_labels(store, records, name, read_annotations(history)) if history else None
+    calibrator = None
+    if history:
+        calibrator = fit_earlier_labels(store, records, name, read_annotations(history), read_all_draws(history))
     first, second = (predict_labels(store, record, name, *(calibrator or ())) for record in records)
     answered = [load_population(store, record.run_id).strata for record in records]
     both = [one for one in first if one in second and all(one in each for each in answered)]
     if records[0].fingerprint != records[1].fingerprint:
         asked = [{one.sample_id: one.query for one in store.samples(each.run_id, texts=False)} for each in records]
         if other := next((one for one in both if asked[0][one] != asked[1][one]), None):
-            raise BadValueError(
-                f"the runs are of different datasets: sample '{other}' has another question in each"
-            )
+            raise BadValueError(f"the runs are of different datasets: sample '{other}' has another question in each")
     num_others = max(len(first), len(second)) - len(both)
     return draw_comparison(
         {one: (first[one], second[one]) for one in both},

@@ -141,8 +141,20 @@ def test_a_difference_uses_the_same_grades(auepora: Cli) -> None:
     _, out, _ = auepora("compare", "bm25", "dense", "--json")
     compared = json.loads(out)["deltas"]["metrics"]["precision@3"]
     assert compared["delta"] == pytest.approx(values[1]["value"] - values[0]["value"])
+    assert compared["note"] is None
     code, _, err = rescore(auepora, "bm25", "-m", "recall@3")
     assert (code, "could not be drawn for grading" in err) == (2, True)
+
+
+def test_there_is_no_verdict_before_the_last_grade(auepora: Cli) -> None:
+    assert draw(auepora, 36, "-m", "precision@3")[0] == 0
+    grade_first(30)
+    for run in RANKINGS:
+        assert rescore(auepora, run)[0] == 0
+    _, out, _ = auepora("compare", "bm25", "dense", "-m", "precision@3")
+    assert "people graded 30 of 36 drawn pairs so far" in out
+    assert "inconclusive" in out
+    assert ", p " not in out.split("\n\n")[1]
 
 
 def test_the_first_grades_of_a_draw_are_enough(auepora: Cli) -> None:

@@ -463,8 +463,6 @@ def rescore_with_grades(
             skip={"no_gold": np.array([one not in estimate.by_query for one in ids])},
         )
         result = make_result(metric, scores, signature=run_signature(metric, info), clusters=clusters)
-        if result.value is not None:
-            result.value = min(max(result.value, 0.0), 1.0)
         if result.interval is not None:
             result.interval = max(result.interval[0], 0.0), min(result.interval[1], 1.0)
         result.details["partial_grades"] = {**partial.to_dict(), **estimate.details}
@@ -480,7 +478,8 @@ def partial_grades_text(results: Results) -> str:
     for one in results:
         found = one.details["partial_grades"]
         alone = [(found[key]["value"], found[key]["interval"]) for key in ("model_only", "human_only")]
-        cells = [cell for each in ((one.value, one.interval), *alone) for cell in _value_cells(*each)]
+        value = min(max(one.value, 0.0), 1.0)  # as stored it is the mean of the estimates of queries
+        cells = [cell for each in ((value, one.interval), *alone) for cell in _value_cells(*each)]
         rows.append([one.name, *cells])
     headers = ["metric", "corrected", "95 % interval", "model only", "95 % interval", "human only", "95 % interval"]
     lines = [table(rows, headers=headers, right=(1, 3, 5)), ""]

@@ -254,7 +254,11 @@ def _comparison_input(
     if isinstance(two_stage, str):
         notes.append(two_stage)
         withheld, two_stage = "partly_judged", None
-    elif sequential is None and two_stage is None and (unjudged := _partly_judged_note(results, pair)):
+    elif (
+        sequential is None
+        and two_stage is None
+        and (unjudged := _partly_judged_note(results, pair) or _partly_graded_note(results))
+    ):
         notes.append(unjudged)
         withheld = "partly_judged"
     spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
@@ -350,6 +354,18 @@ def _partly_judged_note(results: Sequence[MetricResult], pair: tuple[int, int]) 
         f"judged on {judged} so far, and no sequential test of these two runs is about it: its p-value and its "
         "interval are not sequentially valid, and there is no verdict"
     )
+
+
+def _partly_graded_note(results: Sequence[MetricResult]) -> str | None:
+    """Why a metric by grades of drawn pairs has no verdict; ``None`` if all drawn pairs are graded."""
+    for one in results:
+        found = one.details.get("partial_grades") or {"draw": None}
+        if found["draw"] is not None and (graded := found["graded"] - found["known_before"]) < found["drawn"]:
+            return (
+                f"people graded {graded} of {found['drawn']} drawn pairs so far: the number was fixed before the first "
+                "grade, so that its p-value is not sequentially valid, and there is no verdict"
+            )
+    return None
 
 
 def _read_pair(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from auepora_eval.core.types import MetricResult
+from auepora_eval.runs.scoring import rescore
 from auepora_eval.store import RunStore
 from helpers.judge_server import FAULTS, Asked, JudgeServer, Reply
 from helpers.user_project import Project
@@ -162,6 +163,8 @@ def test_runs_are_compared_by_the_corrected_difference(project: Make, auepora: C
         code, _, err = auepora("run", "plan.yaml", "-q", "--name", "c")
         assert code == 2
         assert "with seed 0, not 1; all runs use the same draw" in err
+        with RunStore.open("runs.sqlite") as opened:
+            assert opened.counts(opened.find("c").run_id) == (0, 0)
     code, out, err = auepora("compare", "a", "b", "--json")
     assert code == 0, err
     one = json.loads(out)["deltas"]["metrics"][METRIC]
@@ -190,6 +193,7 @@ def test_failed_judgements_reduce_the_draw_and_failed_answers_count(project: Mak
         assert auepora("run", "plan.yaml", "-q")[0] == 0
     details = stored().details["two_stage"]
     assert (details["system_failures"], details["samples"]) == (4, SAMPLES)
+    assert details["cheap"]["value"] == pytest.approx(stored(name=f"{METRIC}[small]").value)
     assert details["failed"] > 0
     assert 36 - details["failed"] <= details["judged"] <= 40 - details["failed"]
     assert details["interval"] is not None
@@ -224,21 +228,40 @@ def test_budget_in_money(project: Make, auepora: Cli) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_whose_expensive_judge_was_down_is_completed_with_the_same_draw(project: Make, auepora: Cli) -> None:
+@pytest.mark.parametrize("model", ["large", "small"])
+def test_a_run_whose_judge_was_down_is_completed(project: Make, auepora: Cli, model: str) -> None:
     down = True
 
     def answer(asked: Asked) -> dict[str, object] | Reply:
-        return FAULTS["500"] if down and asked.body["model"] == "large" else judge(asked)
+        return FAULTS["500"] if down and asked.body["model"] == model else judge(asked)
 
     with JudgeServer(answer) as server:
         write_plan(project(SAMPLES), server.base_url, two_stage=f"{TWO_STAGE}, retries: 0")
         code, _, err = auepora("run", "plan.yaml", "-q")
-        assert (code, "has no scored sample" in err) == (3, True)
+        assert (code, f"{METRIC} has no scored sample" in err) == (3, True)
         before = stored()
         assert not before.defined
+        assert ("two_stage" in before.details) == (model == "large")  # no draw without cheap scores
+        asked = calls(server)
         down = False
         assert auepora("rescore", "latest", "-q")[0] == 0
-        assert calls(server)["small"] == SAMPLES
-    after = stored()
-    assert after.details["two_stage"]["draw"] == before.details["two_stage"]["draw"]
-    assert after.details["two_stage"]["judged"] == 20
+        if model == "large":
+            assert calls(server)["small"] == SAMPLES
+            assert stored().details["two_stage"]["draw"] == before.details["two_stage"]["draw"]
+        else:
+            assert (asked["large"], calls(server)["large"]) == (0, 20)
+    assert stored().details["two_stage"]["judged"] == 20
+
+
+def test_an_interrupted_rescore_keeps_the_result(project: Make, auepora: Cli) -> None:
+    def interrupt(done: int, requested: int, failed: int) -> None:
+        if done > SAMPLES:
+            raise KeyboardInterrupt
+
+    with JudgeServer(judge) as server:
+        write_plan(project(SAMPLES), server.base_url)
+        assert auepora("run", "plan.yaml", "-q")[0] == 0
+        before = stored()
+        with RunStore.open("runs.sqlite") as opened, pytest.raises(KeyboardInterrupt):
+            rescore(opened, opened.find("latest"), judge_progress=lambda: interrupt)
+    assert (stored().value, stored().details) == (before.value, before.details)

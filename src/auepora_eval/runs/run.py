@@ -37,7 +37,7 @@ from ..runtime.files import plain_stem
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, redact_by_name
 from ..store.connect import default_store
-from ..store.records import RunRecord, RunStatus, StoredOutput, is_this_process
+from ..store.records import RunRecord, RunStatus, StoredOutput, is_this_process, run_info
 from ..store.runs import RunStore, heartbeat
 from ..systems.calls import CallPolicy, CallSummary, Stop, Task, TaskOutput, call_system
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
@@ -200,6 +200,10 @@ def _execute(
     counter = _OutputCounter(watcher)
     try:
         with heartbeat(store, record):
+            if request.two_stage is not None:
+                from .two_stage import check_draws
+
+                check_draws(store, record, request.metrics or (), request.two_stage, request.samples, run_info(record))
             summary = _collect_outputs(request, store, record, done, stop, counter)
             if summary.ended != "done":
                 return _finish_early(store, record, summary, counter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +17,7 @@ from ..core.scores import NOT_JUDGED, Scores, Status
 from ..core.slices import Slice
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..engine.evaluate import evaluate
-from ..errors import BadValueError
+from ..errors import AueporaWarning, BadValueError
 from ..io.validate import COMPLETE_OUTPUT
 from ..judge.critic import JudgePolicy
 from ..judge.metric import JudgedMetric
@@ -153,9 +154,14 @@ def score_in_two_stages(
     the callback for progress. The draw is stored before the expensive judge is asked; another run on the same samples
     uses the same draw.
     """
-    chosen = [one for one in metrics if isinstance(one, JudgedMetric) and one.name in settings.metrics]
+    chosen = _expensive_metrics(metrics, settings)
     if not chosen:
         return evaluate_metrics(metrics)
+    signatures = {one.name: str(run_signature(one.for_run(run), run)) for one in chosen}
+    known = check_draws(store, record, metrics, settings, samples, run)
+    budgets = {
+        one.name: _budget(settings, one, samples, outputs, session.policy) for one in chosen if known[one.name] is None
+    }
     first = evaluate_metrics([one for one in metrics if one.name not in settings.metrics])
     by_name = dict(first.by_name)
     draws: dict[str, JudgeDraw] = {}
@@ -163,24 +169,63 @@ def score_in_two_stages(
         cheap = by_name.get(settings.metrics[one.name])
         if cheap is None or not isinstance(cheap.scores, Scores):
             raise BadValueError(f"two-stage judging of '{one.name}' needs the scores of '{settings.metrics[one.name]}'")
-        stage = _Stage(one, cheap, by_name, str(run_signature(one.for_run(run), run)))
-        draw = _find_draw(store, record, stage, settings)
+        stage = _Stage(one, cheap, by_name, signatures[one.name])
+        draw = known[one.name]
+        if draw is None and not np.isfinite(_answer_scores(cheap)).any():
+            warnings.warn(_no_scores_warning(one.name, cheap.name, settings), AueporaWarning, stacklevel=2)
+            continue  # such a draw would be that of all later runs on these samples, too
         if draw is None:
-            budget = _budget(settings, one, samples, outputs, session.policy)
-            draw = _new_draw(store, record, stage, settings, budget, samples)
+            draw = _new_draw(store, record, stage, settings, budgets[one.name], samples)
         draws[one.name] = draw
         _store_draw(store, record, stage, draw, samples)
     ids = [sample.sample_id for sample in samples]
-    session.exclusions = {name: set(ids).difference(draw.drawn) for name, draw in draws.items()}
+    session.exclusions = {
+        one.name: set(ids).difference(draws[one.name].drawn if one.name in draws else ()) for one in chosen
+    }
     try:
         second = evaluate_metrics(chosen, None)
     finally:
         session.exclusions = {}
     for one in chosen:
-        result = second.by_name[one.name]
-        correction = _Correction(one, result, draws[one.name], by_name, settings, samples)
-        correction.apply(slices)
+        if one.name in draws:
+            result = second.by_name[one.name]
+            _Correction(one, result, draws[one.name], by_name, settings, samples).apply(slices)
     return _join_results(metrics, first, second)
+
+
+def _expensive_metrics(metrics: Sequence[Metric], settings: TwoStageSettings) -> list[JudgedMetric]:
+    return [one for one in metrics if isinstance(one, JudgedMetric) and one.name in settings.metrics]
+
+
+def check_draws(
+    store: RunStore,
+    record: RunRecord,
+    metrics: Sequence[Metric],
+    settings: TwoStageSettings,
+    samples: Sequence[EvaluationSample],
+    run: RunInfo,
+) -> dict[str, JudgeDraw | None]:
+    """The stored draw for each metric of the expensive judge, ``None`` where there is none yet.
+
+    Nothing is called: an error about the seed or the number of samples costs nothing.
+    """
+    found = {}
+    for one in _expensive_metrics(metrics, settings):
+        applies = int(_applies(one, samples).sum())
+        if applies < MIN_BUDGET:
+            raise BadValueError(
+                f"two-stage judging of '{one.name}' needs at least {MIN_BUDGET} samples that it applies to; "
+                f"there are {applies}"
+            )
+        found[one.name] = _find_draw(store, record, one, str(run_signature(one.for_run(run), run)), settings)
+    return found
+
+
+def _no_scores_warning(metric: str, cheap: str, settings: TwoStageSettings) -> str:
+    advice = (
+        f"rescore the run when '{settings.cheap}' works" if settings.cheap_is_judge else "name another cheap metric"
+    )
+    return f"{metric}: '{settings.expensive}' was not asked, because {cheap} has scored no sample; {advice}"
 
 
 def _join_results(metrics: Sequence[Metric], first: Results, second: Results) -> Results:
@@ -222,7 +267,9 @@ def _applies(metric: JudgedMetric, samples: Sequence[EvaluationSample]) -> Bools
     return np.array([metric.precheck(one, COMPLETE_OUTPUT, answered=True) is None for one in samples], dtype=np.bool_)
 
 
-def _find_draw(store: RunStore, record: RunRecord, stage: _Stage, settings: TwoStageSettings) -> JudgeDraw | None:
+def _find_draw(
+    store: RunStore, record: RunRecord, metric: JudgedMetric, signature: str, settings: TwoStageSettings
+) -> JudgeDraw | None:
     """The draw of an earlier run on the same samples, or of this run if it was interrupted."""
     wanted = _budget_dict(settings)
     for run in [record, *_other_runs(store, record)]:
@@ -230,15 +277,16 @@ def _find_draw(store: RunStore, record: RunRecord, stage: _Stage, settings: TwoS
             continue
         for result in result_summaries(store, run.run_id, every_signature=True):
             details = result.details.get(DETAILS)
-            if result.name != stage.metric.name or result.signature != stage.signature or not details:
+            if result.name != metric.name or result.signature != signature or not details:
                 continue
             draw = JudgeDraw.from_dict(details["draw"], details["forecast"])
-            if draw.cheap != stage.cheap.name or dict(draw.budget) != wanted:
+            if draw.cheap != settings.metrics[metric.name] or dict(draw.budget) != wanted:
                 continue
             if draw.seed != settings.seed:
                 raise BadValueError(
                     f"judge.seed: run {run.run_id} has a draw for '{draw.metric}' on these samples with seed "
-                    f"{draw.seed}, not {settings.seed}; all runs use the same draw, so that they can be compared"
+                    f"{draw.seed}, not {settings.seed}; all runs use the same draw, so that they can be compared; "
+                    f"write 'seed: {draw.seed}'"
                 )
             return draw
     return None
@@ -264,11 +312,6 @@ def _new_draw(
     samples: Sequence[EvaluationSample],
 ) -> JudgeDraw:
     applies = np.flatnonzero(_applies(stage.metric, samples))
-    if len(applies) < MIN_BUDGET:
-        raise BadValueError(
-            f"two-stage judging of '{stage.metric.name}' needs at least {MIN_BUDGET} samples that it applies to; "
-            f"there are {len(applies)}"
-        )
     history = _history(store, record, stage)
     features, calibrator, run_id = history or ((), None, None)
     predictions = _predict(stage.cheap, stage.first, features, calibrator)[applies]
@@ -309,9 +352,18 @@ def _scaled_forecast(metric: BatchMetric, found: Forecast) -> dict[str, Any]:
 def _store_draw(
     store: RunStore, record: RunRecord, stage: _Stage, draw: JudgeDraw, samples: Sequence[EvaluationSample]
 ) -> None:
-    """Store a result without scores that has the draw, so that an interrupted run resumes with it."""
+    """Store a result without scores that has the draw, so that an interrupted run resumes with it.
+
+    A result of the run that has this draw already is kept, also if the new judgements are interrupted.
+    """
     metric, n = stage.metric, len(samples)
     ids = [one.sample_id for one in samples]
+    stored = {
+        (one.name, one.signature): one.details.get(DETAILS) or {}
+        for one in result_summaries(store, record.run_id, every_signature=True)
+    }
+    if stored.get((metric.name, stage.signature), {}).get("draw") == draw.to_dict(ids):
+        return
     details: dict[str, Any] = {"num_samples": 0, "num_skipped": n, f"skipped_{NOT_JUDGED}": n}
     details[DETAILS] = {"draw": draw.to_dict(ids), "forecast": dict(draw.forecast)}
     result = MetricResult(metric.name, metric.target, 0.0, details, signature=stage.signature, defined=False)
@@ -337,7 +389,7 @@ def preview_in_two_stages(
     They are computed if that needs no judge and the outputs are those of the system (``has_outputs``), else those of
     the run, or of the latest run that has them. The samples that are counted are a random draw.
     """
-    chosen = [one for one in metrics if isinstance(one, JudgedMetric) and one.name in settings.metrics]
+    chosen = _expensive_metrics(metrics, settings)
     distinct = {one.sample_id: one for one in samples}  # repeats have the same samples
     exclusions: dict[str, set[str]] = {}
     stages: dict[str, dict[str, Any]] = {}
@@ -602,8 +654,8 @@ class _Correction:
         expensive = self.settings.expensive
         population = int((rows & self.population).sum())
         found, these, alone = self.mean(rows), self.mean(rows, finite=True), self.mean(rows, judge_alone=True)
-        cheap = _answer_scores(self.cheap)[rows]
-        cheap = cheap[np.isfinite(cheap)]
+        assert isinstance(self.cheap.scores, Scores)
+        cheap = self.cheap.scores.values[rows & self.cheap.scores.counted]
         by_judge = self.settings.cheap if self.settings.cheap_is_judge else None
         details: dict[str, Any] = {
             "target": f"what '{expensive}' would say of answers like these",

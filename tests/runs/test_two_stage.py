@@ -179,6 +179,9 @@ def test_runs_are_compared_by_the_corrected_difference(project: Make, auepora: C
     assert one["two_stage"]["target"] == "the difference in what 'large' would say of answers like these"
     text = auepora("compare", "a", "b")[1]
     assert "two-stage judging: what 'large' would say of answers like these, by 40 of 60 samples" in text
+    assert "p-value is multiplied by 3, the number of comparisons" in text
+    assert "the others share 5 %, so that any verdict is wrong in up to 6.7% of cases" in text
+    assert "is multiplied by" not in auepora("compare", "a", "b", "--primary", METRIC)[1]
 
 
 def test_failed_judgements_reduce_the_draw_and_failed_answers_count(project: Make, auepora: Cli) -> None:
@@ -194,6 +197,7 @@ def test_failed_judgements_reduce_the_draw_and_failed_answers_count(project: Mak
     details = stored().details["two_stage"]
     assert (details["system_failures"], details["samples"]) == (4, SAMPLES)
     assert details["cheap"]["value"] == pytest.approx(stored(name=f"{METRIC}[small]").value)
+    assert "judged and 4 failed answers, weighted by the draw" in auepora("show", "latest")[1]
     assert details["failed"] > 0
     assert 36 - details["failed"] <= details["judged"] <= 40 - details["failed"]
     assert details["interval"] is not None

@@ -111,6 +111,17 @@ def test_verdicts_that_all_labels_confirm_are_not_certain() -> None:
     assert found.high - found.low == pytest.approx(2 * 1.96 * math.sqrt(2 / 4 * p * (1 - p) * 0.8 / 10), rel=0.2)
 
 
+def test_these_samples_never_have_the_wider_interval() -> None:
+    strata = np.repeat([0, 1], 50)
+    scores, labels = strata * 1.0, np.full(100, NAN)
+    labels[:20], labels[50:70] = 0.5, 1.0  # labels vary between strata only
+    options: dict[str, Any] = {"strata": strata, "lowest": 0.0, "highest": 1.0}
+    these, all_samples = (corrected_mean(scores, labels, finite=finite, **options).interval for finite in (True, False))
+    assert these is not None
+    assert all_samples is not None
+    assert 0 < these.high - these.low <= all_samples.high - all_samples.low
+
+
 def test_one_cluster_has_no_interval() -> None:
     labels = np.array([1.0, 0.5, NAN])
     for draw in ({"probabilities": np.full(3, 0.5)}, {"strata": np.zeros(3)}):

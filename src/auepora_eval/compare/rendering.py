@@ -37,6 +37,7 @@ from ..render.html import SECONDS, blocks_html, metric_range, pluralize, value_t
 from ..render.markdown import report_markdown
 from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value, p_text
 from ..runtime.files import write_lines
+from .analysis import ALPHA
 from .metrics import headline_order
 from .runs import Leaderboard, LeaderboardMetric, LeaderboardPair
 from .types import CompareReport, ComparisonKind, MetricComparison
@@ -186,6 +187,7 @@ def table_notes(board: Leaderboard) -> list[str]:
         "interval without 0": adjusted > 1,
         "sequential: the p-value and the interval are the repeated ones, which hold at all looks that were fixed "
         "before the first judge call": any(one.sequential is not None for one in compared),
+        _two_stage_error_note(compared) or "": _two_stage_error_note(compared),
         "exploratory: not among the primary metrics; nothing is adjusted, and no verdict is given": not all_primary,
         UNRELIABLE_NOTE: any(one.flags and one.interval is not None for one in compared),
         "n in c: so many samples in so many clusters, which belong together": any(
@@ -202,6 +204,19 @@ def table_notes(board: Leaderboard) -> list[str]:
 def _is_adjusted(one: MetricComparison) -> bool:
     """Whether a metric is among those that share 5 %."""
     return one.primary and one.sequential is None and one.two_stage is None and one.doubt != "partly_judged"
+
+
+def _two_stage_error_note(compared: Sequence[MetricComparison]) -> str | None:
+    """How two-stage judging shares 5 % with the other primary metrics; ``None`` for a single one."""
+    drawn = sum(one.primary and one.two_stage is not None for one in compared)
+    tests = sum(one.primary and one.sequential is None for one in compared)
+    if not drawn or tests < 2:
+        return None
+    note = f"two-stage judging: the p-value is multiplied by {tests}, the number of comparisons, and the interval wider"
+    if any(map(_is_adjusted, compared)):
+        together = ALPHA + ALPHA * drawn / tests
+        note += f"; the others share 5 %, so that any verdict is wrong in up to {together:.1%} of cases"
+    return note
 
 
 def _smallest_differences(board: Leaderboard) -> str:

@@ -268,7 +268,8 @@ def two_stage_blocks(results: Iterable[MetricResult]) -> list[Block]:
 def two_stage_metric_blocks(name: str, stage: Mapping[str, Any]) -> list[Block]:
     """Two-stage judging of the metric ``name``: three means with what each is about, the draw and the forecast."""
     cheap, expensive, these = stage["cheap"], stage["expensive"], stage["these"]
-    alone = f"the {stage['judged']:,} samples that '{expensive['judge']}' judged, weighted by the draw"
+    failed = f" and {stage['system_failures']:,} failed answers" if stage["system_failures"] else ""
+    alone = f"the {stage['judged']:,} samples that '{expensive['judge']}' judged{failed}, weighted by the draw"
     rows: list[Row] = [
         ["corrected", _mean_text(stage), _ends_text(stage), stage["target"]],
         ["", "", _ends_text(these), these["target"]],
@@ -292,7 +293,8 @@ def _draw_notes(stage: Mapping[str, Any]) -> list[str]:
     draw, found = stage.get("draw"), stage.get("forecast")
     notes = [two_stage_note(stage)]
     if draw:
-        notes.append(f"a draw from {len(draw['sizes'])} strata with seed {draw['seed']}, made for {draw['run_id']}")
+        strata = "1 stratum" if len(draw["sizes"]) == 1 else f"{len(draw['sizes'])} strata"
+        notes.append(f"a draw from {strata} with seed {draw['seed']}, made for {draw['run_id']}")
     notes += {
         "history": [f"scores predicted from the judgements of {stage.get('history')}"],
         "cross-fitting": ["scores predicted by cross-fitting on the draw"],

@@ -643,6 +643,9 @@ def _draw_variances(scores: Floats, labels: Floats, draw: _Draw, codes: Ints | N
     by_stratum = np.bincount(inner, weighted) * sizes / np.maximum(sizes - 1, 1) + extra
     inflation = float(extra.sum())
     labels_alone += inflation
+    if not labels_alone > 0 and draw.finite:  # labels vary between strata only: as if for samples of this kind
+        wider = replace(draw, remaining=np.ones(n), finite=False)
+        return min(by_weights, _draw_variances(scores, labels, wider, codes, alone), key=lambda one: one.labels_alone)
     if not labels_alone > 0:
         return by_weights
     left = labels_alone - inflation - 2 * weight * both + weight**2 * of_scores

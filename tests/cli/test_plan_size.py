@@ -135,6 +135,9 @@ REFUSED = [  # arguments, part of the message
     (("third", "--delta", "0.05"), "third"),
     (("--delta", "0.05", "-o", "size.csv"), "CSV"),
     (("--delta", "0"), "--delta"),
+    (("--delta", "0.6"), "at most 50% differ"),
+    (("first", "--delta", "1"), "scores lie between 0 and 1; --delta must be smaller"),
+    (("first", "second", "--delta", "1.5"), "scores lie between 0 and 1; --delta must be smaller"),
 ]
 
 
@@ -143,6 +146,25 @@ def test_refused_input(store: RunStore, auepora: Cli) -> None:
     for arguments, message in REFUSED:
         code, _, err = auepora("plan-size", *arguments)
         assert (code, message in err) == (2, True), (arguments, err)
+
+
+def test_partly_judged_pilots_plan_calls_for_all_questions(store: RunStore, auepora: Cli) -> None:
+    add_runs(store, skipped_not_judged=N // 2, two_stage={})
+    (found,) = planned(auepora, "first", "second", "--delta", "0.05", "--question-cost", "1")["metrics"]
+    (row,) = found["rows"]
+    assert row["judge_calls"] == 2 * row["answers"]  # the judge was asked about half of the answers
+    notes = "; ".join(found["notes"])
+    assert f"judged on {N} of {N} questions; the judge calls are those for all questions" in notes
+    assert "two-stage judging prefers uncertain answers" in notes
+
+
+def test_small_differences_need_no_memory(store: RunStore, auepora: Cli) -> None:
+    add_runs(store)
+    (found,) = planned(auepora, "first", "second", "--delta", "0.0001", "--questions", "200")["metrics"]
+    assert found["labels_alone"] > 1_000_000
+    assert found["labels_with_scores"] is None
+    assert "200 questions do not suffice" in found["notes"]
+    assert "labels" in auepora("plan-size", "first", "second", "--delta", "0.0001")[1]
 
 
 def test_equal_runs_give_no_size(store: RunStore, auepora: Cli) -> None:

@@ -192,7 +192,7 @@ def command(
     from ..render.markdown import blocks_markdown
     from ..render.terminal import blocks_text
 
-    blocks = size_blocks(sizes, request, shown, details=bool(metrics))
+    blocks = size_blocks(sizes, request, shown, details=bool(metrics) or not runs)
     write_out(blocks_markdown(blocks) if form == "markdown" else blocks_text(blocks), output)
 
 
@@ -201,8 +201,14 @@ def command(
 
 def assumed_pilot(request: SizeRequest) -> Iterator[PilotMetric]:
     """0/1 scores of which a proportion differs between the systems, for several proportions."""
+    from ..errors import BadValueError
     from ..stats.planning import proportion_variance
 
+    if request.delta > max(ASSUMED_CHANGES):
+        raise BadValueError(
+            f"--delta {request.delta:g}: without a pilot 0/1 scores are assumed, of which at most "
+            f"{max(ASSUMED_CHANGES):.0%} differ, so that no difference is larger; name a run"
+        )
     for changed in ASSUMED_CHANGES:
         if changed >= request.delta:
             name = f"0/1 scores, {changed:.0%} differ"
@@ -218,7 +224,11 @@ def read_pilot(
 
     # Numbers of questions are those that the metric applies to.
     listed = [name for record in reversed(records) for name in record.plan.get("primary") or ()]
-    found, refused = _pair_metrics(store, records) if len(records) == 2 else _single_metrics(store, records[0], request)
+    found, refused = (
+        _pair_metrics(store, records, request.delta)
+        if len(records) == 2
+        else _single_metrics(store, records[0], request)
+    )
     for name in metrics:
         if name in refused:
             raise BadValueError(f"'{name}' cannot be planned: {refused[name]}")
@@ -227,6 +237,8 @@ def read_pilot(
     selected = set(metrics) or primary_metrics(reversed(records), None, found)
     planned = [one for name, (_, one) in found.items() if name in selected]
     if not planned:
+        if why := next((refused[name] for name in selected or refused if name in refused), None):
+            raise BadValueError(f"no metric of the pilot can be planned: {why}")
         raise BadValueError(
             "the pilot has no metric whose value is a mean of scores between 0 and 1 or of another bounded range; "
             "name one with -m, or compute one with `auepora rescore`"
@@ -237,9 +249,20 @@ def read_pilot(
 Found = tuple[dict[str, tuple[str, PilotMetric]], dict[str, str]]
 """Metrics by name with their targets, and why others cannot be planned."""
 _NO_MEAN = "its value is not a mean of scores"
+_NO_SCALE = "its range has no end, so delta has no scale"
+MOST_LABELLED = 100_000
+"""Questions up to which labels beside scores are computed; it takes seconds for more."""
 
 
-def _pair_metrics(store: RunStore, records: Sequence[RunRecord]) -> Found:
+def _range_problem(limits: tuple[float, float], delta: float) -> str | None:
+    """Why delta cannot be a difference of scores in this range; ``None`` if it can."""
+    low, high = min(limits), max(limits)
+    if not math.isfinite(high - low):
+        return _NO_SCALE
+    return None if delta < high - low else f"its scores lie between {low:g} and {high:g}; --delta must be smaller"
+
+
+def _pair_metrics(store: RunStore, records: Sequence[RunRecord], delta: float) -> Found:
     from ..compare.metrics import build_comparisons
     from ..compare.pairing import pair_scores
     from ..stats.difference import unit_sd
@@ -251,8 +274,9 @@ def _pair_metrics(store: RunStore, records: Sequence[RunRecord]) -> Found:
     summaries = [_results(store, record) for record in records]
     for one in inputs.inputs:
         reading = pair_scores(one.pair)
-        if reading.values is None or not all(map(math.isfinite, one.definition.range)):
-            refused[one.name] = _NO_MEAN if reading.values is None else "its range has no end, so delta has no scale"
+        problem = _NO_MEAN if reading.values is None else _range_problem(one.definition.range, delta)
+        if reading.values is None or problem is not None:
+            refused[one.name] = problem or _NO_MEAN
             continue
         used = reading.used
         clusters = None if inputs.shared.clusters is None else inputs.shared.clusters[used]
@@ -289,8 +313,8 @@ def _single_metrics(store: RunStore, record: RunRecord, request: SizeRequest) ->
         if not isinstance(result.scores, Scores) or not definition.is_mean:
             refused[name] = _NO_MEAN
             continue
-        if not all(map(math.isfinite, definition.range)):
-            refused[name] = "its range has no end, so delta has no scale"
+        if problem := _range_problem(definition.range, request.delta):
+            refused[name] = problem
             continue
         used = result.scores.counted
         clusters = None if shared.clusters is None else shared.clusters[used]
@@ -353,8 +377,17 @@ def _pilot_metric(
     import numpy as np
 
     total = max(record.num_samples for record in records)
-    notes = (f"applies to {len(values):,} of {total:,} questions: the numbers are of such questions",)
-    answers = sum(record.num_samples * record.repeats for record in records)
+    unjudged = [one.details.get("skipped_not_judged") or 0 for one in results]
+    notes = []
+    if any(unjudged):
+        notes.append(f"judged on {len(values):,} of {total:,} questions; the judge calls are those for all questions")
+    elif len(values) < total:
+        notes.append(f"applies to {len(values):,} of {total:,} questions: the numbers are of such questions")
+    if any("two_stage" in one.details for one in results):
+        notes.append("two-stage judging prefers uncertain answers, so that the number of questions is rather too large")
+    answers = sum(
+        (record.num_samples - without) * record.repeats for record, without in zip(records, unjudged, strict=True)
+    )
     usage = [one.details.get("judging") or {} for one in results]
     needed = sum(one.get("judgements", 0) - one.get("shared", 0) for one in usage)
     calls, cost = (sum(one.get(key) or 0 for one in usage) for key in ("calls", "cost"))
@@ -370,7 +403,7 @@ def _pilot_metric(
         needed / answers if answers else 0.0,
         cost / calls if calls and cost else None,
         labels,
-        notes if len(values) < total else (),
+        tuple(notes),
     )
 
 
@@ -426,7 +459,8 @@ def metric_size(pilot: PilotMetric, request: SizeRequest, *, labels: bool = True
         least = fewest_questions(parts, delta, alpha=alpha, power=power)
         fewest = None if least is None else math.ceil(least * per_unit)
         price = (pilot.cost_per_call or 0.0) * pilot.calls_per_answer * 2
-        cheapest = cheapest_repeats(parts, question_cost=request.question_cost, repeat_cost=price)
+        if price or not request.question_cost:
+            cheapest = cheapest_repeats(parts, question_cost=request.question_cost, repeat_cost=price)
         if request.questions is not None:
             units = max(1, math.floor(request.questions / per_unit))
             enough = repeats_needed(parts, units, delta, alpha=alpha, power=power)
@@ -470,8 +504,8 @@ def _labels(pilot: PilotMetric, request: SizeRequest) -> tuple[int | None, int |
     errors, predicted = pilot.labels
     spread = float(errors.mean() + predicted.var())
     alone = required_n(request.delta, math.sqrt(spread), alpha=request.alpha, power=request.power)
-    if alone is None:
-        return None, None
+    if alone is None or alone > MOST_LABELLED:
+        return None if alone is None else 2 * alone, None
     needed = labels_needed(
         np.resize(errors, 2 * alone),
         np.resize(predicted, 2 * alone),
@@ -493,9 +527,16 @@ def _answers(
 ) -> list[str]:
     """Sentences that answer: more questions or more repeats?"""
     if pilot.within is None:
+        notes = []
+        if request.questions is not None and rows:
+            suffice = "suffice" if request.questions >= rows[0].questions else "do not suffice"
+            notes.append(f"{request.questions:,} questions {suffice}")
         if not pilot.units:
-            return []
-        return ["more repeats? unknown: nothing was repeated in the pilot; `run: {repeats: 3}` in its plan shows it"]
+            return notes
+        return [
+            *notes,
+            "more repeats? unknown: nothing was repeated in the pilot; `run: {repeats: 3}` in its plan shows it",
+        ]
     notes = [
         f"{parts.share_within:.0%} of the variance is chance in single {pilot.repeated}, "
         f"{1 - parts.share_within:.0%} lies between questions"
@@ -507,8 +548,12 @@ def _answers(
         )
     elif rows:
         notes.append("more questions or more repeats? either: all variance is chance in repeats")
-    if request.question_cost and cheapest is not None and pilot.cost_per_call is not None:
-        notes.append(f"at {request.question_cost:g} for a question, {cheapest} repeats cost least")
+    if request.question_cost:
+        notes.append(
+            f"at {request.question_cost:g} for a question, {cheapest} repeats cost least"
+            if cheapest is not None
+            else "--question-cost: the cost of a repeat is unknown; the plan of the pilot has no `judge.prices`"
+        )
     if request.questions is not None:
         notes.append(
             f"{request.questions:,} questions do not suffice with any number of repeats"
@@ -549,7 +594,8 @@ def size_blocks(sizes: Sequence[MetricSize], request: SizeRequest, pilot: str, *
 
 def _metric_row(size: MetricSize) -> Row:
     row = size.rows[0] if size.rows else None
-    labels = "" if size.labels_alone is None else f"{size.labels_alone:,} ({size.labels_with_scores:,})"
+    labels = "" if size.labels_alone is None else f"{size.labels_alone:,}"
+    labels += "" if size.labels_with_scores is None else f" ({size.labels_with_scores:,})"
     return [
         size.name,
         "n/a" if size.sd is None else f"{size.sd:.3f}",

@@ -228,7 +228,19 @@ def test_budget_in_money(project: Make, auepora: Cli) -> None:
         assert 10 <= calls(server)["large"] < SAMPLES
         write_plan(project(SAMPLES), server.base_url, two_stage=f"{plan}0.5")
         code, _, err = auepora("run", "plan.yaml", "-q", "--name", "poor")
-        assert (code, "judgements of 'llm_faithfulness', and at least 10 are needed" in err) == (2, True)
+        assert (code, "samples by 'llm_faithfulness', and at least 10 are needed" in err) == (2, True)
+
+
+def test_budget_in_money_pays_for_all_judgements_of_a_sample(project: Make, auepora: Cli) -> None:
+    def drawn(further: str = "") -> int:
+        prices = "prices: {large: {prompt: 100, completion: 100}}, budget_cost: 15"
+        write_plan(project(SAMPLES), "http://127.0.0.1:9", two_stage=f"{JUDGES}, {prices}{further}")
+        code, out, err = auepora("run", "plan.yaml", "--preview", "--json")
+        assert code == 0, err
+        return int(json.loads(out)["two_stage"][METRIC]["drawn"])
+
+    assert drawn() // 3 == drawn(", repeats: 3") >= 10
+    assert drawn(", controls: 5") == drawn()
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..core.batch import Batch
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, is_judged, run_signature, sample_clusters
 from ..core.results import Results
 from ..core.scores import NOT_JUDGED, Scores, Status
@@ -160,7 +161,9 @@ def score_in_two_stages(
     signatures = {one.name: str(run_signature(one.for_run(run), run)) for one in chosen}
     known = check_draws(store, record, metrics, settings, samples, run)
     budgets = {
-        one.name: _budget(settings, one, samples, outputs, session.policy) for one in chosen if known[one.name] is None
+        one.name: _budget(settings, one, samples, outputs, session.policy, repeats=record.repeats)
+        for one in chosen
+        if known[one.name] is None
     }
     first = evaluate_metrics([one for one in metrics if one.name not in settings.metrics])
     by_name = dict(first.by_name)
@@ -242,22 +245,35 @@ def _budget(
     samples: Sequence[EvaluationSample],
     outputs: Callable[[], Iterable[SystemOutputs | None]],
     policy: JudgePolicy,
+    *,
+    repeats: int = 1,
 ) -> int:
-    """The number of samples to draw; an amount of money is divided by the estimated cost of a judgement."""
+    """The number of samples to draw; an amount of money is divided by the estimated cost of a sample.
+
+    A sample may take several judgements: of a panel, or of ``repeats`` outputs whose cost is that of the first.
+    """
     if settings.budget is not None:
         return settings.budget
     assert settings.budget_cost is not None
-    estimate = preview(samples, list(outputs()), [metric], replace(policy, cache=None)).metrics.get(metric.name)
-    if estimate is None or not estimate.cost:
+    batch = Batch(samples, list(outputs()))
+    estimate = preview(samples, batch.outputs, [metric], replace(policy, cache=None, controls=0))
+    asked = {
+        sample.sample_id
+        for sample, output, answered in metric.rows(batch)
+        if metric.precheck(sample, output, answered=answered) is None
+    }
+    cost = estimate.total.cost
+    if not cost or not asked or estimate.models_without_price:
+        unknown = ", ".join(estimate.models_without_price) or f"the judge of '{metric.name}'"
         raise BadValueError(
-            f"judge.budget_cost: no price is known for the judge of '{metric.name}'; write it under 'prices', or give "
-            "'budget', a number of samples"
+            f"judge.budget_cost: no price is known for {unknown}; write it under 'prices', or give 'budget', a number "
+            "of samples"
         )
-    found = int(settings.budget_cost / len(settings.metrics) / (estimate.cost / estimate.judgements))
+    found = int(settings.budget_cost / len(settings.metrics) / (cost * repeats / len(asked)))
     if found < MIN_BUDGET:
         raise BadValueError(
-            f"judge.budget_cost: {settings.budget_cost:g} pays for {found} judgements of '{metric.name}', and at least "
-            f"{MIN_BUDGET} are needed"
+            f"judge.budget_cost: {settings.budget_cost:g} pays for judgements of {found} samples by "
+            f"'{metric.name}', and at least {MIN_BUDGET} are needed"
         )
     return found
 

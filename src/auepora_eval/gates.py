@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
 from .compare.types import MetricComparison
-from .core.results import CLAIM_ALL, Results, deciding_look, sequential_details, sequential_note
+from .core.results import (
+    CLAIM_ALL,
+    Results,
+    deciding_look,
+    sequential_details,
+    sequential_note,
+    two_stage_details,
+    two_stage_note,
+)
 from .core.types import MetricResult
 from .errors import AueporaError, BadValueError, DataFileError, did_you_mean
 from .plan.gates import (
@@ -402,6 +410,8 @@ def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
     if gate.part == "point" and result.interval is not None and partial is None:
         reason += f" ({format_interval(result.interval)})"
     reason += _flags_note(flags)
+    if (stage := two_stage_details(result)) is not None:
+        reason += f"; {two_stage_note(stage)}"
     warning = partial or _failure_warning(gate, result, status)
     return GateOutcome(gate.text, status, reason, gate.metric, value, warning=warning)
 
@@ -432,9 +442,12 @@ def _check_sequential(gate: ValueGate, result: MetricResult, test: Mapping[str, 
 
 
 def _partial_note(name: str, result: MetricResult) -> str | None:
-    """What a value is worth that is judged on a part of the samples; ``None`` if all are judged."""
+    """What a value is worth that is judged on a part of the samples; ``None`` if all are judged.
+
+    The value and interval of two-stage judging are about all samples.
+    """
     unjudged = result.details.get("skipped_not_judged")
-    if not unjudged:
+    if not unjudged or two_stage_details(result) is not None:
         return None
     judged = result.details.get("num_scored", 0)
     return (

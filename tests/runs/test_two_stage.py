@@ -165,6 +165,8 @@ def test_runs_are_compared_by_the_corrected_difference(project: Make, auepora: C
         assert "with seed 0, not 1; all runs use the same draw" in err
         with RunStore.open("runs.sqlite") as opened:
             assert opened.counts(opened.find("c").run_id) == (0, 0)
+        path.write_text(path.read_text().replace("seed: 1", "seed: 0"))
+        assert auepora("run", "plan.yaml", "-q", "--name", "d")[0] == 0
     code, out, err = auepora("compare", "a", "b", "--json")
     assert code == 0, err
     one = json.loads(out)["deltas"]["metrics"][METRIC]
@@ -181,7 +183,15 @@ def test_runs_are_compared_by_the_corrected_difference(project: Make, auepora: C
     assert "two-stage judging: what 'large' would say of answers like these, by 40 of 60 samples" in text
     assert "p-value is multiplied by 3, the number of comparisons" in text
     assert "the others share 5 %, so that any verdict is wrong in up to 6.7% of cases" in text
-    assert "is multiplied by" not in auepora("compare", "a", "b", "--primary", METRIC)[1]
+    text = auepora("compare", "a", "b", "-m", METRIC)[1]
+    assert f"Over the {SAMPLES} samples" in text
+    assert "is multiplied by" not in text
+    board = json.loads(auepora("compare", "a", "b", "d", "-m", METRIC, "--json")[1])["metrics"][METRIC]
+    assert board["values"] == [first.value, second.value, second.value]
+    assert first.interval is not None
+    code, out, err = auepora("gate", "a", "-g", f"low({METRIC}) >= {first.interval[0] - 0.01}")
+    assert (code, err) == (0, "")
+    assert "two-stage: 'large' judged 40 of 60 samples" in out
 
 
 def test_failed_judgements_reduce_the_draw_and_failed_answers_count(project: Make, auepora: Cli) -> None:

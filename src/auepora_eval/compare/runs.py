@@ -129,7 +129,7 @@ class Leaderboard:
                 for one in report.metrics
             ],
             report.refused,
-            max((one.n for one in report.metrics), default=0),
+            max((one.n if one.two_stage is None else one.two_stage["samples"] for one in report.metrics), default=0),
             report.missing,
             tuple(report.notes),
             register=report.register,
@@ -267,7 +267,7 @@ def _values(inputs: Sequence[ComparisonInput], runs: int) -> tuple[float | None,
     scores = {runs[0]: pair.first for runs, pair in read} | {runs[1]: pair.second for runs, pair in read}
     stored = {run: value for one in inputs if one.stored for run, value in zip(one.runs, one.stored, strict=True)}
     reducer = definition.reducer
-    if reducer is None:
+    if reducer is None or (stored and any(one.two_stage is not None for one in inputs)):
         return tuple(stored.get(run) for run in range(runs))
     excluded = np.logical_or.reduce([failed_without_value(one) for one in scores.values()])
     values = [reduce_or_nan(reducer, exclude_rows(scores[run], excluded)) for run in range(runs)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.core.types import MetricResult
+from auepora_eval.core.types import EvaluationSample, MetricResult
 from auepora_eval.runs.scoring import rescore
 from auepora_eval.store import RunStore
 from helpers.judge_server import FAULTS, Asked, JudgeServer, Reply
@@ -158,6 +158,9 @@ def test_runs_are_compared_by_the_corrected_difference(project: Make, auepora: C
         path = write_plan(made, server.base_url, two_stage=f"{JUDGES}, budget: 40")
         assert auepora("run", "plan.yaml", "-q", "--name", "a")[0] == 0
         write_better_system(made)
+        with RunStore.open("runs.sqlite") as opened:
+            for _ in range(60):  # later runs do not hide the draw
+                opened.create_run("other", [EvaluationSample("1", "Is it?")], dataset_name="other", plan={})
         assert auepora("run", "plan.yaml", "-q", "--name", "b")[0] == 0
         path.write_text(path.read_text().replace("budget: 40", "budget: 40, seed: 1"))
         code, _, err = auepora("run", "plan.yaml", "-q", "--name", "c")

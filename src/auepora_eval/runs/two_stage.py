@@ -48,7 +48,7 @@ Evaluate = Callable[..., Results]
 DETAILS = "two_stage"
 """The key of the details of a result."""
 _SEARCHED_RUNS = 50
-"""Number of runs in which draws and earlier judgements are searched."""
+"""Number of runs in which earlier scores and judgements are searched."""
 _MIN_HISTORY = 50
 """Number of judgements of an earlier run from which scores are calibrated; also of the draw, for cross-fitting."""
 _MIN_OF_EACH = 5
@@ -175,7 +175,9 @@ def score_in_two_stages(
         stage = _Stage(one, cheap, by_name, signatures[one.name])
         draw = known[one.name]
         if draw is None and not np.isfinite(_answer_scores(cheap)).any():
-            warnings.warn(_no_scores_warning(one.name, cheap.name, settings), AueporaWarning, stacklevel=2)
+            status = cheap.scores.status
+            if (status == Status.MEASURE_FAILED).any() or not (status == Status.SYSTEM_FAILED).any():
+                warnings.warn(_no_scores_warning(one.name, cheap.name, settings), AueporaWarning, stacklevel=2)
             continue  # such a draw would be that of all later runs on these samples, too
         if draw is None:
             draw = _new_draw(store, record, stage, settings, budgets[one.name], samples)
@@ -288,7 +290,7 @@ def _find_draw(
 ) -> JudgeDraw | None:
     """The draw of an earlier run on the same samples, or of this run if it was interrupted."""
     wanted = _budget_dict(settings)
-    for run in [record, *_other_runs(store, record)]:
+    for run in [record, *_other_runs(store, record, limit=None)]:
         if run.fingerprint != record.fingerprint:
             continue
         for result in result_summaries(store, run.run_id, every_signature=True):
@@ -315,8 +317,8 @@ def _budget_dict(settings: TwoStageSettings) -> dict[str, float]:
     return {"cost": settings.budget_cost}
 
 
-def _other_runs(store: RunStore, record: RunRecord) -> list[RunRecord]:
-    return [one for one in store.runs(limit=_SEARCHED_RUNS) if one.run_id != record.run_id]
+def _other_runs(store: RunStore, record: RunRecord, *, limit: int | None = _SEARCHED_RUNS) -> list[RunRecord]:
+    return [one for one in store.runs(limit=limit) if one.run_id != record.run_id]
 
 
 def _new_draw(

@@ -170,8 +170,8 @@ def _two_stage_notes(name: str, stage: Mapping[str, Any]) -> list[str]:
     """What the scores are of a metric that was judged in two stages, and its other correction."""
     judge, ends = stage["expensive"]["judge"], stage["interval"]
     notes = [
-        f"{name} was judged in two stages: the scores are those predicted for '{judge}', and labels correct them to "
-        "what people would say of all answers"
+        f"{name} was judged in two stages: the scores compared here are those predicted for '{judge}', not its "
+        "judgements, and labels correct them to what people would say of all answers"
     ]
     if stage["value"] is not None and ends is not None:
         value, low, high = map(format_value, (stage["value"], *ends))

@@ -227,7 +227,11 @@ def test_history_calibrates_the_draw_of_other_samples(project: Make, auepora: Cl
     details = stored("later").details["two_stage"]
     with RunStore.open("runs.sqlite") as opened:
         assert details["history"] == opened.find("earlier").run_id
-    assert details["calibration"] == "history"
+        assert details["calibration"] == "history"
+        assert details["draw"]["features"] == [f"{METRIC}[small]", "token_f1"]
+        rescore(opened, opened.find("later"), [{METRIC: {"critic": {"use": "large"}}}])
+        again = stored("later").details["two_stage"]
+    assert (again["draw"], again["calibration"]) == (details["draw"], "none")  # without the scores of all features
 
 
 @pytest.mark.slow

@@ -599,7 +599,7 @@ class _Correction:
         unit = (self.labels - self.low) / scale if math.isfinite(scale) else self.labels
         labelled = np.flatnonzero(self.scored)
         total = float(unit[labelled].sum())
-        if draw.calibrator is not None:
+        if draw.calibrator is not None and all(name in first for name in draw.features):
             how = "history"
         elif (
             math.isfinite(scale) and len(labelled) >= _MIN_HISTORY and min(total, len(labelled) - total) >= _MIN_OF_EACH

@@ -68,6 +68,7 @@ def test_one_run_needs_a_correlation(store: RunStore, auepora: Cli) -> None:
         variance = single_run_variance(unit_sd(FIRST) ** 2, correlation)
         assert found["rows"][0]["questions"] == required_n(0.05, math.sqrt(variance))
         assert f"assumed to correlate by {correlation:g}" in found["notes"][0]
+        assert 0 < found["labels_with_scores"] <= found["labels_alone"]
 
 
 def test_clusters_are_units(store: RunStore, auepora: Cli) -> None:

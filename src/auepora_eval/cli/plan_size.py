@@ -58,7 +58,7 @@ class PilotMetric:
     calls_per_answer: float = 0.0
     cost_per_call: float | None = None
     labels: tuple[Any, Any] | None = None
-    """Expected errors and predicted differences of labels, for scores from 0 to 1 of two runs."""
+    """Expected errors and predicted differences of labels, for scores from 0 to 1."""
     notes: tuple[str, ...] = ()
 
 
@@ -303,6 +303,7 @@ def _single_metrics(store: RunStore, record: RunRecord, request: SizeRequest) ->
     from ..core.scores import Scores
     from ..stats.difference import unit_sd
     from ..stats.planning import single_run_variance
+    from ..stats.sampling import expected_errors
 
     shared, run = shared_samples(store, [record]), RunResults(store, record)
     found: dict[str, tuple[str, PilotMetric]] = {}
@@ -319,7 +320,11 @@ def _single_metrics(store: RunStore, record: RunRecord, request: SizeRequest) ->
         used = result.scores.counted
         clusters = None if shared.clusters is None else shared.clusters[used]
         values = result.scores.values[used]
-        one = _pilot_metric(name, unit_sd(values, clusters) ** 2, values, clusters, [result], [record])
+        labels = None
+        if definition.range == (0.0, 1.0):  # of two systems with scores like these
+            spread = math.sqrt(2 * (1 - request.correlation))
+            labels = 2 * expected_errors(values, calibrated=False), spread * (values - values.mean())
+        one = _pilot_metric(name, unit_sd(values, clusters) ** 2, values, clusters, [result], [record], labels=labels)
         own = (one.within or 0.0) / one.repeats
         once = 0.0 if one.within is None else 2 * (one.within - own)  # what is added if nothing is repeated
         others = {

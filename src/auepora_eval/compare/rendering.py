@@ -453,8 +453,6 @@ def _describe_change(one: MetricComparison) -> str:
         return f"{one.name} is judged in part ({signed(one.delta)} so far)"
     interval = "" if one.shown_interval is None else f", 95 % interval {_ends_text(one)}"
     p = p_text(one.p_value if one.p_adjusted is None else one.p_adjusted)
-    if one.doubt == "partly_judged":  # its p-value is not sequentially valid
-        p = ""
     way = "rises" if one.delta > 0 else "falls"
     chance = f", p {p}" if p else ""
     return f"{one.name} {way} from {value_text(one.a)} to {value_text(one.b)} ({signed(one.delta)}{interval}{chance})"

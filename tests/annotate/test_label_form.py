@@ -66,6 +66,7 @@ class Session:
         return self._process.returncode, err.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status", "message"),
     [(signal.SIGKILL, -9, ""), (signal.SIGINT, 130, "Interrupted."), (signal.SIGTERM, 143, "")],

@@ -118,6 +118,7 @@ def test_progress_skips_and_the_end() -> None:
     assert "1 was skipped; s shows it again." in shown(state)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=80))
 @settings(max_examples=25)
 def test_hostile_texts_begin_no_line_and_contain_no_controls(text: str) -> None:

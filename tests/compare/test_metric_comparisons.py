@@ -397,6 +397,7 @@ class TestWhatIsNoMeanOverRepeats:
                  expected.verdict, expected.n], abs=1e-12
             ), name  # fmt: skip
 
+    @pytest.mark.slow
     def test_the_mean_of_the_repeats_is_what_is_compared(self, store: RunStore) -> None:
         data, asked = self.data(), Counter[str]()
 

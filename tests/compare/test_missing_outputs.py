@@ -247,6 +247,7 @@ def compared(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::auepora_eval.errors.AueporaWarning")  # of samples that say odd things
 def test_removing_outputs_never_helps(store: RunStore) -> None:
     """No value of a sample rises by it, and no verdict turns into better or equal."""

@@ -233,6 +233,7 @@ class BothParts(Quoting):
 NOBODY: Any = Table({})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "system",
     [
@@ -429,6 +430,7 @@ class TestMetrics:
         split = swap_replay(Quoting(LAST), store, first, second, [Length()]).by_name["length"]
         assert (split.a, split.replayed, split.b, split.generation.value) == (5.0, 6.0, 6.0, 1.0)
 
+    @pytest.mark.slow
     def test_without_a_plan_the_metrics_of_the_results(self, run: Run, store: RunStore) -> None:
         first = run("a", [UP] * 2, Quoting(), metrics=())
         second = run("b", [UP] * 2, Quoting(), metrics=())

@@ -161,6 +161,7 @@ def test_address_needs_a_cluster_executor() -> None:
         make_executor("processes", 2, "auto")
 
 
+@pytest.mark.slow
 def test_script_without_a_main_guard_is_reported(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -66,6 +66,7 @@ def test_the_same_as_from_lists(size: int) -> None:
     assert [one.slices for one in got] == [one.slices for one in want]
 
 
+@pytest.mark.slow
 def test_sources_are_read_by_worker_processes() -> None:
     want = evaluate(*rows(range(300)), METRICS, slices="labels.lang")
     got = evaluate_sources(sources(300, 40), METRICS, slices="labels.lang", executor="processes", workers=3)

@@ -77,6 +77,7 @@ def test_columns_equal_texts(
     assert evaluate_trec(qrels, ranked, METRICS, conventions=rules, reader="python") == want
 
 
+@pytest.mark.slow
 def test_large_files_of_every_kind(tmp_path: Path) -> None:
     """Several of Arrow's chunks, several batches, long stretches of ties, lines in any order."""
     random = np.random.default_rng(3)

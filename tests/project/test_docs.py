@@ -72,10 +72,20 @@ def forget_modules(folder: Path) -> None:
 # Frameworks are slow to import: the worker that tests their adapters runs their pages, too.
 MARKS = {page: [pytest.mark.xdist_group("frameworks")] for page in PAGES if page_id(page) in NEEDED}
 MARKS[REPO / "docs" / "judging" / "detectors.md"] = [pytest.mark.part("models")]
-# These pages call a system hundreds of times.
+# These pages call a system or a judge hundreds of times.
 MARKS |= {
-    REPO / "docs" / name: [pytest.mark.slow]
-    for name in ("client.md", "diagnosis.md", "getting-started.md", "perturbing.md")
+    REPO / "docs" / f"{name}.md": [pytest.mark.slow]
+    for name in (
+        "client",
+        "diagnosis",
+        "getting-started",
+        "perturbing",
+        "statistics/choosing-labels",
+        "statistics/early-stopping",
+        "statistics/partial-grades",
+        "statistics/planning",
+        "statistics/two-stage",
+    )
 }
 
 

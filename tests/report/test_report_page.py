@@ -213,6 +213,7 @@ def test_judge_usage_is_shown(store: RunStore, tmp_path: Path) -> None:
 # --- whatever the runs hold ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_hostile_run_names_are_escaped(store: RunStore, tmp_path: Path, count: int) -> None:
     records = [hostile_run(store, f"run{number}", shift=number) for number in range(count)]

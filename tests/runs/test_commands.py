@@ -45,6 +45,7 @@ class TestSignals:
         assert "Ctrl-C again" in capfd.readouterr().err
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
+    @pytest.mark.slow
     def test_slow_constructor_is_interrupted(self, project: Projects) -> None:
         mine = project(3)
         (mine.folder / "slow_rag.py").write_text(
@@ -69,6 +70,7 @@ class TestSignals:
 
 
 class TestStreams:
+    @pytest.mark.slow
     def test_closed_stderr_does_not_end_the_run(self, project: Projects) -> None:
         mine = project(20)
         reading, writing = os.pipe()

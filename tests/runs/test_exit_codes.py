@@ -172,6 +172,7 @@ class TestConnectionErrors:
 
 
 class TestClosedPipes:
+    @pytest.mark.slow
     @pytest.mark.parametrize("reader", ["true", "head -c 1"])
     def test_closed_pipe_does_not_hide_a_failed_gate(self, project: Projects, auepora: Run, reader: str) -> None:
         project(6)

@@ -164,6 +164,7 @@ run: {{concurrency: 2, retries: 1, backoff: 0.01, timeout: 30}}
     assert (mine.folder / "revived").exists()
 
 
+@pytest.mark.slow
 def test_full_disk_ends_the_run_which_can_be_resumed(project: Projects, auepora: Run) -> None:
     mine = project(2000)
     mine.plan(run="{concurrency: 4}")

@@ -133,6 +133,7 @@ PASSING = {"429_wait": 0.06, "500": 0.04, "close": 0.02, "cut": 0.02, "truncated
 STAYING = {"filter": 0.05, "refusal": 0.05, "prose": 0.05}
 
 
+@pytest.mark.slow
 def test_transient_faults_change_no_result_and_others_are_bounded(project: Make, auepora: Cli) -> None:
     values = {}
     for name, rates in (("none", {}), ("passing", PASSING), ("staying", STAYING), ("impatient", PASSING)):
@@ -192,6 +193,7 @@ def test_api_key_is_never_stored_or_printed(
     assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_judging_keeps_paid_judgements(project: Make, auepora: Cli, tmp_path: Path) -> None:
     with JudgeServer(parity, latency=0.1, capacity=4) as server:
         judged_by_endpoint(project, server.base_url, 40, more="judge: {concurrency: 4}\n")

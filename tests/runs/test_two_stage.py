@@ -152,6 +152,7 @@ def test_all_samples_drawn_gives_the_plain_mean(project: Make, auepora: Cli) -> 
     assert result.details["two_stage"]["these"]["interval"] == pytest.approx([result.value] * 2)
 
 
+@pytest.mark.slow
 def test_runs_are_compared_by_the_corrected_difference(project: Make, auepora: Cli) -> None:
     with JudgeServer(judge) as server:
         made = project(SAMPLES)

@@ -176,6 +176,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["serial", pytest.param("ray", marks=pytest.mark.part("ray"))])
 def test_killed_driver_resumes(
     tmp_path: Path, executor: Literal["serial", "ray"], request: pytest.FixtureRequest

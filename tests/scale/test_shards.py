@@ -123,6 +123,7 @@ def test_file_is_opened_once_per_batch(tmp_path: Path, monkeypatch: pytest.Monke
     assert 3 <= len(opened) <= 3 * len(read)  # a file of samples and two of outputs; compressed ones are read on
 
 
+@pytest.mark.slow
 def test_read_by_other_processes(tmp_path: Path) -> None:
     requirements.need("pyarrow")
     sharded = sharded_sources(*write_shards(tmp_path, rows(150), [90], [70], ".parquet"), batch_size=16)
@@ -397,6 +398,7 @@ def test_files_that_cannot_be_split_are_refused(tmp_path: Path) -> None:
         sharded_sources(samples, outputs, dataset_format="beir")
 
 
+@pytest.mark.slow
 def test_row_groups_of_any_size(tmp_path: Path) -> None:
     """Some empty, some smaller and some larger than a batch."""
     requirements.need("pyarrow")

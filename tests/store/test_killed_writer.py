@@ -4,6 +4,8 @@ import os
 import random
 import signal
 
+import pytest
+
 from auepora_eval.core.types import Document, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.store import RunStore, StoredOutput
 from helpers.forks import forked
@@ -33,6 +35,7 @@ def start_writer(url: str, run_id: str, repeat: int) -> tuple[int, int]:
     return process, reading
 
 
+@pytest.mark.slow
 def test_no_acknowledged_row_is_lost(url: str) -> None:
     rng = random.Random(0)
     acknowledged_total = 0

@@ -109,6 +109,7 @@ def check_all(words: Iterable[str], nltk_stem: Stem) -> None:
     assert {word: (ours, theirs) for word in words if (ours := porter_stem(word)) != (theirs := nltk_stem(word))} == {}
 
 
+@pytest.mark.slow
 def test_equals_nltk_on_its_irregular_words(nltk_stem: Stem) -> None:
     check_all(need("nltk.stem.porter").PorterStemmer().pool, nltk_stem)
 
@@ -139,6 +140,7 @@ def test_equals_nltk_on_every_suffix_after_every_short_stem(nltk_stem: Stem) -> 
     check_all((a + b + c for a in stems for b in SUFFIXES for c in ENDINGS), nltk_stem)
 
 
+@pytest.mark.slow
 def test_equals_nltk_on_two_suffixes_after_longer_stems(nltk_stem: Stem) -> None:
     rng = random.Random(1980)
     stems = ["".join(rng.choices("aeioubdglnprstvwxyz", k=rng.randint(2, 7))) for _ in range(examples(30))]

@@ -261,7 +261,7 @@ def test_all_pairs_need_no_draw(auepora: Cli) -> None:
 def test_grades_of_people_alone_leave_nothing_to_draw(auepora: Cli) -> None:
     Path("qrels.txt.provenance.jsonl").unlink()
     code, _, err = draw(auepora)
-    assert (code, "all 48 grades of the pool count as grades of people" in err) == (2, True)
+    assert (code, "all 48 grades of the pool count as human grades" in err) == (2, True)
 
 
 USAGE = [  # arguments, message

@@ -1,4 +1,4 @@
-"""Ranking measures from grades of people for some pairs: exact cases, unbiasedness, refusals and simulated coverage."""
+"""Ranking measures from human grades for some pairs: exact cases, unbiasedness, refusals and simulated coverage."""
 
 import itertools
 from dataclasses import replace

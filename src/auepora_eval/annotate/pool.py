@@ -438,7 +438,7 @@ def draw_pairs(pool: Pool, metrics: Sequence[Metric], n: int, *, seed: int = 0) 
     """Draw ``n`` pairs of a pool whose documents have grades of a model, for people to grade.
 
     Pairs are drawn over all queries, more often where the model is uncertain and the metrics depend on the document.
-    Grades of people that the pool has already need no draw.
+    Human grades that the pool has already need no draw.
     """
     measures = [ranked_measure(one) for one in metrics]
     lowest_levels = {min_relevance_of(one) for one in metrics}
@@ -459,7 +459,7 @@ def draw_pairs(pool: Pool, metrics: Sequence[Metric], n: int, *, seed: int = 0) 
     known = {one.key: one.judged.grade for one in pool.documents if one.judged is not None and one.judged.by != "model"}
     if known and len(known) == len(pool.documents):
         raise BadValueError(
-            f"all {len(known):,} grades of the pool count as grades of people, so that there is nothing to draw; "
+            f"all {len(known):,} grades of the pool count as human grades, so that there is nothing to draw; "
             "grades of a model have 'by': 'model' in the provenance file, as `auepora judge relevance` writes it"
         )
     rows = [

@@ -1,4 +1,4 @@
-"""Relevance grading of pooled documents by a judge, and metrics corrected by grades of people for some of them."""
+"""Relevance grading of pooled documents by a judge, and metrics corrected by human grades for some of them."""
 
 from __future__ import annotations
 
@@ -308,7 +308,7 @@ def _nearest(judgements: Sequence[tuple[float, str]], mean: float) -> str:
     return min(judgements, key=lambda one: abs(one[0] - mean))[1]
 
 
-# --- metrics from grades of a model for all pooled pairs and grades of people for a random part of them --------------
+# --- metrics from grades of a model for all pooled pairs and human grades for a random part of them --------------
 
 DEFAULT_METRICS = ("precision@10", "recall@10", "ndcg@10")
 
@@ -322,7 +322,7 @@ class PartialGrades:
     levels: Mapping[GradeKey, float]
     """Grades of the model."""
     grades: Mapping[GradeKey, int]
-    """Grades of people."""
+    """Human grades."""
     draw: PairDraw | None = None
     """``None`` where people graded all pairs."""
 

@@ -92,7 +92,7 @@ class MetricSize:
     """Repeats with which the questions at hand suffice."""
     cheapest_repeats: int | None = None
     labels_alone: int | None = None
-    """Labels of people, of both answers to a question, without any scores."""
+    """Human labels, of both answers to a question, without any scores."""
     labels_with_scores: int | None = None
     """The same if twice as many questions have scores."""
     notes: list[str] = field(default_factory=list)

@@ -58,9 +58,7 @@ if TYPE_CHECKING:
     help="Break down results by labels.<key> or metadata.<key>; repeatable.",
 )
 @click.option("--qrels", type=click.Path(), help="Use the grades of this file as gold; see `auepora judge relevance`.")
-@click.option(
-    "--grades", type=click.Path(), help="Grades of people for drawn documents, which correct those of --qrels."
-)
+@click.option("--grades", type=click.Path(), help="Human grades for drawn documents, which correct those of --qrels.")
 @click.option("--draw", type=click.Path(), help="The draw of --grades; default: the .draw.json file next to them.")
 @click.option(
     "--corpus",
@@ -106,7 +104,7 @@ def command(
     The new values are stored next to the old ones; each has its signature. Judge metrics
     use the judge of the plan of the run, of --plan, or of --judge-model. --qrels replaces the gold of the run; without
     -m, only metrics that need gold are computed then. With --grades, precision@k, recall@k and ndcg@k are estimated
-    from the grades of a model in --qrels and grades of people for the documents that `auepora pool --draw` drew.
+    from the grades of a model in --qrels and human grades for the documents that `auepora pool --draw` drew.
 
     \b
     auepora rescore latest -m bleu -m chrf
@@ -192,7 +190,7 @@ def _rescore_with_grades(
     conventions: str | None,
     form: str,
 ) -> str:
-    """The metrics corrected by grades of people, stored and rendered."""
+    """The metrics corrected by human grades, stored and rendered."""
     from ..annotate.relevance import partial_grades_text, read_partial_grades, rescore_with_grades
     from .options import render_results
 

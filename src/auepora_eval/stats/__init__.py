@@ -8,7 +8,7 @@
 * ``agreement``: agreement of raters, correlation
 * ``calibration``: scores against labels: calibration, ROC measures, prediction-powered means
 * ``stacking``: predicted labels: weights of judges, calibrators on cheap features
-* ``partial_grades``: ranking measures from grades of people for some pooled pairs and of a model for all
+* ``partial_grades``: ranking measures from human grades of some pooled pairs and model grades of all
 * ``sampling``: which samples to label, and a forecast of the interval
 * ``sequential``: designs that stop early: boundaries, repeated intervals and p-values, betting, futility
 

@@ -1,4 +1,4 @@
-r"""Ranking measures from grades of a model for all pooled pairs and grades of people for a random part of them.
+r"""Ranking measures from model grades of all pooled pairs and human grades of a random part of them.
 
 Relevance is binary. A pair is a query with a document of its pool; documents outside the pool are not relevant. With
 the probability :math:`p_d` that document d is relevant and the probability :math:`\pi_d` that people graded it,
@@ -131,7 +131,7 @@ class PooledPairs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradedMeasure:
-    """A measure estimated from grades of people and of a model."""
+    """A measure estimated from human grades and model grades."""
 
     value: float
     interval: Interval | None
@@ -148,7 +148,7 @@ def graded_measure(
 ) -> GradedMeasure:
     """The estimate of ``measure`` by the formula of this module.
 
-    Without ``use_scores`` the probabilities come from the grades of people and the positions alone. With probabilities
+    Without ``use_scores`` the probabilities come from the human grades and the positions alone. With probabilities
     of 1 the estimate is the measure itself. Raises ``BadValueError`` where a document that may change the measure had
     no chance to be drawn.
     """
@@ -250,7 +250,7 @@ def _ideal_gains(measure: RankedMeasure, documents: int) -> Floats:
     return np.concatenate([[1.0], np.cumsum(gains)])
 
 
-# --- the probability of relevance: a ridge logistic regression on the grades of people, cross-fitted -----------------
+# --- the probability of relevance: a ridge logistic regression on the human grades, cross-fitted -----------------
 
 
 def relevance_probabilities(

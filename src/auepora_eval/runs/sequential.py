@@ -123,7 +123,7 @@ class StopPlan:
         if changes:
             raise BadValueError(
                 f"{' and '.join(self.runs)}: a sequential design is recorded, in which {'; '.join(changes)}. Another "
-                "order or design for the same runs would add false verdicts: use the recorded one, or make a new run"
+                "order or design for the same runs would add false verdicts: use the recorded one"
             )
 
 

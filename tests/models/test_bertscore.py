@@ -68,23 +68,14 @@ def options_of(key: str) -> dict[str, Any]:
 @pytest.mark.filterwarnings("ignore:.*longer than the model")
 def test_scores_equal_the_bert_score_package(key: str, models: dict[str, str]) -> None:
     name, layers, *_ = key.split("/")
-    for kind, column in COLUMNS.items():
-        built = metric(
-            {
-                "bertscore": {
-                    "model_type": models[name],
-                    "num_layers": int(layers),
-                    "score_type": kind,
-                    **options_of(key),
-                }
-            }
-        )
-        (result,) = evaluate(*rows(ORACLE["pairs"]), [built])
+    options = {"model_type": models[name], "num_layers": int(layers), **options_of(key)}
+    built = [metric({"bertscore": {**options, "score_type": kind}}) for kind in COLUMNS]
+    for result, column in zip(evaluate(*rows(ORACLE["pairs"]), built), COLUMNS.values(), strict=True):
         assert np.abs(values_of(result) - [row[column] for row in ORACLE["scores"][key]]).max() < 1e-5
 
 
 @pytest.mark.filterwarnings("ignore:.*longer than the model")
-@pytest.mark.parametrize("size", [1, 3, 5])
+@pytest.mark.parametrize("size", [1, 3])
 def test_batches_and_order_do_not_change_a_score(size: int, models: dict[str, str]) -> None:
     spec = {"bertscore": {"model_type": models["minilm"], "num_layers": 6}}
     samples, outputs = rows(ORACLE["pairs"])

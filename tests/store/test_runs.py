@@ -530,13 +530,13 @@ def test_concurrent_writing_and_deletion(store: RunStore, url: str) -> None:
     other = threading.Thread(target=come_and_go)
     other.start()
     try:
-        for number in range(40):
+        for number in range(16):
             output = make_output(number % 6)
             store.append(kept, [StoredOutput(number, 0, "q", output)])
     finally:
         stop.set()
         other.join()
-    assert [one.output for one in store.outputs(kept)] == [make_output(number % 6) for number in range(40)]
+    assert [one.output for one in store.outputs(kept)] == [make_output(number % 6) for number in range(16)]
 
 
 def test_threads_share_a_store(store: RunStore) -> None:

@@ -255,6 +255,11 @@ class StoreError(AueporaError, RuntimeError):
         self.store, self.problem = store, problem
         super().__init__(f"store {store}: {problem}")
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether another process has locked it, so that a second try may work."""
+        return self.problem.startswith("is locked by another process")
+
 
 class UnknownRunError(AueporaError, LookupError, ValueError):
     """No run has that name, or more than one does."""

@@ -80,6 +80,7 @@ COMMANDS = {
         "runs": ("runs", "List the stored runs; tag or delete them."),
         "show": ("show", "Show a stored run, its failures or one sample."),
         "explain": ("show:explain_command", "Explain a stored value, or the score of one query."),
+        "ui": ("ui", "Open the runs in the browser."),
         "report": ("report:report_command", "Write a report of stored runs as one HTML file."),
         "plot": ("report:plot_command", "Plot stored runs: scores, curves, differences, ..."),
         "export": ("report:export_command", "Write a stored run as plain files."),

@@ -228,15 +228,15 @@ def store_option(function: FunctionT) -> FunctionT:
 
 
 @contextmanager
-def open_store(store: str | None, *, output: str | None = None) -> Iterator[RunStore]:
-    """Open an existing store; raises if ``output`` would overwrite it."""
+def open_store(store: str | None, *, output: str | None = None, timeout: float = 30.0) -> Iterator[RunStore]:
+    """Open an existing store; raises if ``output`` would overwrite it. ``timeout``: seconds to wait for a lock."""
     from ..runtime.imports import search_folders, store_folders
     from ..store.connect import default_store
     from ..store.runs import RunStore
 
     where = default_store(store)
     refuse_input_as_output(output, [where])
-    with RunStore.open(where, create=False) as found, search_folders(*store_folders(found.file)):
+    with RunStore.open(where, create=False, timeout=timeout) as found, search_folders(*store_folders(found.file)):
         yield found
 
 

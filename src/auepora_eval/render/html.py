@@ -39,7 +39,7 @@ def render_overview(report: Report) -> Markup:
     """Render the verdict and the sections of a report as the main element of its page."""
     from markupsafe import Markup
 
-    html = _templates().get_template("overview.html").render(report=report, drawn=_ChartRenderer())
+    html = _templates().get_template("overview.html").render(report=report, drawn=ChartRenderer())
     return Markup(html)  # noqa: S704 -- our own template, which escapes all texts
 
 
@@ -97,10 +97,15 @@ def _asset(name: str) -> str:
 
 @cache
 def _templates() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    return make_environment("auepora_eval.render")
+
+
+def make_environment(*packages: str) -> Environment:
+    """A template environment over the templates of these packages: escapes all texts, and truncates long ones."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("auepora_eval.render"),
+        loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_display_text,
@@ -113,14 +118,14 @@ def _templates() -> Environment:
     return environment
 
 
-class _UncutText(str):
+class UncutText(str):
     """A text that must not be truncated."""
 
     __slots__ = ()
 
 
-def _uncut(text: str) -> _UncutText:
-    return _UncutText(escape_control_characters(text))
+def _uncut(text: str) -> UncutText:
+    return UncutText(escape_control_characters(text))
 
 
 def _display_text(value: Any) -> Any:
@@ -147,10 +152,12 @@ def _truncate(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-class _ChartRenderer:
-    """Renders the figures of one page with unique element ids."""
+class ChartRenderer:
+    """Renders the figures of one page, or of one part of it, with unique element ids."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "") -> None:
+        """``prefix`` is in the ids, so that the ids of several parts differ."""
+        self._prefix = prefix
         self._count = 0
 
     def __call__(self, figure: Figure) -> list[tuple[str, Any]]:
@@ -164,7 +171,7 @@ class _ChartRenderer:
 
         self._count += 1
         # The four ids are at its very beginning: aria-labelledby, title and desc.
-        drawn = _IDS.sub(rf"chart-{self._count}-\1", figure.chart.to_svg(width=width), count=4)
+        drawn = _IDS.sub(rf"chart-{self._prefix}{self._count}-\1", figure.chart.to_svg(width=width), count=4)
         return Markup(drawn)  # noqa: S704 -- our own SVG, with escaped text
 
 

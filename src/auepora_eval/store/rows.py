@@ -585,6 +585,13 @@ def read_results(
     return Results(found, sample_ids=sample_ids, run_id=run_id)
 
 
+def latest_result(connection: Connection, run_id: str) -> tuple[int, str | None]:
+    """Return the number of results of a run, and the time of the latest."""
+    query = select(func.count(), func.max(scores.c.computed_at)).where(scores.c.run_id == run_id)
+    number, moment = connection.execute(query).one()
+    return number, moment
+
+
 def read_result(connection: Connection, run_id: str, name: str) -> MetricResult:
     """Read the result of that name (the latest) or signature."""
     keys = (

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -44,6 +45,7 @@ from .rows import (
     encode_output_rows,
     find_run,
     get_run,
+    latest_result,
     list_runs,
     read_judgements,
     read_one,
@@ -440,6 +442,17 @@ def count_all_outputs(store: RunStore, run_ids: Sequence[str]) -> dict[str, tupl
     """Return for each run the number of outputs, and how many of them failed."""
     with store._database.read() as connection:
         return count_outputs(connection, run_ids)
+
+
+def run_version(store: RunStore, record: RunRecord) -> str:
+    """Return a text that changes with the status, tags, outputs and results of a run, read without its outputs."""
+    with store._reading(record.run_id) as connection:
+        parts: list[Any] = [record.status.value, record.finished_at, record.tags, record.message]
+        parts += latest_result(connection, record.run_id)
+        if record.status is not RunStatus.FINISHED:
+            parts += count_outputs(connection, [record.run_id])[record.run_id]
+            parts += count_judgements(connection, record.run_id)
+    return sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def lazy_samples(store: RunStore, run_id: str, *, texts: bool = True) -> LazySamples:

@@ -1,0 +1,14 @@
+"""The workbench: stored runs as pages in the browser, served by ``auepora ui``.
+
+``workbench``   the store, a bounded cache, templates and error pages
+``security``    access by token and cookie, checks of Host, Origin and CSRF token, response headers
+``server``      the application with the routes of all pages, and the server
+``runs_page``   the list of runs
+``run_page``    one run
+``compare_page``  two or more runs
+``query_list``  the queries of one or two runs, with filters
+``query_page``  one query
+``live_page``   runs in progress, and plans
+
+Pages compute no statistics: numbers come from ``report`` and ``compare``.
+"""

@@ -1,0 +1,17 @@
+"""One query."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from .workbench import render_template
+
+
+def query_page(request: Request) -> Response:
+    """The page."""
+    return render_template(request, "layout.html")
+
+
+ROUTES: list[BaseRoute] = [Route("/query", query_page)]

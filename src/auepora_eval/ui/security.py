@@ -1,0 +1,215 @@
+"""Access to the workbench: token and cookie, checks of Host, Origin and CSRF token, and response headers.
+
+The server listens on the loopback interface, which every page in the browser and every user of the machine can reach.
+So each request must name this host (against DNS rebinding), come from its own pages, and carry the cookie that only the
+address with the token sets. Requests that change something carry the CSRF token of the page, too.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, quote, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+HOST = "127.0.0.1"
+CSRF_HEADER, CSRF_FIELD = "x-csrf-token", "csrf_token"
+MAX_BODY = 2**20
+"""The longest request body, in bytes."""
+
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    ]
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+NO_ACCESS = """\
+<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><title>No access – auepora</title></head>
+<body>
+<h1>No access</h1>
+<p>This page needs the token. Open the address that <code>auepora ui</code> printed in the terminal.</p>
+<p>If you have just opened it, <a href="">try again</a>.</p>
+</body>
+</html>
+"""
+
+
+def _secret() -> str:
+    return secrets.token_urlsafe(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a request to the server on ``port`` must have. The token, cookie and CSRF token are new for each server."""
+
+    port: int
+    token: str = field(default_factory=_secret, repr=False)
+    session: str = field(default_factory=_secret, repr=False)
+    """The value of the cookie."""
+    csrf_token: str = field(default_factory=_secret, repr=False)
+
+    @property
+    def url(self) -> str:
+        """The address to open, with the token."""
+        return f"http://{HOST}:{self.port}/?token={self.token}"
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie. Cookies are shared by all ports of a host, so it contains the port."""
+        return f"auepora_ui_{self.port}"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The allowed values of the header Host."""
+        names = (HOST, "localhost")
+        return tuple(f"{name}:{self.port}" for name in names) + (names if self.port == 80 else ())
+
+    def has_session(self, headers: Headers) -> bool:
+        """Whether a request has the cookie."""
+        try:
+            found = SimpleCookie("; ".join(headers.getlist("cookie"))).get(self.cookie)
+        except CookieError:
+            return False
+        return found is not None and _equal(found.value, self.session)
+
+
+def _equal(given: str, expected: str) -> bool:
+    """Compare in constant time."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
+
+
+class SecurityMiddleware:
+    """Refuses requests without access, and adds headers to all responses."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self.app, self.access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._handle(scope, receive, _with_headers(send))
+        else:  # there are no web sockets
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response: Response | None = self._refuse(scope) or self._sign_in(scope)
+        if response is None and scope["method"] not in ("GET", "HEAD"):
+            body = await _read_body(receive)
+            response = self._refuse_write(scope, body)
+            receive = _replay(body or b"", receive)
+        await (response or self.app)(scope, receive, send)
+
+    def _refuse(self, scope: Scope) -> Response | None:
+        """The response to a request from elsewhere."""
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or hosts[0].lower() not in self.access.hosts:
+            return _refusal(f"This server answers to http://{self.access.hosts[0]} only.")
+        if any(origin != f"http://{hosts[0].lower()}" for origin in headers.getlist("origin")):
+            return _refusal("This request comes from another page.")
+        site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode", "navigate")
+        is_link = mode == "navigate" and scope["method"] == "GET" and headers.get("sec-fetch-dest") != "iframe"
+        if site in ("cross-site", "same-site") and not is_link:  # same-site: another port of this host
+            return _refusal("This request comes from another page.")
+        return None
+
+    def _sign_in(self, scope: Scope) -> Response | None:
+        """The redirect that replaces the token by the cookie; the page without access where there is neither."""
+        parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        tokens = [value for name, value in parameters if name == "token"]
+        if tokens and scope["method"] == "GET" and _equal(tokens[-1], self.access.token):
+            others = urlencode([(name, value) for name, value in parameters if name != "token"])
+            # One slash at the start: with two, the path would be another host.
+            path = "/" + quote(scope["path"].lstrip("/\\"))
+            response = RedirectResponse(f"{path}?{others}" if others else path, 303)
+            response.set_cookie(self.access.cookie, self.access.session, httponly=True, samesite="strict", path="/")
+            return response
+        if not self.access.has_session(Headers(scope=scope)):
+            return HTMLResponse(NO_ACCESS, 403)
+        return None
+
+    def _refuse_write(self, scope: Scope, body: bytes | None) -> Response | None:
+        """The response to a request that changes something and lacks the CSRF token."""
+        if body is None:
+            return PlainTextResponse(f"The request is longer than {MAX_BODY:,} bytes.", 413)
+        headers = Headers(scope=scope)
+        given = headers.get(CSRF_HEADER, "")
+        if not given and headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+            given = dict(parse_qsl(body.decode("latin-1"))).get(CSRF_FIELD, "")
+        if not _equal(given, self.access.csrf_token):
+            return _refusal(
+                "The form is from an earlier start of the server. Load the page again; nothing was changed."
+            )
+        return None
+
+
+def _refusal(message: str) -> Response:
+    return PlainTextResponse(message, 403)
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers[name] = value
+            headers.setdefault("cache-control", "no-store")
+        await send(message)
+
+    return send_with_headers
+
+
+async def _read_body(receive: Receive) -> bytes | None:
+    """The body of a request; ``None`` where it is too long."""
+    parts, length = [], 0
+    while True:
+        message = await receive()
+        part = message.get("body", b"")
+        length += len(part)
+        if length > MAX_BODY:
+            return None
+        parts.append(part)
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Receive a body that was already read, and then what follows it."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replay
+
+
+def csrf_token(request: Request) -> str:
+    """The CSRF token for the forms of a page."""
+    access = request.app.state.access
+    assert isinstance(access, Access)
+    return access.csrf_token

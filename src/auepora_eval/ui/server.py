@@ -1,0 +1,100 @@
+"""The application with the routes of all pages and the assets, and the server on the loopback interface."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import cache
+from importlib.resources import files
+from mimetypes import guess_type
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from ..errors import AueporaError, BadValueError
+from . import compare_page, live_page, query_list, query_page, run_page, runs_page
+from .security import HOST, Access, SecurityMiddleware
+from .workbench import Workbench, handle_error
+
+PAGES = (runs_page, run_page, compare_page, query_list, query_page, live_page)
+ASSETS = ("auepora_eval.ui", "auepora_eval.render")
+"""The packages with a folder of assets."""
+
+
+def create_app(workbench: Workbench, access: Access) -> Starlette:
+    """The application: all pages over a workbench, for requests with access."""
+    routes: list[BaseRoute] = [
+        Route("/", lambda request: RedirectResponse("/runs", 307)),
+        Route("/assets/{name}", asset),
+        *(route for page in PAGES for route in page.ROUTES),
+    ]
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(SecurityMiddleware, access=access)],
+        exception_handlers={AueporaError: handle_error, HTTPException: handle_error, Exception: handle_error},
+    )
+    app.state.workbench, app.state.access = workbench, access
+    return app
+
+
+def asset(request: Request) -> Response:
+    """A script or style sheet. The browser keeps it and asks whether its content has changed."""
+    found = _read_asset(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404, f"there is no asset {request.path_params['name']}")
+    content, kind, tag = found
+    headers = {"etag": tag, "cache-control": "no-cache"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=kind, headers=headers)
+
+
+@cache
+def _read_asset(name: str) -> tuple[bytes, str, str] | None:
+    """The content, media type and tag of an asset; ``None`` where there is none of that name."""
+    for package in ASSETS:
+        for file in files(package).joinpath("assets").iterdir():
+            if file.name == name:
+                content = file.read_bytes()
+                kind = "text/javascript" if name.endswith(".js") else guess_type(name)[0] or "application/octet-stream"
+                return content, kind, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    return None
+
+
+def open_socket(port: int) -> socket.socket:
+    """A socket that listens on the loopback interface; on a free port where ``port`` is 0."""
+    opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        # Without it a restart fails while connections of the last server linger; a port in use is still an error.
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((HOST, port))
+        opened.listen()
+    except OSError as error:
+        opened.close()
+        problem = f"port {port} cannot be used: {error.strerror or error}"
+        raise BadValueError(f"{problem}; choose another with --port, or --port 0 for a free one") from error
+    return opened
+
+
+def serve(workbench: Workbench, *, port: int, ready: Callable[[str], None]) -> None:
+    """Serve the workbench until Ctrl-C or SIGTERM. ``ready`` is called with the address to open."""
+    import uvicorn
+
+    with closing(open_socket(port)) as listening:
+        access = Access(listening.getsockname()[1])
+        config = uvicorn.Config(
+            create_app(workbench, access),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        ready(access.url)
+        with suppress(KeyboardInterrupt):  # uvicorn has stopped by then, and raises the signal again
+            uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,304 @@
+"""``Workbench``: the store behind the pages with a bounded cache; templates, fragments and error pages."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from ..core.results import Results
+from ..core.scores import Scores
+from ..core.types import EvaluationSample
+from ..errors import AueporaError, StoreError, UnknownRunError
+from ..render.blocks import Block
+from ..render.html import ChartRenderer, UncutText, make_environment
+from ..report.run_sections import Floats, StoredRun
+from ..store.records import RunRecord
+from ..store.runs import CachedStore, RunStore, run_version
+from .security import csrf_token
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+T = TypeVar("T")
+
+CACHE_BYTES = 96 * 2**20
+"""The default limit of the cache, all runs together."""
+SAMPLE_BYTES = 1000
+"""About what a sample without document texts takes."""
+
+# --- the store with a bounded cache ----------------------------------------------------------------------------------
+
+
+class Workbench:
+    """The store of the pages, with a cache that is bounded by bytes. All methods may be called from any thread."""
+
+    def __init__(self, store: RunStore, *, plans: Path | None = None, cache_bytes: int = CACHE_BYTES) -> None:
+        """``plans`` is the folder whose plans are shown; default: the current folder."""
+        self.store = store
+        self.plans = Path.cwd() if plans is None else plans
+        self.stopping = threading.Event()
+        """Set when the server stops: event streams end."""
+        self._cache = _ByteCache(cache_bytes)
+
+    @property
+    def label(self) -> str:
+        """The path or URL of the store, without a password."""
+        return self.store.label
+
+    def find(self, text: str) -> RunRecord:
+        """The run with that id, or prefix of an id; ``UnknownRunError`` where there is none."""
+        try:
+            return self.store.get(text)
+        except UnknownRunError:
+            return self.store.find(text)
+
+    def run(self, record: RunRecord, letter: str = "") -> StoredRun:
+        """The stored data of a run for report sections, read through the cache."""
+        return _CachedRun(self, record, letter)
+
+    def version(self, record: RunRecord) -> str:
+        """A text that changes with the outputs, results, status and tags of a run; a part of cache keys."""
+        return run_version(self.store, record)
+
+    def cached(self, key: tuple[Any, ...], build: Callable[[], T], *, size: int | Callable[[T], int]) -> T:
+        """The value of a key, built once: other threads wait for it. ``size`` is its size in bytes.
+
+        A key starts with the run id and contains the version of the run. The least recently used values are dropped
+        where the limit is exceeded; a value above the limit is returned and not kept.
+        """
+        found: T = self._cache.get(key, build, size)
+        return found
+
+
+class _ByteCache:
+    """Values by key, bounded by their bytes; the least recently used ones are dropped first."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._values: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()
+        self._builds: dict[tuple[Any, ...], threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[Any, ...], build: Callable[[], Any], size: int | Callable[[Any], int]) -> Any:
+        """The value of a key, built by one thread at a time."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key][0]
+            building = self._builds.setdefault(key, threading.Lock())
+        with building:
+            with self._lock:
+                if key in self._values:
+                    return self._values[key][0]
+            try:
+                value = build()
+            finally:
+                with self._lock:
+                    self._builds.pop(key, None)
+            self._keep(key, value, size(value) if callable(size) else size)
+            return value
+
+    def _keep(self, key: tuple[Any, ...], value: Any, size: int) -> None:
+        if size > self.limit:
+            return
+        with self._lock:
+            if key in self._values:
+                return
+            self._values[key] = (value, size)
+            self.used += size
+            while self.used > self.limit:
+                _, (_, dropped) = self._values.popitem(last=False)
+                self.used -= dropped
+
+
+class _WorkbenchStore(CachedStore):
+    """A store whose cached values are in the cache of a workbench, for one version of a run."""
+
+    def __init__(self, workbench: Workbench, record: RunRecord) -> None:
+        super().__init__(workbench.store)
+        self._workbench, self._record = workbench, record
+
+    @cached_property
+    def key(self) -> tuple[str, str]:
+        """The start of the cache keys of the run."""
+        return self._record.run_id, self._workbench.version(self._record)
+
+    def samples(self, run_id: str, *, texts: bool = True) -> list[EvaluationSample]:
+        """As in ``RunStore``."""
+        if texts or run_id != self._record.run_id:
+            return super().samples(run_id, texts=texts)
+        read = super(CachedStore, self).samples
+        key = (self._record.fingerprint, "samples")
+        return self._workbench.cached(
+            key, lambda: read(run_id, texts=False), size=self._record.num_samples * SAMPLE_BYTES
+        )
+
+    def results(self, run_id: str, *, every_signature: bool = False) -> Results:
+        """As in ``RunStore``."""
+        if every_signature or run_id != self._record.run_id:
+            return super().results(run_id, every_signature=every_signature)
+        read = super(CachedStore, self).results
+        return self._workbench.cached((*self.key, "results"), lambda: read(run_id), size=_results_size)
+
+
+class _CachedRun(StoredRun):
+    """The stored data of a run; what is read from all outputs is cached too."""
+
+    def __init__(self, workbench: Workbench, record: RunRecord, letter: str) -> None:
+        store = _WorkbenchStore(workbench, record)
+        super().__init__(store, record, letter)
+        self._workbench, self._cached_store = workbench, store
+
+    @cached_property
+    def _summary(self) -> tuple[list[str], dict[str, Floats], int]:
+        def read() -> tuple[list[str], dict[str, Floats], int]:
+            return super(_CachedRun, self)._summary
+
+        return self._workbench.cached((*self._cached_store.key, "summary"), read, size=_summary_size)
+
+
+def _results_size(results: Results) -> int:
+    """About the bytes of results, mostly their scores and the sample ids."""
+    columns = sum(_scores_size(one.scores) for one in results if isinstance(one.scores, Scores))
+    return columns + 100 * len(results.sample_ids) + 10_000
+
+
+def _scores_size(scores: Scores) -> int:
+    own = scores.values.nbytes + scores.status.nbytes + scores.reason_codes.nbytes
+    own += 0 if scores.stats is None else scores.stats.nbytes
+    own += 0 if scores.keys is None else 200 * len(scores.keys)
+    return own + sum(map(_scores_size, scores.repeats or ()))
+
+
+def _summary_size(summary: tuple[list[str], dict[str, Floats], int]) -> int:
+    errors, timings, _ = summary
+    return 10_000 + sum(100 + len(one) for one in errors) + sum(values.nbytes for values in timings.values())
+
+
+# --- templates: pages, fragments and report blocks -------------------------------------------------------------------
+
+_PARTS = itertools.count(1)
+"""Numbers the parts of pages, so that the ids of their charts differ."""
+
+
+def workbench_of(request: Request) -> Workbench:
+    """The workbench of the application that handles a request."""
+    found = request.app.state.workbench
+    assert isinstance(found, Workbench)
+    return found
+
+
+def make_url(path: str, **parameters: Any) -> UncutText:
+    """An address with query parameters: a list repeats its parameter, ``None`` leaves it out.
+
+    >>> make_url("/queries", run=["a", "b"], where="recall@5<0.5", page=None)
+    '/queries?run=a&run=b&where=recall%405%3C0.5'
+    """
+    listed = {
+        name: [one for one in (value if isinstance(value, list | tuple) else [value]) if one is not None]
+        for name, value in parameters.items()
+    }
+    query = urlencode({name: values for name, values in listed.items() if values}, doseq=True, errors="replace")
+    return UncutText(f"{path}?{query}" if query else path)
+
+
+@cache
+def _environment() -> Environment:
+    environment = make_environment("auepora_eval.ui", "auepora_eval.render")
+    environment.globals["url"] = make_url
+    return environment
+
+
+def render_template(request: Request, name: str, *, status: int = 200, **context: Any) -> HTMLResponse:
+    """A page or a part of one, from a template: every text is escaped."""
+    return HTMLResponse(_encode(_render(request, name, context)), status)
+
+
+def render_fragment(request: Request, name: str, *, status: int = 200, **context: Any) -> HTMLResponse:
+    """A part of a page, which ``shell.js`` inserts into it."""
+    return render_template(request, name, status=status, **context)
+
+
+def render_blocks(blocks: Iterable[Block]) -> Markup:
+    """Report blocks as HTML, as in the report."""
+    from markupsafe import Markup
+
+    html = _environment().get_template("block_list.html").render(listed=list(blocks), drawn=_chart_renderer())
+    return Markup(html)  # noqa: S704 -- our own template, which escapes all texts
+
+
+def _render(request: Request, name: str, context: dict[str, Any]) -> str:
+    common = {
+        "csrf_token": csrf_token(request),
+        "store_label": workbench_of(request).label,
+        "path": request.url.path,
+        "drawn": _chart_renderer(),
+    }
+    return _environment().get_template(name).render(common | context)
+
+
+def _chart_renderer() -> ChartRenderer:
+    return ChartRenderer(f"{next(_PARTS)}-")
+
+
+def _encode(html: str) -> bytes:
+    """UTF-8; a lone surrogate, which has no encoding, becomes a question mark."""
+    return html.encode("utf-8", "replace")
+
+
+# --- errors as pages -------------------------------------------------------------------------------------------------
+
+TITLES = {
+    400: "This address cannot be shown",
+    403: "No access",
+    404: "Not found",
+    405: "Not possible here",
+    413: "Too large",
+    500: "Something went wrong",
+    503: "The store is busy",
+}
+
+
+def error_response(request: Request, status: int, message: str) -> Response:
+    """An error as a page; for a script as a short fragment, or as JSON where it accepts that."""
+    if request.headers.get("accept", "").startswith("application/json"):
+        body = json.dumps({"error": message})
+        return Response(body, status, media_type="application/json")
+    is_page = request.headers.get("sec-fetch-dest", "document") in ("document", "iframe")
+    template = "error.html" if is_page else "error_fragment.html"
+    title = TITLES.get(status, TITLES[500])
+    return render_template(request, template, status=status, title=title, message=message)
+
+
+def error_status(error: AueporaError) -> int:
+    """The status code of an error: unknown run 404, locked store 503, other trouble with the store 500, else 400."""
+    if isinstance(error, UnknownRunError):
+        return 404
+    if isinstance(error, StoreError):
+        return 503 if error.is_locked else 500
+    return 400
+
+
+def handle_error(request: Request, error: Exception) -> Response:
+    """The response to an exception of a page."""
+    if isinstance(error, AueporaError):
+        return error_response(request, error_status(error), str(error))
+    if isinstance(error, HTTPException):
+        response = error_response(request, error.status_code, str(error.detail))
+        response.headers.update(error.headers or {})
+        return response
+    message = "The page could not be made because of an error in the program. The terminal shows the details."
+    return error_response(request, 500, message)

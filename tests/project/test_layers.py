@@ -25,7 +25,7 @@ HEAVY = {
     "jinja2", "rich", "sqlalchemy", "nltk", "bm25s", "langchain_core", "llama_index", "haystack", "polars", "mlflow", "wandb",
     "starlette", "uvicorn",
 }  # fmt: skip
-ALLOWED = {"store": {"sqlalchemy"}, "ui": {"starlette"}}
+ALLOWED = {"store": {"sqlalchemy"}, "ui": {"starlette", "uvicorn"}}
 """The store and the pages are themselves imported only where they are used."""
 
 

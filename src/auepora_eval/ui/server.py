@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import os
 import socket
+import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import cache
 from importlib.resources import files
 from mimetypes import guess_type
+from types import FrameType
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
 
 from ..errors import AueporaError, BadValueError
 from . import compare_page, live_page, query_list, query_page, run_page, runs_page
@@ -25,9 +30,11 @@ from .workbench import Workbench, handle_error
 PAGES = (runs_page, run_page, compare_page, query_list, query_page, live_page)
 ASSETS = ("auepora_eval.ui", "auepora_eval.render")
 """The packages with a folder of assets."""
+STOP_TIMEOUT_S = 0.8
+"""The longest time from a signal to the end of the process."""
 
 
-def create_app(workbench: Workbench, access: Access) -> Starlette:
+def create_app(workbench: Workbench, access: Access) -> ASGIApp:
     """The application: all pages over a workbench, for requests with access."""
     routes: list[BaseRoute] = [
         Route("/", lambda request: RedirectResponse("/runs", 307)),
@@ -36,11 +43,10 @@ def create_app(workbench: Workbench, access: Access) -> Starlette:
     ]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(SecurityMiddleware, access=access)],
         exception_handlers={AueporaError: handle_error, HTTPException: handle_error, Exception: handle_error},
     )
     app.state.workbench, app.state.access = workbench, access
-    return app
+    return SecurityMiddleware(app, access)  # outside the application, so that its error pages get the headers, too
 
 
 def asset(request: Request) -> Response:
@@ -82,19 +88,46 @@ def open_socket(port: int) -> socket.socket:
     return opened
 
 
+class WorkbenchServer(uvicorn.Server):
+    """Serves a workbench on a listening socket. When it stops, event streams end with it."""
+
+    def __init__(self, workbench: Workbench, listening: socket.socket) -> None:
+        self.workbench, self.listening = workbench, listening
+        self.access = Access(listening.getsockname()[1])
+        super().__init__(
+            uvicorn.Config(
+                create_app(workbench, self.access),
+                http="h11",
+                ws="none",
+                log_level="warning",
+                access_log=False,  # it would contain the token
+                server_header=False,
+                timeout_graceful_shutdown=1,
+            )
+        )
+
+    def serve_forever(self) -> None:
+        """Serve until a signal, or until ``should_exit`` is set."""
+        with suppress(KeyboardInterrupt):  # uvicorn has stopped by then, and raises the signal again
+            self.run(sockets=[self.listening])
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop on a signal. A page that is still being made does not delay the end; the store stays whole."""
+        super().handle_exit(sig, frame)
+        last_resort = threading.Timer(STOP_TIMEOUT_S, os._exit, [0])
+        last_resort.daemon = True
+        last_resort.start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End event streams, wait for the pages that are being made, and close all connections."""
+        self.workbench.stopping.set()
+        asyncio.get_running_loop().call_later(STOP_TIMEOUT_S / 2, setattr, self, "force_exit", True)
+        await super().shutdown(sockets)
+
+
 def serve(workbench: Workbench, *, port: int, ready: Callable[[str], None]) -> None:
     """Serve the workbench until Ctrl-C or SIGTERM. ``ready`` is called with the address to open."""
-    import uvicorn
-
     with closing(open_socket(port)) as listening:
-        access = Access(listening.getsockname()[1])
-        config = uvicorn.Config(
-            create_app(workbench, access),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
-        ready(access.url)
-        with suppress(KeyboardInterrupt):  # uvicorn has stopped by then, and raises the signal again
-            uvicorn.Server(config).run(sockets=[listening])
+        server = WorkbenchServer(workbench, listening)
+        ready(server.access.url)
+        server.serve_forever()

@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import cache, cached_property
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
@@ -51,6 +52,12 @@ class Workbench:
         self.stopping = threading.Event()
         """Set when the server stops: event streams end."""
         self._cache = _ByteCache(cache_bytes)
+        self._file = _file_identity(store.file)
+
+    def check_store(self) -> None:
+        """Raise if the file of the store was deleted or replaced: what is read from it would be of the old file."""
+        if _file_identity(self.store.file) != self._file:
+            raise StoreError(self.label, "was deleted or replaced while it was open; start `auepora ui` again")
 
     @property
     def label(self) -> str:
@@ -80,6 +87,15 @@ class Workbench:
         """
         found: T = self._cache.get(key, build, size)
         return found
+
+
+def _file_identity(path: Path | None) -> tuple[int, int] | None:
+    """Device and number of a file; ``None`` where there is none."""
+    try:
+        found = None if path is None else path.stat()
+    except OSError:
+        return None
+    return None if found is None else (found.st_dev, found.st_ino)
 
 
 class _ByteCache:
@@ -195,9 +211,10 @@ _PARTS = itertools.count(1)
 
 
 def workbench_of(request: Request) -> Workbench:
-    """The workbench of the application that handles a request."""
+    """The workbench of the application that handles a request; raises if its store was deleted."""
     found = request.app.state.workbench
     assert isinstance(found, Workbench)
+    found.check_store()
     return found
 
 
@@ -243,7 +260,7 @@ def render_blocks(blocks: Iterable[Block]) -> Markup:
 def _render(request: Request, name: str, context: dict[str, Any]) -> str:
     common = {
         "csrf_token": csrf_token(request),
-        "store_label": workbench_of(request).label,
+        "store_label": request.app.state.workbench.label,
         "path": request.url.path,
         "drawn": _chart_renderer(),
     }
@@ -269,6 +286,10 @@ TITLES = {
     413: "Too large",
     500: "Something went wrong",
     503: "The store is busy",
+}
+PLAIN_MESSAGES = {
+    404: "There is no page at this address.",
+    405: "This address cannot be used in this way.",
 }
 
 
@@ -297,7 +318,9 @@ def handle_error(request: Request, error: Exception) -> Response:
     if isinstance(error, AueporaError):
         return error_response(request, error_status(error), str(error))
     if isinstance(error, HTTPException):
-        response = error_response(request, error.status_code, str(error.detail))
+        plain = error.detail == HTTPStatus(error.status_code).phrase  # raised by the router
+        message = PLAIN_MESSAGES.get(error.status_code, "") if plain else ""
+        response = error_response(request, error.status_code, message or str(error.detail))
         response.headers.update(error.headers or {})
         return response
     message = "The page could not be made because of an error in the program. The terminal shows the details."

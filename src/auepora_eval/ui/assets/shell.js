@@ -79,7 +79,9 @@ function parseHtml(text) {
 async function errorMessage(response) {
   try {
     if (isJson(response)) return String((await response.json()).error);
-    const page = parseHtml(await response.text());
+    const text = await response.text();
+    if ((response.headers.get("Content-Type") ?? "").startsWith("text/plain")) return text.slice(0, 500);
+    const page = parseHtml(text);
     const message = page.querySelector("[data-error]") ?? page.querySelector("main p") ?? page.querySelector("p");
     if (message) return message.textContent.trim();
   } catch { /* an answer that cannot be read */ }

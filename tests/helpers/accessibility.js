@@ -1,0 +1,126 @@
+// Checks of a page, run inside of it by helpers/accessibility.py. Each returns a list of problems.
+(() => {
+  const describe = (element) => {
+    const text = (element.getAttribute("aria-label") || element.textContent || "").trim().replace(/\s+/g, " ").slice(0, 40);
+    return `<${element.tagName.toLowerCase()}${element.id ? ` id=${element.id}` : ""} class="${element.getAttribute("class") ?? ""}"> ${text}`;
+  };
+  const isHidden = (element) => !element.checkVisibility({ visibilityProperty: true }) || element.closest(".visually-hidden, [inert]") !== null;
+
+  const headings = () => {
+    const listed = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter((one) => one.checkVisibility() && !one.closest("dialog"));
+    const levels = listed.map((one) => Number(one.tagName[1]));
+    const problems = [];
+    if (levels.filter((level) => level === 1).length !== 1) problems.push(`${levels.filter((level) => level === 1).length} headings of level 1`);
+    levels.forEach((level, place) => {
+      if (level > (levels[place - 1] ?? 0) + 1) problems.push(`level ${level} after ${levels[place - 1] ?? "nothing"}: ${describe(listed[place])}`);
+    });
+    return problems;
+  };
+
+  const markup = () => {
+    const problems = [];
+    for (const one of document.querySelectorAll("[tabindex]")) if (one.tabIndex > 0) problems.push(`tabindex ${one.tabIndex}: ${describe(one)}`);
+    const ids = [...document.querySelectorAll("[id]")].map((one) => one.id);
+    for (const id of new Set(ids.filter((id, place) => ids.indexOf(id) !== place))) problems.push(`id ${id} occurs twice`);
+    for (const one of document.querySelectorAll("th:not([scope])")) problems.push(`no scope: ${describe(one)}`);
+    for (const one of document.querySelectorAll("[style]")) problems.push(`style attribute: ${describe(one)}`);
+    for (const attribute of ["aria-labelledby", "aria-describedby", "aria-controls"]) {
+      for (const one of document.querySelectorAll(`[${attribute}]`)) {
+        for (const id of one.getAttribute(attribute).split(/\s+/)) if (!document.getElementById(id)) problems.push(`${attribute}="${id}" names no element: ${describe(one)}`);
+      }
+    }
+    return problems;
+  };
+
+  // --- contrast ------------------------------------------------------------------------------------------------------
+
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const colours = new Map();
+  const rgba = (text) => {
+    if (!colours.has(text)) {
+      canvas.clearRect(0, 0, 1, 1);
+      canvas.fillStyle = text;
+      canvas.fillRect(0, 0, 1, 1);
+      const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+      colours.set(text, [r, g, b, a / 255]);
+    }
+    return colours.get(text);
+  };
+  const over = (front, back) => front.slice(0, 3).map((value, at) => value * front[3] + back[at] * (1 - front[3]));
+  const grounds = new Map();
+  const ground = (element) => {
+    if (!element) return [255, 255, 255];
+    if (!grounds.has(element)) {
+      const own = element instanceof SVGElement ? [0, 0, 0, 0] : rgba(getComputedStyle(element).backgroundColor);
+      grounds.set(element, own[3] === 1 ? own.slice(0, 3) : over(own, ground(element.parentElement)));
+    }
+    return grounds.get(element);
+  };
+  const luminance = (colour) => {
+    const [r, g, b] = colour.map((value) => (value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ratio = (one, other) => {
+    const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  };
+
+  const contrast = () => {
+    grounds.clear();
+    const problems = new Set();
+    const checked = new Set();
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const element = walker.currentNode.parentElement;
+      if (!walker.currentNode.data.trim() || checked.has(element)) continue;
+      checked.add(element);
+      if (element.closest("script, style, title, desc, option, .skip, :disabled, [aria-disabled=true]") || isHidden(element)) continue;
+      const style = getComputedStyle(element);
+      const back = ground(element instanceof SVGElement ? element.closest("svg").parentElement : element);
+      const front = over(rgba(element instanceof SVGElement ? style.fill : style.color), back);
+      const found = ratio(front, back);
+      if (found < 4.5) problems.add(`contrast ${found.toFixed(2)}: ${describe(element)}`);
+    }
+    return [...problems];
+  };
+
+  // --- focus ---------------------------------------------------------------------------------------------------------
+
+  const FOCUSABLE = "a[href], button:not(:disabled), input:not(:disabled):not([type=hidden]), select:not(:disabled), textarea:not(:disabled), summary, [tabindex='0']";
+
+  /** Record every element that gets the focus, and those whose focus cannot be seen. */
+  const watchFocus = () => {
+    const state = { reached: new Set(), problems: [] };
+    addEventListener("focusin", ({ target }) => {
+      if (state.reached.has(target)) return;
+      state.reached.add(target);
+      const style = getComputedStyle(target);
+      if (parseFloat(style.outlineWidth) === 0 || style.outlineStyle === "none") state.problems.push(`focus is not visible: ${describe(target)}`);
+    });
+    window.accessibilityFocus = state;
+    document.activeElement?.blur();
+    getSelection().removeAllRanges();
+    return document.querySelectorAll(FOCUSABLE).length;
+  };
+
+  const focusProblems = () => {
+    const { reached, problems } = window.accessibilityFocus;
+    const groups = new Set([...reached].filter((one) => one.type === "radio").map((one) => one.name));
+    for (const one of document.querySelectorAll(FOCUSABLE)) {
+      if (!one.checkVisibility({ visibilityProperty: true }) || one.tabIndex < 0 || reached.has(one)) continue;
+      if (one.type === "radio" && groups.has(one.name)) continue;
+      problems.push(`Tab does not reach ${describe(one)}`);
+    }
+    return problems;
+  };
+
+  const width = () => {
+    const { scrollWidth, clientWidth } = document.documentElement;
+    if (scrollWidth <= clientWidth) return [];
+    const isScrolled = (one) => { for (let at = one.parentElement; at && at !== document.body; at = at.parentElement) if (getComputedStyle(at).overflowX !== "visible") return true; return false; };
+    const wide = [...document.body.querySelectorAll("*")].filter((one) => one.getBoundingClientRect().right > clientWidth + 1 && !isScrolled(one) && !isHidden(one));
+    return [`the page is ${scrollWidth} px wide in a window of ${clientWidth}: ${wide.slice(-3).map(describe).join("; ")}`];
+  };
+
+  window.accessibility = { headings, markup, contrast, watchFocus, focusProblems, width };
+})();

@@ -1,0 +1,75 @@
+"""Checks of a page in a real browser: names of controls, headings, focus, contrast and width."""
+
+from pathlib import Path
+from typing import Any
+
+SCRIPT = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
+# Roles of Chromium's accessibility tree that need a name.
+NAMED_ROLES = frozenset(
+    "button checkbox combobox dialog image img link listbox menuitem navigation progressbar radio region searchbox "
+    "slider spinbutton switch tab textbox DisclosureTriangle".split()
+)
+PHONE_WIDTH = 360
+ZOOM_WIDTH = 320
+"""A window of 640 pixels at a zoom of 200 %."""
+
+
+def load_all(page: Any) -> None:
+    """Wait until every fragment of the page is filled, also those below the view and inside of others."""
+    page.evaluate(
+        """async () => {
+          const pending = () => [...document.querySelectorAll("[data-fragment]")].find(
+            (one) => one.checkVisibility() && (!one.hasAttribute("data-filled") || one.hasAttribute("aria-busy")) && !one.querySelector("[role=alert]"));
+          for (let element = pending(), rounds = 0; element && rounds < 500; element = pending(), rounds += 1) {
+            element.scrollIntoView();
+            await new Promise((resolve) => setTimeout(resolve, 20));
+          }
+          scrollTo(0, 0);
+        }"""
+    )
+
+
+def find_problems(page: Any) -> list[str]:
+    """What is wrong with the page in the light and the dark theme, and in narrow windows."""
+    page.evaluate(SCRIPT)
+    problems = unnamed_controls(page)
+    for check in ("headings", "markup"):
+        problems += page.evaluate(f"window.accessibility.{check}()")
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        problems += [f"{theme}: {one}" for one in page.evaluate("window.accessibility.contrast()")]
+    return problems + tab_problems(page) + width_problems(page)
+
+
+def unnamed_controls(page: Any) -> list[str]:
+    """Controls, images and regions for which the browser gives screen readers no name."""
+    session = page.context.new_cdp_session(page)
+    nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+    session.detach()
+    problems = []
+    for node in nodes:
+        role = node.get("role", {}).get("value")
+        if node.get("ignored") or role not in NAMED_ROLES or node.get("name", {}).get("value", "").strip():
+            continue
+        problems.append(f"{role} without a name (node {node.get('backendDOMNodeId')})")
+    return problems
+
+
+def tab_problems(page: Any) -> list[str]:
+    """What the Tab key does not reach, or where the focus cannot be seen."""
+    count = page.evaluate("window.accessibility.watchFocus()")
+    for _ in range(count + 5):
+        page.keyboard.press("Tab")
+    problems: list[str] = page.evaluate("window.accessibility.focusProblems()")
+    return problems
+
+
+def width_problems(page: Any) -> list[str]:
+    """Whether the page scrolls to the side on a phone or at a zoom of 200 %."""
+    size = page.viewport_size
+    problems = []
+    for width in (PHONE_WIDTH, ZOOM_WIDTH):
+        page.set_viewport_size({"width": width, "height": 640})
+        problems += page.evaluate("window.accessibility.width()")
+    page.set_viewport_size(size)
+    return problems

@@ -1,0 +1,156 @@
+"""Every page in a real browser: names, headings, focus, contrast and width; and hostile texts, which execute nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.store.records import StoredOutput
+from auepora_eval.store.runs import RunStore
+from helpers import browser_runs, report_pages, stored_runs
+from helpers.accessibility import SCRIPT, find_problems, load_all, width_problems
+from helpers.ui_server import UiServer, ui_server, workbench_page
+
+METRICS = ["recall@5", "mrr", "token_f1", "failure_attribution", "mean_latency[end_to_end]"]
+PLAN = "version: 1\ndataset: data.jsonl\nsystem: {outputs: outputs.jsonl}\nmetrics: [recall@5]\n"
+HOSTILE_NAME = "<img src=x onerror=alert(1)>.yaml"
+
+
+def samples() -> list[EvaluationSample]:
+    return [
+        EvaluationSample(
+            f"q{number:05}",
+            f"Which rule applies to case {number}?",
+            relevant_docs=[Document(f"rule-{number}", f"Rule {number} applies to case {number}.")],
+            reference_answer=Response(f"Rule {number}"),
+            labels={"topic": ("billing", "travel")[number % 2]},
+            history=[{"role": "user", "content": "I have a question."}] if number == 0 else [],
+        )
+        for number in range(12)
+    ]
+
+
+def answer(number: int, *, shift: int) -> SystemOutputs | Exception:
+    """The output of a system whose errors depend on the number of the question."""
+    if number == 11:
+        return TimeoutError("no answer after 3 s")
+    first = number + (shift if number % 3 == 0 else 0)
+    ranked = [
+        RetrievedDocument(Document(f"rule-{one}", f"Rule {one} applies to case {one}."), 1 / rank, rank)
+        for rank, one in enumerate((first, first + 1, number), 1)
+    ]
+    text = f"Rule {first} applies to case {number}."
+    return SystemOutputs(
+        ranked,
+        Response(text, sentences=[{"text": text, "citations": [f"rule-{first}"]}]),
+        {"end_to_end": 0.1 * (number + 1)},
+        citations=[f"rule-{first}"],
+        steps=[{"query": f"case {number}", "retrieved": [f"rule-{first}"]}],
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of ordinary and hostile runs, and plans of both kinds."""
+    folder = tmp_path_factory.mktemp("workbench")
+    (folder / "plan.yaml").write_text(PLAN)
+    (folder / HOSTILE_NAME).write_text(f"{PLAN}gates: ['<script>alert(1)</script> > 2']\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run_ids(folder: Path) -> dict[str, str]:
+    with RunStore.open(folder / "runs.sqlite") as store:
+        dataset = samples()
+        ids = {
+            name: stored_runs.run(
+                store, name, dataset, lambda number, shift=shift: answer(number, shift=shift), METRICS, tags=["nightly"]
+            ).run_id
+            for name, shift in (("before", 4), ("after", 0), ("other", 1))
+        }
+        running = store.create_run("running", dataset, dataset_name="rules", plan={"metrics": ["recall@5"]})
+        rows = [StoredOutput(0, 0, "q00000", SystemOutputs([], error="TimeoutError: <b>late</b>"))]
+        store.append(running.run_id, rows)
+        ids["running"] = running.run_id
+        ids["hostile texts"] = browser_runs.hostile_run(store).run_id
+        for shift in (0, 1):
+            ids[f"hostile names {shift}"] = report_pages.hostile_run(
+                store, f"<img src=x onerror=alert({shift})> {'n' * 300}", shift=shift
+            ).run_id
+    return ids
+
+
+def address(path: str, **parameters: Any) -> str:
+    return f"{quote(path)}?{urlencode(parameters, doseq=True)}"
+
+
+def ordinary_pages(run: dict[str, str]) -> dict[str, str]:
+    a, b, other = run["before"], run["after"], run["other"]
+    return {
+        "runs": "/runs",
+        "runs with a trend": address("/runs", metric="token_f1", q="before"),
+        "run": f"/runs/{a}",
+        "derivation": address(f"/runs/{a}/derivation", metric="recall@5"),
+        "comparison": address("/compare", run=[a, b]),
+        "leaderboard": address("/compare", run=[a, b, other]),
+        "queries": address("/queries", run=[a, b], where="recall@5>=0"),
+        "query": address("/query", run=a, id="q00000"),
+        "query in two runs": address("/query", run=[a, b], id="q00003"),
+        "failed query": address("/query", run=[a, b], id="q00011"),
+        "live": "/live",
+        "plans": "/plans",
+        "plan": address("/plans/view", path="plan.yaml"),
+        "error": "/runs/unknown",
+    }
+
+
+def hostile_pages(run: dict[str, str]) -> dict[str, str]:
+    texts, a, b = run["hostile texts"], run["hostile names 0"], run["hostile names 1"]
+    return {
+        "runs": address("/runs", q="<script>", tag=report_pages.HOSTILE[0], metric=report_pages.HOSTILE[1]),
+        "run": f"/runs/{texts}",
+        "run with hostile metrics": address(f"/runs/{a}"),
+        "derivation": address(f"/runs/{a}/derivation", metric=report_pages.HOSTILE[1]),
+        "comparison": address("/compare", run=[a, b]),
+        "queries": address("/queries", run=texts, q='<img "'),
+        "queries with a condition": address("/queries", run=[a, b], where=f'label.kind="{report_pages.HOSTILE[4]}"'),
+        **{f"query {key}": address("/query", run=texts, id=key) for key in ("image", "long", "turned", "hash/?#%&'\"")},
+        "plans": "/plans",
+        "plan": address("/plans/view", path=HOSTILE_NAME),
+        "stored plan": address("/plans/view", run=a),
+        "error": address("/query", run=texts, id="<script>alert(1)</script>"),
+    }
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path, run_ids: dict[str, str]) -> Iterator[UiServer]:
+    with RunStore.open(folder / "runs.sqlite") as store, ui_server(store, plans=folder) as running:
+        yield running
+
+
+def test_every_page_is_accessible(browser: Any, server: UiServer, run_ids: dict[str, str]) -> None:
+    problems = {}
+    with workbench_page(browser, server, expected=("status of 404",)) as page:
+        for name, path in ordinary_pages(run_ids).items():
+            page.goto(server.address + path)
+            load_all(page)
+            problems[name] = find_problems(page)
+    assert {name: found for name, found in problems.items() if found} == {}
+
+
+def test_hostile_texts_execute_nothing(browser: Any, server: UiServer, run_ids: dict[str, str]) -> None:
+    problems: dict[str, Any] = {}
+    with workbench_page(browser, server, expected=("status of 40",)) as page:
+        for name, path in hostile_pages(run_ids).items():
+            response = page.goto(server.address + path)
+            load_all(page)
+            page.evaluate(SCRIPT)
+            found = [f"status {response.status}"] if response.status >= 500 else []
+            found += page.evaluate("[...document.querySelectorAll('main script, main img, main iframe, main style')].map((one) => one.outerHTML)")
+            found += page.evaluate("window.pwned === undefined ? [] : ['executed']")
+            found += page.evaluate("[...document.querySelectorAll('a[href], [data-fragment], form[action]')].map((one) => one.href || one.action || '').filter((one) => /^(javascript|data):/i.test(one))")
+            problems[name] = found + width_problems(page)
+    assert {name: found for name, found in problems.items() if found} == {}

@@ -144,6 +144,8 @@ class Figure:
     caption: str
     width: int = 820
     """The width in pixels; narrow screens get a narrower rendering."""
+    field: str = ""
+    """What the axis of the chart shows of a query: a metric, ``seconds``, ``rank`` or a label. Lists filter by it."""
 
 
 @dataclass(frozen=True, slots=True)

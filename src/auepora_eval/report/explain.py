@@ -49,7 +49,7 @@ from ..render.tables import format_value, sequential_test_blocks, two_stage_metr
 from ..render.terminal import report_text
 from ..store.records import RunRecord, run_info
 from ..store.rows import StoredJudgement
-from ..store.runs import RunStore
+from ..store.runs import RunStore, iter_samples
 from .cards import REASON_HINTS, Card, card, describe_reason, describe_reducer
 
 # --- data types: reduction, derivation of a query, recomputation check -----------------------------------------------
@@ -200,8 +200,7 @@ def explain_query(
     if sample_id not in ids:
         raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
     position = ids.index(sample_id)
-    samples = store.samples(record.run_id)
-    sample = samples[position]
+    sample = next(iter_samples(store, record.run_id, positions={position}))
     outputs = {row.repeat: row.output for row in store.outputs(record.run_id, position=position)}
     stored = None if result.scores is None else result.scores[position]
     outcome = str(result.outcomes[position]) if result.outcomes is not None else "scored" if stored is not None else ""
@@ -210,7 +209,7 @@ def explain_query(
     answers = []
     for repeat in range(record.repeats):
         context = ExplainContext(
-            lambda repeat=repeat: _pairs(store, record, samples, repeat),  # type: ignore[misc]
+            lambda repeat=repeat: _pairs(store, record, repeat),  # type: ignore[misc]
             _judgements(judgements, result, one, repeat),
             stored if record.repeats == 1 else None,
             models,
@@ -230,12 +229,10 @@ def _stored_spans(result: MetricResult, position: int, repeat: int) -> tuple[Mar
     return None if key is None else key.of_repeat(repeat)
 
 
-def _pairs(
-    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], repeat: int
-) -> list[tuple[EvaluationSample, SystemOutputs | None]]:
+def _pairs(store: RunStore, record: RunRecord, repeat: int) -> list[tuple[EvaluationSample, SystemOutputs | None]]:
     """All samples with the outputs of one repeat."""
     outputs = {row.position: row.output for row in store.outputs(record.run_id, repeat=repeat)}
-    return [(sample, outputs.get(position)) for position, sample in enumerate(samples)]
+    return [(sample, outputs.get(position)) for position, sample in enumerate(store.samples(record.run_id))]
 
 
 def _judgements(

@@ -48,7 +48,7 @@ def scores_section(run: StoredRun) -> ReportSection:
             "scores", "Scores", [Prose("There are no results: the run did not come to scoring.", tone="open")]
         )
     blocks: list[Block] = [scores_table(run)]
-    if any(_flags(one) for one in run.results):
+    if any(interval_flags(one) for one in run.results):
         blocks.append(Prose("? few or skewed samples: the interval may be too narrow.", tone="muted"))
     return ReportSection(
         "scores", "Scores", blocks, "Grouped by what is judged. The bar shows value and interval in its range."
@@ -90,7 +90,7 @@ def _score_row(run: StoredRun, result: MetricResult) -> Row:
     low, high = definition.range
     scored = result.details.get("num_scored")
     total = sum(result.details.get(key, 0) for key in ("num_scored", "num_skipped", "num_failed"))
-    mark = " ?" if _flags(result) else ""
+    mark = " ?" if interval_flags(result) else ""
     return [
         Cell(
             display_name(result),
@@ -106,12 +106,13 @@ def _score_row(run: StoredRun, result: MetricResult) -> Row:
         "" if scored is None else f"{scored:,} of {total:,}",
         Cell(
             "; ".join(line for line in coverage_lines(result) if line != panel_note(result)),
-            note=_alternative_values(result),
+            note=alternative_values(result),
         ),
     ]
 
 
-def _flags(result: MetricResult) -> Sequence[str]:
+def interval_flags(result: MetricResult) -> Sequence[str]:
+    """Why the interval of a result may be too narrow."""
     flags = (result.details.get("interval") or {}).get("flags") or ()
     return flags if result.interval is not None and result.defined else ()
 
@@ -131,14 +132,22 @@ def coverage_lines(result: MetricResult) -> list[str]:
     by_system, by_measure = details.get("num_system_failed", 0), details.get("num_measure_failed", 0)
     own = "" if by_system and by_measure else failed
     how = "counted at the worst value" if details.get("num_samples", 0) > details.get("num_scored", 0) else "left out"
-    skipped, repeats = details.get("num_skipped", 0), details.get("repeats") or {}
-    several = repeats.get("count", 1) > 1 and repeats.get("sd") is not None
+    skipped = details.get("num_skipped", 0)
     lines = {
         str(details.get("undefined_because") or ""): not result.defined,
         f"{skipped:,} skipped{_reasons_text(reason_counts(details, 'skipped_'))}": skipped,
         f"{by_system:,} failed by the system, {how}{own}": by_system,
         f"{by_measure:,} not measured{own}": by_measure,
         f"failures{failed}": by_system and by_measure,
+    }
+    return [*(line for line, shown in lines.items() if line and shown), *coverage_notes(result)]
+
+
+def coverage_notes(result: MetricResult) -> list[str]:
+    """Notes on coverage without counts of outcomes: repeats, judged proportions, the panel, empty answers."""
+    repeats = result.details.get("repeats") or {}
+    several = repeats.get("count", 1) > 1 and repeats.get("sd") is not None
+    lines = {
         f"{repeats.get('count', 1):,} repeats, standard deviation {value_text(repeats.get('sd'))}": several,
         judged_coverage(result): True,
         panel_note(result): True,
@@ -154,7 +163,7 @@ def _reasons_text(reasons: dict[str, int]) -> str:
     return f" ({', '.join(reason_texts)})"
 
 
-def _alternative_values(result: MetricResult) -> str:
+def alternative_values(result: MetricResult) -> str:
     """The value without failures, and its bounds given failed measurements."""
     values = []
     completed = result.details.get("value_completed")
@@ -189,7 +198,7 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
         if rows:
             whole = result.value if result is not None and result.defined and len(runs) == 1 else None
             drawn = charts.slices_chart(rows, str(main), whole=whole)
-            content.append(Figure(drawn, f"{main} in every group of {name}, with 95 % intervals."))
+            content.append(Figure(drawn, f"{main} in every group of {name}, with 95 % intervals.", field=name))
         for run in runs:
             content += _tables(run, name, main, folded=len(runs) > 1)
         blocks.append(Details(f"By {name}", content, is_open=name == names[0] and len(names) < 4))
@@ -308,7 +317,7 @@ def _distribution_figure(scores_by_run: Mapping[StoredRun, Floats], name: str) -
     shown = {one.label: each.tolist() for one, each in scores_by_run.items()} if run.letter else values.tolist()
     chart = charts.distribution_chart(shown, name, bounds=run.definitions[result.name].range, title=title)
     counts = [f"{one.letter} {len(each):,}".strip() for one, each in scores_by_run.items()]
-    return Figure(chart, f"{title}: {', '.join(counts)} queries.", SMALL)
+    return Figure(chart, f"{title}: {', '.join(counts)} queries.", SMALL, name)
 
 
 def _scores(run: StoredRun, name: str) -> Floats:
@@ -345,7 +354,7 @@ def latency_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     chart = charts.latency_chart(
         times if len(times) > 1 else next(iter(times.values())), name=shown, quantiles=(0.5, 0.95, 0.99)
     )
-    figure = Figure(chart, f"How long answers took ({shown}), with quantiles.")
+    figure = Figure(chart, f"How long answers took ({shown}), with quantiles.", field="seconds")
     blocks: list[Block] = [figure, Table(columns, groups, grouped_by="run")]
     return ReportSection(
         "latency", "Latency", blocks, "Of all answers that did not fail. So many percent took no longer."
@@ -566,7 +575,7 @@ def _quality_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], na
         named = [{**row, "rank": "not returned" if row["rank"] == "none" else row["rank"]} for row in bins]
         chart = charts.quality_by_rank(named, name, title=run.label if run.letter else name)
         caption = f"Mean {name}, with 95 % intervals and the number of queries."
-        figures.append(Figure(chart, caption, GALLERY_WIDTH if run.letter else 820))
+        figures.append(Figure(chart, caption, GALLERY_WIDTH if run.letter else 820, "rank"))
         rows: list[Row] = [
             [
                 Cell("not returned" if row["rank"] == "none" else f"rank {row['rank']}"),

@@ -708,17 +708,38 @@ def render_svg(
     def paint(colour: str) -> str:
         return css_colour(colour) if theme is None else plain_colour(colour, theme)
 
-    inner = None if width is None else plot_width(spec, width)
-    views = _views(spec, inner, paint)
-    left, right = max(view.left for view in views) + _EDGE, max(view.right for view in views) + _EDGE
-    total = max(view.width for view in views) + left + right
-    title, y = _heading(spec, paint, total) if heading else ([], _EDGE)
-    parts = [*title]
+    views, total = _sized_views(spec, width, paint)
+    parts, top = _heading(spec, paint, total) if heading else ([], _EDGE)
+    bottom = top
+    for view, left, y in _place_views(spec, views, top):
+        parts.append(element("g", {"class": "view", "transform": f"translate({left:.2f},{y:.2f})"}, view.render()))
+        bottom = y + view.height + view.below
+    return _root(spec, total, bottom + _EDGE, parts, theme)
+
+
+def plot_areas(spec: Mapping[str, Any], width: float) -> list[tuple[float, float, float, float]]:
+    """Left, top, width and height of the plot of each view, in the units of the SVG with that total width."""
+    views, total = _sized_views(spec, width, css_colour)
+    _, top = _heading(spec, css_colour, total)
+    return [(left, y, view.width, view.height) for view, left, y in _place_views(spec, views, top)]
+
+
+def _sized_views(spec: Mapping[str, Any], width: float | None, paint: Paint) -> tuple[list[ChartView], float]:
+    """The views, and the total width of the SVG."""
+    views = _views(spec, None if width is None else plot_width(spec, width), paint)
+    around = max(view.left for view in views) + max(view.right for view in views) + 2 * _EDGE
+    return views, max(view.width for view in views) + around
+
+
+def _place_views(
+    spec: Mapping[str, Any], views: Sequence[ChartView], top: float
+) -> Iterable[tuple[ChartView, float, float]]:
+    """Each view with the left and upper end of its plot."""
+    left, y = max(view.left for view in views) + _EDGE, top
     for number, view in enumerate(views):
         y += view.above + (0 if number == 0 else float(spec.get("spacing", 18)))
-        parts.append(element("g", {"class": "view", "transform": f"translate({left:.2f},{y:.2f})"}, view.render()))
+        yield view, left, y
         y += view.height + view.below
-    return _root(spec, total, y + _EDGE, parts, theme)
 
 
 def plot_width(spec: Mapping[str, Any], width: float) -> float:

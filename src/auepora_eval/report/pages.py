@@ -77,8 +77,8 @@ def run_subtitle(run: StoredRun) -> str:
     )
 
 
-def run_verdict(run: StoredRun, gates: GateCheck) -> ReportVerdict:
-    """The main metric, failures and gates of a run."""
+def run_verdict(run: StoredRun, gates: GateCheck, *, timings: bool = True) -> ReportVerdict:
+    """The main metric, failures and gates of a run; with ``timings`` also its latency, for which all outputs are read."""
     record, (done, failed) = run.record, run.counts
     points: list[str] = []
     tone: Tone = ""
@@ -118,16 +118,16 @@ def run_verdict(run: StoredRun, gates: GateCheck) -> ReportVerdict:
         return ReportVerdict(f"{record.name} was scored, and no metric has a value; {failures}.", "bad", points)
     queries = pluralize(record.num_samples, "query", "queries")
     sentence = f"On {queries} of {record.dataset_name}, {describe_result(best)}; {failures}."
-    return ReportVerdict(sentence, tone, [*_secondary_points(run, best), *points])
+    return ReportVerdict(sentence, tone, [*_secondary_points(run, best, timings), *points])
 
 
-def _secondary_points(run: StoredRun, best: MetricResult) -> list[str]:
+def _secondary_points(run: StoredRun, best: MetricResult, timings: bool) -> list[str]:
     """The first metric of retrieval, where the main one judges answers; and how long answers took."""
     points = []
     if best.target not in RETRIEVAL:
         found = [one for target in RETRIEVAL for one in run.results if one.target is target and one.defined]
         points += [f"Retrieval: {describe_result(one)}." for one in found[:1]]
-    times = run.timings.get("end_to_end")
+    times = run.timings.get("end_to_end") if timings else None
     if times is not None:
         middle, slow = np.quantile(times, (0.5, 0.95), method="inverted_cdf").tolist()
         points.append(

@@ -190,12 +190,12 @@ def failures_section(runs: Sequence[StoredRun]) -> ReportSection | None:
 def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     """The causes of wrong answers, of every result that has them in its details."""
     blocks: list[Block] = []
-    names = list(dict.fromkeys(one.name for run in runs for one in run.results if _causes(one)))
+    names = list(dict.fromkeys(one.name for run in runs for one in run.results if wrong_answer_causes(one)))
     for name in names:
         figures, groups = [], []
         for run in runs:
             result = run.find_result(name)
-            causes = {} if result is None else _causes(result)
+            causes = {} if result is None else wrong_answer_causes(result)
             if not causes:
                 continue
             shown = {cause.replace("_", " "): row for cause, row in cause_rows(causes).items()}
@@ -224,7 +224,8 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     return blocks
 
 
-def _causes(result: MetricResult) -> Mapping[str, Mapping[str, Any]]:
+def wrong_answer_causes(result: MetricResult) -> Mapping[str, Mapping[str, Any]]:
+    """Count, share and interval of each cause in the details of a result; empty where it counts none."""
     causes = result.details.get("causes")
     if not isinstance(causes, Mapping) or not all(isinstance(one, Mapping) for one in causes.values()):
         return {}

@@ -1,17 +1,615 @@
-"""One run."""
+"""The page of one run: verdict, scores, causes of wrong answers, charts that filter queries, and derivations."""
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
 
-from .workbench import render_template
+from ..core.results import display_name, sequential_details, two_stage_details
+from ..core.targets import TARGETS
+from ..core.types import MetricResult, TargetCategory
+from ..errors import BadValueError, did_you_mean
+from ..render.blocks import Figure, ReportSection
+from ..render.charts.chart import Chart
+from ..render.charts.svg import BandScale, build_scale, plot_areas
+from ..render.html import MEDIUM, NARROW, ChartRenderer, interval_text, percentage, pluralize, reason_counts, value_text
+from ..report.explain import Explanation, Influence, explain, explanation_report
+from ..report.pages import answers_result, build_report, main_result, report_html, run_subtitle, run_verdict
+from ..report.run_sections import (
+    CAUSES,
+    StoredRun,
+    cards_section,
+    check_stored_gates,
+    failures_section,
+    gates_section,
+    judges_section,
+    provenance_section,
+    wrong_answer_causes,
+)
+from ..report.score_sections import (
+    alternative_values,
+    coverage_notes,
+    distributions_section,
+    interval_flags,
+    latency_section,
+    retrieval_sections,
+    sequential_section,
+    slices_section,
+    two_stage_section,
+    value_bar,
+)
+from ..store.records import RunRecord, RunStatus
+from ..store.runs import CachedStore, samples_contain
+from .workbench import Workbench, make_url, render_fragment, render_template, workbench_of
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+LARGE = 5_000
+"""From this number of answers on, what is read from all outputs is added to the verdict after the page has loaded."""
+MAX_GROUPS = 30
+"""The number of groups of a slice that are offered as filters."""
 
 
-def run_page(request: Request) -> Response:
-    """The page."""
-    return render_template(request, "layout.html")
+# --- addresses and conditions ----------------------------------------------------------------------------------------
 
 
-ROUTES: list[BaseRoute] = [Route("/runs/{run_id}", run_page)]
+def queries_url(record: RunRecord, *conditions: str) -> str:
+    """The address of the list of queries of a run under some conditions."""
+    return make_url("/queries", run=record.run_id, where=list(conditions))
+
+
+def derivation_url(record: RunRecord, metric: str, sample_id: str | None = None, *, fragment: bool = False) -> str:
+    """The address of the derivation of a metric, or of one sample's score."""
+    path = f"/runs/{record.run_id}/derivation"
+    return make_url(path, metric=metric, sample=sample_id, fragment="1" if fragment else None)
+
+
+def quote_name(text: str) -> str:
+    """A name or value for a condition, quoted where it contains an operator, a quote or a space at an end."""
+    plain = text and text == text.strip() and not re.search(r"[<>=!\"'\\]", text)
+    return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@dataclass(frozen=True, slots=True)
+class FilterLink:
+    """A link that filters the queries of the page."""
+
+    text: str
+    condition: str
+    url: str
+    note: str = ""
+
+
+def _filter_link(record: RunRecord, text: str, condition: str, note: str = "") -> FilterLink:
+    return FilterLink(text, condition, queries_url(record, condition), note)
+
+
+# --- scores: a row per metric, with its counts as links --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRow:
+    """A metric of the run as a row of the table."""
+
+    name: str
+    title: str
+    direction: str
+    value: str
+    interval: str
+    is_uncertain: bool
+    """Whether the interval may be too narrow."""
+    bar: tuple[float, float, float] | None
+    scored: FilterLink | None
+    counts: Sequence[FilterLink]
+    """The samples without a score, by reason."""
+    notes: Sequence[str]
+    url: str
+    drawer: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreGroup:
+    """The metrics of one target."""
+
+    title: str
+    question: str
+    rows: Sequence[ScoreRow]
+
+
+def score_groups(run: StoredRun) -> list[ScoreGroup]:
+    """The metrics of a run by target, in the order of the report."""
+    groups = [
+        ScoreGroup(entry.title, entry.question, [_score_row(run, one) for one in run.results if one.target is target])
+        for target, entry in TARGETS.items()
+    ]
+    return [group for group in groups if group.rows]
+
+
+def _score_row(run: StoredRun, result: MetricResult) -> ScoreRow:
+    record, details, name = run.record, result.details, result.name
+    definition, condition = run.definitions[name], quote_name(name)
+    total = sum(details.get(key, 0) for key in ("num_scored", "num_skipped", "num_failed"))
+    scored = details.get("num_scored")
+    notes = [] if result.defined else [str(details.get("undefined_because") or "no sample was scored")]
+    if details.get("num_system_failed"):
+        counted = details.get("num_samples", 0) > details.get("num_scored", 0)
+        notes.append(f"failed answers are {'counted at the worst value' if counted else 'left out'}")
+    notes += [*coverage_notes(result), alternative_values(result)]
+    return ScoreRow(
+        name=name,
+        title=display_name(result),
+        direction="" if definition.higher_is_better else "lower is better",
+        value=value_text(result.value if result.defined else None),
+        interval=interval_text(result.interval) or "none",
+        is_uncertain=bool(interval_flags(result)),
+        bar=value_bar(result, *definition.range),
+        scored=None if scored is None else _filter_link(record, f"{scored:,} of {total:,}", f"{condition}=scored"),
+        counts=[*_outcome_links(record, result, "skipped"), *_outcome_links(record, result, "failed")],
+        notes=[note for note in notes if note],
+        url=derivation_url(record, name),
+        drawer=derivation_url(record, name, fragment=True),
+    )
+
+
+def _outcome_links(record: RunRecord, result: MetricResult, outcome: str) -> list[FilterLink]:
+    """The number of skipped or failed samples of each reason, or of all where no reason is stored."""
+    condition = f"{quote_name(result.name)}={outcome}"
+    reasons = reason_counts(result.details, f"{outcome}_")
+    if not reasons:
+        count = result.details.get(f"num_{outcome}", 0)
+        return [_filter_link(record, f"{count:,} {outcome}", condition)] if count else []
+    return [
+        _filter_link(record, f"{count:,} {outcome}: {reason}", f"{condition}:{quote_name(reason)}")
+        for reason, count in reasons.items()
+    ]
+
+
+# --- the causes of wrong answers, as one bar -------------------------------------------------------------------------
+
+CAUSE_GROUPS = {
+    "retriever": ("retriever", ("not_returned",)),
+    "below-cut": ("below the cut", ("below_cut",)),
+    "dropped": ("dropped", ("dropped",)),
+    "generator": ("generator", ("contradicts_context", "unused")),
+    "refused": ("refused", ("refused",)),
+}
+"""Filter and name of each part of the bar, with the causes that ``failure_attribution`` counts for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BarSegment:
+    """A part of the bar; start and width are in percent."""
+
+    name: str
+    count: int
+    share: str
+    words: str
+    start: float
+    width: float
+    link: FilterLink
+
+
+@dataclass(frozen=True, slots=True)
+class CauseBar:
+    """The causes of the wrong answers by one metric."""
+
+    metric: str
+    total: int
+    segments: Sequence[BarSegment]
+
+
+def cause_bar(run: StoredRun) -> CauseBar | None:
+    """The causes of wrong answers of the first result that has them; ``None`` where none has."""
+    result = next((one for one in run.results if wrong_answer_causes(one)), None)
+    if result is None:
+        return None
+    counts = {str(cause): int(part.get("count", 0)) for cause, part in wrong_answer_causes(result).items()}
+    total, start = sum(counts.values()), 0.0
+    parts = [
+        (name, f"cause={value}", [one for one in causes if counts.get(one)])
+        for value, (name, causes) in CAUSE_GROUPS.items()
+    ]
+    known = {one for _, causes in CAUSE_GROUPS.values() for one in causes}
+    others = [("system failed" if one == "system_failed" else one.replace("_", " "), one) for one in counts]
+    parts += [
+        (name, "answer=failed" if one == "system_failed" else f"cause={quote_name(one)}", [one])
+        for name, one in others
+        if one not in known
+    ]
+    segments = []
+    for name, condition, causes in parts:
+        count = sum(counts[one] for one in causes)
+        if count:
+            words = "; ".join(CAUSES.get(one, one) for one in causes)
+            share, width = percentage(count, total), 100 * count / total
+            link = _filter_link(run.record, f"{count:,}", condition)
+            segments.append(BarSegment(name, count, share, words, round(start, 3), round(width, 3), link))
+            start += width
+    return CauseBar(display_name(result), total, segments)
+
+
+# --- charts that filter: the scale of the axis for brush.js, and a form or links for the keyboard --------------------
+
+
+class FilterChartRenderer(ChartRenderer):
+    """Renders the figures of a run; an axis that shows a field of queries gets its scale and controls that filter."""
+
+    def __init__(self, run: StoredRun, prefix: str) -> None:
+        super().__init__(prefix)
+        self._run = run
+
+    def __call__(self, figure: Figure) -> list[tuple[str, Any]]:
+        """The SVG in its widths, and the controls below it."""
+        drawn = super().__call__(figure)
+        chart = figure.chart
+        if not figure.field or not isinstance(chart, Chart):
+            return drawn
+        groups = self._groups(figure.field)
+        name = _field_name(figure.field)
+        widths = [figure.width] if figure.width <= MEDIUM else [figure.width, NARROW]
+        scales = [_filter_scale(chart.spec, width, name, groups) for width in widths]
+        if None in scales:
+            return drawn
+        wrapped = [(kind, _with_scale(svg, scale)) for (kind, svg), scale in zip(drawn, scales, strict=True)]
+        return [*wrapped, ("filter", self._controls(figure.field, name, groups))]
+
+    def _groups(self, field: str) -> list[str]:
+        """The groups of a slice by a label."""
+        found = next((one.slices[field] for one in self._run.results if field in one.slices), {})
+        return list(found) if field.startswith("labels.") else []
+
+    def _controls(self, field: str, name: str, groups: Sequence[str]) -> Markup:
+        from markupsafe import Markup
+
+        if groups:
+            links = [
+                Markup('<li><a class="chip" href="{}" data-filter="{}"><bdi>{}</bdi></a></li>').format(
+                    queries_url(self._run.record, condition), condition, group[:80]
+                )
+                for group in groups[:MAX_GROUPS]
+                for condition in [f"{name}={quote_name(group)}"]
+            ]
+            return Markup('<ul class="chips" aria-label="Show the queries of a group">{}</ul>').format(
+                Markup("").join(links)
+            )
+        unit = " in seconds" if field == "seconds" else ""
+        whole = ' step="1" min="1"' if field == "rank" else ' step="any"'
+        return Markup(
+            '<form class="range" data-range="{}" aria-label="Filter the queries by {}" hidden>'
+            '<label>{}{} from <input type="number" name="from"{}></label>'
+            '<label>to <input type="number" name="to"{}></label>'
+            '<button class="quiet">Filter</button></form>'
+        ).format(name, field, field, unit, Markup(whole), Markup(whole))  # noqa: S704 -- a constant
+
+
+def _field_name(field: str) -> str:
+    """The field of a figure as a condition names it."""
+    if field in ("seconds", "rank"):
+        return field
+    return f"label.{quote_name(field[7:])}" if field.startswith("labels.") else quote_name(field)
+
+
+def _with_scale(svg: Any, scale: Any) -> Markup:
+    from markupsafe import Markup
+
+    return Markup('<div class="brush" data-scale="{}">{}</div>').format(json.dumps(scale), svg)
+
+
+def _filter_scale(spec: Mapping[str, Any], width: float, name: str, groups: Sequence[str]) -> dict[str, Any] | None:
+    """The place and the scale of the axis that filters; ``None`` where the chart has no such axis."""
+    view, area = spec["vconcat"][0], plot_areas(spec, width)[0]
+    axis = "y" if groups else "x"
+    channels = [layer["encoding"].get(axis) or {} for layer in view["layer"]]
+    channel = next((one for one in channels if "scale" in one), None)
+    if channel is None or len(spec["vconcat"]) > 1:
+        return None
+    scale = build_scale(channel, area[2] if axis == "x" else area[3], upwards=axis == "y")
+    common = {"field": name, "area": [round(one, 2) for one in area]}
+    if not isinstance(scale, BandScale):
+        return {**common, "kind": "log" if scale.log else "linear", "domain": list(scale.domain)}
+    places = [[round(scale.left(one), 2), round(scale.left(one) + scale.width, 2)] for one in scale.places]
+    if groups:
+        if len(groups) != len(places):
+            return None
+        choices = [f"{name}={quote_name(group)}" for group in groups]
+        bands = [[*place, choice] for place, choice in zip(places, choices, strict=True)]
+        return {**common, "kind": "choices", "bands": bands}
+    bands = [[*place, *_band_ends(label)] for place, label in zip(places, scale.places, strict=True)]
+    return {**common, "kind": "steps", "bands": bands}
+
+
+def _band_ends(label: str) -> tuple[float | None, float | None]:
+    """The least and the greatest value of a band: ``4–5``, ``> 50``, ``0.333333``; none for a band without a number."""
+    numbers = [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", label.replace("−", "-"))]
+    if not numbers:
+        return None, None
+    if label.startswith(">"):
+        return numbers[0] + 1, None
+    low, high = numbers[0], numbers[-1]
+    digits = re.sub(r"\D", "", label).lstrip("0")
+    margin = 1e-5 * abs(low) if len(digits) >= 6 else 0.0  # the label is rounded to six digits
+    return low - margin, high + margin
+
+
+# --- sections that are loaded when they come into view ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PageSection:
+    """A section of the page that is built from the sections of the report."""
+
+    title: str
+    build: Callable[[StoredRun], ReportSection | None]
+    is_present: Callable[[StoredRun], bool]
+    empty: str = "There is nothing to show."
+
+
+def _main_name(run: StoredRun) -> str | None:
+    best = main_result(run)
+    return None if best is None else best.name
+
+
+def _retrieval(run: StoredRun, name: str) -> ReportSection | None:
+    return next((one for one in retrieval_sections([run], answers_result(run)) if one.name == name), None)
+
+
+def _has_answers(run: StoredRun) -> bool:
+    return run.counts[0] > 0
+
+
+NO_RANKINGS = "There are no gold documents, or no rankings, so there is nothing to compute."
+SECTIONS = {
+    "gates": PageSection(
+        "Gates",
+        lambda run: gates_section(check_stored_gates(run)),
+        lambda run: bool(run.record.plan.get("gates") and run.results),
+    ),
+    "sequential": PageSection(
+        "Judged until a verdict",
+        lambda run: sequential_section([run]),
+        lambda run: any(sequential_details(one) for one in run.results),
+    ),
+    "two-stage": PageSection(
+        "Two-stage judging",
+        lambda run: two_stage_section([run]),
+        lambda run: any(two_stage_details(one) for one in run.results),
+    ),
+    "curves": PageSection("Retrieval over k", lambda run: _retrieval(run, "curves"), _has_answers, NO_RANKINGS),
+    "quality": PageSection(
+        "Answers by retrieval rank",
+        lambda run: _retrieval(run, "quality"),
+        lambda run: _has_answers(run) and answers_result(run) is not None,
+        NO_RANKINGS,
+    ),
+    "slices": PageSection(
+        "Slices",
+        lambda run: slices_section([run], _main_name(run)),
+        lambda run: any(one.slices for one in run.results),
+    ),
+    "distributions": PageSection(
+        "Distributions",
+        lambda run: distributions_section([run]),
+        lambda run: any(one.target is not TargetCategory.LATENCY for one in run.results),
+        "No metric has a score per query.",
+    ),
+    "latency": PageSection(
+        "Latency", lambda run: latency_section([run]), _has_answers, "The outputs of this run have no timings."
+    ),
+    "failures": PageSection(
+        "Failures by cause", lambda run: failures_section([run]), lambda run: _has_answers(run) or bool(run.results)
+    ),
+    "judges": PageSection("Judges", lambda run: judges_section([run]), lambda run: bool(run.record.usage)),
+    "cards": PageSection("What the numbers are", lambda run: cards_section([run]), lambda run: bool(run.results)),
+    "provenance": PageSection("Provenance", lambda run: provenance_section([run]), lambda run: True),
+}
+
+
+def section_fragment(request: Request) -> HTMLResponse:
+    """One section of a run, or its whole verdict."""
+    workbench, name = workbench_of(request), request.path_params["name"]
+    record = workbench.find(request.path_params["run_id"])
+    if name == "verdict":
+        run = workbench.run(record)
+        return render_fragment(request, "verdict.html", verdict=run_verdict(run, check_stored_gates(run)))
+    if name not in SECTIONS:
+        known = f"; choose one of: {', '.join(SECTIONS)}"
+        raise BadValueError(f"a run has no section '{name}'{did_you_mean(name, SECTIONS, otherwise=known)}")
+    key = (record.run_id, workbench.version(record), "section", name)
+
+    def build() -> bytes:
+        run = workbench.run(record)
+        context = {"drawn": FilterChartRenderer(run, f"{name}-"), "empty": SECTIONS[name].empty}
+        return bytes(render_fragment(request, "run_section.html", section=SECTIONS[name].build(run), **context).body)
+
+    return HTMLResponse(workbench.cached(key, build, size=len))
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A way to get numbers that a run lacks: what it gives, and its commands."""
+
+    title: str
+    text: str
+    commands: Sequence[str]
+
+
+def gold_offers(workbench: Workbench, record: RunRecord) -> list[Offer]:
+    """How to get numbers for a run without gold documents; empty where it has gold."""
+    key = (record.fingerprint, "has gold")
+    has_gold = workbench.cached(key, lambda: samples_contain(workbench.store, record.run_id, '"relevant_docs"'), size=8)
+    if has_gold or not record.num_samples:
+        return []
+    run, store = record.run_id, f"--store {shlex.quote(workbench.label)}"
+    return [
+        Offer(
+            "Pool",
+            "Collects the documents that this run returned, each once, for grading; name further runs to pool theirs, "
+            "too. Grades give recall, precision and nDCG, with the proportion of judged documents.",
+            [
+                f"auepora pool {run} {store} -o pool.jsonl",
+                "auepora judge relevance pool.jsonl --judge-model MODEL -o qrels.txt",
+                f"auepora rescore {run} {store} --qrels qrels.txt",
+            ],
+        ),
+        Offer(
+            "Label",
+            "People label a random sample of the answers as right or wrong. That gives the proportion of right answers "
+            "with an interval, and shows whether a judge agrees with people.",
+            [
+                f"auepora label {run} {store} --n 100 --labels labels.jsonl",
+                f"auepora judge calibrate {run} {store} --labels labels.jsonl",
+            ],
+        ),
+        Offer(
+            "Judge",
+            "A model scores every answer: whether the documents support it, and whether they suffice for an answer. "
+            "No gold is needed; compare the judge with labels before you rely on it.",
+            [f"auepora rescore {run} {store} -m llm_faithfulness -m llm_context_sufficiency --judge-model MODEL"],
+        ),
+    ]
+
+
+def status_notes(workbench: Workbench, run: StoredRun) -> dict[str, Any] | None:
+    """The status of a run that is not finished: a sentence, and how to continue it."""
+    record = run.record
+    if record.status is RunStatus.FINISHED:
+        return None
+    expected = record.num_samples * max(record.repeats, 1)
+    stored = f"{run.counts[0]:,} of {pluralize(expected, 'answer')} are stored."
+    if record.status is RunStatus.RUNNING:
+        return {"text": f"This run is in progress: {stored}", "is_live": True, "command": ""}
+    reasons = {
+        RunStatus.STOPPED: "This run stopped early",
+        RunStatus.INTERRUPTED: "The process of this run ended before the run did",
+        RunStatus.FAILED: "This run failed",
+    }
+    why = f" ({record.message})" if record.message else ""
+    command = f"auepora run PLAN.yaml --resume --run {record.run_id} --store {shlex.quote(workbench.label)}"
+    return {"text": f"{reasons[record.status]}{why}: {stored}", "is_live": False, "command": command}
+
+
+def run_page(request: Request) -> HTMLResponse:
+    """The page of a run. Filters of its list of queries are in the address."""
+    workbench = workbench_of(request)
+    record = workbench.find(request.path_params["run_id"])
+    run = workbench.run(record)
+    is_large = record.num_samples * max(record.repeats, 1) > LARGE
+    gates = None if is_large else check_stored_gates(run)
+    filters = {name: request.query_params.getlist(name) for name in ("q", "where", "sort", "page")}
+    return render_template(
+        request,
+        "run.html",
+        record=record,
+        subtitle=run_subtitle(run),
+        verdict=run_verdict(run, gates, timings=not is_large),
+        verdict_url=f"/runs/{record.run_id}/sections/verdict" if is_large else "",
+        status_note=status_notes(workbench, run),
+        offers=gold_offers(workbench, record),
+        groups=score_groups(run),
+        causes=cause_bar(run),
+        sections={name: one.title for name, one in SECTIONS.items() if one.is_present(run)},
+        queries=make_url("/queries", run=record.run_id, **filters),
+        queries_fragment=make_url("/queries", run=record.run_id, **filters, fragment="1"),
+    )
+
+
+# --- derivations -----------------------------------------------------------------------------------------------------
+
+
+def derivation_page(request: Request) -> HTMLResponse:
+    """How a metric's value, or one sample's score, was computed: as a page, or as a fragment for the side panel."""
+    workbench, parameters = workbench_of(request), request.query_params
+    record = workbench.find(request.path_params["run_id"])
+    metric, sample_id = parameters.get("metric", ""), parameters.get("sample")
+    if not metric:
+        raise BadValueError("the address needs the parameter 'metric', the name of a metric of the run")
+    found = explain(workbench.store, record.run_id, metric, query=sample_id)
+    influences: list[tuple[str, Sequence[Influence]]] = []
+    if found.reduction is not None:
+        influences = [("Lowest scores", found.reduction.lowest), ("Highest scores", found.reduction.highest)]
+        found = replace(found, reduction=replace(found.reduction, lowest=(), highest=()))
+    report = explanation_report(found)
+    return render_template(
+        request,
+        "derivation.html",
+        parent="fragment.html" if parameters.get("fragment") else "layout.html",
+        record=record,
+        title=_derivation_title(found),
+        report=report,
+        sections=[one for one in report.sections if one.blocks],
+        links=_derivation_links(record, found, metric),
+        whole=derivation_url(record, metric),
+        whole_drawer=derivation_url(record, metric, fragment=True),
+        metric=metric,
+        influences=[
+            (title, [_influence_row(record, metric, one) for one in listed]) for title, listed in influences if listed
+        ],
+    )
+
+
+def _derivation_title(explanation: Explanation) -> str:
+    of = explanation.run if explanation.query is None else f"query {explanation.query.sample_id}"
+    return f"{explanation.card.title} of {of}"
+
+
+def _derivation_links(record: RunRecord, explanation: Explanation, metric: str) -> list[FilterLink]:
+    """The queries behind a number: all that it counts, those it skips, those that failed."""
+    name, counts = quote_name(metric), explanation.card.samples
+    if explanation.query is not None or counts is None:
+        return []
+    numbers = [("scored", counts.scored), ("skipped", counts.skipped)]
+    numbers.append(("failed", counts.system_failed + counts.measure_failed))
+    return [
+        _filter_link(record, f"{pluralize(count, 'query', 'queries')} {outcome}", f"{name}={outcome}")
+        for outcome, count in numbers
+        if count
+    ]
+
+
+def _influence_row(record: RunRecord, metric: str, one: Influence) -> dict[str, Any]:
+    return {
+        "sample_id": one.sample_id,
+        "score": value_text(one.score),
+        "outcome": "" if one.outcome == "scored" else one.outcome,
+        "query": make_url("/query", run=record.run_id, id=one.sample_id),
+        "url": derivation_url(record, metric, one.sample_id),
+        "drawer": derivation_url(record, metric, one.sample_id, fragment=True),
+    }
+
+
+# --- the static report -----------------------------------------------------------------------------------------------
+
+
+def download_report(request: Request) -> Response:
+    """The report of ``auepora report`` as a file."""
+    workbench = workbench_of(request)
+    record = workbench.find(request.path_params["run_id"])
+    content = build_report(CachedStore(workbench.store), [record])
+    pieces = report_html(content)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", record.name).strip("-.")[:60] or "run"
+    headers = {"Content-Disposition": f'attachment; filename="report-{name}.html"'}
+    return StreamingResponse(_encoded(pieces), headers=headers, media_type="text/html; charset=utf-8")
+
+
+def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
+    return (piece.encode("utf-8", "replace") for piece in pieces)
+
+
+ROUTES = [
+    Route("/runs/{run_id}", run_page),
+    Route("/runs/{run_id}/sections/{name}", section_fragment),
+    Route("/runs/{run_id}/derivation", derivation_page),
+    Route("/runs/{run_id}/report.html", download_report),
+]

@@ -78,7 +78,7 @@ def run_subtitle(run: StoredRun) -> str:
 
 
 def run_verdict(run: StoredRun, gates: GateCheck, *, timings: bool = True) -> ReportVerdict:
-    """The main metric, failures and gates of a run; with ``timings`` also its latency, for which all outputs are read."""
+    """The main metric, failures and gates of a run; with ``timings`` also its latency, read from all outputs."""
     record, (done, failed) = run.record, run.counts
     points: list[str] = []
     tone: Tone = ""

@@ -264,8 +264,8 @@ class FilterChartRenderer(ChartRenderer):
 
     def _groups(self, field: str) -> list[str]:
         """The groups of a slice by a label."""
-        found = next((one.slices[field] for one in self._run.results if field in one.slices), {})
-        return list(found) if field.startswith("labels.") else []
+        parts = next((one.slices[field] for one in self._run.results if field in one.slices), None)
+        return list(parts) if parts and field.startswith("labels.") else []
 
     def _controls(self, field: str, name: str, groups: Sequence[str]) -> Markup:
         from markupsafe import Markup
@@ -427,8 +427,11 @@ def section_fragment(request: Request) -> HTMLResponse:
 
     def build() -> bytes:
         run = workbench.run(record)
-        context = {"drawn": FilterChartRenderer(run, f"{name}-"), "empty": SECTIONS[name].empty}
-        return bytes(render_fragment(request, "run_section.html", section=SECTIONS[name].build(run), **context).body)
+        section, drawn = SECTIONS[name].build(run), FilterChartRenderer(run, f"{name}-")
+        response = render_fragment(
+            request, "run_section.html", section=section, drawn=drawn, empty=SECTIONS[name].empty
+        )
+        return bytes(response.body)
 
     return HTMLResponse(workbench.cached(key, build, size=len))
 

@@ -1,0 +1,133 @@
+// Charts that filter: a range is selected with the pointer, or typed into the fields below the chart.
+//
+// A chart is inside an element with data-scale, a JSON object:
+//   field   the field of the conditions, such as a metric
+//   area    left, top, width and height of the plot in the units of the SVG
+//   kind    "linear" or "log" with domain; "steps" with bands [start, end, low, high]; "choices" with bands [start, end, condition]
+// Event: "filter" on the chart or the form, with detail {field, conditions}; it bubbles.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Make the charts and the range forms inside an element filter. */
+export function setUpBrushes(root) {
+  for (const wrapper of root.querySelectorAll("[data-scale]:not([data-ready])")) {
+    wrapper.dataset.ready = "";
+    const svg = wrapper.querySelector("svg");
+    const scale = JSON.parse(wrapper.dataset.scale);
+    if (scale.kind === "choices") addChoices(wrapper, svg, scale);
+    else addBrush(wrapper, svg, scale);
+  }
+  for (const form of root.querySelectorAll("form[data-range]:not([data-ready])")) {
+    form.dataset.ready = "";
+    form.hidden = false;
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const [low, high] = ["from", "to"].map((name) => form.elements[name].value);
+      dispatchFilter(form, form.dataset.range, rangeConditions(form.dataset.range, low, high));
+    });
+  }
+}
+
+function dispatchFilter(element, field, conditions) {
+  element.dispatchEvent(new CustomEvent("filter", { bubbles: true, detail: { field, conditions } }));
+}
+
+function rangeConditions(field, low, high) {
+  const conditions = [];
+  if (low !== "" && low !== null) conditions.push(`${field}>=${low}`);
+  if (high !== "" && high !== null) conditions.push(`${field}<=${high}`);
+  return conditions;
+}
+
+function createShape(name, attributes) {
+  const shape = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) shape.setAttribute(key, value);
+  return shape;
+}
+
+/** The position of a pointer in the plot, from its left upper corner. */
+function plotPosition(svg, event, [left, top]) {
+  const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+  return { x: point.x - left, y: point.y - top };
+}
+
+function addBrush(wrapper, svg, scale) {
+  const [left, top, width, height] = scale.area;
+  const surface = createShape("rect", { class: "brush-surface", x: left, y: top, width, height });
+  const selection = createShape("rect", { class: "brush-selection", y: top, height, width: 0, x: left });
+  svg.append(surface, selection);
+  let start = null;
+  const clamp = (x) => Math.min(Math.max(x, 0), width);
+  const range = (event) => {
+    const x = clamp(plotPosition(svg, event, scale.area).x);
+    return [Math.min(start, x), Math.max(start, x)];
+  };
+  const draw = ([low, high]) => {
+    selection.setAttribute("x", left + low);
+    selection.setAttribute("width", Math.max(high - low, 0));
+  };
+  surface.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    start = clamp(plotPosition(svg, event, scale.area).x);
+    surface.setPointerCapture(event.pointerId);
+    draw([start, start]);
+  });
+  surface.addEventListener("pointermove", (event) => { if (start !== null) draw(range(event)); });
+  surface.addEventListener("pointercancel", () => { start = null; draw([0, 0]); });
+  surface.addEventListener("pointerup", (event) => {
+    if (start === null) return;
+    const pixels = range(event);
+    start = null;
+    const selected = selectRange(scale, pixels);
+    if (selected === null) {
+      draw([0, 0]);
+      return;
+    }
+    draw(selected.pixels);
+    fillForm(wrapper, selected);
+    dispatchFilter(wrapper, scale.field, selected.conditions);
+  });
+}
+
+/** The conditions of a range of pixels; null for a range that is too narrow. */
+function selectRange(scale, pixels) {
+  if (scale.kind === "steps") return selectSteps(scale, pixels);
+  if (pixels[1] - pixels[0] < 3) return null;
+  const [low, high] = pixels.map((x) => valueAt(scale, x));
+  return { low, high, pixels, conditions: rangeConditions(scale.field, low, high) };
+}
+
+function selectSteps(scale, [from, to]) {
+  const touched = scale.bands.filter(([start, end]) => start <= to && end >= from);
+  if (touched.length === 0) return null;
+  const numbers = touched.filter(([, , low, high]) => low !== null || high !== null);
+  const pixels = [touched[0][0], touched.at(-1)[1]];
+  if (numbers.length === 0) return { low: "", high: "", pixels, conditions: [`${scale.field}=none`] };
+  const low = numbers[0][2] ?? "";
+  const high = numbers.at(-1)[3] ?? "";
+  return { low, high, pixels, conditions: rangeConditions(scale.field, low, high) };
+}
+
+/** The value at a position, rounded to a hundredth of the axis. */
+function valueAt({ kind, domain: [low, high], area: [, , width] }, x) {
+  const share = x / width;
+  if (kind === "log") return Number((low * (high / low) ** share).toPrecision(3));
+  const digits = Math.max(0, Math.ceil(2 - Math.log10(high - low)));
+  return Number((low + share * (high - low)).toFixed(Math.min(digits, 15)));
+}
+
+function fillForm(wrapper, { low, high }) {
+  const form = wrapper.closest("figure")?.querySelector("form[data-range]");
+  if (!form) return;
+  form.elements.from.value = low;
+  form.elements.to.value = high;
+}
+
+function addChoices(wrapper, svg, scale) {
+  const [left, top, width] = scale.area;
+  for (const [start, end, condition] of scale.bands) {
+    const band = createShape("rect", { class: "brush-band", x: left, y: top + start, width, height: end - start });
+    band.addEventListener("click", () => dispatchFilter(wrapper, scale.field, [condition]));
+    svg.append(band);
+  }
+}

@@ -1,0 +1,58 @@
+// The page of a run: links and charts filter the list of queries, and the verdict is completed.
+
+import { announce, replaceFragment } from "/assets/shell.js";
+import { setUpBrushes } from "/assets/brush.js";
+
+const FILTER_NAMES = ["q", "where", "sort"];
+const queries = document.getElementById("queries");
+
+/** The filters of the list, which the address of the page has. */
+function currentFilters() {
+  const address = new URLSearchParams(location.search);
+  const filters = new URLSearchParams();
+  for (const name of FILTER_NAMES) for (const value of address.getAll(name)) filters.append(name, value);
+  return filters;
+}
+
+function loadQueries(filters) {
+  const address = new URL(queries.dataset.address, location.href);
+  for (const [name, value] of filters) address.searchParams.append(name, value);
+  address.searchParams.set("fragment", "1");
+  return replaceFragment(queries, address.pathname + address.search);
+}
+
+async function showQueries(filters) {
+  const search = filters.toString();
+  history.pushState(null, "", `${location.pathname}${search ? `?${search}` : ""}`);
+  document.querySelector("dialog[open]")?.close();
+  const isLoaded = loadQueries(filters);
+  document.getElementById("queries-section").scrollIntoView();
+  queries.focus({ preventScroll: true });
+  if (await isLoaded) announce(`The queries are filtered by ${filters.getAll("where").join(" and ")}`);
+}
+
+// A link shows exactly the queries it counts; a chart narrows the current filter.
+document.addEventListener("click", (event) => {
+  const link = event.target instanceof Element ? event.target.closest("a[data-filter]") : null;
+  if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  showQueries(new URLSearchParams([["where", link.dataset.filter]]));
+});
+
+document.addEventListener("filter", (event) => {
+  const { field, conditions } = event.detail;
+  const filters = currentFilters();
+  const others = filters.getAll("where").filter((one) => !isConditionOn(field, one));
+  filters.delete("where");
+  for (const one of [...others, ...conditions]) filters.append("where", one);
+  showQueries(filters);
+});
+
+function isConditionOn(field, condition) {
+  return condition.startsWith(field) && /^[<>=!]/.test(condition.slice(field.length));
+}
+
+window.addEventListener("popstate", () => loadQueries(currentFilters()));
+
+document.addEventListener("fragment", (event) => setUpBrushes(event.target));
+for (const element of document.querySelectorAll("[data-later]")) replaceFragment(element, element.dataset.later);

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools import duplicates, package, size, structure
-from tools.source_tree import MODULES, statements
+from tools.source_tree import MODULES, module_name, statements
 
 pytestmark = pytest.mark.xdist_group("source_tree")
 
@@ -107,7 +107,7 @@ def test_functions_that_differ_in_names_and_values_are_duplicates(tmp_path: Path
 def test_duplicates_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     block = duplicates.Block(MODULES[-1], 3, 9)
     monkeypatch.setattr(duplicates, "find_duplicates", lambda: [duplicates.Pair(61, block, block)])
-    assert "text.vocabulary:3-9" in run(duplicates.main, monkeypatch=monkeypatch, capsys=capsys)
+    assert f"{module_name(MODULES[-1])}:3-9" in run(duplicates.main, monkeypatch=monkeypatch, capsys=capsys)
     (pair,) = json.loads(run(duplicates.main, "--json", monkeypatch=monkeypatch, capsys=capsys))
     assert (pair["tokens"], pair["other"]["last_line"]) == (61, 9)
 

@@ -52,6 +52,7 @@ REFUSED = {
     "other port as origin": {"cookie": "{cookie}", "origin": "http://127.0.0.1:1"},
     "encrypted origin": {"cookie": "{cookie}", "origin": "https://127.0.0.1:{port}"},
     "no origin (file, sandbox)": {"cookie": "{cookie}", "origin": "null"},
+    "sandboxed frame": {"cookie": "{cookie}", "origin": "null", "sec-fetch-site": "cross-site"},
     "script of another site": {"cookie": "{cookie}", "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
     "script of another port": {"cookie": "{cookie}", "sec-fetch-site": "same-site", "sec-fetch-mode": "cors"},
     "frame in another page": {"cookie": "{cookie}", "sec-fetch-site": "cross-site", "sec-fetch-dest": "iframe"},
@@ -69,7 +70,7 @@ def test_a_request_without_access_is_refused(server: UiServer, given: dict[str, 
         assert "set-cookie" not in reply.headers
 
 
-def test_the_page_without_access_says_how_to_get_in(server: UiServer) -> None:
+def test_the_page_without_access_names_the_command(server: UiServer) -> None:
     assert "auepora ui" in server.request("GET", "/runs", headers={}).text
 
 
@@ -77,6 +78,7 @@ ACCEPTED = {
     "by name": {"host": "localhost:{port}"},
     "own origin": {"origin": "http://127.0.0.1:{port}"},
     "own origin by name": {"host": "localhost:{port}", "origin": "http://localhost:{port}"},
+    "own form": {"origin": "null", "sec-fetch-site": "same-origin"},
     "own script": {"sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"},
     "link on another site": {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"},
 }

@@ -157,6 +157,7 @@ def cli(ctx: click.Context, max_line_size: str | None) -> None:
     auepora score data.jsonl outputs.jsonl          score everything the data supports
     auepora init data.jsonl --system my_app:build   write a plan; run it with auepora run plan.yaml
     auepora runs; auepora show latest               show stored runs
+    auepora ui                                      browse, filter and compare them in the browser
     auepora compare baseline latest                 test whether a change made it better
     auepora report baseline latest                  write the comparison as an HTML page
     auepora explain latest ndcg@10 --query q17      show how a score was computed

@@ -39,7 +39,7 @@ def demo_command(folder: str, as_json: bool) -> None:
 
     \b
     auepora demo
-    auepora runs --store auepora-demo/runs.sqlite
+    auepora ui --store auepora-demo/runs.sqlite
     """
     from ..models.loading import find_installed_model
     from ..render.tables import runs_table
@@ -112,6 +112,7 @@ def _next_steps(target: Path, store: str) -> str:
         [
             "",
             f"Both runs are stored in {store}. From here:",
+            f"  auepora ui --store {store}",
             f"  auepora runs --store {store}",
             f"  auepora show quickstart-bm25 --store {store}",
             f"  auepora report quickstart-baseline quickstart-bm25 --store {store}",

@@ -130,9 +130,12 @@ class SecurityMiddleware:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self.access.hosts:
             return _refusal(f"This server answers to http://{self.access.hosts[0]} only.")
-        if any(origin != f"http://{hosts[0].lower()}" for origin in headers.getlist("origin")):
-            return _refusal("This request comes from another page.")
         site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode", "navigate")
+        own = {f"http://{hosts[0].lower()}"}
+        if site == "same-origin":  # a form of our pages: browsers send no origin where the referrer is hidden
+            own.add("null")
+        if not own.issuperset(headers.getlist("origin")):
+            return _refusal("This request comes from another page.")
         is_link = mode == "navigate" and scope["method"] == "GET" and headers.get("sec-fetch-dest") != "iframe"
         if site in ("cross-site", "same-site") and not is_link:  # same-site: another port of this host
             return _refusal("This request comes from another page.")

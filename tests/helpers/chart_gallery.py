@@ -105,6 +105,14 @@ GALLERY: dict[str, Callable[[], Chart]] = {
             for verdict, delta in [("better", 0.3), ("worse", -0.3), ("equal", 0.0), ("inconclusive", 0.05)]
         ]
     ),
+    "exploratory differences below a line": lambda: forest_chart(
+        [
+            {"name": "hit@5", "delta": 0.1, "low": -0.1, "high": 0.3, "primary": False, "group": "Retrieval"},
+            {"name": "f1", "delta": 0.2, "low": 0.1, "high": 0.3, "verdict": "better", "group": "Answers"},
+            {"name": "seconds", "delta": 2.0, "low": 1.0, "high": 3.0, "primary": False, "scale": "seconds"},
+        ],
+        exploratory_below=True,
+    ),
     "a difference that is not there": lambda: forest_chart([{"name": "f1", "delta": None, "note": "other rules"}]),
     "a difference without an interval": lambda: forest_chart([{"name": "f1", "delta": 0.1, "verdict": "inconclusive"}]),
     "no differences": lambda: forest_chart([]),

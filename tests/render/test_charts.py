@@ -239,6 +239,12 @@ def test_exploratory_metric_has_no_verdict() -> None:
     assert "not tested" in texts(svg)
 
 
+def test_exploratory_metrics_follow_below_a_line() -> None:
+    shown = texts(parse_svg(GALLERY["exploratory differences below a line"]()))
+    places = [shown.index(one) for one in ("f1", "Exploratory metrics: no verdict, and nothing is adjusted", "hit@5")]
+    assert places == sorted(places)
+
+
 def test_samples_without_a_score_are_counted() -> None:
     chart = distribution_chart([0.1, 0.9, None, math.nan] + [x / 20 for x in range(20)], "f1")
     assert "2 without a score" in chart.description

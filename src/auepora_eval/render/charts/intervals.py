@@ -56,13 +56,18 @@ _PARTS = {"retrieval": ("square", SERIES[0]), "generation": ("triangle-up", SERI
 
 
 def forest_chart(
-    rows: Sequence[Row], *, title: str = "Differences, B − A", names: tuple[str, str] = ("A", "B")
+    rows: Sequence[Row],
+    *,
+    title: str = "Differences, B − A",
+    names: tuple[str, str] = ("A", "B"),
+    exploratory_below: bool = False,
 ) -> Chart:
     """A difference with its interval and verdict per metric.
 
     A row has ``name`` and ``delta``, and may have ``low`` and ``high``; ``verdict`` (``better``, ``worse``, ``equal``,
     ``inconclusive``); ``primary``, without which a verdict is not shown; ``group``, ``range``, ``scale`` and ``n`` as
     in ``interval_chart``; and ``note``, shown instead of a missing difference. ``names`` are those of the runs.
+    With ``exploratory_below``, rows that are not primary follow below a line.
     """
     heading = clean_label(title)
     kept = list(rows[:MAX_ROWS])
@@ -70,11 +75,14 @@ def forest_chart(
         return Chart(message_spec(heading, "no metric was compared"))
     verdicts = [_verdict(row) for row in kept if row_values(row, "delta")]
     present = {name: style for name, style in VERDICTS.items() if name in verdicts}
-    grouped = group_into_panels(kept, "delta")
+    exploratory = [row for row in kept if not row.get("primary", True)] if exploratory_below else []
+    above = group_into_panels([row for row in kept if row not in exploratory], "delta")
     views = [
         _forest_panel(members, clean_label(group, longest=80), present, legend=index == 0)
-        for index, (group, members) in enumerate(grouped)
+        for index, (group, members) in enumerate([*above, *group_into_panels(exploratory, "delta")])
     ]
+    if exploratory:
+        views.insert(len(above), _exploratory_line())
     first, second = (clean_label(name, longest=40) for name in names)
     subtitle = [f"right of zero: {second} has more; the verdict says whether that is better"]
     subtitle += filter(None, [omitted_rows_note(rows)])
@@ -89,6 +97,14 @@ def forest_chart(
     )
     text = describe([f"{second} against {first}: {', '.join(counts) or 'nothing could be compared'}", listed])
     return Chart(build_spec(views, title=heading, description=text, subtitle=subtitle))
+
+
+def _exploratory_line() -> Json:
+    """A line with a heading, between primary and exploratory metrics."""
+    row: Json = {"text": "Exploratory metrics: no verdict, and nothing is adjusted"}
+    rule = {"type": "rule", "color": MUTED, "strokeWidth": 1}
+    line: Json = {"data": {"values": [row]}, "mark": rule, "encoding": {"y": {"value": 2}}}
+    return view([line, text_layer([row], {"value": 0}, {"value": 14}, colour=MUTED, dx=0)], height=20)
 
 
 def _verdict(row: Row) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ..errors import BadValueError, StoreError
+from ..errors import StoreError
 from .console import echo_err, quiet_option
 from .options import complete_run, open_store, raw_option, store_option
 
@@ -97,6 +97,7 @@ def command(
     auepora compare one two three -m recall@5 --adjust tukey
     auepora compare --qrels qrels.txt baseline.run new.run -m map -m ndcg@10
     """
+    from ..compare.analysis import parse_margin
     from .options import output_format, write_out
 
     if len(runs) < 2:
@@ -115,7 +116,7 @@ def command(
             "with --qrels nothing is stored and the qrels are the gold: leave out --store and --golden"
         )
     chosen: dict[str, Any] = {
-        "delta": _parse_margins(deltas),
+        "delta": parse_margin(deltas),
         "metrics": None if qrels is not None else metrics or None,  # TREC runs are scored with these metrics only
         "primary": primary or None,
         "other_dataset": other_dataset,
@@ -210,22 +211,6 @@ def _store_aggregates(store: RunStore, records: Sequence[RunRecord], corpus: str
     with suppress(StoreError):  # a read-only store is enough for a comparison
         for record in records:
             store_missing_aggregate(store, record, corpus=corpus)
-
-
-def _parse_margins(texts: tuple[str, ...]) -> float | dict[str, float] | None:
-    """One margin for all metrics, or a margin per metric."""
-    named: dict[str, float] = {}
-    for text in texts:
-        name, equals, number = text.rpartition("=")
-        try:
-            named[name if equals else ""] = float(number)
-        except ValueError:
-            raise BadValueError(f"--delta {text}: write a number, or METRIC=NUMBER") from None
-    if not named:
-        return None
-    if "" in named and len(named) > 1:
-        raise BadValueError("give --delta one number for all metrics, or METRIC=NUMBER for each, not both")
-    return named.get("") or named
 
 
 # --- TREC run files, scored with qrels into a temporary store --------------------------------------------------------

@@ -202,6 +202,22 @@ def margin_of(margin: Margin, name: str) -> float | None:
     return margin.get(name) if isinstance(margin, Mapping) else margin
 
 
+def parse_margin(texts: Iterable[str]) -> Margin:
+    """The margin that texts give: ``NUMBER`` for all metrics, or ``METRIC=NUMBER`` for each; ``None`` without any."""
+    named: dict[str, float] = {}
+    for text in texts:
+        name, equals, number = text.rpartition("=")
+        try:
+            named[name if equals else ""] = float(number)
+        except ValueError:
+            raise BadValueError(f"--delta {text}: write a number, or METRIC=NUMBER") from None
+    if not named:
+        return None
+    if "" in named and len(named) > 1:
+        raise BadValueError("give --delta one number for all metrics, or METRIC=NUMBER for each, not both")
+    return named.get("") or named
+
+
 def require_margin(margin: Margin, known: Iterable[str]) -> None:
     """Raise if a margin is not a positive number, or is for an unknown metric."""
     if margin is None:

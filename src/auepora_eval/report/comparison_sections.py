@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import quote
 
 from ..compare.metrics import main_metric
@@ -96,22 +97,28 @@ class ComparedRuns:
         return by_name.get(name) or next(iter(by_name.values()), None)
 
 
-def compare_stored_runs(runs: Sequence[StoredRun]) -> ComparedRuns:
-    """Compare runs with each other; runs on different datasets are compared over their common queries."""
+def compare_stored_runs(
+    runs: Sequence[StoredRun], *, other_dataset: bool = True, gates: bool = True, **options: Any
+) -> ComparedRuns:
+    """Compare runs with each other; runs on different datasets are compared over their common queries.
+
+    Without ``other_dataset``, runs on different datasets are not compared. ``gates`` says whether the gates of the
+    second of two runs are checked. The other options are those of ``build_leaderboard``.
+    """
     store, records = runs[0].store, [run.record for run in runs]
     if len(runs) > 2:
         try:
-            board = build_leaderboard(store, records, other_dataset=True)
+            board = build_leaderboard(store, records, other_dataset=other_dataset, **options)
             return ComparedRuns(runs, board.record_in(store, records))
         except AueporaError as error:
             return ComparedRuns(runs, error=str(error))
-    gates = check_stored_gates(runs[1], records[0])
+    checked = check_stored_gates(runs[1], records[0]) if gates else None
     a, b = (one.run_id for one in records)
     try:
-        report = compare_runs(a, b, store=store, other_dataset=True, aggregates=False)
+        report = compare_runs(a, b, store=store, other_dataset=other_dataset, aggregates=False, **options)
     except AueporaError as error:
-        return ComparedRuns(runs, None, str(error), _golden_queries(runs), gates)
-    return ComparedRuns(runs, Leaderboard.of_pair(report, [one.name for one in records]), "", report, gates)
+        return ComparedRuns(runs, None, str(error), _golden_queries(runs), checked)
+    return ComparedRuns(runs, Leaderboard.of_pair(report, [one.name for one in records]), "", report, checked)
 
 
 def _golden_queries(runs: Sequence[StoredRun]) -> CompareReport | None:

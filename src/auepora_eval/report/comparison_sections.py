@@ -169,9 +169,9 @@ def comparison_sections(compared: ComparedRuns) -> list[ReportSection | None]:
     sections = [gates_section(compared.gates), _differences_section(compared)]
     if len(compared.runs) == 2:
         a, b = compared.runs
-        sections.append(_wins_section(compared))
+        sections.append(wins_section(compared))
         if compared.report is not None:
-            sections += [_changed_section(a, b, compared.report), _split_section(a, b)]
+            sections += [_changed_section(a, b, compared.report), split_section(a, b)]
     return sections
 
 
@@ -187,7 +187,7 @@ def _differences_section(compared: ComparedRuns) -> ReportSection:
     blocks: list[Block] = []
     if board.metrics:
         table = metrics_table(board, href=card_link)
-        blocks += [_differences_figure(compared), _with_verdict_first(table) if two else table]
+        blocks += [_differences_figure(compared), with_verdict_first(table) if two else table]
         blocks += [] if two else [Details("Every two runs", [pairs_table(board)])]
     else:
         blocks.append(Prose("There is no metric that the runs have in common and that follows the same rules.", "open"))
@@ -198,7 +198,7 @@ def _differences_section(compared: ComparedRuns) -> ReportSection:
     return ReportSection(name, title, blocks, f"Over the {queries} that all runs have.")
 
 
-def _with_verdict_first(table: Table) -> Table:
+def with_verdict_first(table: Table) -> Table:
     """The table with its last column, the verdict, next to the names, where narrow screens show it."""
     groups = [replace(one, rows=[[row[0], row[-1], *row[1:-1]] for row in one.rows]) for one in table.groups]
     name, *numbers, verdict = table.columns
@@ -249,7 +249,7 @@ def query_link(sample_id: str) -> str:
     return f"#q/{quote(sample_id, safe='', errors='replace')}"
 
 
-def _wins_section(compared: ComparedRuns) -> ReportSection | None:
+def wins_section(compared: ComparedRuns) -> ReportSection | None:
     """Wins and losses of two runs by metric, and the main metric query by query."""
     a, b = compared.runs
     main = compared.main
@@ -289,8 +289,8 @@ def _cause_blocks(a: StoredRun, b: StoredRun) -> list[Block]:
         changes = explain_changes(a.store, a.record, b.record, metric=judged_by.name, worse_only=False)
     except AueporaError:
         return []
-    worse = [one for one in changes if _is_worse(one, higher_is_better=judged_by.higher_is_better)]
-    better = [one for one in changes if not _is_worse(one, higher_is_better=judged_by.higher_is_better)]
+    worse = [one for one in changes if is_worse(one, higher_is_better=judged_by.higher_is_better)]
+    better = [one for one in changes if not is_worse(one, higher_is_better=judged_by.higher_is_better)]
     if not changes:
         return [Prose(f"No query changed by {judged_by.name}.")]
     summary = f"By {judged_by.name} {pluralize(len(worse), 'query', 'queries')} got worse and {len(better):,} better."
@@ -320,7 +320,8 @@ def _cause_blocks(a: StoredRun, b: StoredRun) -> list[Block]:
     return blocks
 
 
-def _is_worse(one: QueryChange, *, higher_is_better: bool) -> bool:
+def is_worse(one: QueryChange, *, higher_is_better: bool) -> bool:
+    """Whether the query got worse from the first run to the second; otherwise it got better."""
     if one.b_score is None:
         return True
     return one.a_score is not None and (one.b_score < one.a_score) is higher_is_better
@@ -375,7 +376,7 @@ MAX_DRAWN = 8
 """The number of metrics drawn; the table has all."""
 
 
-def _split_section(a: StoredRun, b: StoredRun) -> ReportSection | None:
+def split_section(a: StoredRun, b: StoredRun) -> ReportSection | None:
     """The two parts of the differences, or the command that produces them."""
     replay = find_replay(a, b)
     splits = [] if replay is None else stored_splits(a, b, replay)

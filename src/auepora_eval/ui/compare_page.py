@@ -1,17 +1,515 @@
-"""Two or more runs."""
+"""Two or more runs compared: verdict, differences, queries by outcome, causes of change; the leaderboard of several."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from .workbench import render_template
+from ..compare.analysis import parse_margin
+from ..compare.metrics import main_metric
+from ..compare.queries import Cause, cause_counts, explain_changes
+from ..compare.rendering import (
+    matching_note,
+    metrics_table,
+    missing_note,
+    pairs_table,
+    refused_details,
+    register_note,
+    table_notes,
+)
+from ..compare.runs import Leaderboard, LeaderboardMetric
+from ..compare.types import run_labels
+from ..core.results import judged_coverage, sequential_note
+from ..errors import AueporaError, BadValueError
+from ..render import charts
+from ..render.blocks import Block, Bullets, Details, Figure, Prose, ReportSection, ReportVerdict, Table, Tone
+from ..render.html import format_time, pluralize, result_row
+from ..report.comparison_sections import (
+    CAUSES,
+    ComparedRuns,
+    compare_stored_runs,
+    comparison_verdict,
+    split_section,
+    verdict_first,
+    wins_section,
+)
+from ..report.pages import answers_result, build_report, report_html
+from ..report.plots import plot_comparison
+from ..report.run_sections import StoredRun, failures_section, find_runs, judges_section, provenance_section
+from ..report.score_sections import (
+    distributions_section,
+    latency_section,
+    retrieval_sections,
+    runs_scores_section,
+    sequential_section,
+    slices_section,
+    two_stage_section,
+)
+from ..store.records import RunRecord, RunStatus
+from ..store.runs import CachedStore, result_summaries
+from .workbench import Workbench, make_url, render_blocks, render_fragment, render_template, workbench_of
+
+MAX_INLINE = 1000
+"""Runs with up to so many queries are compared before the page is sent; others by a fragment of it."""
+MAX_PAIRS = 45
+"""Up to so many pairs of runs are listed; of more, those with the first run."""
+FILTERS = ("q", "where", "sort", "page")
+"""The parameters of the list of queries."""
+_COMPARISON_BYTES = 200_000
+
+# --- the runs and options in the address -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRequest:
+    """The runs to compare and the options of the comparison, as the address has them."""
+
+    workbench: Workbench
+    records: tuple[RunRecord, ...]
+    primary: tuple[str, ...] = ()
+    delta: tuple[str, ...] = ()
+    adjust: str = "max-t"
+    other_dataset: bool = False
+    filters: Mapping[str, list[str]] = field(default_factory=dict)
+    """The parameters of the list of queries."""
+
+    @classmethod
+    def from_request(cls, request: Request) -> ComparisonRequest:
+        """Read the address; a parameter with a bad value is an error."""
+        workbench, params = workbench_of(request), request.query_params
+        found = tuple(find_runs(workbench.store, [workbench.find(text) for text in params.getlist("run")]))
+        adjust = params.get("adjust") or "max-t"
+        if adjust not in adjustments(len(found)):
+            allowed = ", ".join(adjustments(len(found)))
+            raise BadValueError(f"adjust is '{adjust}'; allowed for {len(found)} runs: {allowed}")
+        delta = tuple(text for value in params.getlist("delta") for text in value.split())
+        parse_margin(delta)
+        filters = {name: params.getlist(name) for name in FILTERS if name in params}
+        return cls(workbench, found, tuple(params.getlist("primary")), delta, adjust, "other_dataset" in params, filters)
+
+    @property
+    def runs(self) -> list[str]:
+        """The ids of the runs."""
+        return [one.run_id for one in self.records]
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether two runs are compared."""
+        return len(self.records) == 2
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of ``build_leaderboard``."""
+        return {
+            "primary": self.primary or None,
+            "delta": parse_margin(self.delta),
+            "adjust": self.adjust,
+            "other_dataset": self.other_dataset,
+        }
+
+    def url(self, path: str = "/compare", **parameters: Any) -> str:
+        """An address with these runs and options, and with further parameters, which replace them."""
+        listed = {
+            "run": self.runs,
+            "primary": list(self.primary),
+            "delta": list(self.delta),
+            "adjust": self.url_adjust,
+            "other_dataset": "1" if self.other_dataset else None,
+        }
+        return make_url(path, **(listed | parameters))
+
+    def queries_url(self, **filters: Any) -> str:
+        """The address of the list of queries as a fragment."""
+        return make_url("/queries", run=self.runs, **(filters or self.filters), fragment="1")
+
+    def pair_url(self, first: int, second: int) -> str:
+        """The address of the comparison of two of the runs."""
+        adjust = None if self.adjust == "tukey" else self.url_adjust
+        return self.url(run=[self.runs[first], self.runs[second]], adjust=adjust)
+
+    def derivation_url(self, metric: str) -> str:
+        """The address of the derivation of a metric, in the last run."""
+        return make_url(f"/runs/{self.runs[-1]}/derivation", metric=metric)
+
+    @property
+    def url_adjust(self) -> str | None:
+        """The adjustment in an address; ``None`` for the default."""
+        return None if self.adjust == "max-t" else self.adjust
+
+    @property
+    def command(self) -> str:
+        """The command that prints the same comparison."""
+        words = ["auepora", "compare", *self.runs]
+        words += [word for name in self.primary for word in ("--primary", name)]
+        words += [word for text in self.delta for word in ("--delta", text)]
+        words += [] if self.adjust == "max-t" else ["--adjust", self.adjust]
+        words += ["--other-dataset"] if self.other_dataset else []
+        return shlex.join([*words, "--store", self.workbench.label])
+
+    @property
+    def stored(self) -> list[StoredRun]:
+        """The stored data of the runs, with their letters."""
+        letters = run_labels(len(self.records))
+        return [self.workbench.run(record, letter) for record, letter in zip(self.records, letters, strict=True)]
+
+    def cached(self, name: tuple[Any, ...], build: Callable[[], Any], size: int) -> Any:
+        """A value of these runs, from the cache while they do not change."""
+        versions = [(one.run_id, self.workbench.version(one)) for one in self.records]
+        return self.workbench.cached((self.runs[0], *versions, *name), build, size=size)
+
+
+def adjustments(runs: int) -> tuple[str, ...]:
+    """The adjustments of p-values that so many runs can have."""
+    return ("max-t", "holm", "tukey") if runs > 2 else ("max-t", "holm")
+
+
+# --- the comparison: verdict, banners, differences -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Banner:
+    """A note that changes how a comparison is read."""
+
+    text: str
+    tone: Tone = "open"
+    href: str = ""
+    action: str = ""
+    """The text of the link."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonContent:
+    """The parts of a comparison that the page shows and the cache keeps: no scores, no queries."""
+
+    verdict: ReportVerdict
+    banners: tuple[Banner, ...]
+    board: Leaderboard | None
+    main: str | None
+    """The name of the main metric."""
+
+
+def compare_selection(chosen: ComparisonRequest) -> ComparisonContent:
+    """The comparison, from the cache while the runs do not change. It is recorded in the register, as by ``compare``."""
+    key = ("comparison", chosen.primary, chosen.delta, chosen.adjust, chosen.other_dataset)
+    found = chosen.cached(key, lambda: _build_comparison(chosen), _COMPARISON_BYTES)
+    assert isinstance(found, ComparisonContent)
+    return found
+
+
+def _build_comparison(chosen: ComparisonRequest) -> ComparisonContent:
+    runs = chosen.stored
+    if not chosen.other_dataset and len({one.fingerprint for one in chosen.records}) > 1:
+        return _other_datasets(chosen, runs)
+    compared = compare_stored_runs(runs, gates=False, **chosen.options)
+    main = None if compared.main is None else compared.main.name
+    return ComparisonContent(comparison_verdict(compared), tuple(_banners(compared)), compared.board, main)
+
+
+def _other_datasets(chosen: ComparisonRequest, runs: Sequence[StoredRun]) -> ComparisonContent:
+    """Why runs on different datasets are not compared, and the offer to compare them over their common queries."""
+    try:
+        build_leaderboard(chosen.workbench.store, chosen.records)
+        raise AssertionError("runs on different datasets are refused")
+    except AueporaError as error:
+        refused = comparison_verdict(ComparedRuns(runs, error=str(error)))
+    ids = [set(chosen.workbench.store.sample_ids(one)) for one in chosen.runs]
+    common = len(set.intersection(*ids))
+    if not common:
+        offer = Banner("The datasets have no id of a query in common.", "bad")
+    else:
+        text = f"{pluralize(common, 'query', 'queries')} with the same id in all datasets."
+        offer = Banner(text, "open", chosen.url(other_dataset="1"), f"Compare over {common:,} common ids")
+    return ComparisonContent(refused, (offer,), None, None)
+
+
+def _banners(compared: ComparedRuns) -> Iterator[Banner]:
+    """What changes how the verdict is read: other chunks, missing outputs, unjudged documents, sequential tests."""
+    board, report = compared.board, compared.report
+    if report is not None and (chunks := matching_note(report)):
+        yield Banner(chunks)
+    if board is None:
+        return
+    if missing := missing_note(board):
+        yield Banner(f"{_sentence(missing)}")
+    if unjudged := [text for run in compared.runs if (text := _unjudged_note(run))]:
+        yield Banner(f"Documents that nobody judged count as not relevant. {'; '.join(unjudged)}.")
+    for one in board.comparisons:
+        if one.sequential is not None:
+            yield Banner(f"{one.name}: {sequential_note(one.sequential)}.", "")
+        elif one.doubt == "partly_judged":
+            yield Banner(f"{one.name}: {one.note}.")
+    if note := register_note(board):
+        yield Banner(f"{_sentence(note)}")
+
+
+def _sentence(note: str) -> str:
+    return f"{note[:1].upper()}{note[1:]}."
+
+
+def _unjudged_note(run: StoredRun) -> str:
+    """The retrieval metrics of a run with returned documents that nobody judged."""
+    found = [one for one in result_summaries(run.store, run.record.run_id) if one.details.get("num_unjudged")]
+    return f"{run.label}: {found[0].name} {judged_coverage(found[0])}" if found else ""
+
+
+def difference_blocks(chosen: ComparisonRequest, content: ComparisonContent) -> list[Block]:
+    """The differences of two runs, primary metrics first; or the leaderboard of several."""
+    board = content.board
+    if board is None:
+        return []
+    blocks: list[Block] = []
+    if not board.metrics:
+        blocks.append(Prose("There is no metric that the runs have in common and that follows the same rules.", "open"))
+    elif chosen.is_pair:
+        blocks += _pair_blocks(chosen, board)
+    else:
+        blocks += _leaderboard_blocks(chosen, content, board)
+    notes = table_notes(replace(board, register=None, missing=()))
+    return [*blocks, *refused_details(board), *([Bullets(notes)] if notes else [])]
+
+
+def _pair_blocks(chosen: ComparisonRequest, board: Leaderboard) -> Iterator[Block]:
+    labels = [f"{label}: {one.name}" for label, one in zip("AB", chosen.records, strict=True)]
+    chart = plot_comparison(
+        board.comparisons, names=(labels[0], labels[1]), title="Differences, B − A", exploratory_below=True
+    )
+    caption = "B − A with 95 % intervals. The shape tells the verdict, and so does the table below."
+    yield Figure(chart, caption)
+    primary = [one for one in board.metrics if one.primary]
+    exploratory = [_without_p(one) for one in board.metrics if not one.primary]
+    if primary:
+        yield _metric_rows(chosen, board, primary, "Primary metrics" if exploratory else "Metrics")
+    if exploratory:
+        yield _metric_rows(chosen, board, exploratory, "Exploratory metrics: no verdict, and nothing is adjusted")
+
+
+def _metric_rows(
+    chosen: ComparisonRequest, board: Leaderboard, metrics: list[LeaderboardMetric], caption: str
+) -> Table:
+    table = metrics_table(replace(board, metrics=metrics), href=chosen.derivation_url)
+    return replace(with_verdict_first(table), caption=caption)
+
+
+def _without_p(metric: LeaderboardMetric) -> LeaderboardMetric:
+    pairs = tuple(replace(one, comparison=replace(one.comparison, p_value=None)) for one in metric.pairs)
+    return replace(metric, pairs=pairs)
+
+
+def _leaderboard_blocks(
+    chosen: ComparisonRequest, content: ComparisonContent, board: Leaderboard
+) -> Iterator[Block]:
+    name = content.main or board.metrics[0].name
+    rows = [
+        {**result_row(one, run.label), "scale": name}
+        for run in chosen.stored
+        if (one := run.find_result(name)) is not None
+    ]
+    caption = f"{name} of each run over all its queries, with 95 % intervals."
+    yield Figure(charts.interval_chart(rows, title=name), caption)
+    yield replace(metrics_table(board, href=chosen.derivation_url), caption="Leaderboard")
+    yield Details("Every two runs", [_linked_pairs(chosen, board)])
+
+
+def _linked_pairs(chosen: ComparisonRequest, board: Leaderboard) -> Table:
+    """Every metric and pair of runs, with a link to the comparison of the two."""
+    table = pairs_table(board)
+    pairs = [pair for metric in board.metrics for pair in metric.pairs]
+    rows = [
+        [row[0], replace(as_cell(row[1]), href=chosen.pair_url(pair.first, pair.second)), *row[2:]]
+        for pair, row in zip(pairs, table.groups[0].rows, strict=True)
+    ]
+    return replace(table, groups=[replace(table.groups[0], rows=rows)])
+
+
+# --- queries of two runs by outcome, and by the cause of their change ------------------------------------------------
+
+_OUTCOMES = {"both-right": "both right", "a-only": "only A right", "b-only": "only B right", "both-wrong": "both wrong"}
+_SYMMETRIC = (Cause.ANSWER_CHANGED, Cause.CONTEXT_CHANGED, Cause.UNEXPLAINED)
+"""Causes that a query may have whether it got worse or better."""
+
+
+def default_metric(chosen: ComparisonRequest) -> str | None:
+    """The metric that both runs have and that comes first by ``headline_order``."""
+    summaries = [result_summaries(chosen.workbench.store, run_id) for run_id in chosen.runs]
+    names = {one.name for one in summaries[0]}
+    listed = [name for record in reversed(chosen.records) for name in record.plan.get("primary") or ()]
+    shared = [one for one in summaries[-1] if one.name in names]
+    return min(shared, key=lambda one: headline_order(one.name, one.target.name, listed)).name if shared else None
+
+
+def outcome_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str, threshold: str) -> list[Block]:
+    """How many queries both runs, one of them or none answer right by a metric; each number leads to its queries."""
+    detail = f":{threshold}" if threshold else ""
+    limit, rule = (float(threshold), "as given") if threshold else table.right_from(metric)
+    conditions = {word: Condition("metric", metric, value=f"{word}{detail}") for word in _OUTCOMES}
+    counts = {word: int(one.mask(table).sum()) for word, one in conditions.items()}
+    known = sum(counts.values())
+    cells = {
+        word: Cell(
+            f"{counts[word]:,} {text}",
+            href=chosen.filter_url(conditions[word], metric=metric, threshold=threshold or None) if counts[word] else "",
+            note=percentage(counts[word], known),
+        )
+        for word, text in _OUTCOMES.items()
+    }
+    rows: list[Row] = [
+        ["A is right", cells["both-right"], cells["a-only"]],
+        ["A is wrong", cells["b-only"], cells["both-wrong"]],
+    ]
+    sign = "at least" if table.is_higher_better(metric) else "at most"
+    caption = f"{pluralize(known, 'query', 'queries')} with a score in both runs. Right is {metric} of {sign} {limit:g}"
+    blocks: list[Block] = [simple_table(["", "B is right", "B is wrong"], rows, caption=f"{caption} ({rule}).")]
+    without = len(table) - known
+    return [*blocks, Prose(f"{pluralize(without, 'query', 'queries')} without a score in both.")] if without else blocks
+
+
+def cause_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str) -> list[Block]:
+    """Why queries got worse or better by a metric; each number leads to its queries."""
+    found = [
+        (cause, word, conditions, count)
+        for word in ("worse", "better")
+        for cause in Cause
+        if (cause in _SYMMETRIC or (cause in WORSE_CAUSES) is (word == "worse"))
+        and (count := _count(table, conditions := _change_conditions(cause, metric, word)))
+    ]
+    if not found:
+        return [Prose(f"No query changed by {metric}.")]
+    most = max(count for *_, count in found)
+    rows: list[Row] = [
+        [
+            Cell(CAUSES[cause], note=cause.replace("_", " ")),
+            Cell(word, tone="bad" if word == "worse" else "good", sign="▼" if word == "worse" else "▲"),
+            Cell(
+                pluralize(count, "query", "queries"),
+                href=chosen.filter_url(*conditions, metric=metric),
+                bar=(0.0, count / most, count / most),
+            ),
+        ]
+        for cause, word, conditions, count in found
+    ]
+    note = "A cause is the first thing that is seen to differ; that it made the difference is likely, not proven."
+    columns = [TableColumn("cause"), TableColumn("the query got", brief=True), TableColumn("queries")]
+    return [simple_table(columns, rows, caption=f"Causes of change by {metric}"), Prose(note, tone="muted")]
+
+
+def _change_conditions(cause: Cause, metric: str, word: str) -> list[Condition]:
+    conditions = [Condition("change", metric, value=cause.value)]
+    return [*conditions, Condition("metric", metric, value=word)] if cause in _SYMMETRIC else conditions
+
+
+def _count(table: QueryTable, conditions: Sequence[Condition]) -> int:
+    masks = [one.mask(table) for one in conditions]
+    return int(np.logical_and.reduce(masks).sum())
+
+
+# --- pages and fragments ---------------------------------------------------------------------------------------------
 
 
 def compare_page(request: Request) -> Response:
-    """The page."""
-    return render_template(request, "layout.html")
+    """The page of a comparison; with fewer than two runs, the choice of another."""
+    chosen = ComparisonRequest.from_request(request)
+    if len(chosen.records) < 2:
+        return _choice_page(request, chosen)
+    names = [one.name for one in chosen.records]
+    title = f"{names[1]} against {names[0]}" if chosen.is_pair else f"{len(names)} runs against each other"
+    is_small = sum(one.num_samples for one in chosen.records) <= MAX_INLINE
+    return render_template(
+        request,
+        "compare.html",
+        chosen=chosen,
+        title=title,
+        runs=[_run_facts(chosen, place) for place in range(len(names))],
+        pairs=_pair_links(chosen),
+        summary=_summary_context(chosen) if is_small else None,
+        metrics=_metric_names(chosen),
+        adjustments=adjustments(len(names)),
+        metric=request.query_params.get("metric"),
+        sections=[(name, one.title) for name, one in SECTIONS.items() if one.applies(chosen)],
+    )
 
 
-ROUTES: list[BaseRoute] = [Route("/compare", compare_page)]
+def _choice_page(request: Request, chosen: ComparisonRequest) -> Response:
+    """The finished runs that a run can be compared with, newest first; those on the same dataset, where there are any."""
+    first = chosen.records[0] if chosen.records else None
+    found = [one for one in chosen.workbench.store.runs(status="finished") if one.run_id not in chosen.runs]
+    same = [one for one in found if first is not None and one.fingerprint == first.fingerprint]
+    choices = [
+        {"record": one, "time": format_time(one.created_at), "href": make_url("/compare", run=[*chosen.runs, one.run_id])}
+        for one in (same or found)[:MAX_CHOICES]
+    ]
+    return render_template(request, "compare.html", chosen=chosen, first=first, choices=choices, same=bool(same))
+
+
+def _run_facts(chosen: ComparisonRequest, place: int) -> dict[str, Any]:
+    record = chosen.records[place]
+    others = [one for one in chosen.runs if one != record.run_id]
+    return {
+        "letter": run_labels(place + 1)[-1],
+        "record": record,
+        "time": format_time(record.created_at),
+        "queries": pluralize(record.num_samples, "query", "queries"),
+        "is_finished": record.status is RunStatus.FINISHED,
+        "first_url": chosen.url(run=[record.run_id, *others]) if place else "",
+        "remove_url": chosen.url(run=others) if len(others) > 1 else "",
+    }
+
+
+def _pair_links(chosen: ComparisonRequest) -> list[tuple[str, str]]:
+    """The address and the text of each pair of several runs."""
+    if chosen.is_pair:
+        return []
+    labels = run_labels(len(chosen.records))
+    pairs = list(combinations(range(len(labels)), 2))
+    listed = pairs if len(pairs) <= MAX_PAIRS else [one for one in pairs if one[0] == 0]
+    return [(chosen.pair_url(*one), f"{labels[one[1]]} against {labels[one[0]]}") for one in listed]
+
+
+def _metric_names(chosen: ComparisonRequest) -> list[str]:
+    """The metrics that all runs have, in the order of the last one."""
+    store = chosen.workbench.store
+    *others, last = ([one.name for one in result_summaries(store, run_id)] for run_id in chosen.runs)
+    return [name for name in dict.fromkeys(last) if all(name in one for one in others)]
+
+
+def _summary_context(chosen: ComparisonRequest) -> dict[str, Any]:
+    content = compare_selection(chosen)
+    return {
+        "verdict": content.verdict,
+        "banners": content.banners,
+        "blocks": render_blocks(difference_blocks(chosen, content)),
+    }
+
+
+def section(request: Request) -> Response:
+    """One part of the page as a fragment."""
+    chosen, name = ComparisonRequest.from_request(request), request.path_params["name"]
+    if len(chosen.records) < 2:
+        raise BadValueError("give two runs or more, as run=A&run=B")
+    if name == "summary":
+        return render_fragment(request, "compare_parts.html", part=name, chosen=chosen, summary=_summary_context(chosen))
+    if name == "outcomes" and chosen.is_pair:
+        metric = request.query_params.get("metric") or None
+        return render_fragment(request, "compare_parts.html", part=name, chosen=chosen, **_outcomes(chosen, metric))
+    if name not in SECTIONS or not SECTIONS[name].applies(chosen):
+        known = ["summary", *(["outcomes"] if chosen.is_pair else []), *SECTIONS]
+        raise HTTPException(404, f"a comparison has no section '{name}'; it has {', '.join(known)}")
+    found = SECTIONS[name].build(chosen)
+    return render_fragment(request, "compare_parts.html", part="section", blocks=[] if found is None else found)
+
+
+def download_report(request: Request) -> Response:
+    """The report of the runs as a file, as ``auepora report`` writes it."""
+    chosen = ComparisonRequest.from_request(request)
+    content = build_report(CachedStore(chosen.workbench.store), chosen.records)
+    pieces = (piece.encode("utf-8", "replace") for piece in report_html(content))
+    name = "-".join(chosen.runs[:4])
+    headers = {"content-disposition": f'attachment; filename="{name}.html"'}
+    return StreamingResponse(pieces, media_type="text/html; charset=utf-8", headers=headers)

@@ -384,12 +384,20 @@ _NAMES = ("A", "B")
 
 
 def plot_comparison(
-    report: CompareReport | Sequence[MetricComparison], *, names: tuple[str, str] = _NAMES, title: str | None = None
+    report: CompareReport | Sequence[MetricComparison],
+    *,
+    names: tuple[str, str] = _NAMES,
+    title: str | None = None,
+    exploratory_below: bool = False,
 ) -> Chart:
-    """Every metric's difference with its interval and verdict, by target; refused metrics with their reason."""
+    """Every metric's difference with its interval and verdict, by target; refused metrics with their reason.
+
+    With ``exploratory_below``, metrics that are not primary follow below a line, where a list of metrics is given.
+    """
     if isinstance(report, CompareReport):
         return forest_plot(report, names=names, title=title)
-    return forest_chart(forest_rows(report), names=names, title=title or f"Differences, {names[1]} − {names[0]}")
+    heading = title or f"Differences, {names[1]} − {names[0]}"
+    return forest_chart(forest_rows(report), names=names, title=heading, exploratory_below=exploratory_below)
 
 
 def plot_wins_losses(report: CompareReport, *, names: tuple[str, str] = _NAMES, title: str | None = None) -> Chart:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
+from urllib.parse import parse_qsl
 
-from starlette.datastructures import QueryParams
+import numpy as np
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from ..compare.analysis import parse_margin
-from ..compare.metrics import main_metric
-from ..compare.queries import Cause, cause_counts, explain_changes
+from ..compare.columns import RunColumns
+from ..compare.filters import Condition, QueryTable
+from ..compare.metrics import headline_order
+from ..compare.queries import Cause
 from ..compare.rendering import (
     matching_note,
     metrics_table,
@@ -25,21 +30,35 @@ from ..compare.rendering import (
     register_note,
     table_notes,
 )
-from ..compare.runs import Leaderboard, LeaderboardMetric
+from ..compare.runs import Leaderboard, LeaderboardMetric, build_leaderboard
 from ..compare.types import run_labels
 from ..core.results import judged_coverage, sequential_note
 from ..errors import AueporaError, BadValueError
 from ..render import charts
-from ..render.blocks import Block, Bullets, Details, Figure, Prose, ReportSection, ReportVerdict, Table, Tone
-from ..render.html import format_time, pluralize, result_row
+from ..render.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Details,
+    Figure,
+    Prose,
+    ReportSection,
+    ReportVerdict,
+    Row,
+    Table,
+    TableColumn,
+    Tone,
+    simple_table,
+)
+from ..render.html import format_time, percentage, pluralize, result_row
 from ..report.comparison_sections import (
     CAUSES,
     ComparedRuns,
     compare_stored_runs,
     comparison_verdict,
     split_section,
-    verdict_first,
     wins_section,
+    with_verdict_first,
 )
 from ..report.pages import answers_result, build_report, report_html
 from ..report.plots import plot_comparison
@@ -61,6 +80,8 @@ MAX_INLINE = 1000
 """Runs with up to so many queries are compared before the page is sent; others by a fragment of it."""
 MAX_PAIRS = 45
 """Up to so many pairs of runs are listed; of more, those with the first run."""
+MAX_CHOICES = 100
+"""The number of runs listed to choose from."""
 FILTERS = ("q", "where", "sort", "page")
 """The parameters of the list of queries."""
 _COMPARISON_BYTES = 200_000
@@ -93,7 +114,9 @@ class ComparisonRequest:
         delta = tuple(text for value in params.getlist("delta") for text in value.split())
         parse_margin(delta)
         filters = {name: params.getlist(name) for name in FILTERS if name in params}
-        return cls(workbench, found, tuple(params.getlist("primary")), delta, adjust, "other_dataset" in params, filters)
+        return cls(
+            workbench, found, tuple(params.getlist("primary")), delta, adjust, "other_dataset" in params, filters
+        )
 
     @property
     def runs(self) -> list[str]:
@@ -126,9 +149,38 @@ class ComparisonRequest:
         }
         return make_url(path, **(listed | parameters))
 
-    def queries_url(self, **filters: Any) -> str:
+    def queries_url(self) -> str:
         """The address of the list of queries as a fragment."""
-        return make_url("/queries", run=self.runs, **(filters or self.filters), fragment="1")
+        return make_url("/queries", run=self.runs, **self.filters, fragment="1")
+
+    def filter_url(self, *conditions: Condition, **parameters: Any) -> str:
+        """The address of this page with the queries that fulfil the conditions."""
+        return f"{self.url(**parameters, where=[str(one) for one in conditions])}#queries-title"
+
+    @property
+    def swap_url(self) -> str:
+        """The address with the two runs the other way round."""
+        return self.url(run=self.runs[::-1])
+
+    @property
+    def report_url(self) -> str:
+        """The address of the static report."""
+        return make_url("/compare/report.html", run=self.runs)
+
+    @property
+    def plain_url(self) -> str:
+        """The address without options."""
+        return make_url("/compare", run=self.runs)
+
+    @property
+    def has_options(self) -> bool:
+        """Whether an option of the comparison differs from its default."""
+        return bool(self.primary or self.delta or self.adjust != "max-t")
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """Runs, options and filters as the fields of a form."""
+        return parse_qsl(self.url("", **self.filters).partition("?")[2], keep_blank_values=True)
 
     def pair_url(self, first: int, second: int) -> str:
         """The address of the comparison of two of the runs."""
@@ -197,7 +249,7 @@ class ComparisonContent:
 
 
 def compare_selection(chosen: ComparisonRequest) -> ComparisonContent:
-    """The comparison, from the cache while the runs do not change. It is recorded in the register, as by ``compare``."""
+    """The comparison, cached while the runs do not change. Computing it records it in the register, as ``compare``."""
     key = ("comparison", chosen.primary, chosen.delta, chosen.adjust, chosen.other_dataset)
     found = chosen.cached(key, lambda: _build_comparison(chosen), _COMPARISON_BYTES)
     assert isinstance(found, ComparisonContent)
@@ -303,9 +355,7 @@ def _without_p(metric: LeaderboardMetric) -> LeaderboardMetric:
     return replace(metric, pairs=pairs)
 
 
-def _leaderboard_blocks(
-    chosen: ComparisonRequest, content: ComparisonContent, board: Leaderboard
-) -> Iterator[Block]:
+def _leaderboard_blocks(chosen: ComparisonRequest, content: ComparisonContent, board: Leaderboard) -> Iterator[Block]:
     name = content.main or board.metrics[0].name
     rows = [
         {**result_row(one, run.label), "scale": name}
@@ -322,18 +372,28 @@ def _linked_pairs(chosen: ComparisonRequest, board: Leaderboard) -> Table:
     """Every metric and pair of runs, with a link to the comparison of the two."""
     table = pairs_table(board)
     pairs = [pair for metric in board.metrics for pair in metric.pairs]
-    rows = [
-        [row[0], replace(as_cell(row[1]), href=chosen.pair_url(pair.first, pair.second)), *row[2:]]
-        for pair, row in zip(pairs, table.groups[0].rows, strict=True)
-    ]
+    rows: list[Row] = []
+    for pair, (name, runs, *rest) in zip(pairs, table.groups[0].rows, strict=True):
+        assert isinstance(runs, Cell)
+        rows.append([name, replace(runs, href=chosen.pair_url(pair.first, pair.second)), *rest])
     return replace(table, groups=[replace(table.groups[0], rows=rows)])
 
 
 # --- queries of two runs by outcome, and by the cause of their change ------------------------------------------------
 
 _OUTCOMES = {"both-right": "both right", "a-only": "only A right", "b-only": "only B right", "both-wrong": "both wrong"}
+_WORSE = (Cause.FAILED, Cause.REFUSED, Cause.LOST, Cause.RANKED_LOWER, Cause.IGNORED)
+"""Causes of a query that got worse."""
 _SYMMETRIC = (Cause.ANSWER_CHANGED, Cause.CONTEXT_CHANGED, Cause.UNEXPLAINED)
 """Causes that a query may have whether it got worse or better."""
+
+
+def query_table(chosen: ComparisonRequest) -> QueryTable:
+    """The queries of the runs."""
+    store = chosen.workbench.store
+    table = chosen.cached(("queries",), lambda: QueryTable([RunColumns(store, one) for one in chosen.records]), 1000)
+    assert isinstance(table, QueryTable)
+    return table
 
 
 def default_metric(chosen: ComparisonRequest) -> str | None:
@@ -355,7 +415,9 @@ def outcome_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str, th
     cells = {
         word: Cell(
             f"{counts[word]:,} {text}",
-            href=chosen.filter_url(conditions[word], metric=metric, threshold=threshold or None) if counts[word] else "",
+            href=chosen.filter_url(conditions[word], metric=metric, threshold=threshold or None)
+            if counts[word]
+            else "",
             note=percentage(counts[word], known),
         )
         for word, text in _OUTCOMES.items()
@@ -364,7 +426,7 @@ def outcome_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str, th
         ["A is right", cells["both-right"], cells["a-only"]],
         ["A is wrong", cells["b-only"], cells["both-wrong"]],
     ]
-    sign = "at least" if table.is_higher_better(metric) else "at most"
+    sign = "at least" if limit >= 0 else "at most"
     caption = f"{pluralize(known, 'query', 'queries')} with a score in both runs. Right is {metric} of {sign} {limit:g}"
     blocks: list[Block] = [simple_table(["", "B is right", "B is wrong"], rows, caption=f"{caption} ({rule}).")]
     without = len(table) - known
@@ -377,7 +439,7 @@ def cause_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str) -> l
         (cause, word, conditions, count)
         for word in ("worse", "better")
         for cause in Cause
-        if (cause in _SYMMETRIC or (cause in WORSE_CAUSES) is (word == "worse"))
+        if (cause in _SYMMETRIC or (cause in _WORSE) is (word == "worse"))
         and (count := _count(table, conditions := _change_conditions(cause, metric, word)))
     ]
     if not found:
@@ -431,18 +493,23 @@ def compare_page(request: Request) -> Response:
         summary=_summary_context(chosen) if is_small else None,
         metrics=_metric_names(chosen),
         adjustments=adjustments(len(names)),
-        metric=request.query_params.get("metric"),
-        sections=[(name, one.title) for name, one in SECTIONS.items() if one.applies(chosen)],
+        metric=request.query_params.get("metric") or default_metric(chosen),
+        threshold=_threshold(request),
+        sections=[(name, title) for name, title, _ in SECTIONS if chosen.is_pair or name not in PAIR_SECTIONS],
     )
 
 
 def _choice_page(request: Request, chosen: ComparisonRequest) -> Response:
-    """The finished runs that a run can be compared with, newest first; those on the same dataset, where there are any."""
+    """The finished runs that a run can be compared with, newest first; those on the same dataset, if there are any."""
     first = chosen.records[0] if chosen.records else None
     found = [one for one in chosen.workbench.store.runs(status="finished") if one.run_id not in chosen.runs]
     same = [one for one in found if first is not None and one.fingerprint == first.fingerprint]
     choices = [
-        {"record": one, "time": format_time(one.created_at), "href": make_url("/compare", run=[*chosen.runs, one.run_id])}
+        {
+            "record": one,
+            "time": format_time(one.created_at),
+            "href": make_url("/compare", run=[*chosen.runs, one.run_id]),
+        }
         for one in (same or found)[:MAX_CHOICES]
     ]
     return render_template(request, "compare.html", chosen=chosen, first=first, choices=choices, same=bool(same))
@@ -493,16 +560,89 @@ def section(request: Request) -> Response:
     chosen, name = ComparisonRequest.from_request(request), request.path_params["name"]
     if len(chosen.records) < 2:
         raise BadValueError("give two runs or more, as run=A&run=B")
-    if name == "summary":
-        return render_fragment(request, "compare_parts.html", part=name, chosen=chosen, summary=_summary_context(chosen))
-    if name == "outcomes" and chosen.is_pair:
-        metric = request.query_params.get("metric") or None
-        return render_fragment(request, "compare_parts.html", part=name, chosen=chosen, **_outcomes(chosen, metric))
-    if name not in SECTIONS or not SECTIONS[name].applies(chosen):
-        known = ["summary", *(["outcomes"] if chosen.is_pair else []), *SECTIONS]
-        raise HTTPException(404, f"a comparison has no section '{name}'; it has {', '.join(known)}")
-    found = SECTIONS[name].build(chosen)
-    return render_fragment(request, "compare_parts.html", part="section", blocks=[] if found is None else found)
+    parts: dict[str, Callable[[], Mapping[str, Any]]] = {"summary": lambda: {"summary": _summary_context(chosen)}}
+    if chosen.is_pair:
+        parts["outcomes"] = lambda: _outcomes_context(chosen, request)
+        parts["causes"] = lambda: _causes_context(chosen, request)
+    for key, _, build in SECTIONS:
+        if chosen.is_pair or key not in PAIR_SECTIONS:
+            parts[key] = partial(_section_context, chosen, build)
+    if name not in parts:
+        raise HTTPException(404, f"a comparison of {len(chosen.records)} runs has no section '{name}'")
+    return render_fragment(request, "compare_parts.html", part=name, chosen=chosen, **parts[name]())
+
+
+def _threshold(request: Request) -> str:
+    text = request.query_params.get("threshold", "").strip()
+    try:
+        return f"{float(text):.12g}" if text else ""
+    except ValueError:
+        raise BadValueError(f"threshold is '{text}'; write a number") from None
+
+
+def _metric(chosen: ComparisonRequest, request: Request) -> str:
+    name = request.query_params.get("metric") or default_metric(chosen)
+    if name is None:
+        raise BadValueError("the runs have no metric in common")
+    return name
+
+
+def _outcomes_context(chosen: ComparisonRequest, request: Request) -> dict[str, Any]:
+    metric = _metric(chosen, request)
+    try:
+        blocks = outcome_blocks(chosen, query_table(chosen), metric, _threshold(request))
+    except AueporaError as error:  # such as a metric without a best score
+        blocks = [Prose(str(error), tone="open")]
+    causes = chosen.url("/compare/sections/causes", metric=metric)
+    return {"blocks": render_blocks(blocks), "causes_url": causes}
+
+
+def _causes_context(chosen: ComparisonRequest, request: Request) -> dict[str, Any]:
+    metric = _metric(chosen, request)
+    try:
+        blocks = cause_blocks(chosen, query_table(chosen), metric)
+    except AueporaError as error:
+        blocks = [Prose(f"There are no causes of change by {metric}: {error}", tone="open")]
+    return {"blocks": render_blocks(blocks)}
+
+
+SectionBuilder = Callable[[ComparisonRequest], Sequence[ReportSection | None]]
+
+
+def _section_context(chosen: ComparisonRequest, build: SectionBuilder) -> dict[str, Any]:
+    found = [one for one in build(chosen) if one is not None]
+    blocks = [block for one in found for block in (*([Prose(one.lead)] if one.lead else []), *one.blocks)]
+    return {"blocks": render_blocks(blocks or [Prose("These runs have nothing to show here.", tone="muted")])}
+
+
+def _wins(chosen: ComparisonRequest) -> Sequence[ReportSection | None]:
+    return [wins_section(ComparedRuns(chosen.stored, compare_selection(chosen).board))]
+
+
+SECTIONS: Sequence[tuple[str, str, SectionBuilder]] = (
+    ("wins", "Wins and losses", _wins),
+    ("split", "Retrieval or generation?", lambda chosen: [split_section(*chosen.stored)]),
+    ("scores", "Scores", lambda chosen: [runs_scores_section(chosen.stored)]),
+    (
+        "sequential",
+        "Judged in part: sequential tests and two-stage judging",
+        lambda chosen: [sequential_section(chosen.stored), two_stage_section(chosen.stored)],
+    ),
+    ("slices", "Slices", lambda chosen: [slices_section(chosen.stored, compare_selection(chosen).main)]),
+    ("distributions", "Distributions", lambda chosen: [distributions_section(chosen.stored)]),
+    ("latency", "Latency", lambda chosen: [latency_section(chosen.stored)]),
+    (
+        "retrieval",
+        "Retrieval over k, answers by rank",
+        lambda chosen: retrieval_sections(chosen.stored, answers_result(chosen.stored[-1])),
+    ),
+    ("failures", "Failures by cause", lambda chosen: [failures_section(chosen.stored)]),
+    ("judges", "Judges", lambda chosen: [judges_section(chosen.stored)]),
+    ("provenance", "Provenance", lambda chosen: [provenance_section(chosen.stored)]),
+)
+"""The further sections of the report: name, title and builder."""
+PAIR_SECTIONS = ("wins", "split")
+"""Sections that two runs have, and several have not."""
 
 
 def download_report(request: Request) -> Response:
@@ -513,3 +653,10 @@ def download_report(request: Request) -> Response:
     name = "-".join(chosen.runs[:4])
     headers = {"content-disposition": f'attachment; filename="{name}.html"'}
     return StreamingResponse(pieces, media_type="text/html; charset=utf-8", headers=headers)
+
+
+ROUTES: list[BaseRoute] = [
+    Route("/compare", compare_page),
+    Route("/compare/sections/{name}", section),
+    Route("/compare/report.html", download_report),
+]

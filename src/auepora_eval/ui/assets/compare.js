@@ -1,0 +1,87 @@
+// The comparison page: links that filter the list of queries, the metric of the outcomes, links to derivations and queries.
+import { announce, replaceFragment } from "/assets/shell.js";
+
+const outcomes = document.getElementById("outcomes");
+const queries = document.getElementById("queries");
+const form = document.getElementById("outcome-form");
+
+/** The address of the list of queries with the filters of an address of this page. */
+function queriesUrl(address) {
+  const parameters = new URLSearchParams();
+  for (const name of ["run", "q", "where", "sort", "page"]) {
+    for (const value of address.searchParams.getAll(name)) parameters.append(name, value);
+  }
+  parameters.set("fragment", "1");
+  return `/queries?${parameters}`;
+}
+
+/** Whether a link leads to this comparison with filters. */
+function isFilter(address) {
+  if (address.origin !== location.origin || address.pathname !== location.pathname || !address.searchParams.has("where")) return false;
+  const here = new URL(location.href).searchParams.getAll("run");
+  return address.searchParams.getAll("run").join("\n") === here.join("\n");
+}
+
+async function filterQueries(address) {
+  history.pushState(null, "", address);
+  const title = document.getElementById("queries-title");
+  title.tabIndex = -1;
+  title.focus({ preventScroll: true });
+  title.scrollIntoView({ block: "start" });
+  if (await replaceFragment(queries, queriesUrl(address))) announce("The list of queries is filtered");
+}
+
+/** The page of the query that a link of a report names by its id. */
+function queryUrl(link) {
+  const parameters = new URLSearchParams();
+  for (const run of new URL(location.href).searchParams.getAll("run")) parameters.append("run", run);
+  parameters.set("id", decodeURIComponent(link.getAttribute("href").slice("#q/".length)));
+  return `/query?${parameters}`;
+}
+
+/** Open derivations of metrics in the side panel, and queries on their page. */
+function prepareLinks(root) {
+  for (const link of root.querySelectorAll('a[href*="/derivation?"]:not([data-drawer])')) {
+    link.dataset.drawer = `${link.getAttribute("href")}&fragment=1`;
+  }
+  for (const link of root.querySelectorAll('a[href^="#q/"]')) link.setAttribute("href", queryUrl(link));
+}
+
+function showOutcomes() {
+  const address = new URL(location.href);
+  for (const name of ["metric", "threshold"]) {
+    const value = form.elements[name].value;
+    if (value) address.searchParams.set(name, value);
+    else address.searchParams.delete(name);
+  }
+  history.replaceState(null, "", address);
+  const source = new URL(outcomes.dataset.fragment, location.href);
+  for (const name of ["metric", "threshold"]) {
+    if (address.searchParams.has(name)) source.searchParams.set(name, address.searchParams.get(name));
+    else source.searchParams.delete(name);
+  }
+  return replaceFragment(outcomes, `${source.pathname}${source.search}`);
+}
+
+document.addEventListener("click", (event) => {
+  if (event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  const link = event.target instanceof Element ? event.target.closest("#outcomes a[href]") : null;
+  if (!link || !isFilter(new URL(link.href))) return;
+  event.preventDefault();
+  filterQueries(new URL(link.href));
+});
+
+addEventListener("popstate", () => { if (queries) replaceFragment(queries, queriesUrl(new URL(location.href))); });
+document.addEventListener("fragment", (event) => prepareLinks(event.target));
+prepareLinks(document);
+
+if (form) {
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    showOutcomes();
+  });
+  form.elements.metric.addEventListener("change", () => {
+    form.elements.threshold.value = "";
+    showOutcomes();
+  });
+}

@@ -7,6 +7,8 @@
 * ``metrics``: the metrics that runs can be compared on, with their scores
 * ``golden``: golden queries: rank of the first expected chunk, aggregate of a run
 * ``queries``: two runs query by query, and the cause of each change
+* ``columns``: samples, outputs and scores of stored runs as columns, for lists of queries
+* ``filters``: conditions on queries, search and order; one language for the workbench and the command line
 * ``chunks``: whether the chunks changed between two runs
 * ``runs``: the leaderboard of two or more runs; the whole comparison of two, and its split into retrieval and
   generation

@@ -213,11 +213,11 @@ def sample_chunks(connection: Connection, fingerprint: str) -> Iterator[list[byt
     """Yield the packed samples of a dataset in their order, in chunks."""
     after: int | None = -1
     while after is not None:
-        rows, after = _read_sample_chunk(connection, fingerprint, after)
+        rows, after = read_sample_chunk(connection, fingerprint, after)
         yield rows
 
 
-def _read_sample_chunk(connection: Connection, fingerprint: str, after: int) -> tuple[list[bytes], int | None]:
+def read_sample_chunk(connection: Connection, fingerprint: str, after: int) -> tuple[list[bytes], int | None]:
     """Return the next packed samples after a position; and the next cursor."""
     query = (
         select(samples.c.position, samples.c.sample)
@@ -238,7 +238,7 @@ def stream_samples(
     while after is not None:
         first = after + 1
         with database.read() as connection:
-            chunk, after = _read_sample_chunk(connection, fingerprint, after)
+            chunk, after = read_sample_chunk(connection, fingerprint, after)
             if positions is not None:
                 chunk = [data for position, data in enumerate(chunk, first) if position in positions]
             with gc_paused():

@@ -17,6 +17,7 @@ from ..core.dataset import LazySamples
 from ..core.results import Results, query_texts
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..errors import BadValueError, StoreError
+from ..io.codec import DocumentRow, SampleRow
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from .connect import Database, connect
@@ -49,9 +50,11 @@ from .rows import (
     list_runs,
     read_judgements,
     read_one,
+    read_output_chunk,
     read_outputs,
     read_result,
     read_results,
+    read_sample_chunk,
     read_sample_ids,
     require_run,
     sample_chunks,
@@ -64,7 +67,14 @@ from .rows import (
     write_samples,
 )
 from .schema import migrate, runs
-from .texts import KnownTexts, TextKeys, block_deletions
+from .texts import (
+    KnownTexts,
+    PackedOutput,
+    TextKeys,
+    block_deletions,
+    decode_packed,
+    decode_packed_sample,
+)
 
 
 class RunStore:
@@ -486,6 +496,29 @@ def iter_samples(
 ) -> Iterator[EvaluationSample]:
     """Yield the samples of a run in the order of its dataset, or those at ``positions``, read in chunks."""
     return stream_samples(store._database, store.get(run_id).fingerprint, texts=texts, positions=positions)
+
+
+def packed_samples(store: RunStore, run_id: str) -> Iterator[SampleRow[DocumentRow]]:
+    """Yield the samples of a run as stored, with keys instead of document texts; faster than ``iter_samples``."""
+    after, fingerprint = -1, store.get(run_id).fingerprint
+    while True:
+        with store._database.read() as connection, gc_paused():
+            chunk, following = read_sample_chunk(connection, fingerprint, after)
+            rows = [decode_packed_sample(data) for data in chunk]
+        yield from rows
+        if following is None:
+            return
+        after = following
+
+
+def packed_outputs(store: RunStore, run_id: str) -> Iterator[tuple[int, int, PackedOutput]]:
+    """Yield position, repeat and columns of each output of a run as stored; faster than ``RunStore.outputs``."""
+    after: tuple[int, int] | None = (-1, -1)
+    while after is not None:
+        with store._reading(run_id) as connection, gc_paused():
+            chunk, after = read_output_chunk(connection, run_id, after)
+            rows = [(position, repeat, decode_packed(data)) for repeat, position, _, data in chunk]
+        yield from rows
 
 
 def ranking_depths(store: RunStore, run_id: str) -> Iterator[tuple[int, int]]:

@@ -335,6 +335,11 @@ def unpack_sample(data: bytes, texts: Mapping[str, str] | None) -> EvaluationSam
     return sample
 
 
+def decode_packed_sample(data: bytes) -> SampleRow[DocumentRow]:
+    """Decode a packed sample; its documents have keys instead of texts."""
+    return _SAMPLES.decode(data)
+
+
 def packed_sample_id(data: bytes) -> str:
     """Return the id of a packed sample without decoding the rest."""
     return _SAMPLE_IDS.decode(data).sample_id

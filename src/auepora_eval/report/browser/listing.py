@@ -18,10 +18,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ...compare.columns import score_columns
 from ...compare.pairing import lookup_metric
 from ...compare.types import QueryComparison
 from ...core.results import Results, to_json_value
-from ...core.scores import MarkedSpan, Outcomes, Scores, Status, marked_answers
+from ...core.scores import MarkedSpan, marked_answers
 from ...core.slices import group_names
 from ...core.targets import TARGETS
 from ...core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
@@ -689,19 +690,3 @@ def _scores(result: MetricResult, run: ListedRun, count: int, columns: ColumnBuf
         entry["reasons"] = columns.put(_compact_codes(all_codes, len(names)))
         entry["names"] = list(names)
     return entry
-
-
-def score_columns(result: MetricResult) -> tuple[Floats, Bytes, npt.NDArray[Any], Sequence[str]]:
-    """Values, statuses and reasons of a stored result; a user's metric may have outcomes of its own."""
-    scores, outcomes = result.scores, result.outcomes
-    assert isinstance(scores, Scores)
-    if outcomes is None or isinstance(outcomes, Outcomes):
-        return scores.values, scores.status, scores.reason_codes, scores.reason_names
-    names = {"": 0}
-    status, codes = np.zeros(len(scores), np.uint8), np.zeros(len(scores), np.uint16)
-    for index, text in enumerate(outcomes):
-        word, _, reason = text.partition(":")
-        known = Status.__members__.get(word.upper())
-        status[index] = Status.MEASURE_FAILED if known is None else known
-        codes[index] = names.setdefault(reason if known is not None else text, len(names))
-    return scores.values, status, codes, tuple(names)

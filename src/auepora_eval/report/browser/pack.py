@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...compare.columns import score_columns
 from ...compare.queries import compare_queries
 from ...compare.types import QueryComparison
 from ...core.scores import Status
@@ -40,7 +41,6 @@ from .listing import (
     query_json,
     run_columns,
     sample_json,
-    score_columns,
 )
 
 SCRIPTS = ("dom", "unpack", "filter", "list", "query", "app")

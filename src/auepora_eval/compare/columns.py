@@ -1,0 +1,333 @@
+"""Columns of stored runs for lists of queries: samples, outputs and scores, read without an object per document."""
+
+from __future__ import annotations
+
+import math
+import threading
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.scores import Outcomes, Scores, Status
+from ..core.slices import group_names
+from ..core.types import Document, EvaluationSample, MetricResult, Response, SystemOutputs
+from ..errors import AueporaError
+from ..features.hits import first_gold_rank
+from ..features.rankings import parse_level
+from ..features.refusals import RefusalDetector
+from ..io.codec import DocumentRow
+from ..store.records import RunRecord
+from ..store.runs import RunStore, packed_outputs, packed_samples, result_summaries, result_with_scores
+from ..store.texts import PackedOutput
+from .pairing import MetricMeta, lookup_metric
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.intp]
+T = TypeVar("T")
+
+MAX_SEARCHED_LENGTH = 5_000
+"""The number of characters of a question or answer that are searched; fewer in a large run."""
+_SEARCHED_CHARACTERS = 32_000_000
+_MIN_SEARCHED_LENGTH = 200
+MAX_START_LENGTH = 200
+"""The number of characters of a question in the list."""
+_MAX_CODES = 0xFFFF
+_MAX_LABELS = 32
+_MAX_TIMINGS = 16
+_SEPARATOR = b"\xff"  # not a byte of UTF-8
+SECONDS = "end_to_end"
+"""The timing of the condition ``seconds``."""
+
+ANSWERS = ("missing", "failed", "none", "empty", "answered", "refused")
+"""The values of ``answer``, by code: no output, only failures, no answer requested, an empty one, one, a refusal."""
+MISSING, FAILED, NONE, EMPTY, ANSWERED, REFUSED = range(6)
+ABSENT = 255
+"""The status or state of a query that is not in the dataset of a run."""
+
+
+class TextColumn:
+    """Texts in one buffer."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        parts = [text.encode("utf-8", "surrogatepass") for text in texts]
+        self._ends = np.cumsum(np.fromiter((len(part) + 1 for part in parts), np.int64, len(parts)))
+        self._data = _SEPARATOR.join([*parts, b""])
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, index: int) -> str:
+        start = int(self._ends[index - 1]) if index else 0
+        return self._data[start : int(self._ends[index]) - 1].decode("utf-8", "surrogatepass")
+
+    @property
+    def nbytes(self) -> int:
+        """The size in memory."""
+        return len(self._data) + self._ends.nbytes
+
+    def contain(self, term: str) -> Rows:
+        """The indices of the texts that contain a term."""
+        wanted, find = term.encode("utf-8", "surrogatepass"), self._data.find
+        found = array("q")
+        at = find(wanted)
+        while at >= 0:
+            found.append(at)
+            at = find(wanted, find(_SEPARATOR, at))
+        return np.searchsorted(self._ends, np.frombuffer(found, np.int64), side="right")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleColumns:
+    """The samples of a dataset."""
+
+    ids: list[str]
+    starts: TextColumn
+    """The beginnings of the questions."""
+    searched: TextColumn
+    """Ids and questions in lower case."""
+    has_gold: Bools
+    labels: dict[str, tuple[list[tuple[str, ...]], npt.NDArray[Any]]]
+    """By name of a label, its distinct groups of values, and per sample the number of its group."""
+    clusters: list[str] | None
+    """``None`` if each sample is its own cluster."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutputColumns:
+    """The outputs of a run; with repeats, the first that did not fail."""
+
+    states: Bytes
+    """Indices of ``ANSWERS``; refusals count as answered."""
+    ranks: npt.NDArray[np.int32]
+    """The rank of the first gold document; 0 for none."""
+    timings: dict[str, Floats]
+    searched: TextColumn
+    """Answers or errors of all repeats in lower case."""
+
+
+class ScoreColumn:
+    """The scores of one metric; floats with few distinct values are stored as codes."""
+
+    def __init__(self, result: MetricResult, meta: MetricMeta) -> None:
+        self.result, self.meta = result, meta
+        values, status, codes, names = score_columns(result)
+        self.reasons = list(names)
+        self.status = status.astype(np.uint8)
+        self.reason_codes = codes.astype(np.uint8 if len(names) <= 0x100 else np.uint16)
+        table, numbers = np.unique(values, return_inverse=True)
+        compact = len(table) <= _MAX_CODES
+        self._table = table if compact else None
+        self._values: npt.NDArray[Any] = numbers.reshape(-1).astype(np.uint16) if compact else values
+        keys = result.scores.keys if isinstance(result.scores, Scores) else None
+        self.causes: dict[str, int] = {}
+        """The causes of wrong answers with their codes, where the metric attributes failures; 0 is none."""
+        self.cause_codes = np.zeros(0, np.uint8)
+        if keys is not None and isinstance(result.details.get("causes"), Mapping):
+            self.causes = {str(name): code for code, name in enumerate(result.details["causes"], 1)}
+            self.cause_codes = np.array([self.causes.get(key, 0) for key in keys], np.uint8)
+        self.result.scores = self.result.outcomes = None  # only the columns stay in memory
+
+    @property
+    def values(self) -> Floats:
+        """The scores; NaN where there is none."""
+        return self._values if self._table is None else self._table[self._values]
+
+
+def score_columns(result: MetricResult) -> tuple[Floats, Bytes, npt.NDArray[Any], Sequence[str]]:
+    """Values, statuses and reasons of a stored result; a user's metric may have outcomes of its own."""
+    scores, outcomes = result.scores, result.outcomes
+    assert isinstance(scores, Scores)
+    if outcomes is None or isinstance(outcomes, Outcomes):
+        return scores.values, scores.status, scores.reason_codes, scores.reason_names
+    names = {"": 0}
+    status, codes = np.zeros(len(scores), np.uint8), np.zeros(len(scores), np.uint16)
+    for index, text in enumerate(outcomes):
+        word, _, reason = text.partition(":")
+        known = Status.__members__.get(word.upper())
+        status[index] = Status.MEASURE_FAILED if known is None else known
+        codes[index] = names.setdefault(reason if known is not None else text, len(names))
+    return scores.values, status, codes, tuple(names)
+
+
+class RunColumns:
+    """The columns of one stored run, each read on first access. Several threads may use it."""
+
+    def __init__(self, store: RunStore, record: RunRecord) -> None:
+        self.store, self.record = store, record
+        self.results = {one.name: one for one in result_summaries(store, record.run_id)}
+        """The results by name, without scores."""
+        self._known: dict[object, Any] = {}
+        self._lock = threading.RLock()
+
+    def _get(self, key: object, read: Callable[[], T]) -> T:
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = read()
+            found: T = self._known[key]
+            return found
+
+    @property
+    def samples(self) -> SampleColumns:
+        """The samples of its dataset."""
+        return self._get("samples", partial(_read_samples, self.store, self.record))
+
+    def share_samples(self, samples: SampleColumns) -> None:
+        """Use the samples of another run on the same dataset."""
+        self._known.setdefault("samples", samples)
+
+    @property
+    def outputs(self) -> OutputColumns:
+        """Its outputs. Reading those of a large run takes seconds."""
+        return self._get("outputs", lambda: _read_outputs(self.store, self.record, len(self.samples.ids)))
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether the outputs have been read."""
+        return "outputs" in self._known
+
+    @property
+    def refused(self) -> Bools:
+        """Which answers are refusals."""
+        return self._get("refused", self._read_refusals)
+
+    def _read_refusals(self) -> Bools:
+        refused, detector = np.zeros(len(self.samples.ids), np.bool_), RefusalDetector()
+        sample = EvaluationSample("1", "")
+        for position, _, packed in packed_outputs(self.store, self.record.run_id):
+            if packed.error is None and packed.answer is not None and position < len(refused):
+                output = SystemOutputs([], Response(packed.answer), refused=packed.refused)
+                refused[position] |= detector.refused(sample, output) is True
+        return refused
+
+    def scores(self, name: str) -> ScoreColumn | None:
+        """The scores of a metric; ``None`` if the run has none per sample."""
+        return self._get(("scores", name), lambda: self._read_scores(name))
+
+    def _read_scores(self, name: str) -> ScoreColumn | None:
+        if name not in self.results:
+            return None
+        result = result_with_scores(self.store, self.record.run_id, self.results[name])
+        if not isinstance(result.scores, Scores) or len(result.scores) != self.record.num_samples:
+            return None
+        return ScoreColumn(result, lookup_metric(result, self.record, {}))
+
+    @property
+    def nbytes(self) -> int:
+        """The most memory that its columns take, estimated without reading them."""
+        count, samples = self.record.num_samples, self.samples
+        answers = min(_searched_length(count) * count, 400 * count)
+        return samples.starts.nbytes + samples.searched.nbytes + answers + count * (120 + 4 * len(self.results))
+
+
+def _searched_length(count: int) -> int:
+    """How many characters of each text are searched."""
+    return min(MAX_SEARCHED_LENGTH, max(_MIN_SEARCHED_LENGTH, _SEARCHED_CHARACTERS // max(count, 1)))
+
+
+def _read_samples(store: RunStore, record: RunRecord) -> SampleColumns:
+    ids: list[str] = []
+    starts: list[str] = []
+    searched: list[str] = []
+    has_gold = bytearray()
+    clusters: list[str] = []
+    labels: dict[str, tuple[dict[tuple[str, ...], int], array[int]]] = {}
+    length = _searched_length(record.num_samples)
+    for place, row in enumerate(packed_samples(store, record.run_id)):
+        ids.append(row.sample_id)
+        starts.append(row.query[:MAX_START_LENGTH])
+        searched.append(f"{row.sample_id}\n{row.query[:length]}".lower())
+        has_gold.append(any(_is_relevant(one) for one in row.relevant_docs or ()))
+        clusters.append(EvaluationSample(row.sample_id, "", labels=row.labels, cluster_id=row.cluster_id).cluster)
+        for name, value in row.labels.items():
+            if name not in labels:
+                if len(labels) == _MAX_LABELS:
+                    continue
+                labels[name] = {tuple(group_names(None)): 0}, array("l", [0]) * place
+            groups, codes = labels[name]
+            codes.extend([0] * (place - len(codes)))
+            codes.append(groups.setdefault(tuple(group_names(value)), len(groups)))
+    columns = {}
+    for name, (groups, codes) in labels.items():
+        codes.extend([0] * (len(ids) - len(codes)))
+        columns[name] = list(groups), np.array(codes, np.uint16 if len(groups) <= _MAX_CODES else np.uint32)
+    own = clusters == ids
+    return SampleColumns(
+        ids, TextColumn(starts), TextColumn(searched), np.array(has_gold, np.bool_), columns, None if own else clusters
+    )
+
+
+def _is_relevant(document: DocumentRow | str) -> bool:
+    """Whether a gold document has a level above 0; a level that is not an integer counts as 1."""
+    if isinstance(document, str) or "relevance" not in document.metadata:
+        return True
+    try:
+        return parse_level(document.metadata["relevance"], document.doc_id, "") > 0
+    except AueporaError:
+        return True
+
+
+def _read_outputs(store: RunStore, record: RunRecord, count: int) -> OutputColumns:
+    states = np.full(count, MISSING, np.uint8)
+    ranks = np.zeros(count, np.int32)
+    timings: dict[str, Floats] = {}
+    texts = [""] * count
+    length = _searched_length(count)
+    gold, expected = packed_samples(store, record.run_id), 0
+    for position, _, packed in packed_outputs(store, record.run_id):
+        if position >= count:
+            continue
+        text = (packed.answer if packed.error is None else packed.error) or ""
+        if text and len(texts[position]) < length:
+            texts[position] = (
+                f"{texts[position]}\n{text[:length]}".lower() if texts[position] else text[:length].lower()
+            )
+        if packed.error is not None:
+            states[position] = max(FAILED, states[position])
+            continue
+        if states[position] > FAILED:
+            continue
+        states[position] = _state(packed)
+        if position < expected:  # the next repeat
+            gold, expected = packed_samples(store, record.run_id), 0
+        for row in gold:
+            expected += 1
+            if expected > position:
+                ranks[position] = _first_rank(row.relevant_docs or (), packed)
+                break
+        for name, value in packed.timings.items():
+            if name not in timings and len(timings) < _MAX_TIMINGS:
+                timings[name] = np.full(count, np.nan)
+            if name in timings and isinstance(value, (int, float)) and math.isfinite(value):
+                timings[name][position] = value
+    return OutputColumns(states, ranks, timings, TextColumn(texts))
+
+
+def _state(packed: PackedOutput) -> int:
+    if packed.answer is None:
+        return NONE
+    return ANSWERED if packed.answer.strip() else EMPTY
+
+
+def _first_rank(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> int:
+    """The rank of the first gold document; 0 if none was returned."""
+    if any(not isinstance(one, str) and one.span is not None for one in gold):
+        documents = [
+            Document(one) if isinstance(one, str) else Document(one.doc_id, "", one.metadata, one.parent_id, one.span)
+            for one in gold
+        ]
+        try:
+            sample = EvaluationSample("1", "", documents)
+            return first_gold_rank(sample, SystemOutputs(list(packed.hits(None)))).rank or 0
+        except AueporaError:
+            pass  # a level that is not an integer
+    wanted = {one if isinstance(one, str) else one.doc_id for one in gold if _is_relevant(one)}
+    if wanted.isdisjoint(packed.ids):
+        return 0
+    return next(rank for rank, doc_id in enumerate(packed.ids, 1) if doc_id in wanted)

@@ -1,0 +1,743 @@
+"""Filters of queries: columns of stored runs, conditions on them, search and order.
+
+A condition is a text such as ``token_f1<0.5``, the same in an address of the workbench and on the command line:
+
+===========================================  ==========================================================================
+``METRIC<0.5``                               the score in the last run; ``<``, ``<=``, ``>``, ``>=``, ``=`` and ``!=``
+``A.METRIC<0.5``, ``diff.METRIC>0``          the score in run A; the last run minus run A
+``METRIC=scored``                            also ``skipped``, ``failed``, ``failed:REASON``, ``absent``
+``METRIC=better``                            from run A to the last: ``better``, ``worse``, ``same``, ``changed``
+``METRIC=both-right``                        also ``a-only``, ``b-only``, ``both-wrong``, each with ``:THRESHOLD``
+``cause=retriever``                          the cause of a wrong answer, or ``cause.METRIC=`` of one attribution
+``change=lost``                              the cause of a change, or ``change.METRIC=`` by one metric
+``answer=failed``                            also ``missing``, ``empty``, ``refused``, ``answered``, ``none``
+``rank<=5``, ``rank=none``                   the rank of the first gold document
+``hit=miss``                                 also ``hit``; ``win``, ``loss``, ``draw``, ``lost``, ``gained``
+``seconds>2``, ``seconds.search>1``          the timing ``end_to_end``, or another one
+``label.NAME=VALUE``, ``cluster=ID``,        also with ``!=``
+``id=ID``
+===========================================  ==========================================================================
+
+Names and values may be quoted; a quoted name is always a metric. ``A.`` and ``B.`` work for all that belongs to a run.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.conventions import Signature
+from ..core.scores import Status
+from ..core.types import MetricResult
+from ..errors import BadValueError, did_you_mean
+from .columns import ABSENT, ANSWERED, ANSWERS, REFUSED, SECONDS, Bools, Bytes, Floats, Rows, RunColumns, ScoreColumn
+from .queries import Cause, compare_queries, explain_changes
+from .types import ComparisonKind
+
+T = TypeVar("T")
+_MAX_TERMS = 32
+"""The number of search words whose rows are kept."""
+
+# --- several runs over the same queries ------------------------------------------------------------------------------
+
+CAUSE_GROUPS = {
+    "retriever": ("not_returned",),
+    "below-cut": ("below_cut",),
+    "generator": ("contradicts_context", "unused"),
+    "refused": ("refused",),
+    "failed": ("system_failed",),
+}
+"""Words for the causes of wrong answers, and the causes of ``failure_attribution`` that they stand for."""
+_HITS = ("win", "loss", "draw", "regression", "gained")
+_NUMBERS = re.compile(r"(\d+)")
+
+
+class QueryTable:
+    """The queries of one or several runs, matched by id; a query that a run lacks has no values there.
+
+    Columns are read when a condition, a sort key or a page needs them.
+    """
+
+    def __init__(self, runs: Sequence[RunColumns]) -> None:
+        if not runs:
+            raise BadValueError("a list of queries needs at least one run")
+        self.runs = list(runs)
+        first = runs[0].samples
+        self._rows: list[Rows | None] = [None]
+        """For each run the row of each of its samples; ``None`` if they are the same."""
+        self.ids = first.ids
+        for run in runs[1:]:
+            if run.record.fingerprint == runs[0].record.fingerprint:
+                run.share_samples(first)
+                self._rows.append(None)
+            else:
+                self._rows.append(self._add_ids(run.samples.ids))
+        if len(self.ids) > len(first.ids):
+            self._rows[0] = np.arange(len(first.ids))
+        self._known: dict[object, Any] = {}
+        self._terms: dict[str, Bools] = {}
+        self._lock = threading.RLock()
+
+    def _add_ids(self, ids: Sequence[str]) -> Rows:
+        known = {sample_id: row for row, sample_id in enumerate(self.ids)}
+        new = [sample_id for sample_id in ids if sample_id not in known]
+        known.update((sample_id, row) for row, sample_id in enumerate(new, len(self.ids)))
+        self.ids = [*self.ids, *new]
+        return np.array([known[sample_id] for sample_id in ids], np.intp)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def letters(self) -> list[str]:
+        """The letter of each run."""
+        return [chr(ord("A") + number) for number in range(len(self.runs))]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of all metrics of the runs."""
+        return list(dict.fromkeys(name for run in self.runs for name in run.results))
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of all labels of the samples."""
+        return list(dict.fromkeys(name for run in self.runs for name in run.samples.labels))
+
+    def row_of(self, sample_id: str) -> int | None:
+        """The row of a query; ``None`` if there is none of that id."""
+        return self._get("rows", lambda: {one: row for row, one in enumerate(self.ids)}).get(sample_id)
+
+    def position(self, run: int, row: int) -> int | None:
+        """The position of a query in the dataset of a run; ``None`` if it is not there."""
+        rows = self._rows[run]
+        if rows is None:
+            return row
+        places = np.flatnonzero(rows == row)
+        return int(places[0]) if len(places) else None
+
+    def question(self, row: int) -> str:
+        """The beginning of a question."""
+        places = ((run, self.position(number, row)) for number, run in enumerate(self.runs))
+        return next(run.samples.starts[position] for run, position in places if position is not None)
+
+    def spread(self, run: int, column: npt.NDArray[Any], fill: float) -> npt.NDArray[Any]:
+        """A column of a run over the queries of the table; ``fill`` for those that the run lacks."""
+        rows = self._rows[run]
+        if rows is None:
+            return column
+        spread = np.full(len(self), fill, column.dtype)
+        spread[rows] = column
+        return spread
+
+    def _get(self, key: object, compute: Callable[[], T]) -> T:
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = compute()
+            found: T = self._known[key]
+            return found
+
+    # --- columns ---
+
+    def run_number(self, letter: str) -> int:
+        """The number of the run with a letter, or of the last one without a letter."""
+        if not letter:
+            return len(self.runs) - 1
+        if letter not in self.letters:
+            raise BadValueError(f"there is no run {letter}; the runs are {', '.join(self.letters)}")
+        return self.letters.index(letter)
+
+    def require_two(self, what: str) -> None:
+        """Raise if there is only one run."""
+        if len(self.runs) < 2:
+            raise BadValueError(f"{what} compares two runs, and only one is given; add a second run")
+
+    def scores(self, name: str, run: int) -> ScoreColumn | None:
+        """The scores of a metric in a run; ``None`` if the run does not have it."""
+        if name not in self.metrics:
+            hint = did_you_mean(name, self.metrics, otherwise=f"; the metrics are {', '.join(self.metrics) or 'none'}")
+            raise BadValueError(f"the runs have no metric '{name}'{hint}")
+        return self.runs[run].scores(name)
+
+    def values(self, name: str, run: int) -> Floats:
+        """The scores of a metric in a run; NaN where there is none."""
+        column = self.scores(name, run)
+        return np.full(len(self), np.nan) if column is None else self.spread(run, column.values, np.nan)
+
+    def status(self, name: str, run: int) -> Bytes:
+        """The status of each score in a run; ``ABSENT`` where the run lacks metric or query."""
+        column = self.scores(name, run)
+        return np.full(len(self), ABSENT, np.uint8) if column is None else self.spread(run, column.status, ABSENT)
+
+    def difference(self, name: str) -> Floats:
+        """The scores of the last run minus those of the first; an error if they were computed differently."""
+        self.require_two(f"diff.{name}")
+        first, last = self.scores(name, 0), self.scores(name, len(self.runs) - 1)
+        if first is not None and last is not None and first.result.signature != last.result.signature:
+            raise BadValueError(f"'{name}' was computed differently in the two runs, so there is no difference")
+        return self.values(name, len(self.runs) - 1) - self.values(name, 0)
+
+    def change(self, name: str) -> npt.NDArray[np.int8]:
+        """From the first run to the last: 1 better, -1 worse, 0 same; 2 where a score is missing."""
+        difference = self.difference(name)
+        column = self.scores(name, len(self.runs) - 1) or self.scores(name, 0)
+        assert column is not None
+        sign = 1 if column.meta.higher_score_is_better else -1
+        change = np.where(np.abs(difference) <= column.meta.rounding, 0, sign * np.sign(difference))
+        return np.where(np.isnan(difference), 2, change).astype(np.int8)
+
+    def right_from(self, name: str) -> tuple[float, str]:
+        """The score from which an answer is right by a metric, and what defines it.
+
+        It is ``correct_from`` of a failure attribution of the runs that decides by this metric, else the best score.
+        """
+        for run in reversed(self.runs):
+            for result in run.results.values():
+                options = _signature_options(result)
+                if options.get("correct") == name and "correct.from" in options:
+                    return float(options["correct.from"]), f"the rule of {result.name}"
+        column = next((one for run in reversed(self.runs) if (one := run.scores(name)) is not None), None)
+        if column is None:
+            self.scores(name, 0)  # raises for an unknown metric
+            raise BadValueError(f"the runs have no score per query of '{name}'")
+        best = column.meta.best
+        if not math.isfinite(best):
+            raise BadValueError(f"'{name}' has no best score; give a threshold, such as {name}=both-right:0.5")
+        return best, "the best score"
+
+    def right(self, name: str, run: int, threshold: float | None = None) -> Bools:
+        """Which answers of a run are right by a metric; a query without a score is not."""
+        limit = self.right_from(name)[0] if threshold is None else threshold
+        column, values = self.scores(name, run), self.values(name, run)
+        higher = column is None or column.meta.higher_score_is_better
+        return values >= limit if higher else values <= limit
+
+    def causes(self, name: str, run: int) -> tuple[dict[str, int], Bytes]:
+        """The causes of wrong answers by an attribution (the first if not named), with the code of each query."""
+        names = [name] if name else [one.name for one in self.runs[run].results.values() if one.details.get("causes")]
+        column = self.scores(names[0], run) if names else None
+        if column is None or not column.causes:
+            raise BadValueError(
+                "the causes of wrong answers are not known; `auepora rescore RUN -m failure_attribution@5` finds them"
+            )
+        return column.causes, self.spread(run, column.cause_codes, 0)
+
+    def changes(self, metric: str) -> Bytes:
+        """Per query the cause of its change by a metric (the main one if empty): 1 + index in ``Cause``; 0 is none."""
+        self.require_two("change")
+        return self._get(("changes", metric), lambda: self._read_changes(metric))
+
+    def _read_changes(self, metric: str) -> Bytes:
+        first, last = self.runs[0], self.runs[-1]
+        found = explain_changes(first.store, first.record, last.record, metric=metric or None, worse_only=False)
+        codes, names = np.zeros(len(self), np.uint8), list(Cause)
+        for one in found:
+            row = self.row_of(one.sample_id)
+            if row is not None:
+                codes[row] = 1 + names.index(one.cause)
+        return codes
+
+    def first_hits(self) -> Bytes:
+        """Per query the comparison of its first gold document in two runs: 1 + index in ``_HITS``; 0 is none."""
+        self.require_two("hit")
+        return self._get("hits", self._compare_hits)
+
+    def _compare_hits(self) -> Bytes:
+        first, last = self.runs[0], self.runs[-1]
+        codes = np.zeros(len(self), np.uint8)
+        for one in compare_queries(first.store, first.record, last.record).per_query:
+            row = self.row_of(one.query_id)
+            kind = one.kind.value.lower()
+            if one.kind is ComparisonKind.WIN and one.a_hit_rank is None:
+                kind = "gained"
+            if row is not None:
+                codes[row] = 1 + _HITS.index(kind)
+        return codes
+
+    def states(self, run: int, *, refusals: bool = False) -> Bytes:
+        """Per query its state in a run, as an index of ``ANSWERS``; ``ABSENT`` if it is not in the dataset."""
+        columns = self.runs[run]
+        states = columns.outputs.states
+        if refusals:
+            states = np.where((states == ANSWERED) & columns.refused, REFUSED, states).astype(np.uint8)
+        return self.spread(run, states, ABSENT)
+
+    def ranks(self, run: int) -> Floats:
+        """The rank of the first gold document; infinite where none was returned, NaN where none is annotated."""
+        columns = self.runs[run]
+        ranks = np.where(columns.outputs.ranks > 0, columns.outputs.ranks.astype(np.float64), np.inf)
+        return self.spread(run, np.where(columns.samples.has_gold, ranks, np.nan), np.nan)
+
+    def seconds(self, name: str, run: int) -> Floats:
+        """A timing in seconds; NaN where there is none."""
+        timings = self.runs[run].outputs.timings
+        if name not in timings:
+            known = ", ".join(sorted(timings)) or "none"
+            raise BadValueError(f"run {self.letters[run]} has no timing '{name}'; its timings are {known}")
+        return self.spread(run, timings[name], np.nan)
+
+    def with_label(self, name: str, value: str) -> Bools:
+        """Which queries have a value of a label."""
+        if name not in self.labels:
+            hint = did_you_mean(name, self.labels, otherwise=f"; the labels are {', '.join(self.labels) or 'none'}")
+            raise BadValueError(f"the samples have no label '{name}'{hint}")
+        found = np.zeros(len(self), np.bool_)
+        for number, run in enumerate(self.runs):
+            if name in run.samples.labels:
+                groups, codes = run.samples.labels[name]
+                found |= self.spread(number, np.array([value in group for group in groups], np.bool_)[codes], 0)
+        return found
+
+    def label_values(self, name: str) -> list[str]:
+        """The values of a label."""
+        groups = (run.samples.labels[name][0] for run in self.runs if name in run.samples.labels)
+        return sorted({value for each in groups for group in each for value in group})
+
+    def in_cluster(self, cluster: str) -> Bools:
+        """Which queries belong to a cluster."""
+        found = np.zeros(len(self), np.bool_)
+        for number, run in enumerate(self.runs):
+            clusters = run.samples.clusters or run.samples.ids
+            found |= self.spread(number, np.array([one == cluster for one in clusters], np.bool_), 0)
+        return found
+
+    # --- search and order ---
+
+    def search(self, text: str) -> Bools | None:
+        """Which queries contain all words and quoted phrases of a text in id, question or answers, in any case.
+
+        ``None`` if the text has no word.
+        """
+        found: Bools | None = None
+        for term in sorted(search_terms(text), key=len, reverse=True):
+            with self._lock:
+                rows = self._terms.pop(term, None)
+            rows = self._rows_with(term) if rows is None else rows
+            with self._lock:
+                self._terms[term] = rows  # the last one used is last
+                while len(self._terms) > _MAX_TERMS:
+                    del self._terms[next(iter(self._terms))]
+            found = rows if found is None else found & rows
+        return found
+
+    def _rows_with(self, term: str) -> Bools:
+        found = np.zeros(len(self), np.bool_)
+        for number, run in enumerate(self.runs):
+            rows = self._rows[number]
+            for column in (run.samples.searched, run.outputs.searched):
+                if number and rows is None and column is self.runs[0].samples.searched:
+                    continue
+                places = column.contain(term)
+                found[places if rows is None else rows[places]] = True
+        return found
+
+    def order(self, sort: str) -> Rows | None:
+        """All rows in the order of a sort key; ``None`` for the order of the dataset."""
+        if sort in ("", "order"):
+            return None
+        return self._get(("order", sort), lambda: self._sort(sort))
+
+    def _sort(self, sort: str) -> Rows:
+        key = sort.removeprefix("-")
+        if key == "order":
+            return np.arange(len(self))[::-1]
+        values = _sort_values(self, key)
+        # Queries without a value are last in either direction.
+        known = np.isfinite(values)
+        return np.argsort(np.where(known, -values if sort != key else values, np.inf), kind="stable")
+
+
+def _sort_values(table: QueryTable, key: str) -> Floats:
+    if key == "id":
+        return _text_order(
+            [[int(part) if part.isdigit() else part for part in _NUMBERS.split(one)] for one in table.ids]
+        )
+    if key == "question":
+        return _text_order([table.question(row).lower() for row in range(len(table))])
+    field, name, letter = parse_name(key)
+    run = table.run_number("" if letter == "diff" else letter)
+    if field == "rank":
+        return table.ranks(run)
+    if field == "seconds":
+        return table.seconds(name or SECONDS, run)
+    if field == "metric":
+        return table.difference(name) if letter == "diff" else table.values(name, run)
+    raise BadValueError(
+        f"cannot sort by '{key}'; sort by order, id, question, rank, seconds or a metric, with - for descending"
+    )
+
+
+def _text_order(texts: Sequence[Any]) -> Floats:
+    """The place of each element when they are sorted."""
+    places = np.empty(len(texts))
+    places[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+    return places
+
+
+def _signature_options(result: MetricResult) -> Mapping[str, str]:
+    try:
+        return Signature.parse(result.signature or "").options
+    except BadValueError:
+        return {}
+
+
+def search_terms(text: str) -> list[str]:
+    """The words of a search in lower case; a quoted phrase is one."""
+    found = re.findall(r'"([^"]+)"|(\S+)', text.lower())
+    return list(dict.fromkeys(quoted or word for quoted, word in found))
+
+
+# --- conditions ------------------------------------------------------------------------------------------------------
+
+_OPERATOR = re.compile(r"<=|>=|!=|<|>|=")
+_RUN_FIELDS = ("cause", "answer", "rank", "hit", "seconds")
+"""Fields of a run, which ``A.`` may precede."""
+_FIELDS = (*_RUN_FIELDS, "change", "label", "cluster", "id")
+_NAMED = ("label", "seconds", "cause", "change")
+"""Fields that a name may follow, as in ``label.lang``."""
+_OUTCOMES = {
+    "scored": (Status.SCORED,),
+    "skipped": (Status.SKIPPED,),
+    "failed": (Status.SYSTEM_FAILED, Status.MEASURE_FAILED),
+    "system-failed": (Status.SYSTEM_FAILED,),
+    "measure-failed": (Status.MEASURE_FAILED,),
+    "absent": (ABSENT,),
+}
+_CHANGES = {"better": (1,), "worse": (-1,), "same": (0,), "changed": (1, -1)}
+_PAIRS = {"both-right": (True, True), "a-only": (True, False), "b-only": (False, True), "both-wrong": (False, False)}
+_HIT_CODES: dict[str, tuple[int, ...]] = {name: (1 + place,) for place, name in enumerate(_HITS)}
+_HIT_CODES |= {"win": (1, 5), "lost": _HIT_CODES["regression"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on queries; ``str`` gives the text that ``parse_condition`` reads."""
+
+    field: str
+    """``metric`` or one of the fields in the table above."""
+    name: str = ""
+    """The name of the metric, label or timing."""
+    run: str = ""
+    """The letter of a run; ``diff`` for the difference; empty for the last run."""
+    operator: str = "="
+    value: str = ""
+
+    def __str__(self) -> str:
+        run = f"{self.run}." if self.run else ""
+        if self.field == "metric":
+            name = self.name
+            if not _reads_as(f"{run}{name}", (self.field, name, self.run)):
+                name = _quote(name)
+            return f"{run}{name}{self.operator}{_quote_value(self.value)}"
+        name = f".{self.name}" if self.name else ""
+        if not _reads_as(f"{run}{self.field}{name}", (self.field, self.name, self.run)):
+            name = f".{_quote(self.name)}"
+        return f"{run}{self.field}{name}{self.operator}{_quote_value(self.value)}"
+
+    @property
+    def word(self) -> str:
+        """The value before a colon, in lower case with hyphens."""
+        return self.value.partition(":")[0].strip().lower().replace("_", "-")
+
+    def mask(self, table: QueryTable) -> Bools:
+        """Which queries of a table fulfil the condition."""
+        if self.field in ("label", "cluster", "id"):
+            return self._negated(self._with_text(table))
+        run = table.run_number("" if self.run == "diff" else self.run)
+        if self.field == "metric":
+            return self._metric_mask(table, run)
+        if self.field == "rank":
+            return self._rank_mask(table.ranks(run))
+        if self.field == "seconds":
+            return self._compare(table.seconds(self.name or SECONDS, run))
+        if self.field == "cause":
+            return self._negated(self._cause_mask(table, run))
+        if self.field == "change":
+            return self._negated(table.changes(self.name) == 1 + list(Cause).index(self._cause()))
+        if self.field == "answer":
+            states = table.states(run, refusals=self.word in ("refused", "answered"))
+            return self._negated(states == ANSWERS.index(self.word))
+        if self.word in ("hit", "miss"):
+            ranks = table.ranks(run)
+            return self._negated(np.isfinite(ranks) if self.word == "hit" else np.isinf(ranks))
+        return self._negated(np.isin(table.first_hits(), _HIT_CODES[self.word]))
+
+    def _negated(self, mask: Bools) -> Bools:
+        return ~mask if self.operator == "!=" else mask
+
+    def _with_text(self, table: QueryTable) -> Bools:
+        if self.field == "label":
+            return table.with_label(self.name, self.value)
+        if self.field == "cluster":
+            return table.in_cluster(self.value)
+        found, row = np.zeros(len(table), np.bool_), table.row_of(self.value)
+        if row is not None:
+            found[row] = True
+        return found
+
+    def _cause(self) -> Cause:
+        return Cause(self.word.replace("-", "_"))
+
+    def _cause_mask(self, table: QueryTable, run: int) -> Bools:
+        known, codes = table.causes(self.name, run)
+        names = CAUSE_GROUPS.get(self.word) or (self.word.replace("-", "_"),)
+        if not any(name in known for name in names):
+            listed = [*CAUSE_GROUPS, *known]
+            raise BadValueError(f"there is no cause '{self.value}'{did_you_mean(self.value, listed)}{_choices(listed)}")
+        return np.isin(codes, [known[name] for name in names if name in known])
+
+    def _rank_mask(self, ranks: Floats) -> Bools:
+        if self.word == "none":
+            return self._negated(np.isinf(ranks)) & ~np.isnan(ranks)
+        return self._compare(ranks) & np.isfinite(ranks)
+
+    def _metric_mask(self, table: QueryTable, run: int) -> Bools:
+        if self.run == "diff":
+            return self._compare(table.difference(self.name))
+        detail = self.value.partition(":")[2]
+        if self.word in _CHANGES:
+            return self._negated(np.isin(table.change(self.name), _CHANGES[self.word]))
+        if self.word in _PAIRS:
+            table.require_two(self.word)
+            threshold = _number(detail) if detail else None
+            first, last = (table.right(self.name, place, threshold) for place in (0, len(table.runs) - 1))
+            known = ~np.isnan(table.values(self.name, 0)) & ~np.isnan(table.values(self.name, len(table.runs) - 1))
+            in_first, in_last = _PAIRS[self.word]
+            return self._negated(known & (first == in_first) & (last == in_last))
+        if self.word in _OUTCOMES:
+            mask = np.isin(table.status(self.name, run), _OUTCOMES[self.word])
+            column = table.scores(self.name, run)
+            if detail and column is not None:
+                codes = [code for code, reason in enumerate(column.reasons) if reason == detail]
+                mask = mask & np.isin(table.spread(run, column.reason_codes, 0), codes)
+            return self._negated(mask)
+        return self._compare(table.values(self.name, run))
+
+    def _compare(self, values: Floats) -> Bools:
+        """Compare numbers; NaN fulfils nothing. Values that are equal when shown with 9 digits are equal."""
+        number = _number(self.value)
+        equal = np.isclose(values, number, rtol=1e-9, atol=1e-12)
+        with np.errstate(invalid="ignore"):
+            found: Bools = {
+                "=": equal,
+                "!=": ~equal,
+                "<": (values < number) & ~equal,
+                "<=": (values < number) | equal,
+                ">": (values > number) & ~equal,
+                ">=": (values > number) | equal,
+            }[self.operator]
+        return found & ~np.isnan(values)
+
+
+def parse_condition(text: str) -> Condition:
+    """Parse a condition such as ``token_f1<0.5``; an error says what is wrong and what is allowed."""
+    split = _split(text)
+    if split is None:
+        raise BadValueError(
+            f"'{_short(text)}' is not a condition; write a name, an operator (< <= > >= = !=) and a value, such as "
+            "token_f1<0.5, answer=failed or label.lang=de"
+        )
+    left, operator, right = split
+    field, name, run = parse_name(left)
+    value = _unquote(right)
+    condition = Condition(field, name, run, operator, value)
+    if not value:
+        raise BadValueError(f"'{_short(text)}' has no value after {operator}")
+    _check(condition, text, quoted=right[:1] in ("'", '"'))
+    return condition
+
+
+def parse_name(text: str) -> tuple[str, str, str]:
+    """Field, name and run of the left side of a condition, or of a sort key."""
+    run, dot, rest = text.partition(".")
+    if not (dot and rest and (run == "diff" or re.fullmatch("[A-Z]", run))):
+        run, rest = "", text
+    field, dot, name = rest.partition(".")
+    if rest[:1] in ("'", '"'):
+        return "metric", _unquote(rest), run
+    if field in _NAMED and dot and name:
+        return field, _unquote(name), run
+    if rest in _FIELDS:
+        return rest, "", run
+    return "metric", rest, run
+
+
+def _split(text: str) -> tuple[str, str, str] | None:
+    """Name, operator and value; operators in quotes and brackets belong to the name."""
+    at, depth, end = 0, 0, len(text)
+    while at < end:
+        character = text[at]
+        if character in "'\"" and (at == 0 or text[at - 1] == "."):
+            closing = _closing_quote(text, at)
+            at = at + 1 if closing is None else closing + 1
+            continue
+        depth += (character == "[") - (character == "]")
+        found = _OPERATOR.match(text, at) if depth <= 0 else None
+        if found is not None:
+            left, right = text[:at].strip(), text[found.end() :].strip()
+            return (left, found[0], right) if left else None
+        at += 1
+    return None
+
+
+def _closing_quote(text: str, start: int) -> int | None:
+    at = start + 1
+    while at < len(text):
+        if text[at] == "\\":
+            at += 1
+        elif text[at] == text[start]:
+            return at
+        at += 1
+    return None
+
+
+def _unquote(text: str) -> str:
+    if len(text) >= 2 and text[0] in "'\"" and _closing_quote(text, 0) == len(text) - 1:
+        return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)
+    return text
+
+
+def _quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _quote_value(text: str) -> str:
+    return _quote(text) if text != text.strip() or text[:1] in ("'", '"', "=") else text
+
+
+def _reads_as(left: str, expected: tuple[str, str, str]) -> bool:
+    """Whether the left side of a condition is read as this field, name and run."""
+    split = _split(f"{left}=1")
+    return split is not None and split[1:] == ("=", "1") and parse_name(split[0]) == expected
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise BadValueError(f"'{_short(text)}' is not a number")
+    return number
+
+
+def _choices(values: Iterable[str]) -> str:
+    return f"; the values are {', '.join(dict.fromkeys(values))}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def _check(condition: Condition, text: str, *, quoted: bool) -> None:
+    """Raise if operator, value and field do not fit."""
+    field, ordered = condition.field, condition.operator not in ("=", "!=")
+    words: Iterable[str] = ()
+    if field == "metric":
+        words = (*_OUTCOMES, *_CHANGES, *_PAIRS) if condition.run != "diff" else ()
+    elif field == "rank":
+        words = ("none",)
+    elif field == "answer":
+        words = ANSWERS
+    elif field == "hit":
+        words = ("hit", "miss", *_HIT_CODES)
+    elif field == "change":
+        words = [cause.value.replace("_", "-") for cause in Cause]
+    where = f"'{_short(text)}': "
+    if condition.run and field not in ("metric", *_RUN_FIELDS):
+        raise BadValueError(f"{where}{field} does not belong to a run; leave out {condition.run}.")
+    if condition.run == "diff" and field != "metric":
+        raise BadValueError(f"{where}only metrics have a difference; write diff.METRIC")
+    if field == "label" and not condition.name:
+        raise BadValueError(f"{where}write label.NAME=VALUE")
+    numeric = field in ("metric", "rank", "seconds")
+    if ordered and not numeric:
+        raise BadValueError(f"{where}{field} has no order; write = or !=")
+    if field in ("label", "cluster", "id", "cause"):
+        return
+    if not ordered and condition.word in words and not quoted:
+        return
+    if numeric and _is_number(condition.value):
+        return
+    wanted = "a number" if numeric and (ordered or not words) else "a number, or one of" if numeric else "one of"
+    listed = "" if ordered or not words else f" {', '.join(dict.fromkeys(words))}"
+    hint = "" if ordered else did_you_mean(condition.word, words)
+    raise BadValueError(f"{where}'{_short(condition.value)}' should be {wanted}{listed}{hint}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return not math.isnan(float(text))
+    except ValueError:
+        return False
+
+
+# --- a whole filter --------------------------------------------------------------------------------------------------
+
+
+def apply(table: QueryTable, search: str = "", conditions: Iterable[Condition] = (), sort: str = "") -> Rows:
+    """The numbers of the rows that contain the search text and fulfil all conditions, in order."""
+    kept = table.search(search)
+    for condition in conditions:
+        mask = condition.mask(table)
+        kept = mask if kept is None else kept & mask
+    ordered = table.order(sort)
+    if ordered is None:
+        return np.arange(len(table)) if kept is None else np.flatnonzero(kept)
+    return ordered if kept is None else ordered[kept[ordered]]
+
+
+class QueryParams(Protocol):
+    """Parameters of an address, as Starlette has them."""
+
+    def getlist(self, key: str) -> list[str]:
+        """All values of a parameter."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFilter:
+    """A search text, conditions and a sort key, as in an address or on the command line."""
+
+    search: str = ""
+    conditions: tuple[Condition, ...] = field(default=())
+    sort: str = ""
+
+    @classmethod
+    def parse(cls, search: str = "", where: Iterable[str] = (), sort: str = "") -> Self:
+        """A filter from texts; a condition that is given twice counts once."""
+        return cls(search.strip(), tuple(dict.fromkeys(map(parse_condition, where))), "" if sort == "order" else sort)
+
+    @classmethod
+    def from_params(cls, params: QueryParams) -> Self:
+        """The filter of an address: the parameters ``q``, ``where`` and ``sort``."""
+        search, sort = (next(iter(params.getlist(name)), "") for name in ("q", "sort"))
+        return cls.parse(search, [one for one in params.getlist("where") if one.strip()], sort)
+
+    def to_params(self) -> list[tuple[str, str]]:
+        """The parameters of an address."""
+        params = [("q", self.search)] if self.search else []
+        params += [("where", str(one)) for one in self.conditions]
+        return params + ([("sort", self.sort)] if self.sort else [])
+
+    def to_command(self, store: str, runs: Sequence[str]) -> str:
+        """The command that prints the same list, quoted for a shell."""
+        words = ["auepora", "queries", *runs]
+        words += ["--search", self.search] if self.search else []
+        for one in self.conditions:
+            words += ["--where", str(one)]
+        if self.sort:
+            words.append(f"--sort={self.sort}")
+        return shlex.join([*words, "--store", store])
+
+    def rows(self, table: QueryTable) -> Rows:
+        """The numbers of the rows of a table that fulfil the filter, in order."""
+        return apply(table, self.search, self.conditions, self.sort)

@@ -13,6 +13,7 @@ from auepora_eval.render.charts.curves import (
     looks_chart,
     noise_curve,
     quality_by_rank,
+    trend_chart,
 )
 from auepora_eval.render.charts.intervals import forest_chart, interval_chart, slices_chart, split_chart
 from auepora_eval.render.charts.queries import causes_chart, scatter_chart, wins_losses_chart
@@ -58,6 +59,13 @@ def curve(start: float, step: float, levels: list[Any], key: str = "k") -> list[
             "high": start + step * place + 0.05,
         }
         for place, level in enumerate(levels)
+    ]
+
+
+def trend(month: str, changes: list[str]) -> list[dict[str, Any]]:
+    return [
+        {**row("", 0.4 + day / 10, 0.05), "time": f"{month}-{day:02} 10:00", "run": f"run {day}", "change": change}
+        for day, change in enumerate(changes, 1)
     ]
 
 
@@ -171,6 +179,22 @@ GALLERY: dict[str, Callable[[], Chart]] = {
     "looks of a gate": lambda: looks_chart([{**one, "mean": one["mean"] + 0.8} for one in LOOKS], null=0.8),
     "one look": lambda: looks_chart(LOOKS[:1]),
     "looks without a number": lambda: looks_chart([{"units": 25, "mean": math.nan, "low": None}]),
+    "a trend with changes": lambda: trend_chart(
+        {
+            "faq": trend("2026-03", ["", "", "other questions", ""]),
+            "tickets": trend("2026-04", ["", "gain exponential"]),
+        },
+        "ndcg@10",
+    ),
+    "a trend of one run": lambda: trend_chart({"faq": trend("2026-03", [""])}, "f1"),
+    "a trend of seconds": lambda: trend_chart(
+        {"faq": [{**one, "high": 2.5} for one in trend("2026-03", [""] * 3)]}, "s"
+    ),
+    "a trend of nothing": lambda: trend_chart({"faq": [{"value": None, "time": "2026-03-01"}]}, "f1"),
+    "a hostile trend": lambda: trend_chart(
+        {name: [{**one, "run": name, "change": name} for one in trend(name[:7], ["", ""])] for name in HOSTILE},
+        HOSTILE[0],
+    ),
     "arms": lambda: noise_curve({"f1": curve(0.8, -0.1, ["none", "original"], "level")}, axis="arm"),
     "quality by rank": lambda: quality_by_rank(
         [{**row("", 0.6), "rank": 1, "n": 9}, {"rank": "none", "value": 0.1, "n": 1}, {"rank": 2, "value": None}], "f1"

@@ -1,4 +1,4 @@
-"""Charts of curves with bands, and histograms."""
+"""Charts of curves with bands, trends over runs, and histograms."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ MAX_LINES = len(SERIES)
 MAX_PANELS = 12
 MAX_POINTS = 400
 """The number of points drawn per line, evenly chosen."""
+MAX_BREAKS = 8
+"""The number of breaks of a trend that are marked."""
 _CURVE_HEIGHT = 220.0
 _LOG_K_RATIO = 20
 
@@ -146,15 +148,21 @@ def _point_text(point: Row) -> str:
     return f"{format_number(row_values(point)[0])} at {point['at']:g}"
 
 
-def _line_panel(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> Json:
+def _line_panel(
+    curves: Mapping[str, Sequence[Row]], axis: str, group: str, names: Mapping[float, str] | None = None
+) -> Json:
+    """A panel of lines. ``names`` are the names of positions that are no numbers of interest."""
     every = [one for points in curves.values() for one in points]
     along = _number_axis(every, axis)
+    if names is not None:
+        along = number_channel("at", linear_range(list(names)), title=axis, grid=False, labels=False)
     up = number_channel("value", value_span(every))
     rows, ranged = [], []
     for label, points in curves.items():
         for at, values, part in _ordered_points(points):
             row = {"at": at, "value": values[0], "line": label, "part": f"{label} {part}"}
-            rows.append({**row, "tip": describe_row(f"{label} at {at:g}", values)})
+            text = f"{label} at {at:g}" if names is None else f"{label}, {names[at]}"
+            rows.append({**row, "tip": describe_row(text, values)})
             if len(values) == 3:
                 ranged.append({**row, "low": values[1], "high": values[2]})
     colours = dict(zip(curves, cycle(SERIES), strict=False))
@@ -193,6 +201,58 @@ def _line_panel(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> J
     ]
     alone = next(iter(curves)) if len(curves) == 1 else ""
     return view(layers, height=_CURVE_HEIGHT, title=", ".join(filter(None, [group, alone])))
+
+
+def trend_chart(lines: Mapping[str, Sequence[Row]], name: str, *, title: str | None = None) -> Chart:
+    """A metric over runs in the order of time, a line per dataset.
+
+    A point has ``value``, and may have ``low`` and ``high``; ``time`` (a text that sorts as time), ``run`` (its name),
+    and ``change``: why its value is not comparable with the one before it, where the line is broken.
+    """
+    heading = clean_label(title or f"{name} over runs")
+    shown = {line: [one for one in points if row_values(one)] for line, points in list(lines.items())[:MAX_LINES]}
+    every = sorted((one for points in shown.values() for one in points), key=lambda one: str(one.get("time")))
+    if not every:
+        return Chart(message_spec(heading, f"no run has a value of {clean_label(name)}"))
+    places = {id(one): float(place) for place, one in enumerate(every, 1)}
+    labels = dict(zip(shown, unique_labels(shown), strict=True))
+    curves: dict[str, list[Row]] = {}
+    breaks: list[tuple[float, str]] = []
+    for line, points in shown.items():
+        drawn = curves.setdefault(labels[line], [])
+        for one in sorted(points, key=lambda one: places[id(one)]):
+            at = places[id(one)]
+            if one.get("change") and drawn:
+                drawn.append({"at": at - 0.5})
+                breaks.append((at - 0.5, f"{_day(one)} {labels[line]}: {clean_label(one['change'])}"))
+            drawn.append({**one, "at": at})
+    breaks.sort()
+    ends = " to ".join(dict.fromkeys([_day(every[0]), _day(every[-1])]))
+    names = {places[id(one)]: f"{clean_label(one.get('run'))}, {clean_label(one.get('time'))}" for one in every}
+    panel = _line_panel(
+        {line: some for line, some in curves.items() if some}, f"runs in order of time, {ends}", "", names
+    )
+    subtitle = [f"{number}: {text}" for number, (_, text) in enumerate(breaks[:MAX_BREAKS], 1)]
+    subtitle += [f"and {pluralize(len(breaks) - MAX_BREAKS, 'more change')}"] if len(breaks) > MAX_BREAKS else []
+    rest = list(lines)[MAX_LINES:]
+    subtitle += [f"not drawn: {list_first([clean_label(one) for one in rest], 'dataset')}"] if rest else []
+    if breaks:
+        along = panel["layer"][-1]["encoding"]["x"]
+        marks = [(at, str(number)) for number, (at, _) in enumerate(breaks[:MAX_BREAKS], 1)]
+        panel = {**panel, "layer": [*_marker_layers(marks, along), *panel["layer"]]}
+    parts = [
+        f"{line} {_run_text(some[0], names)} and {_run_text(some[-1], names)}" for line, some in curves.items() if some
+    ]
+    text = describe([list_first(parts, "line"), *subtitle])
+    return Chart(build_spec([panel], title=heading, description=text, subtitle=subtitle))
+
+
+def _day(point: Row) -> str:
+    return clean_label(str(point.get("time"))[:10])
+
+
+def _run_text(point: Row, names: Mapping[float, str]) -> str:
+    return f"{format_number(row_values(point)[0])} in {names[point['at']]}"
 
 
 def looks_chart(

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from ..compare.filters import CAUSE_GROUPS, Condition
 from ..core.results import display_name, sequential_details, two_stage_details
 from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 LARGE = 5_000
 """From this number of answers on, what is read from all outputs is added to the verdict after the page has loaded."""
+LABELS = "labels."
 MAX_GROUPS = 30
 """The number of groups of a slice that are offered as filters."""
 
@@ -73,10 +75,9 @@ def derivation_url(record: RunRecord, metric: str, sample_id: str | None = None,
     return make_url(path, metric=metric, sample=sample_id, fragment="1" if fragment else None)
 
 
-def quote_name(text: str) -> str:
-    """A name or value for a condition, quoted where it contains an operator, a quote or a space at an end."""
-    plain = text and text == text.strip() and not re.search(r"[<>=!\"'\\]", text)
-    return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def outcome_condition(metric: str, outcome: str) -> str:
+    """The condition on the outcome of a metric: ``scored``, ``skipped`` or ``failed``, or one with a reason."""
+    return str(Condition("metric", metric, value=outcome))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def score_groups(run: StoredRun) -> list[ScoreGroup]:
 
 def _score_row(run: StoredRun, result: MetricResult) -> ScoreRow:
     record, details, name = run.record, result.details, result.name
-    definition, condition = run.definitions[name], quote_name(name)
+    definition = run.definitions[name]
     total = sum(details.get(key, 0) for key in ("num_scored", "num_skipped", "num_failed"))
     scored = details.get("num_scored")
     notes = [] if result.defined else [str(details.get("undefined_because") or "no sample was scored")]
@@ -152,37 +153,34 @@ def _score_row(run: StoredRun, result: MetricResult) -> ScoreRow:
         interval=interval_text(result.interval) or "none",
         is_uncertain=bool(interval_flags(result)),
         bar=value_bar(result, *definition.range),
-        scored=None if scored is None else _filter_link(record, f"{scored:,} of {total:,}", f"{condition}=scored"),
-        counts=[*_outcome_links(record, result, "skipped"), *_outcome_links(record, result, "failed")],
+        scored=None if scored is None else _outcome_link(record, f"{scored:,} of {total:,}", name, "scored"),
+        counts=[*_reason_links(record, result, "skipped"), *_reason_links(record, result, "failed")],
         notes=[note for note in notes if note],
         url=derivation_url(record, name),
         drawer=derivation_url(record, name, fragment=True),
     )
 
 
-def _outcome_links(record: RunRecord, result: MetricResult, outcome: str) -> list[FilterLink]:
+def _outcome_link(record: RunRecord, text: str, metric: str, outcome: str) -> FilterLink:
+    return _filter_link(record, text, outcome_condition(metric, outcome))
+
+
+def _reason_links(record: RunRecord, result: MetricResult, outcome: str) -> list[FilterLink]:
     """The number of skipped or failed samples of each reason, or of all where no reason is stored."""
-    condition = f"{quote_name(result.name)}={outcome}"
     reasons = reason_counts(result.details, f"{outcome}_")
     if not reasons:
         count = result.details.get(f"num_{outcome}", 0)
-        return [_filter_link(record, f"{count:,} {outcome}", condition)] if count else []
+        return [_outcome_link(record, f"{count:,} {outcome}", result.name, outcome)] if count else []
     return [
-        _filter_link(record, f"{count:,} {outcome}: {reason}", f"{condition}:{quote_name(reason)}")
+        _outcome_link(record, f"{count:,} {outcome}: {reason}", result.name, f"{outcome}:{reason}")
         for reason, count in reasons.items()
     ]
 
 
 # --- the causes of wrong answers, as one bar -------------------------------------------------------------------------
 
-CAUSE_GROUPS = {
-    "retriever": ("retriever", ("not_returned",)),
-    "below-cut": ("below the cut", ("below_cut",)),
-    "dropped": ("dropped", ("dropped",)),
-    "generator": ("generator", ("contradicts_context", "unused")),
-    "refused": ("refused", ("refused",)),
-}
-"""Filter and name of each part of the bar, with the causes that ``failure_attribution`` counts for it."""
+CAUSE_NAMES = {"below-cut": "below the cut", "failed": "system failed"}
+"""Names of parts of the bar that differ from the words of the condition ``cause``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,25 +211,18 @@ def cause_bar(run: StoredRun) -> CauseBar | None:
     if result is None:
         return None
     counts = {str(cause): int(part.get("count", 0)) for cause, part in wrong_answer_causes(result).items()}
+    grouped = {one for causes in CAUSE_GROUPS.values() for one in causes}
+    parts = CAUSE_GROUPS | {one.replace("_", "-"): (one,) for one in counts if one not in grouped}
     total, start = sum(counts.values()), 0.0
-    parts = [
-        (name, f"cause={value}", [one for one in causes if counts.get(one)])
-        for value, (name, causes) in CAUSE_GROUPS.items()
-    ]
-    known = {one for _, causes in CAUSE_GROUPS.values() for one in causes}
-    others = [("system failed" if one == "system_failed" else one.replace("_", " "), one) for one in counts]
-    parts += [
-        (name, "answer=failed" if one == "system_failed" else f"cause={quote_name(one)}", [one])
-        for name, one in others
-        if one not in known
-    ]
     segments = []
-    for name, condition, causes in parts:
-        count = sum(counts[one] for one in causes)
+    for word, causes in parts.items():
+        present = [one for one in causes if counts.get(one)]
+        count = sum(counts[one] for one in present)
         if count:
-            words = "; ".join(CAUSES.get(one, one) for one in causes)
+            words = "; ".join(CAUSES.get(one, one) for one in present)
             share, width = percentage(count, total), 100 * count / total
-            link = _filter_link(run.record, f"{count:,}", condition)
+            link = _filter_link(run.record, f"{count:,}", str(Condition("cause", value=word)))
+            name = CAUSE_NAMES.get(word, word.replace("-", " "))
             segments.append(BarSegment(name, count, share, words, round(start, 3), round(width, 3), link))
             start += width
     return CauseBar(display_name(result), total, segments)
@@ -256,7 +247,8 @@ class FilterChartRenderer(ChartRenderer):
         groups = self._groups(figure.field)
         name = _field_name(figure.field)
         widths = [figure.width] if figure.width <= MEDIUM else [figure.width, NARROW]
-        scales = [_filter_scale(chart.spec, width, name, groups) for width in widths]
+        choices = [_group_condition(figure.field, one) for one in groups]
+        scales = [_filter_scale(chart.spec, width, name, choices) for width in widths]
         if None in scales:
             return drawn
         wrapped = [(kind, _with_scale(svg, scale)) for (kind, svg), scale in zip(drawn, scales, strict=True)]
@@ -265,7 +257,7 @@ class FilterChartRenderer(ChartRenderer):
     def _groups(self, field: str) -> list[str]:
         """The groups of a slice by a label."""
         parts = next((one.slices[field] for one in self._run.results if field in one.slices), None)
-        return list(parts) if parts and field.startswith("labels.") else []
+        return list(parts) if parts and field.startswith(LABELS) else []
 
     def _controls(self, field: str, name: str, groups: Sequence[str]) -> Markup:
         from markupsafe import Markup
@@ -276,7 +268,7 @@ class FilterChartRenderer(ChartRenderer):
                     queries_url(self._run.record, condition), condition, group[:80]
                 )
                 for group in groups[:MAX_GROUPS]
-                for condition in [f"{name}={quote_name(group)}"]
+                for condition in [_group_condition(field, group)]
             ]
             return Markup('<ul class="chips" aria-label="Show the queries of a group">{}</ul>').format(
                 Markup("").join(links)
@@ -293,9 +285,11 @@ class FilterChartRenderer(ChartRenderer):
 
 def _field_name(field: str) -> str:
     """The field of a figure as a condition names it."""
-    if field in ("seconds", "rank"):
-        return field
-    return f"label.{quote_name(field[7:])}" if field.startswith("labels.") else quote_name(field)
+    return field if field in ("seconds", "rank") else str(Condition("metric", field, value="0")).removesuffix("=0")
+
+
+def _group_condition(field: str, group: str) -> str:
+    return str(Condition("label", field.removeprefix(LABELS), value=group))
 
 
 def _with_scale(svg: Any, scale: Any) -> Markup:
@@ -304,10 +298,10 @@ def _with_scale(svg: Any, scale: Any) -> Markup:
     return Markup('<div class="brush" data-scale="{}">{}</div>').format(json.dumps(scale), svg)
 
 
-def _filter_scale(spec: Mapping[str, Any], width: float, name: str, groups: Sequence[str]) -> dict[str, Any] | None:
+def _filter_scale(spec: Mapping[str, Any], width: float, name: str, choices: Sequence[str]) -> dict[str, Any] | None:
     """The place and the scale of the axis that filters; ``None`` where the chart has no such axis."""
     view, area = spec["vconcat"][0], plot_areas(spec, width)[0]
-    axis = "y" if groups else "x"
+    axis = "y" if choices else "x"
     channels = [layer["encoding"].get(axis) or {} for layer in view["layer"]]
     channel = next((one for one in channels if "scale" in one), None)
     if channel is None or len(spec["vconcat"]) > 1:
@@ -317,10 +311,9 @@ def _filter_scale(spec: Mapping[str, Any], width: float, name: str, groups: Sequ
     if not isinstance(scale, BandScale):
         return {**common, "kind": "log" if scale.log else "linear", "domain": list(scale.domain)}
     places = [[round(scale.left(one), 2), round(scale.left(one) + scale.width, 2)] for one in scale.places]
-    if groups:
-        if len(groups) != len(places):
+    if choices:
+        if len(choices) != len(places):
             return None
-        choices = [f"{name}={quote_name(group)}" for group in groups]
         bands = [[*place, choice] for place, choice in zip(places, choices, strict=True)]
         return {**common, "kind": "choices", "bands": bands}
     bands = [[*place, *_band_ends(label)] for place, label in zip(places, scale.places, strict=True)]
@@ -569,13 +562,13 @@ def _derivation_title(explanation: Explanation) -> str:
 
 def _derivation_links(record: RunRecord, explanation: Explanation, metric: str) -> list[FilterLink]:
     """The queries behind a number: all that it counts, those it skips, those that failed."""
-    name, counts = quote_name(metric), explanation.card.samples
+    counts = explanation.card.samples
     if explanation.query is not None or counts is None:
         return []
     numbers = [("scored", counts.scored), ("skipped", counts.skipped)]
     numbers.append(("failed", counts.system_failed + counts.measure_failed))
     return [
-        _filter_link(record, f"{pluralize(count, 'query', 'queries')} {outcome}", f"{name}={outcome}")
+        _outcome_link(record, f"{pluralize(count, 'query', 'queries')} {outcome}", metric, outcome)
         for outcome, count in numbers
         if count
     ]

@@ -257,6 +257,11 @@ class Budget:
         """Number of calls that did not fit."""
 
     @property
+    def caps(self) -> dict[str, float]:
+        """The caps on calls, tokens and cost that are set."""
+        return dict(self._caps)
+
+    @property
     def spent(self) -> dict[str, float]:
         """Calls, tokens and cost so far, as they count against the caps."""
         return {"calls": self._spent.calls, "tokens": self._spent.tokens, "cost": self._spent.cost}

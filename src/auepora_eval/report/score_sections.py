@@ -260,8 +260,7 @@ def sequential_section(runs: Sequence[StoredRun]) -> ReportSection | None:
         for result in run.results:
             test = sequential_details(result)
             if test is not None:
-                verdict, *rest = sequential_test_blocks(display_name(result), test)
-                blocks += [*([Prose(run.label)] if run.letter else []), verdict, _looks_figure(result, test), *rest]
+                blocks += [*([Prose(run.label)] if run.letter else []), *sequential_path(display_name(result), test)]
     return ReportSection("sequential", "Judged until a verdict", blocks) if blocks else None
 
 
@@ -272,11 +271,17 @@ def two_stage_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     return ReportSection("two-stage", "Two-stage judging", blocks) if blocks else None
 
 
-def _looks_figure(result: MetricResult, test: Mapping[str, Any]) -> Figure:
+def sequential_path(name: str, test: Mapping[str, Any]) -> list[Block]:
+    """The sequential test of a metric: the verdict, its path over the looks as a chart and as a table, the design."""
+    verdict, *rest = sequential_test_blocks(name, test)
+    return [verdict, _looks_figure(name, test), *rest]
+
+
+def _looks_figure(name: str, test: Mapping[str, Any]) -> Figure:
     design = test["design"]
     chart = charts.looks_chart(
         test.get("path") or (),
-        title=f"Looks of {display_name(result)}",
+        title=f"Looks of {name}",
         null=design.get("threshold") or 0.0,
         margin=design.get("delta"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -38,6 +39,8 @@ from .sequential import expected_calls_note
 
 JUDGEMENTS_PER_WRITE = 200
 """Number of judgements per write to the store."""
+SECONDS_PER_WRITE = 2.0
+"""Judgements wait no longer than this for the next one before they are stored."""
 JudgeProgress = Callable[[int, int, int], None]
 """Called after every judgement with the number of judgements done, requested so far, and failed."""
 
@@ -164,6 +167,7 @@ class RunJudgeSession(JudgeSession):
         self._other_counts: tuple[int, ...] = (0, 0, 0)
         self._rows: list[StoredJudgement] = []
         self._store_error: StoreError | None = None
+        self._last_write = time.monotonic()
 
     @contextmanager
     def store_judgements(self, *, keep: bool = False) -> Iterator[None]:
@@ -210,8 +214,9 @@ class RunJudgeSession(JudgeSession):
                 ),
             )
         )
-        if len(self._rows) >= JUDGEMENTS_PER_WRITE:
-            self._flush()
+        is_due = time.monotonic() - self._last_write >= SECONDS_PER_WRITE
+        if len(self._rows) >= JUDGEMENTS_PER_WRITE or is_due:
+            self._flush(is_last=False)
 
     def add_progress(self) -> JudgeProgress:
         """A callback for the progress of another session, which is shown together with that of this one."""
@@ -226,11 +231,20 @@ class RunJudgeSession(JudgeSession):
         more = self._other_counts
         self._callback(done + more[0], requested + more[1], self._num_failed + more[2])
 
-    def _flush(self) -> None:
+    def _progress(self) -> dict[str, Any]:
+        """The usage so far, and what counts against the caps of the budget."""
+        more = {"requested": self._num_requested, "spent": self._budget.spent, "caps": self._budget.caps}
+        return {**self.usage_log.to_dict(), **more}
+
+    def _flush(self, *, is_last: bool = True) -> None:
+        """Store the judgements that are not stored yet, and unless it is the last time how far judging is."""
         rows, self._rows = self._rows, []
         try:
             if rows and self._store_error is None:
                 self._store.put_judgements(self._run_id, rows)
+                if not is_last:
+                    self._store.put_judging(self._run_id, self._progress())
+                self._last_write = time.monotonic()
         except StoreError as error:  # raised at the end, so that paid judgements are still counted and cached
             self._store_error = error
 

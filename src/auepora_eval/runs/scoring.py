@@ -38,7 +38,7 @@ from ..plan.model import TwoStageSettings
 from ..plan.resources import PlannedJudges
 from ..plan.source import resolve_path
 from ..store.records import RunRecord, run_info
-from ..store.runs import RunStore, aligned_outputs, lazy_samples, samples_contain
+from ..store.runs import RunStore, aligned_outputs, lazy_samples, rescoring, samples_contain
 from .judging import (
     JudgeProgress,
     RunJudgeSession,
@@ -454,24 +454,25 @@ def rescore(
     store.hide(judges.secrets)
     for warning in same_family_warnings(chosen or (), record.config):
         warnings.warn(warning, AueporaWarning, stacklevel=2)
-    return score_run(
-        store,
-        record,
-        chosen,
-        conventions=conventions_of_run(record, conventions),
-        slices=record.plan.get("slices") or () if slices is None else slices,
-        options=options,
-        samples=None if qrels is None else with_gold(store.samples(record.run_id), qrels),
-        gold=None if qrels is None else gold_signature(qrels),
-        judging=judges.settings.policy_for(store.file, judges.folder),
-        progress=progress,
-        judge_progress=judge_progress,
-        secrets=judges.secrets,
-        two_stage=judges.settings.two_stage,
-        corpus=_planned_corpus(record, judges.folder) if corpus is None else Path(corpus),
-        stop=StopRequest(judges.settings.stop, is_explicit=until_decided, proceed=continue_judging),
-        on_look=on_look,
-    )
+    with rescoring(store, record):
+        return score_run(
+            store,
+            record,
+            chosen,
+            conventions=conventions_of_run(record, conventions),
+            slices=record.plan.get("slices") or () if slices is None else slices,
+            options=options,
+            samples=None if qrels is None else with_gold(store.samples(record.run_id), qrels),
+            gold=None if qrels is None else gold_signature(qrels),
+            judging=judges.settings.policy_for(store.file, judges.folder),
+            progress=progress,
+            judge_progress=judge_progress,
+            secrets=judges.secrets,
+            two_stage=judges.settings.two_stage,
+            corpus=_planned_corpus(record, judges.folder) if corpus is None else Path(corpus),
+            stop=StopRequest(judges.settings.stop, is_explicit=until_decided, proceed=continue_judging),
+            on_look=on_look,
+        )
 
 
 def _planned_corpus(record: RunRecord, folder: Path) -> Path | None:

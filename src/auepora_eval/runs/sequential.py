@@ -113,6 +113,19 @@ class StopPlan:
         rest = {key: value for key, value in body.items() if key not in ("designs", "order", "verdicts")}
         return cls(**rest, designs=designs, order=tuple(body["order"]))
 
+    def test(self, metric: str, progress: Mapping[str, Any], register: Mapping[str, Any]) -> dict[str, Any]:
+        """The test of a metric as far as it is recorded; ``progress`` is used before the first look."""
+        none: dict[str, Any] = {"verdict": "inconclusive", "reason": None, "stopped_at": None, "path": []}
+        return {
+            "design": self.designs[metric].to_dict(),
+            "metric": metric,
+            "against": self.against,
+            "seed": self.settings["seed"],
+            "claim": self.settings["claim"],
+            "register": register,
+            **(self.results.get(metric) or {**none, **progress, "continued": False}),
+        }
+
     def require_same(self, run_id: str, against: str | None, settings: StopSettings) -> None:
         """Raise if another design is requested for the same runs."""
         there = {**_settings(settings), "against": against, "run": run_id}
@@ -602,25 +615,9 @@ class SequentialJudging:
         register = read_register(self._store, [self._record.fingerprint], self.plan.runs).to_dict()
         self.scores.add_earlier_details(results)
         for result in results:
-            design = self.plan.designs.get(result.name)
-            if design is None:
-                continue
-            none: dict[str, Any] = {
-                "verdict": "inconclusive",
-                "reason": None,
-                "stopped_at": None,
-                "path": [],
-                "failed": self._num_failed,
-            }
-            result.details["sequential"] = {
-                "design": design.to_dict(),
-                "metric": result.name,
-                "against": self.plan.against,
-                "seed": self.plan.settings["seed"],
-                "claim": self.plan.settings["claim"],
-                "register": register,
-                **(self.plan.results.get(result.name) or {**none, **self._progress(0), "continued": False}),
-            }
+            if result.name in self.plan.designs:
+                progress = {"failed": self._num_failed, **self._progress(0)}
+                result.details["sequential"] = self.plan.test(result.name, progress, register)
 
 
 def _mean(values: Floats) -> float:

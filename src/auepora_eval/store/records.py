@@ -135,6 +135,14 @@ class RunRecord:
     message: str | None = None
     usage: dict[str, Any] | None = None
     """The judge usage, summed over all scorings: calls, tokens, cost."""
+    judging: dict[str, Any] | None = None
+    """The judge usage of a scoring that has not ended, which ``usage`` does not include yet."""
+
+    @property
+    def heartbeat(self) -> datetime | None:
+        """When the process of the run last reported."""
+        _, at, time_text = self.process.partition("@")
+        return from_iso(time_text) if at else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +162,8 @@ def record_from_row(row: RowMapping) -> RunRecord:
     status = RunStatus(row["status"])
     if status is RunStatus.RUNNING and not is_running(row["process"]):
         status = RunStatus.INTERRUPTED
+    usage = from_json(row["usage_json"] or "{}")
+    judging = usage.pop("in_progress", None)
     return RunRecord(
         run_id=row["run_id"],
         name=row["name"],
@@ -172,7 +182,8 @@ def record_from_row(row: RowMapping) -> RunRecord:
         process=row["process"],
         aggregate=None if row["aggregate_json"] is None else from_json(row["aggregate_json"]),
         message=row["message"],
-        usage=None if row["usage_json"] is None else from_json(row["usage_json"]),
+        usage=usage or None,
+        judging=judging,
     )
 
 

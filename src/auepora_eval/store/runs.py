@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
 from .._version import __version__
 from ..core.dataset import LazySamples
 from ..core.results import Results, query_texts
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
-from ..errors import BadValueError, StoreError
-from ..io.codec import DocumentRow, SampleRow
+from ..errors import BadValueError, StoreError, UnknownRunError
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from .connect import Database, connect
@@ -27,7 +29,10 @@ from .records import (
     RunStatus,
     StoredOutput,
     clean_column_text,
+    from_iso,
     from_json,
+    is_running,
+    is_this_process,
     new_run_id,
     sum_nested,
     this_process,
@@ -66,15 +71,11 @@ from .rows import (
     write_results,
     write_samples,
 )
-from .schema import migrate, runs
-from .texts import (
-    KnownTexts,
-    PackedOutput,
-    TextKeys,
-    block_deletions,
-    decode_packed,
-    decode_packed_sample,
-)
+from .schema import migrate, query_results, runs
+from .texts import KnownTexts, TextKeys, block_deletions
+
+_LAST_HEARTBEAT = timedelta(seconds=1)
+"""A heartbeat this long after the end of a run is one of a rescoring."""
 
 
 class RunStore:
@@ -367,10 +368,16 @@ class RunStore:
             return count_judgements(connection, run_id)
 
     def add_usage(self, run_id: str, usage: Mapping[str, Any]) -> None:
-        """Add to the judge usage of a run: nested numbers are summed by key."""
+        """Add to the judge usage of a run: nested numbers are summed by key. Ends ``put_judging``."""
         with self._writing() as connection:
             current = get_run(connection, run_id, to_change=True).usage or {}
             update_run(connection, run_id, usage_json=self._json(sum_nested(current, usage)))
+
+    def put_judging(self, run_id: str, judging: Mapping[str, Any]) -> None:
+        """Store the judge usage of a scoring in progress, in place of an earlier state of it."""
+        with self._writing() as connection:
+            current = get_run(connection, run_id, to_change=True).usage or {}
+            update_run(connection, run_id, usage_json=self._json({**current, "in_progress": dict(judging)}))
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
@@ -443,6 +450,71 @@ def heartbeat(store: RunStore, record: RunRecord, *, interval: float = HEARTBEAT
     finally:
         ended.set()
         thread.join(1.0)  # it may be waiting for a locked store
+
+
+@contextmanager
+def rescoring(store: RunStore, record: RunRecord) -> Iterator[None]:
+    """Mark a run as scored by this process: its heartbeat is later than its end. Afterwards it is as before.
+
+    A run that another process is still making stays with that process.
+    """
+    own = dataclasses.replace(record, process=this_process())
+    claimed = record.status is not RunStatus.RUNNING and _claim(store, record, own.process)
+    with heartbeat(store, own) if claimed else nullcontext():
+        try:
+            yield
+        finally:
+            with suppress(StoreError, UnknownRunError):
+                latest = store.get(record.run_id)
+                if claimed and is_this_process(latest.process):
+                    _claim(store, latest, record.process)
+
+
+def _claim(store: RunStore, record: RunRecord, process: str) -> bool:
+    """Change the process of a run; returns whether it was changed."""
+    with suppress(StoreError), store._database.write() as connection:
+        return claim_run(connection, record.run_id, record.process, process=process)
+    return False
+
+
+def active_runs(store: RunStore, *, since: datetime) -> list[RunRecord]:
+    """Return runs that a process is making or rescoring, and those whose process ended after ``since`` before it
+    finished; newest first. ``is_rescored`` tells the two kinds apart.
+    """
+    columns = select(runs.c.run_id, runs.c.status, runs.c.finished_at, runs.c.process)
+    with store._database.read() as connection:
+        found = [
+            row.run_id
+            for row in connection.execute(columns.order_by(runs.c.created_at.desc(), runs.c.run_id.desc()))
+            if row.status == RunStatus.RUNNING.value or _reported_after(row.process, row.finished_at)
+        ]
+        records = [get_run(connection, run_id) for run_id in found]
+    return [one for one in records if is_running(one.process) or (one.heartbeat or one.created_at) >= since]
+
+
+def is_rescored(record: RunRecord) -> bool:
+    """Return whether the process of an ended run scores it again, or did so when it was killed."""
+    ended = None if record.finished_at is None else to_iso(record.finished_at)
+    return record.status is not RunStatus.RUNNING and _reported_after(record.process, ended)
+
+
+def _reported_after(process: str, finished_at: str | None) -> bool:
+    heartbeat_at = process.partition("@")[2]
+    # The last heartbeat of a run may come at the moment in which it is finished.
+    return bool(heartbeat_at and finished_at) and from_iso(heartbeat_at) > from_iso(str(finished_at)) + _LAST_HEARTBEAT
+
+
+def failure_counts(store: RunStore, run_id: str) -> Counter[str]:
+    """Return the number of failed outputs of a run by the reason of the failure."""
+    from ..core.batch import failure_reason  # imports NumPy
+
+    start = func.substr(query_results.c.error, 1, 60).label("start")
+    query = select(start, func.count()).where(query_results.c.run_id == run_id, query_results.c.error.is_not(None))
+    counts: Counter[str] = Counter()
+    with store._database.read() as connection:
+        for text, count in connection.execute(query.group_by("start")):
+            counts[failure_reason(text)] += count
+    return counts
 
 
 # --- parts of a run, for tasks that cannot have all of it in memory --------------------------------------------------

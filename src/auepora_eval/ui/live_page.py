@@ -1,17 +1,481 @@
-"""Runs in progress, and plans."""
+"""Runs in progress, which the page gets by server-sent events, and plans with their errors at their lines."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import re
+import shlex
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from .workbench import render_template
+from ..compare.stores import read_register
+from ..errors import AueporaError, BadValueError, PlanError, StoreError
+from ..plan.prepare import plan_findings
+from ..plan.source import SUFFIXES, looks_like_plan, read_source
+from ..render.blocks import Block
+from ..render.html import UncutText, format_time
+from ..report.score_sections import sequential_path
+from ..runs.sequential import StopPlan, recorded_plan
+from ..runtime.secrets import REDACTED, Secrets, is_secret_name, looks_like_secret
+from ..store.records import RunRecord, RunStatus, is_running, utc_now
+from ..store.runs import active_runs, count_all_outputs, failure_counts, is_rescored
+from .workbench import Workbench, render_blocks, render_fragment, render_template, workbench_of
+
+# --- the state of the runs in progress -------------------------------------------------------------------------------
+
+RECENT = timedelta(hours=24)
+"""How long runs that have ended are listed."""
+MAX_ENDED = 20
+POLL_SECONDS, HEARTBEAT_SECONDS, RETRY_SECONDS = 1.0, 15.0, 2.0
+"""Seconds between two readings of the store, between two lines of an unchanged stream, and before a reconnection."""
+RATE_SECONDS, MIN_RATE_SECONDS = 120.0, 3.0
+"""The remaining time is estimated from the outputs of the last seconds, at least of so many."""
+
+Stage = Literal["calling", "scoring", "rescoring", "interrupted", "rescoring interrupted"]
+STAGES: Mapping[Stage, str] = {
+    "calling": "calling the system",
+    "scoring": "scoring",
+    "rescoring": "rescoring",
+    "interrupted": "interrupted",
+    "rescoring interrupted": "rescoring interrupted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressValue:
+    """A number of a run in progress, with a note and, where there is a limit, the part of it that is reached."""
+
+    key: str
+    name: str
+    text: str
+    note: str = ""
+    ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRun:
+    """A run in progress, or one whose process ended before it was finished."""
+
+    record: RunRecord
+    stage: Stage
+    values: tuple[ProgressValue, ...]
+    stop: StopPlan | None
+    """The design of sequential judging, where the run is judged by one."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its process still exists."""
+        return "interrupted" not in self.stage
+
+    @property
+    def key(self) -> str:
+        """Changes with everything of the run but the numbers: then its part of the page is rendered again."""
+        looks = 0 if self.stop is None else max((len(one["path"]) for one in self.stop.results.values()), default=0)
+        shape = [f"{one.key}{one.ratio is not None}{bool(one.note)}" for one in self.values]
+        return " ".join([self.record.run_id, self.stage.replace(" ", "-"), str(looks), *shape])
+
+
+class LiveFeed:
+    """Reads the runs in progress in one task for all clients, and sends changes to their event streams."""
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._workbench = workbench
+        self._history: dict[str, deque[tuple[float, int]]] = {}
+        self._lock = threading.Lock()
+        self._clients = 0
+        self._task: asyncio.Task[None] | None = None
+        self._event = ""
+        """The latest event; empty before the first one."""
+        self._changed = asyncio.Event()
+
+    def read(self) -> list[LiveRun]:
+        """The runs in progress, and those whose process ended; newest first. May be called from any thread."""
+        store = self._workbench.store
+        records = active_runs(store, since=utc_now() - RECENT)
+        counts = count_all_outputs(store, [one.run_id for one in records])
+        found = []
+        for record in records:
+            done, failed = counts[record.run_id]
+            reasons = failure_counts(store, record.run_id) if failed else {}
+            stage = _stage(record, done)
+            seconds = self._seconds_left(record, done) if stage == "calling" else None
+            values = (*_output_values(record, done, failed, reasons, seconds), *_judging_values(record.judging or {}))
+            found.append(LiveRun(record, stage, values, self._stop_plan(record)))
+        with self._lock:
+            known = {one.run_id for one in records}
+            self._history = {run_id: one for run_id, one in self._history.items() if run_id in known}
+        return found
+
+    def _stop_plan(self, record: RunRecord) -> StopPlan | None:
+        """The recorded design, if a metric of it is being judged."""
+        judged = (record.judging or {}).get("metrics") or {}
+        plan = recorded_plan(self._workbench.store, record) if judged else None
+        return plan if plan is not None and not plan.designs.keys().isdisjoint(judged) else None
+
+    def _seconds_left(self, record: RunRecord, done: int) -> float | None:
+        """The remaining time of the calls at the speed of the last minutes; ``None`` if that is not known yet."""
+        now = time.monotonic()
+        with self._lock:
+            history = self._history.setdefault(record.run_id, deque())
+            history.append((now, done))
+            while now - history[0][0] > RATE_SECONDS:
+                history.popleft()
+            start, before = history[0]
+        if now - start < MIN_RATE_SECONDS or done <= before:
+            return None
+        return (record.num_samples * record.repeats - done) * (now - start) / (done - before)
+
+    async def stream(self) -> AsyncIterator[str]:
+        """The events of one client: the state at the start and after each change, and a comment now and then."""
+        self._clients += 1
+        if self._task is None:
+            self._event = ""
+            self._task = asyncio.create_task(self._poll())
+        try:
+            yield f"retry: {RETRY_SECONDS * 1000:.0f}\n\n"
+            sent = ""
+            while not self._workbench.stopping.is_set():
+                changed = self._changed
+                if self._event != sent:
+                    sent = self._event
+                    yield sent
+                    continue
+                try:
+                    await asyncio.wait_for(changed.wait(), HEARTBEAT_SECONDS)
+                except TimeoutError:
+                    yield ": heartbeat\n\n"
+        finally:
+            self._clients -= 1
+
+    async def _poll(self) -> None:
+        """Read the store until the last client has left or the server stops."""
+        try:
+            while self._clients and not self._workbench.stopping.is_set():
+                self._publish(await run_in_threadpool(self._read_event))
+                for _ in range(5):
+                    if not self._workbench.stopping.is_set():
+                        await asyncio.sleep(POLL_SECONDS / 5)
+        finally:
+            self._task = None
+            self._publish("")
+
+    def _publish(self, event: str) -> None:
+        if event != self._event:
+            self._event = event
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()
+
+    def _read_event(self) -> str:
+        try:
+            found = self.read()
+        except StoreError as error:
+            return _event("problem", {"error": str(error)})
+        runs = [
+            {
+                "id": one.record.run_id,
+                "key": one.key,
+                "values": {value.key: [value.text, value.note, value.ratio] for value in one.values},
+            }
+            for one in found
+        ]
+        return _event("progress", {"runs": runs})
+
+
+def _event(name: str, data: Mapping[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"  # JSON in ASCII has no line break
+
+
+def _stage(record: RunRecord, done: int) -> Stage:
+    if is_rescored(record):
+        return "rescoring" if is_running(record.process) else "rescoring interrupted"
+    if record.status is RunStatus.INTERRUPTED:
+        return "interrupted"
+    has_all = done >= record.num_samples * record.repeats
+    return "scoring" if has_all or record.judging else "calling"
+
+
+def _output_values(
+    record: RunRecord, done: int, failed: int, reasons: Mapping[str, int], seconds: float | None
+) -> Iterator[ProgressValue]:
+    total = record.num_samples * record.repeats
+    what = "samples" if record.repeats == 1 else "outputs"
+    ratio = done / total if total else 1.0
+    yield ProgressValue("outputs", "Outputs", f"{done:,} of {total:,} {what}", f"{ratio:.0%}", ratio)
+    yield ProgressValue("failures", "System failures", f"{failed:,}", _reasons_text(reasons))
+    if seconds is not None:
+        yield ProgressValue("left", "Time left", f"about {_duration(seconds)}", "at the speed of the last two minutes")
+
+
+def _judging_values(judging: Mapping[str, Any]) -> Iterator[ProgressValue]:
+    """Judge calls and cost of the scoring in progress, against their caps."""
+    if not judging:
+        return
+    total, caps, spent = judging["total"], judging.get("caps") or {}, judging.get("spent") or {}
+    requested = f"{judging.get('requested', 0):,} requested so far"
+    cached = f", {total['cached']:,} from the cache" if total["cached"] else ""
+    yield ProgressValue("judgements", "Judgements", f"{total['judgements']:,}", requested + cached)
+    failed = total["failed"]
+    yield ProgressValue("judge_failures", "Failed judgements", f"{sum(failed.values()):,}", _reasons_text(failed))
+    yield _spent_value("calls", "Judge calls", total["calls"], spent, caps, "{:,}")
+    tokens = total["prompt_tokens"] + total["completion_tokens"]
+    if tokens or "tokens" in caps:
+        yield _spent_value("tokens", "Judge tokens", tokens, spent, caps, "{:,}")
+    if total["cost"] is not None or "cost" in caps:
+        yield _spent_value("cost", "Judge cost", total["cost"] or 0.0, spent, caps, "{:.4g}")
+
+
+def _spent_value(
+    key: str, name: str, used: float, spent: Mapping[str, float], caps: Mapping[str, float], form: str
+) -> ProgressValue:
+    """What was used; where it is capped, what counts against the cap."""
+    cap = caps.get(key)
+    if cap is None:
+        return ProgressValue(key, name, form.format(used), "no cap")
+    used = spent.get(key, used)
+    ratio = min(used / cap, 1.0) if cap else 1.0
+    return ProgressValue(key, name, f"{form.format(used)} of at most {form.format(cap)}", f"{ratio:.0%}", ratio)
+
+
+def _reasons_text(reasons: Mapping[str, int]) -> str:
+    ordered = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
+    shown = [f"{reason} {count:,}" for reason, count in ordered[:5]]
+    rest = sum(count for _, count in ordered[5:])
+    return ", ".join([*shown, *([f"others {rest:,}"] if rest else [])])
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+# --- the page of runs in progress, and its stream --------------------------------------------------------------------
 
 
 def live_page(request: Request) -> Response:
-    """The page."""
-    return render_template(request, "layout.html")
+    """The runs in progress and those that ended lately."""
+    return render_template(request, "live.html", **_live_context(request))
 
 
-ROUTES: list[BaseRoute] = [Route("/live", live_page)]
+def live_runs(request: Request) -> Response:
+    """The lists of the page, without the rest of it."""
+    return render_fragment(request, "live_runs.html", **_live_context(request))
+
+
+async def live_events(request: Request) -> Response:
+    """The stream of server-sent events."""
+    return StreamingResponse(_feed(request).stream(), media_type="text/event-stream")
+
+
+def _feed(request: Request) -> LiveFeed:
+    state = request.app.state
+    if not hasattr(state, "live_feed"):
+        state.live_feed = LiveFeed(workbench_of(request))
+    feed: LiveFeed = state.live_feed
+    return feed
+
+
+def _live_context(request: Request) -> dict[str, Any]:
+    workbench = workbench_of(request)
+    found = _feed(request).read()
+    shown = {one.record.run_id for one in found}
+    since = utc_now() - RECENT
+    ended = [
+        one
+        for one in workbench.store.runs(limit=MAX_ENDED + len(shown))
+        if one.run_id not in shown and one.finished_at is not None and one.finished_at >= since
+    ]
+    return {
+        "active": [one for one in found if one.is_active],
+        "interrupted": [one for one in found if not one.is_active],
+        "ended": ended[:MAX_ENDED],
+        "stages": STAGES,
+        "store_option": UncutText(f" --store {shlex.quote(workbench.label)}"),
+        "time_text": format_time,
+        "age": lambda moment: _duration((utc_now() - moment).total_seconds()),
+        "path_of": lambda one: render_blocks(_path_blocks(workbench, one)),
+    }
+
+
+def _path_blocks(workbench: Workbench, run: LiveRun) -> list[Block]:
+    """The sequential tests of a run over the looks so far."""
+    if run.stop is None:
+        return []
+    register = read_register(workbench.store, [run.record.fingerprint], run.stop.runs).to_dict()
+    progress = {"samples": run.record.num_samples, "known_before": run.stop.known_before}
+    return [
+        block for name in run.stop.designs for block in sequential_path(name, run.stop.test(name, progress, register))
+    ]
+
+
+# --- plans, read-only ------------------------------------------------------------------------------------------------
+
+MAX_PLANS, MAX_ENTRIES, MAX_DEPTH = 200, 20_000, 6
+"""Limits of the search for plans: files that are listed, files and folders that are looked at, levels of folders."""
+MAX_PLAN_BYTES = 1_000_000
+_SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+_ASSIGNMENT = re.compile(r"""^(?P<before>[\s\-{"']*(?P<name>[\w.-]+)["']?\s*[:=]\s*)(?P<value>[^\s#].*)$""")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProblem:
+    """An error of a plan and its line, if it has one."""
+
+    line: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """A plan file and what is wrong with it."""
+
+    path: str
+    """Relative to the folder of plans."""
+    name: str
+    lines: tuple[str, ...]
+    errors: tuple[PlanProblem, ...]
+    notes: tuple[str, ...] = ()
+
+    def errors_at(self, line: int | None) -> list[PlanProblem]:
+        """The errors at a line; those of ``None`` are about the whole file."""
+        known = range(1, len(self.lines) + 1)
+        return [one for one in self.errors if (one.line if one.line in known else None) == line]
+
+
+def plans_page(request: Request) -> Response:
+    """The plans in the folder, and the plans of the latest runs."""
+    workbench = workbench_of(request)
+    paths, is_complete = find_plans(workbench.plans)
+    return render_template(
+        request,
+        "plans.html",
+        folder=str(workbench.plans),
+        plans=[_cached_plan(workbench, one) for one in paths],
+        is_complete=is_complete,
+        runs=workbench.store.runs(limit=MAX_ENDED),
+        time_text=format_time,
+    )
+
+
+def plan_page(request: Request) -> Response:
+    """One plan with line numbers: a file of the folder (``path``), or the stored plan of a run (``run``)."""
+    workbench, run = workbench_of(request), request.query_params.get("run")
+    if run is not None:
+        record = workbench.find(run)
+        plan = PlanFile("", record.name, tuple(_stored_plan_text(record).splitlines()), ())
+        return render_template(request, "plan.html", plan=plan, record=record)
+    text = request.query_params.get("path")
+    if not text:
+        raise BadValueError("the address needs path=FILE, a plan in the folder, or run=ID, a stored run")
+    path = _require_plan(workbench.plans, text)
+    return render_template(request, "plan.html", plan=_cached_plan(workbench, path), record=None)
+
+
+def find_plans(folder: Path) -> tuple[list[Path], bool]:
+    """The plan files in a folder and the folders inside it, and whether all of it was searched."""
+    found: list[Path] = []
+    left, root = MAX_ENTRIES, folder.resolve()
+    for name, folders, files in os.walk(folder):
+        here = Path(name)
+        left -= len(folders) + len(files)
+        if left < 0 or len(found) >= MAX_PLANS:
+            return sorted(found[:MAX_PLANS]), False
+        is_deep = len(here.relative_to(folder).parts) >= MAX_DEPTH
+        folders[:] = [] if is_deep else sorted(one for one in folders if _is_searched(here / one))
+        found += [here / one for one in sorted(files) if is_plan(here / one, root)]
+    return sorted(found[:MAX_PLANS]), len(found) <= MAX_PLANS
+
+
+def _is_searched(folder: Path) -> bool:
+    is_environment = (folder / "pyvenv.cfg").exists()
+    return not folder.name.startswith(".") and folder.name not in _SKIPPED_FOLDERS and not is_environment
+
+
+def is_plan(path: Path, root: Path) -> bool:
+    """Whether a path is a plan file that lies in the folder ``root``, whatever links lead to it."""
+    if path.name.startswith(".") or path.suffix.lower() not in SUFFIXES:
+        return False
+    try:
+        is_inside = path.resolve(strict=True).is_relative_to(root)
+        if not is_inside or path.stat().st_size > MAX_PLAN_BYTES or not looks_like_plan(path):
+            return False
+        return path.suffix.lower() != ".toml" or "dataset" in read_source(path).values
+    except (OSError, RuntimeError, ValueError, AueporaError):  # gone, unreadable, a loop of links, no TOML
+        return False
+
+
+def _require_plan(folder: Path, text: str) -> Path:
+    """The plan file of a relative path; anything else in or outside the folder is not found."""
+    path = Path(text)
+    if not path.is_absolute() and "\0" not in text and is_plan(folder / path, folder.resolve()):
+        return folder / path
+    raise HTTPException(404, f"there is no plan {text!r} in {folder}")
+
+
+def _cached_plan(workbench: Workbench, path: Path) -> PlanFile:
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise HTTPException(404, f"{path.name} cannot be read: {error.strerror}") from error
+    key = ("plan", str(path), state.st_mtime_ns, state.st_size)
+    return workbench.cached(key, lambda: read_plan_file(path, workbench.plans), size=3 * state.st_size + 10_000)
+
+
+def read_plan_file(path: Path, folder: Path) -> PlanFile:
+    """A plan file with its errors. No code of the plan is imported, and secrets are masked."""
+    secrets, notes = Secrets(hide_passwords=True), []
+    try:
+        _, findings = plan_findings(path, load=False)
+        errors = [one for one in findings.errors if isinstance(one, PlanError)]
+        secrets = Secrets(findings.environment.secrets, hide_passwords=True)
+        notes = [
+            f"{key}: {code} is not imported here, so it is not checked" for key, code in findings.not_loaded.items()
+        ]
+        name = str(findings.source.values.get("name") or path.stem)
+    except PlanError as error:
+        errors, name = [error], path.stem
+    masked = tuple(PlanProblem(one.line, secrets.message(one.problem)) for one in errors)
+    text = path.read_bytes().decode("utf-8", "replace")
+    lines = tuple(_mask_line(line, secrets) for line in text.splitlines())
+    relative = path.relative_to(folder).as_posix()
+    return PlanFile(relative, secrets.message(name), lines, masked, tuple(map(secrets.message, notes)))
+
+
+def _mask_line(line: str, secrets: Secrets) -> str:
+    """A line of a plan without secrets: values under the name of one, passwords in addresses, well-known keys."""
+    found = _ASSIGNMENT.match(line)
+    if found is not None and is_secret_name(found["name"]) and "${" not in found["value"]:
+        return f"{found['before']}{REDACTED}"
+    words = (REDACTED if looks_like_secret(one.strip("\"',")) else one for one in re.split(r"(\s+)", line))
+    return secrets.message("".join(words))
+
+
+def _stored_plan_text(record: RunRecord) -> str:
+    """The stored plan of a run as YAML, without empty keys."""
+    import yaml
+
+    values = {key: value for key, value in record.plan.items() if value is not None}
+    return str(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100)) if values else ""
+
+
+ROUTES: list[BaseRoute] = [
+    Route("/live", live_page),
+    Route("/live/runs", live_runs),
+    Route("/live/events", live_events),
+    Route("/plans", plans_page),
+    Route("/plans/view", plan_page),
+]

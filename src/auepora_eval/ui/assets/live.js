@@ -1,0 +1,114 @@
+// The page of runs in progress: numbers from server-sent events, and new parts of the page where a run changes its form.
+
+import { announce, replaceFragment } from "./shell.js";
+
+const list = document.getElementById("live-runs");
+const connection = document.getElementById("connection");
+const problem = document.getElementById("live-problem");
+let stream = null;
+let isRendering = false;
+
+function shownRuns() {
+  return new Map([...list.querySelectorAll("[data-run]")].map((card) => [card.dataset.run, card]));
+}
+
+function setText(element, text) {
+  if (element && element.textContent !== text) element.textContent = text;
+}
+
+function showValues(card, values) {
+  for (const [key, [text, note, ratio]] of Object.entries(values)) {
+    setText(card.querySelector(`[data-value="${key}"]`), text);
+    setText(card.querySelector(`[data-note="${key}"]`), note);
+    const bar = card.querySelector(`[data-ratio="${key}"]`);
+    if (bar && ratio !== null) bar.value = ratio;
+  }
+}
+
+function announceChanges(before, after) {
+  const names = new Map([...before, ...after].map(([id, card]) => [id, card.dataset.name]));
+  for (const [id, name] of names) {
+    if (!before.has(id)) announce(`${name} has started`);
+    else if (!after.has(id)) announce(`${name} has ended`);
+    else if (before.get(id).dataset.stage !== after.get(id).dataset.stage) announce(`${name}: ${after.get(id).dataset.stage}`);
+  }
+}
+
+/** Render the lists again: a run has started, ended, or shows other values. */
+async function renderRuns() {
+  if (isRendering) return; // the event after this one brings the same change
+  isRendering = true;
+  const before = shownRuns();
+  try {
+    if (await replaceFragment(list, "/live/runs")) announceChanges(before, shownRuns());
+  } finally {
+    isRendering = false;
+  }
+}
+
+function showProgress(runs) {
+  problem.replaceChildren();
+  const cards = shownRuns();
+  const isSame = runs.length === cards.size && runs.every((run) => cards.get(run.id)?.dataset.shape === run.key);
+  if (!isSame) {
+    renderRuns().then(() => {
+      const rendered = shownRuns();
+      for (const run of runs) if (rendered.has(run.id)) showValues(rendered.get(run.id), run.values);
+    });
+    return;
+  }
+  for (const run of runs) showValues(cards.get(run.id), run.values);
+}
+
+function showProblem(message) {
+  const text = document.createElement("p");
+  text.textContent = message;
+  const box = document.createElement("div");
+  box.className = "banner bad";
+  box.append(text);
+  problem.replaceChildren(box);
+}
+
+function setConnection(state, text) {
+  document.body.dataset.stream = state;
+  setText(connection, text);
+}
+
+function connect() {
+  if (stream !== null) return;
+  setConnection("connecting", "Connecting …");
+  stream = new EventSource("/live/events");
+  stream.addEventListener("open", () => setConnection("open", "Connected: changes appear by themselves."));
+  stream.addEventListener("progress", (event) => showProgress(JSON.parse(event.data).runs));
+  stream.addEventListener("problem", (event) => showProblem(JSON.parse(event.data).error));
+  stream.addEventListener("error", () => {
+    const isClosed = stream?.readyState === EventSource.CLOSED;
+    setConnection(isClosed ? "closed" : "connecting", isClosed ? "Not connected: reload the page." : "The connection was lost. Trying again …");
+  });
+}
+
+function disconnect() {
+  stream?.close();
+  stream = null;
+  setConnection("paused", "Paused while the page is hidden.");
+}
+
+function formatDuration(seconds) {
+  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, Math.floor(seconds) % 60];
+  if (hours) return `${hours} h ${minutes} min`;
+  return minutes ? `${minutes} min ${rest} s` : `${rest} s`;
+}
+
+function showTimes() {
+  for (const element of list.querySelectorAll("[data-since]")) {
+    const seconds = (Date.now() - Date.parse(element.dataset.since)) / 1000;
+    setText(element, formatDuration(Math.max(seconds, 0)));
+  }
+}
+
+// A browser opens few connections to one server: hidden pages give theirs back.
+document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
+addEventListener("pagehide", disconnect);
+addEventListener("pageshow", () => { if (!document.hidden) connect(); });
+setInterval(showTimes, 1000);
+if (!document.hidden) connect();

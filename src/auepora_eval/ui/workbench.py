@@ -218,7 +218,7 @@ def workbench_of(request: Request) -> Workbench:
     return found
 
 
-def make_url(path: str, **parameters: Any) -> UncutText:
+def make_url(path: str, /, **parameters: Any) -> UncutText:
     """An address with query parameters: a list repeats its parameter, ``None`` leaves it out.
 
     >>> make_url("/queries", run=["a", "b"], where="recall@5<0.5", page=None)

@@ -56,6 +56,23 @@
     }
     return grounds.get(element);
   };
+  /** The background of a text in a chart: the rectangle below it that is drawn last, else the element around the chart. */
+  const svgGround = (text) => {
+    const svg = text.ownerSVGElement;
+    const box = text.getBoundingClientRect();
+    const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+    let found = ground(svg.parentElement.closest("div, figure, section, main, td, li, p, a, button"));
+    for (const shape of svg.querySelectorAll("rect")) {
+      if (!(shape.compareDocumentPosition(text) & Node.DOCUMENT_POSITION_FOLLOWING)) break;
+      const area = shape.getBoundingClientRect();
+      if (x < area.left || x > area.right || y < area.top || y > area.bottom) continue;
+      const style = getComputedStyle(shape);
+      if (style.fill === "none") continue;
+      const [r, g, b, alpha] = rgba(style.fill);
+      found = over([r, g, b, alpha * style.fillOpacity * style.opacity], found);
+    }
+    return found;
+  };
   const luminance = (colour) => {
     const [r, g, b] = colour.map((value) => (value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
@@ -76,7 +93,7 @@
       checked.add(element);
       if (element.closest("script, style, title, desc, option, .skip, :disabled, [aria-disabled=true]") || isHidden(element)) continue;
       const style = getComputedStyle(element);
-      const back = ground(element instanceof SVGElement ? element.closest("svg").parentElement : element);
+      const back = element instanceof SVGElement ? svgGround(element) : ground(element);
       const front = over(rgba(element instanceof SVGElement ? style.fill : style.color), back);
       const found = ratio(front, back);
       if (found < 4.5) problems.add(`contrast ${found.toFixed(2)}: ${describe(element)}`);
@@ -86,32 +103,38 @@
 
   // --- focus ---------------------------------------------------------------------------------------------------------
 
-  const FOCUSABLE = "a[href], button:not(:disabled), input:not(:disabled):not([type=hidden]), select:not(:disabled), textarea:not(:disabled), summary, [tabindex='0']";
+  const FOCUSABLE = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']";
+  const focusable = () => [...document.querySelectorAll(FOCUSABLE)].filter(
+    (one) => !one.disabled && one.tabIndex >= 0 && one.checkVisibility({ visibilityProperty: true }) && (one.type !== "radio" || one.checked));
 
-  /** Record every element that gets the focus, and those whose focus cannot be seen. */
-  const watchFocus = () => {
-    const state = { reached: new Set(), problems: [] };
-    addEventListener("focusin", ({ target }) => {
-      if (state.reached.has(target)) return;
-      state.reached.add(target);
-      const style = getComputedStyle(target);
-      if (parseFloat(style.outlineWidth) === 0 || style.outlineStyle === "none") state.problems.push(`focus is not visible: ${describe(target)}`);
-    });
-    window.accessibilityFocus = state;
-    document.activeElement?.blur();
-    getSelection().removeAllRanges();
-    return document.querySelectorAll(FOCUSABLE).length;
-  };
-
-  const focusProblems = () => {
-    const { reached, problems } = window.accessibilityFocus;
-    const groups = new Set([...reached].filter((one) => one.type === "radio").map((one) => one.name));
-    for (const one of document.querySelectorAll(FOCUSABLE)) {
-      if (!one.checkVisibility({ visibilityProperty: true }) || one.tabIndex < 0 || reached.has(one)) continue;
-      if (one.type === "radio" && groups.has(one.name)) continue;
-      problems.push(`Tab does not reach ${describe(one)}`);
+  /** Elements that do not get the focus, or whose focus cannot be seen. */
+  const focus = () => {
+    const problems = [];
+    for (const one of focusable()) {
+      one.focus({ preventScroll: true, focusVisible: true });
+      const style = getComputedStyle(one);
+      if (document.activeElement !== one) problems.push(`does not get the focus: ${describe(one)}`);
+      else if (parseFloat(style.outlineWidth) === 0 || style.outlineStyle === "none") problems.push(`focus is not visible: ${describe(one)}`);
     }
     return problems;
+  };
+
+  /** Record the elements that the Tab key reaches. */
+  const startTabbing = () => {
+    document.activeElement?.blur();
+    getSelection().removeAllRanges();
+    scrollTo(0, 0);
+    window.reachedByTab = [];
+    addEventListener("focusin", ({ target }) => window.reachedByTab.push(target));
+  };
+
+  /** Elements that the Tab key passed over, in the order of the page. */
+  const tabProblems = () => {
+    const reached = new Set(window.reachedByTab);
+    const listed = focusable();
+    const last = Math.max(-1, ...window.reachedByTab.map((one) => listed.indexOf(one)));
+    const problems = listed.slice(0, last + 1).filter((one) => !reached.has(one)).map((one) => `Tab does not reach ${describe(one)}`);
+    return last < 0 && listed.length ? ["Tab reaches nothing"] : problems;
   };
 
   const width = () => {
@@ -122,5 +145,5 @@
     return [`the page is ${scrollWidth} px wide in a window of ${clientWidth}: ${wide.slice(-3).map(describe).join("; ")}`];
   };
 
-  window.accessibility = { headings, markup, contrast, watchFocus, focusProblems, width };
+  window.accessibility = { headings, markup, contrast, focus, startTabbing, tabProblems, width };
 })();

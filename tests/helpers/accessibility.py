@@ -9,6 +9,8 @@ NAMED_ROLES = frozenset(
     "button checkbox combobox dialog image img link listbox menuitem navigation progressbar radio region searchbox "
     "slider spinbutton switch tab textbox DisclosureTriangle".split()
 )
+TABS = 25
+"""How often the Tab key is pressed on a page."""
 PHONE_WIDTH = 360
 ZOOM_WIDTH = 320
 """A window of 640 pixels at a zoom of 200 %."""
@@ -33,7 +35,7 @@ def find_problems(page: Any) -> list[str]:
     """What is wrong with the page in the light and the dark theme, and in narrow windows."""
     page.evaluate(SCRIPT)
     problems = unnamed_controls(page)
-    for check in ("headings", "markup"):
+    for check in ("headings", "markup", "focus"):
         problems += page.evaluate(f"window.accessibility.{check}()")
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
@@ -56,11 +58,11 @@ def unnamed_controls(page: Any) -> list[str]:
 
 
 def tab_problems(page: Any) -> list[str]:
-    """What the Tab key does not reach, or where the focus cannot be seen."""
-    count = page.evaluate("window.accessibility.watchFocus()")
-    for _ in range(count + 5):
+    """What the Tab key passes over at the start of the page."""
+    page.evaluate("window.accessibility.startTabbing()")
+    for _ in range(TABS):
         page.keyboard.press("Tab")
-    problems: list[str] = page.evaluate("window.accessibility.focusProblems()")
+    problems: list[str] = page.evaluate("window.accessibility.tabProblems()")
     return problems
 
 

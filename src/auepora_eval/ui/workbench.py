@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 from ..core.results import Results
 from ..core.scores import Scores
 from ..core.types import EvaluationSample
-from ..errors import AueporaError, StoreError, UnknownRunError
+from ..errors import AueporaError, MissingDependencyError, StoreError, UnknownRunError
 from ..render.blocks import Block
 from ..render.html import ChartRenderer, UncutText, make_environment
 from ..report.run_sections import Floats, StoredRun
@@ -285,6 +285,7 @@ TITLES = {
     405: "Not possible here",
     413: "Too large",
     500: "Something went wrong",
+    501: "A package is missing",
     503: "The store is busy",
 }
 PLAIN_MESSAGES = {
@@ -305,12 +306,12 @@ def error_response(request: Request, status: int, message: str) -> Response:
 
 
 def error_status(error: AueporaError) -> int:
-    """The status code of an error: unknown run 404, locked store 503, other trouble with the store 500, else 400."""
+    """The status code: unknown run 404, locked store 503, damaged store 500, missing package 501, else 400."""
     if isinstance(error, UnknownRunError):
         return 404
     if isinstance(error, StoreError):
         return 503 if error.is_locked else 500
-    return 400
+    return 501 if isinstance(error, MissingDependencyError) else 400
 
 
 def handle_error(request: Request, error: Exception) -> Response:

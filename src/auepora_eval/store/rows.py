@@ -576,13 +576,37 @@ def read_results(
         .order_by(scores.c.position, scores.c.name, scores.c.computed_at)
     )
     rows = connection.execute(query).mappings().all()
-    latest = {row["name"]: max(other["computed_at"] for other in rows if other["name"] == row["name"]) for row in rows}
-    chosen = [row for row in rows if every_signature or row["computed_at"] == latest[row["name"]]]
+    chosen = rows if every_signature else _latest_rows(rows)
     found = [
         read_one(connection, run_id, row["name"], row["signature"]) if with_scores else _result_from_row(row)
         for row in chosen
     ]
     return Results(found, sample_ids=sample_ids, run_id=run_id)
+
+
+def _latest_rows(rows: Sequence[RowMapping]) -> list[RowMapping]:
+    """The rows of the latest result of each name."""
+    latest = {row["name"]: row["computed_at"] for row in sorted(rows, key=lambda row: str(row["computed_at"]))}
+    return [row for row in rows if row["computed_at"] == latest[row["name"]]]
+
+
+def read_summaries(connection: Connection, run_ids: Sequence[str]) -> dict[str, Results]:
+    """Read the results of several runs by position, the latest of each name, without scores."""
+    found: dict[str, list[RowMapping]] = {run_id: [] for run_id in run_ids}
+    query = select(scores.c.run_id, *_SUMMARY, scores.c.computed_at).order_by(scores.c.position, scores.c.name)
+    for chunk in _chunks(run_ids):
+        for row in connection.execute(query.where(scores.c.run_id.in_(chunk))).mappings():
+            found[row["run_id"]].append(row)
+    return {
+        run_id: Results([_result_from_row(row) for row in _latest_rows(rows)], run_id=run_id)
+        for run_id, rows in found.items()
+    }
+
+
+def latest_results(connection: Connection) -> dict[str, tuple[int, str]]:
+    """Return for each run with results their number, and the time of the latest."""
+    query = select(scores.c.run_id, func.count(), func.max(scores.c.computed_at)).group_by(scores.c.run_id)
+    return {run_id: (number, moment) for run_id, number, moment in connection.execute(query)}
 
 
 def latest_result(connection: Connection, run_id: str) -> tuple[int, str | None]:

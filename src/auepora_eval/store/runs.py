@@ -52,6 +52,7 @@ from .rows import (
     find_run,
     get_run,
     latest_result,
+    latest_results,
     list_runs,
     read_judgements,
     read_one,
@@ -61,6 +62,7 @@ from .rows import (
     read_results,
     read_sample_chunk,
     read_sample_ids,
+    read_summaries,
     require_run,
     sample_chunks,
     stored_positions,
@@ -524,6 +526,18 @@ def count_all_outputs(store: RunStore, run_ids: Sequence[str]) -> dict[str, tupl
     """Return for each run the number of outputs, and how many of them failed."""
     with store._database.read() as connection:
         return count_outputs(connection, run_ids)
+
+
+def latest_result_times(store: RunStore) -> dict[str, tuple[int, str]]:
+    """Return for each run with results their number, and the time of the latest."""
+    with store._database.read() as connection:
+        return latest_results(connection)
+
+
+def all_result_summaries(store: RunStore, run_ids: Sequence[str]) -> dict[str, Results]:
+    """Return the results of several runs as ``result_summaries`` does for one; of a deleted run none."""
+    with store._database.read() as connection:
+        return read_summaries(connection, run_ids)
 
 
 def run_version(store: RunStore, record: RunRecord) -> str:

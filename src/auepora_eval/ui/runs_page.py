@@ -1,17 +1,486 @@
-"""The list of runs."""
+"""The list of runs: search, facets, the trend of a metric, tags, and the choice of runs to compare."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date
+from typing import Any
+from urllib.parse import parse_qsl
+
+from markupsafe import escape
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from .workbench import render_template
+from ..compare.metrics import headline_order
+from ..compare.pairing import lookup_metric
+from ..core.conventions import Signature
+from ..core.results import display_name
+from ..core.types import MetricResult
+from ..errors import AueporaError, BadValueError
+from ..render import charts
+from ..render.blocks import Cell, Figure
+from ..render.html import interval_text, metric_range, seconds_text, value_text
+from ..report.score_sections import value_bar
+from ..store.records import RunRecord, RunStatus, utc_now
+from ..store.runs import RunStore, all_result_summaries, count_all_outputs, latest_result_times
+from .workbench import Workbench, make_url, render_fragment, render_template, workbench_of
+
+PAGE_SIZE = 50
+TREND_RUNS = 200
+"""The number of runs in the trend, the latest ones."""
+FACETS = {"status": "Outcome", "dataset": "Dataset", "tag": "Tag"}
+SORTS = ("began", "name", "dataset", "metric", "failures", "duration", "cost")
+MAX_TAG_LENGTH = 100
+STATUS_TONES = {"failed": "bad", "stopped": "open", "interrupted": "open", "running": ""}
+
+# --- the filter of the address ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs are listed, in which order, as in the address of the page."""
+
+    q: str = ""
+    dataset: str = ""
+    tag: str = ""
+    status: str = ""
+    since: date | None = None
+    until: date | None = None
+    metric: str = ""
+    """The metric in the list and in the trend; empty: the headline metric of each run."""
+    sort: str = "-began"
+    page: int = 1
+
+    @classmethod
+    def from_params(cls, params: QueryParams) -> RunFilter:
+        """The filter of an address; ``BadValueError`` names a parameter with a wrong value."""
+        status, sort = params.get("status", ""), params.get("sort") or "-began"
+        known = [one.value for one in RunStatus]
+        if status and status not in known:
+            raise BadValueError(f"status must be one of {', '.join(known)}, not {status!r}")
+        if sort.removeprefix("-") not in SORTS:
+            raise BadValueError(f"sort must be one of {', '.join(SORTS)}, with '-' for descending, not {sort!r}")
+        page = params.get("page") or "1"
+        if not (page.isascii() and page.isdigit() and int(page[:9]) > 0):
+            raise BadValueError(f"page must be a number from 1, not {page!r}")
+        return cls(
+            params.get("q", "").strip(),
+            params.get("dataset", ""),
+            params.get("tag", ""),
+            status,
+            _date(params, "since"),
+            _date(params, "until"),
+            params.get("metric", ""),
+            sort,
+            int(page[:9]),
+        )
+
+    def to_params(self, **changes: Any) -> dict[str, Any]:
+        """The parameters of the address; a change of the filter leads to its first page."""
+        values = {name: getattr(self, name) for name in self.__slots__} | ({"page": 1} if changes else {}) | changes
+        default = {"sort": "-began", "page": 1}
+        return {name: value for name, value in values.items() if value and value != default.get(name)}
+
+    def accepts(self, record: RunRecord, *, without: str = "") -> bool:
+        """Whether a run is listed; ``without`` names a facet that is ignored."""
+        began = record.created_at.astimezone(UTC).date()
+        return (
+            (not self.dataset or without == "dataset" or record.dataset_name == self.dataset)
+            and (not self.tag or without == "tag" or self.tag in record.tags)
+            and (not self.status or without == "status" or record.status.value == self.status)
+            and (self.since is None or began >= self.since)
+            and (self.until is None or began <= self.until)
+            and (not self.q or _contains_words(record, self.q))
+        )
+
+
+def _date(params: Mapping[str, str], name: str) -> date | None:
+    text = params.get(name, "")
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        raise BadValueError(f"{name} must be a date such as 2026-11-18, not {text!r}") from None
+
+
+def _contains_words(record: RunRecord, words: str) -> bool:
+    """Whether every word is in the name, id, dataset, tags, commit or message of a run."""
+    parts = (record.name, record.run_id, record.dataset_name, *record.tags, record.commit or "", record.message or "")
+    text = "\n".join(parts).casefold()
+    return all(word in text for word in words.casefold().split())
+
+
+# --- results of runs, without scores ---------------------------------------------------------------------------------
+
+KEPT_DETAILS = ("judged", "judged_depth")
+
+
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """The results of a run by name without scores and slices, and which of them is its headline metric."""
+
+    version: object
+    """Changes with the results."""
+    by_name: Mapping[str, MetricResult]
+    headline: str = ""
+
+    def find(self, name: str) -> MetricResult | None:
+        """The result of that name, or of the headline metric where it is empty."""
+        return self.by_name.get(name or self.headline)
+
+
+def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str, RunResults]:
+    """The results of each run; those that have not changed since the last request are not read again."""
+    times = latest_result_times(workbench.store)
+    known: dict[str, RunResults] = workbench.cached(("", "runs"), dict, size=4_000_000)
+    found = {
+        one.run_id: earlier
+        for one in records
+        if (earlier := known.get(one.run_id)) is not None and earlier.version == times.get(one.run_id)
+    }
+    missing = [one for one in records if one.run_id not in found]
+    summaries = all_result_summaries(workbench.store, [one.run_id for one in missing if one.run_id in times])
+    directions: dict[tuple[str, str | None], bool] = {}
+    for one in missing:
+        results = {result.name: _without_parts(result) for result in summaries.get(one.run_id, ())}
+        headline = headline_metric(one, list(results.values()), directions)
+        found[one.run_id] = RunResults(times.get(one.run_id), results, headline)
+    known.clear()  # without deleted runs
+    known.update(found)
+    return found
+
+
+def _without_parts(result: MetricResult) -> MetricResult:
+    details = {name: result.details[name] for name in KEPT_DETAILS if name in result.details}
+    return replace(result, slices={}, details=details)
+
+
+def headline_metric(
+    record: RunRecord, results: Sequence[MetricResult], directions: dict[tuple[str, str | None], bool]
+) -> str:
+    """The name of the most important metric with a value: a primary one of the plan, or one of answers, if any.
+
+    ``directions`` caches whether metrics have a better and a worse, by name and signature.
+    """
+    primary = record.plan.get("primary") or ()
+    listed = [primary] if isinstance(primary, str) else list(primary)
+    defined = [one for one in results if one.defined]
+    ordered = sorted(defined, key=lambda one: headline_order(one.name, one.target.name, listed))
+    for one in ordered:
+        key = one.name, one.signature
+        if key not in directions:
+            directions[key] = lookup_metric(one, record, {}).has_direction
+        if directions[key]:
+            return one.name
+    return ordered[0].name if ordered else ""
+
+
+# --- rows of the list ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as a row of the list."""
+
+    record: RunRecord
+    result: MetricResult | None
+    counts: tuple[int, int]
+    """The number of outputs, and of failed ones."""
+    judged: MetricResult | None
+    """The retrieval metric that records which proportion of the documents is judged."""
+
+    @property
+    def tone(self) -> str:
+        """The tone of the status."""
+        return STATUS_TONES.get(self.record.status.value, "")
+
+    @property
+    def answers(self) -> str:
+        """The number of answers, where some are missing."""
+        expected = self.record.num_samples * max(self.record.repeats, 1)
+        return "" if self.counts[0] == expected else f"{self.counts[0]:,} of {expected:,} answers"
+
+    @property
+    def metric_name(self) -> str:
+        """The name of the metric for display."""
+        return "" if self.result is None else display_name(self.result)
+
+    @property
+    def value(self) -> Cell:
+        """The value of the metric with its interval."""
+        one = self.result
+        if one is None:
+            return Cell("none", tone="muted")
+        low, high = metric_range(one.name, one.signature) or (0.0, 0.0)
+        return Cell(
+            value_text(one.value if one.defined else None),
+            note=interval_text(one.interval) if one.interval else "",
+            bar=value_bar(one, low, high),
+        )
+
+    @property
+    def failures_url(self) -> str:
+        """The queries with failed answers."""
+        return make_url("/queries", run=self.record.run_id, where="answer=failed")
+
+    @property
+    def judged_text(self) -> str:
+        """The judged proportion of the returned documents."""
+        share = None if self.judged is None else self.judged.details.get("judged")
+        return "" if share is None else f"{100 * share:.0f} %"
+
+    @property
+    def judged_depth(self) -> str:
+        """The documents that the judged proportion is about."""
+        depth = None if self.judged is None else self.judged.details.get("judged_depth")
+        return "all documents" if depth is None else f"the first {depth}"
+
+    @property
+    def judged_url(self) -> str:
+        """The queries whose score may rise when more documents are judged."""
+        name = "" if self.judged is None else self.judged.name
+        return make_url("/queries", run=self.record.run_id, where=f"{name}<1", sort=name)
+
+    @property
+    def seconds(self) -> float | None:
+        """The duration; of a run in progress until now."""
+        end = utc_now() if self.record.status is RunStatus.RUNNING else self.record.finished_at
+        return None if end is None else (end - self.record.created_at).total_seconds()
+
+    @property
+    def duration(self) -> str:
+        """The duration as text."""
+        return "" if self.seconds is None else seconds_text(max(self.seconds, 0.0))
+
+    @property
+    def cost(self) -> float | None:
+        """The cost of judging."""
+        total = (self.record.usage or {}).get("total")
+        found = total.get("cost") if isinstance(total, Mapping) else None
+        return float(found) if isinstance(found, int | float) else None
+
+    @property
+    def tags(self) -> list[tuple[str, Any]]:
+        """Each tag, and the same unchanged for the value of a field."""
+        return [(one, escape(one)) for one in self.record.tags]
+
+
+def sort_records(
+    records: Sequence[RunRecord], run_filter: RunFilter, results: Mapping[str, RunResults], store: RunStore
+) -> list[RunRecord]:
+    """The runs in the order of the filter; runs without a value are last, and equal ones newest first."""
+    key = run_filter.sort.removeprefix("-")
+    if key == "began":
+        return list(records) if run_filter.sort == "-began" else list(reversed(records))
+    failed = count_all_outputs(store, [one.run_id for one in records]) if key == "failures" else {}
+
+    def value(record: RunRecord) -> Any:
+        row = RunRow(record, results[record.run_id].find(run_filter.metric), failed.get(record.run_id, (0, 0)), None)
+        if key == "metric":
+            return row.result.value if row.result is not None and row.result.defined else None
+        names = {"name": record.name.casefold(), "dataset": record.dataset_name.casefold()}
+        return names.get(key, {"failures": row.counts[1], "duration": row.seconds, "cost": row.cost}.get(key))
+
+    values = [(value(one), one) for one in records]
+    present = sorted(
+        (pair for pair in values if pair[0] is not None), key=lambda pair: pair[0], reverse=run_filter.sort != key
+    )
+    return [one for _, one in present] + [one for found, one in values if found is None]
+
+
+def make_rows(
+    workbench: Workbench, records: Sequence[RunRecord], results: Mapping[str, RunResults], metric: str
+) -> list[RunRow]:
+    """The rows of a page of the list."""
+    counts = count_all_outputs(workbench.store, [one.run_id for one in records])
+    rows = []
+    for one in records:
+        found = results[one.run_id]
+        judged = [result for result in found.by_name.values() if result.details.get("judged") is not None]
+        shown = found.find(metric)
+        rows.append(RunRow(one, shown, counts[one.run_id], shown if shown in judged else next(iter(judged), None)))
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """A menu of the values of runs, each with the number of runs that choosing it would list."""
+
+    name: str
+    title: str
+    current: str
+    choices: Sequence[tuple[str, Any, int]]
+    """The text of a choice, its value unchanged, and the number of runs."""
+
+
+def make_facets(records: Sequence[RunRecord], run_filter: RunFilter) -> list[Facet]:
+    """The facets, each counted over the runs that the other filters accept."""
+    facets = []
+    for name, title in FACETS.items():
+        counts: Counter[str] = Counter()
+        for one in records:
+            if run_filter.accepts(one, without=name):
+                own = {"status": (one.status.value,), "dataset": (one.dataset_name,), "tag": one.tags}[name]
+                counts.update(own)
+        current = getattr(run_filter, name)
+        counts.setdefault(current, 0)
+        listed = sorted(((one, n) for one, n in counts.items() if one), key=lambda pair: (-pair[1], pair[0]))
+        if listed:
+            facets.append(Facet(name, title, current, [(one, escape(one), n) for one, n in listed]))
+    return facets
+
+
+# --- the trend of a metric -------------------------------------------------------------------------------------------
+
+
+def trend_lines(
+    records: Sequence[RunRecord], results: Mapping[str, RunResults], metric: str
+) -> dict[str, list[dict[str, Any]]]:
+    """The points of ``trend_chart`` by dataset, from runs that are newest first."""
+    lines: dict[str, list[dict[str, Any]]] = {}
+    before: dict[str, tuple[str, str | None]] = {}
+    for one in reversed(records):
+        result = results[one.run_id].find(metric)
+        if result is None or not result.defined:
+            continue
+        change = ""
+        now = one.fingerprint, result.signature
+        if one.dataset_name in before and before[one.dataset_name] != now:
+            change = _change_text(before[one.dataset_name], now)
+        before[one.dataset_name] = now
+        low, high = result.interval or (None, None)
+        lines.setdefault(one.dataset_name, []).append(
+            {
+                "value": result.value,
+                "low": low,
+                "high": high,
+                "time": f"{one.created_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
+                "run": one.name,
+                "change": change,
+                "range": metric_range(result.name, result.signature),
+            }
+        )
+    return lines
+
+
+def _change_text(before: tuple[str, str | None], now: tuple[str, str | None]) -> str:
+    """Why two values are not comparable."""
+    changes = [] if before[0] == now[0] else ["other questions or gold"]
+    if before[1] != now[1]:
+        try:
+            first, second = Signature.parse(before[1] or ""), Signature.parse(now[1] or "")
+            fields = [
+                f"{name} {first.options.get(name, 'default')} → {second.options.get(name, 'default')}"
+                if name in {**first.options, **second.options}
+                else name
+                for name in first.differences(second)
+            ]
+            changes.append(f"other signature ({', '.join(fields)})")
+        except AueporaError:  # the signature of a user's metric, or none
+            changes.append("other signature")
+    return ", ".join(changes)
+
+
+def trend_figure(records: Sequence[RunRecord], results: Mapping[str, RunResults], metric: str) -> Figure:
+    """The trend of a metric over the latest of these runs."""
+    valued = [one for one in records if (found := results[one.run_id].find(metric)) is not None and found.defined]
+    shown = valued[:TREND_RUNS]
+    chart = charts.trend_chart(trend_lines(shown, results, metric), metric)
+    latest = f" The latest {len(shown):,} of {len(valued):,} runs." if len(valued) > len(shown) else ""
+    caption = f"95 % intervals. A line is broken where values are not comparable.{latest}"
+    return Figure(chart, caption, 1200)
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
 
 
 def runs_page(request: Request) -> Response:
-    """The page."""
-    return render_template(request, "layout.html")
+    """The list of runs; with ``fragment=list`` without the frame, with ``fragment=trend`` the trend alone.
+
+    With ``compare`` the chosen runs are compared, the oldest first.
+    """
+    workbench = workbench_of(request)
+    if "compare" in request.query_params:
+        return compare_chosen(workbench, request.query_params.getlist("run"))
+    run_filter = RunFilter.from_params(request.query_params)
+    records = workbench.store.runs()
+    results = read_results(workbench, records)
+    listed = [one for one in records if run_filter.accepts(one)]
+    headlines = Counter(results[one.run_id].headline for one in listed if results[one.run_id].headline)
+    trend_metric = run_filter.metric or next((name for name, _ in headlines.most_common(1)), "")
+    fragment = request.query_params.get("fragment")
+    if fragment == "trend":
+        figure = trend_figure(listed, results, trend_metric)
+        return render_fragment(request, "block_list.html", listed=[figure])
+    metrics = Counter(name for one in listed for name in results[one.run_id].by_name)
+    if run_filter.metric:
+        metrics.setdefault(run_filter.metric, 0)
+    pages = max(1, -(-len(listed) // PAGE_SIZE))
+    run_filter = replace(run_filter, page=min(run_filter.page, pages))
+    start = (run_filter.page - 1) * PAGE_SIZE
+    ordered = sort_records(listed, run_filter, results, workbench.store)
+    context: dict[str, Any] = {
+        "filter": run_filter,
+        "total": len(records),
+        "found": len(listed),
+        "pages": pages,
+        "start": start,
+        "rows": make_rows(workbench, ordered[start : start + PAGE_SIZE], results, run_filter.metric),
+        "facets": make_facets(records, run_filter),
+        "metrics": [(name, escape(name), count) for name, count in sorted(metrics.items())],
+        "trend_metric": trend_metric,
+        "trend_url": make_url("/runs", **run_filter.to_params(page=None), fragment="trend") if trend_metric else "",
+        "query": escape(make_url("/runs", **run_filter.to_params()).partition("?")[2]),
+    }
+    if fragment == "list":
+        return render_fragment(request, "runs_list.html", **context)
+    return render_template(request, "runs.html", **context)
 
 
-ROUTES: list[BaseRoute] = [Route("/runs", runs_page)]
+def compare_chosen(workbench: Workbench, run_ids: Sequence[str]) -> Response:
+    """Redirect to the comparison of runs, in the order of time."""
+    records = [workbench.find(one) for one in dict.fromkeys(run_ids)]
+    if len(records) < 2:
+        raise BadValueError("choose two or more runs to compare them")
+    records.sort(key=lambda one: (one.created_at, one.run_id))
+    return RedirectResponse(make_url("/compare", run=[one.run_id for one in records]), 303)
+
+
+async def change_tags(request: Request) -> Response:
+    """Add the tag in ``add``, or remove the one in ``remove``; a script gets the new cell, a form the page again."""
+    workbench, run_id = workbench_of(request), request.path_params["run_id"]
+    body = (await request.body()).decode("utf-8", "replace")
+    fields = dict(parse_qsl(body, keep_blank_values=True))
+    record = await run_in_threadpool(_save_tags, workbench, run_id, fields)
+    query = fields.get("query", "")
+    if fields.get("fragment"):
+        row = RunRow(record, None, (0, 0), None)
+        run_filter = RunFilter.from_params(QueryParams(query))
+        return await run_in_threadpool(
+            render_fragment, request, "runs_tags.html", row=row, filter=run_filter, query=escape(query)
+        )
+    return RedirectResponse(f"/runs?{query}" if query else "/runs", 303)
+
+
+def _save_tags(workbench: Workbench, run_id: str, fields: Mapping[str, str]) -> RunRecord:
+    record = workbench.find(run_id)
+    added, removed = fields.get("add", "").strip(), fields.get("remove")
+    if removed is not None:
+        workbench.store.untag(record.run_id, removed)
+    elif not added:
+        raise BadValueError("a tag needs at least one character")
+    elif len(added) > MAX_TAG_LENGTH:
+        raise BadValueError(f"a tag has at most {MAX_TAG_LENGTH} characters, not {len(added):,}")
+    else:
+        workbench.store.tag(record.run_id, added)
+    return workbench.store.get(record.run_id)
+
+
+ROUTES: list[BaseRoute] = [
+    Route("/runs", runs_page),
+    Route("/runs/{run_id}/tags", change_tags, methods=["POST"]),
+]

@@ -49,7 +49,7 @@ from ..render.tables import format_value, sequential_test_blocks, two_stage_metr
 from ..render.terminal import report_text
 from ..store.records import RunRecord, run_info
 from ..store.rows import StoredJudgement
-from ..store.runs import RunStore, iter_samples
+from ..store.runs import RunStore, sample_at
 from .cards import REASON_HINTS, Card, card, describe_reason, describe_reducer
 
 # --- data types: reduction, derivation of a query, recomputation check -----------------------------------------------
@@ -200,7 +200,7 @@ def explain_query(
     if sample_id not in ids:
         raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
     position = ids.index(sample_id)
-    sample = next(iter_samples(store, record.run_id, positions={position}))
+    sample = sample_at(store, record, position)
     outputs = {row.repeat: row.output for row in store.outputs(record.run_id, position=position)}
     stored = None if result.scores is None else result.scores[position]
     outcome = str(result.outcomes[position]) if result.outcomes is not None else "scored" if stored is not None else ""

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, RowMapping, delete, func, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, func, select, tuple_, update
 
 from ..core.results import Results, to_json_value
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
@@ -252,6 +252,15 @@ def _unpack_samples(connection: Connection, chunk: list[bytes], reader: TextRead
     return [unpack_sample(data, known_texts) for data in chunk]
 
 
+def read_sample(
+    database: Database, connection: Connection, fingerprint: str, position: int, *, texts: bool = True
+) -> EvaluationSample:
+    """Read the sample at a position, which must exist."""
+    query = select(samples.c.sample).where(samples.c.fingerprint == fingerprint, samples.c.position == position)
+    chunk = [bytes(connection.execute(query).scalar_one())]
+    return _unpack_samples(connection, chunk, TextReader(database) if texts else None)[0]
+
+
 def read_sample_ids(connection: Connection, fingerprint: str) -> list[str]:
     """Read the ids of the samples of a dataset."""
     return [packed_sample_id(data) for chunk in sample_chunks(connection, fingerprint) for data in chunk]
@@ -431,22 +440,40 @@ def read_judgements(
 ) -> Iterator[StoredJudgement]:
     """Yield the judgements of a run, or of one sample, or the failed ones; read in chunks."""
     query = select(judgements).where(judgements.c.run_id == run_id).order_by(*_JUDGEMENT_KEY).limit(CHUNK)
-    if position is not None:
-        query = query.where(judgements.c.position == position)
     if failed:
         query = query.where(judgements.c.reason.is_not(None))
+    if position is not None:
+        yield from _read_sample_judgements(database, query, run_id, position)
+        return
     after: tuple[Any, ...] | None = ("", -1, -1, -1, "")
     while after is not None:
         with database.read() as connection:
             rows = connection.execute(query.where(tuple_(*_JUDGEMENT_KEY) > after)).mappings().all()
-            found = [
-                StoredJudgement(
-                    **{name: row[name] for name in _JUDGEMENT_FIELDS}, body=msgspec.json.decode(bytes(row["body"]))
-                )
-                for row in rows
-            ]
-        yield from found
+        yield from map(_judgement_from_row, rows)
         after = tuple(rows[-1][column.name] for column in _JUDGEMENT_KEY) if len(rows) == CHUNK else None
+
+
+def _read_sample_judgements(
+    database: Database, query: Select[Any], run_id: str, position: int
+) -> Iterator[StoredJudgement]:
+    """Yield the judgements of one sample: one lookup per metric and repeat, since the key has them before it."""
+    group = [judgements.c.score_key, judgements.c.repeat]
+    groups = select(*group).where(judgements.c.run_id == run_id).order_by(*group).limit(1)
+    rows: list[RowMapping] = []
+    with database.read() as connection:
+        after = connection.execute(groups).first()
+        while after is not None:
+            score_key, repeat = after
+            same = (group[0] == score_key, group[1] == repeat, judgements.c.position == position)
+            rows += connection.execute(query.limit(None).where(*same)).mappings().all()
+            after = connection.execute(groups.where(tuple_(*group) > (score_key, repeat))).first()
+    yield from map(_judgement_from_row, rows)
+
+
+def _judgement_from_row(row: RowMapping) -> StoredJudgement:
+    return StoredJudgement(
+        **{name: row[name] for name in _JUDGEMENT_FIELDS}, body=msgspec.json.decode(bytes(row["body"]))
+    )
 
 
 def count_judgements(connection: Connection, run_id: str) -> tuple[int, int]:

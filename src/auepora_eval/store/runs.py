@@ -60,7 +60,7 @@ from .rows import (
     read_outputs,
     read_result,
     read_results,
-    read_sample_chunk,
+    read_sample,
     read_sample_ids,
     read_summaries,
     require_run,
@@ -584,27 +584,10 @@ def iter_samples(
     return stream_samples(store._database, store.get(run_id).fingerprint, texts=texts, positions=positions)
 
 
-def packed_samples(store: RunStore, run_id: str) -> Iterator[SampleRow[DocumentRow]]:
-    """Yield the samples of a run as stored, with keys instead of document texts; faster than ``iter_samples``."""
-    after, fingerprint = -1, store.get(run_id).fingerprint
-    while True:
-        with store._database.read() as connection, gc_paused():
-            chunk, following = read_sample_chunk(connection, fingerprint, after)
-            rows = [decode_packed_sample(data) for data in chunk]
-        yield from rows
-        if following is None:
-            return
-        after = following
-
-
-def packed_outputs(store: RunStore, run_id: str) -> Iterator[tuple[int, int, PackedOutput]]:
-    """Yield position, repeat and columns of each output of a run as stored; faster than ``RunStore.outputs``."""
-    after: tuple[int, int] | None = (-1, -1)
-    while after is not None:
-        with store._reading(run_id) as connection, gc_paused():
-            chunk, after = read_output_chunk(connection, run_id, after)
-            rows = [(position, repeat, decode_packed(data)) for repeat, position, _, data in chunk]
-        yield from rows
+def sample_at(store: RunStore, record: RunRecord, position: int, *, texts: bool = True) -> EvaluationSample:
+    """Return the sample of a run at a position of its dataset."""
+    with store._database.read() as connection:
+        return read_sample(store._database, connection, record.fingerprint, position, texts=texts)
 
 
 def ranking_depths(store: RunStore, run_id: str) -> Iterator[tuple[int, int]]:

@@ -60,6 +60,15 @@ def _word(token: str) -> str:
 
 
 def word_support(output: SystemOutputs) -> tuple[int, int, Ranges] | None:
+    """``unsupported_words`` with UTF-16 ranges."""
+    support = unsupported_words(output)
+    if support is None or output.response is None:
+        return None
+    missing, count, ranges = support
+    return missing, count, utf16_ranges(output.response.text, ranges)
+
+
+def unsupported_words(output: SystemOutputs) -> tuple[int, int, Ranges] | None:
     """How many words of an answer occur in no document, as ``support_density`` counts them, of how many, and where.
 
     Adjacent words are one range.
@@ -80,7 +89,7 @@ def word_support(output: SystemOutputs) -> tuple[int, int, Ranges] | None:
         if is_unknown:
             missing += len(words)
             ranges.append((words[0][1], words[-1][2]))
-    return missing, len(tokens), utf16_ranges(answer, ranges)
+    return missing, len(tokens), ranges
 
 
 def span_marks(answer: str, spans: Sequence[MarkedSpan]) -> list[tuple[int, int, float]]:
@@ -161,6 +170,10 @@ class GoldMarks:
         return marks
 
     def passages_in(self, document: Document) -> Ranges:
+        """``gold_passages`` as UTF-16 ranges."""
+        return utf16_ranges(document.text, self.gold_passages(document))
+
+    def gold_passages(self, document: Document) -> Ranges:
         """The ranges of gold passages in the text of a document whose span in its parent is known."""
         passages = self._passages.get(document.parent)
         own = (0, len(document.text)) if document.parent == document.doc_id else None
@@ -171,7 +184,7 @@ class GoldMarks:
         if any(start <= first and last <= end for start, end in passages):
             return []  # the whole document is gold
         cut = sorted((max(start, first) - first, min(end, last) - first) for start, end in passages)
-        return utf16_ranges(document.text, _merge_ranges(one for one in cut if one[0] < one[1]))
+        return _merge_ranges(one for one in cut if one[0] < one[1])
 
 
 def relevance(document: Document) -> int:
@@ -376,7 +389,12 @@ def output_json(
 
 
 def judgement_json(one: StoredJudgement, *, is_old: bool = False) -> bytes:
-    """A judgement as JSON, or its failure. The raw reply is kept only where there is no parsed answer.
+    """``judgement_fields`` as JSON."""
+    return json_bytes(judgement_fields(one, is_old=is_old))
+
+
+def judgement_fields(one: StoredJudgement, *, is_old: bool = False) -> dict[str, Any]:
+    """A judgement, or its failure, with short keys. The raw reply is kept only where there is no parsed answer.
 
     ``is_old`` says that the metric has another signature by now.
     """
@@ -395,7 +413,7 @@ def judgement_json(one: StoredJudgement, *, is_old: bool = False) -> bytes:
         "answer": _with_statements(answer, body.get("about")),
         "raw": raw[:_MAX_RAW_LENGTH] if isinstance(raw, str) else raw,
     }
-    return json_bytes(_drop_empty(value))
+    return _drop_empty(value)
 
 
 def _with_statements(answer: Any, about: Any) -> Any:

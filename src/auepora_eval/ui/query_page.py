@@ -1,17 +1,954 @@
-"""One query."""
+"""The query page: one sample with its gold, and what one or two runs returned for it."""
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from .workbench import render_template
+from ..core.batch import Batch
+from ..core.conventions import Conventions
+from ..core.metrics_base import BatchMetric, apply_failure_policy
+from ..core.results import to_json_value
+from ..core.scores import AnswerSpans, Scores
+from ..core.targets import TARGETS
+from ..core.types import STARTED, Document, EvaluationSample, MetricResult, SystemOutputs, UnknownRanking
+from ..engine.evaluate import resolve_metrics
+from ..errors import BadValueError
+from ..render.blocks import Cell, Row, Table, TableColumn, simple_table, without_empty_columns
+from ..render.html import pluralize, seconds_text, shorten
+from ..render.tables import format_value
+from ..report.browser.listing import (
+    ClaimVerdict,
+    GoldMarks,
+    SentenceIndex,
+    judged_claims,
+    judgement_fields,
+    relevance,
+    unsupported_words,
+)
+from ..report.explain import in_panel_order
+from ..report.run_sections import StoredRun
+from ..store.records import RunRecord, plan_conventions
+from ..store.rows import StoredJudgement
+from ..store.runs import sample_at
+from ..text.sentences import sentence_spans
+from .workbench import Workbench, make_url, render_fragment, render_template, workbench_of
+
+MAX_RUNS = 2
+MAX_DOCUMENTS = 20
+"""The number of retrieved documents shown at first."""
+MAX_CUT_OFF = 50
+MAX_CLAIMS = 100
+MAX_OTHER_RUNS = 20
+QUESTION_LENGTH, ANSWER_LENGTH, TEXT_LENGTH, DOCUMENT_LENGTH = 1_500, 3_000, 1_200, 400
+"""The number of characters shown at first."""
+PIECE_LENGTH = 4_000
+"""Very long texts are laid out in pieces of about this length."""
+FILTER_PARAMETERS = ("q", "where", "sort")
+
+# --- the address: runs, sample, repeats, and the filter of the list ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class QueryAddress:
+    """The parameters of a query page."""
+
+    runs: tuple[str, ...]
+    sample_id: str
+    repeats: tuple[int, ...] = ()
+    """The shown repeat of each run; 0 where it is missing."""
+    filters: Mapping[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, request: Request) -> QueryAddress:
+        """Read the parameters; ``BadValueError`` names an invalid one."""
+        parameters = request.query_params
+        runs, sample_id = parameters.getlist("run"), parameters.get("id")
+        if not 1 <= len(runs) <= MAX_RUNS:
+            raise BadValueError(f"run: {len(runs)} runs are given; a query is shown for one run or for two")
+        if sample_id is None:
+            raise BadValueError("id: give the id of a sample")
+        filters = {name: parameters.getlist(name) for name in FILTER_PARAMETERS if parameters.getlist(name)}
+        repeats = tuple(map(_parse_repeat, parameters.getlist("repeat")))
+        return cls(tuple(runs), sample_id, repeats, filters)
+
+    def repeat(self, place: int) -> int:
+        """The shown repeat of a run."""
+        return self.repeats[place] if place < len(self.repeats) else 0
+
+    def with_repeat(self, place: int, repeat: int) -> str:
+        """The address with another repeat of one run."""
+        repeats = [repeat if at == place else self.repeat(at) for at in range(len(self.runs))]
+        return make_url("/query", run=self.runs, id=self.sample_id, repeat=repeats, **self.filters)
+
+    def with_sample(self, sample_id: str) -> str:
+        """The address of another sample in the same filter."""
+        return make_url("/query", run=self.runs, id=sample_id, **self.filters)
+
+    def with_runs(self, runs: Sequence[str]) -> str:
+        """The address of the sample in other runs."""
+        return make_url("/query", run=runs, id=self.sample_id, **self.filters)
+
+    @property
+    def list_address(self) -> str:
+        """The address of the list of queries with the same filter."""
+        return make_url("/queries", run=self.runs, **self.filters)
+
+
+def _parse_repeat(text: str) -> int:
+    if not text.isdecimal() or len(text) > 6:
+        raise BadValueError(f"repeat: '{text[:50]}' is not the number of a repeat; the first is 0")
+    return int(text)
+
+
+# --- what is stored about the sample in one run -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class QueryRun:
+    """One run with what it stores about one sample."""
+
+    stored: StoredRun
+    place: int
+    """0 for the first run of the page."""
+    position: int | None
+    """The position of the sample in the dataset of the run; ``None`` where it is not in it."""
+    sample: EvaluationSample | None
+    repeat: int
+    output: SystemOutputs | None
+
+    @property
+    def record(self) -> RunRecord:
+        """The run."""
+        return self.stored.record
+
+    @property
+    def letter(self) -> str:
+        """The letter of the run where two are shown."""
+        return self.stored.letter
+
+    @cached_property
+    def gold(self) -> GoldMarks | None:
+        """The gold of the sample in this run."""
+        return None if self.sample is None else GoldMarks(self.sample)
+
+    @cached_property
+    def documents(self) -> list[Document]:
+        """The retrieved documents."""
+        return [] if self.output is None else [item.doc for item in self.output.retrieved]
+
+    @cached_property
+    def gold_ranks(self) -> dict[str, int]:
+        """The rank of each retrieved gold document, by id."""
+        if self.gold is None:
+            return {}
+        by_span = self.gold.ranks(self.documents)
+        if by_span is not None:
+            return {doc_id: one.rank for doc_id, one in by_span.items() if one.rank is not None}
+        ranks: dict[str, int] = {}
+        for rank, document in enumerate(self.documents, 1):
+            if self.gold.levels.get(document.doc_id, 0) > 0:
+                ranks.setdefault(document.doc_id, rank)
+        return ranks
+
+    @cached_property
+    def judgements(self) -> list[StoredJudgement]:
+        """The judgements about the sample, members of a panel in its order."""
+        if self.position is None:
+            return []
+        return in_panel_order(self.stored.store.judgements(self.record.run_id, position=self.position))
+
+
+def read_run(workbench: Workbench, record: RunRecord, letter: str, place: int, address: QueryAddress) -> QueryRun:
+    """Read what a run stores about the sample of an address."""
+    repeat = address.repeat(place)
+    if repeat >= record.repeats:
+        raise BadValueError(f"repeat: {record.run_id} has {pluralize(record.repeats, 'repeat')}; the first is 0")
+    stored = workbench.run(record, letter)
+    position = sample_positions(workbench, record).get(address.sample_id)
+    if position is None:
+        return QueryRun(stored, place, None, None, repeat, None)
+    rows = workbench.store.outputs(record.run_id, repeat=repeat, position=position)
+    output = next((row.output for row in rows), None)
+    return QueryRun(stored, place, position, sample_at(workbench.store, record, position), repeat, output)
+
+
+def sample_positions(workbench: Workbench, record: RunRecord) -> dict[str, int]:
+    """The position of each sample of a run, by id."""
+    return workbench.cached(
+        (record.fingerprint, "positions"),
+        lambda: {name: position for position, name in enumerate(workbench.store.sample_ids(record.run_id))},
+        size=200 * record.num_samples,
+    )
+
+
+# --- texts with marks, cut where they are long ------------------------------------------------------------------------
+
+
+class Mark(NamedTuple):
+    """A marked part of a text."""
+
+    start: int
+    end: int
+    kind: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """A part of a text of one kind; an empty kind is not marked."""
+
+    text: str
+    kind: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownText:
+    """The beginning of a text as parts; ``address`` has all of it."""
+
+    parts: Sequence[TextPart]
+    length: int
+    is_cut: bool
+    address: str
+
+
+def show_text(text: str, address: str, *, limit: int = TEXT_LENGTH, marks: Sequence[Mark] = ()) -> ShownText:
+    """The beginning of a text, or all of it where it is little longer than ``limit``."""
+    end = len(text) if len(text) <= limit * 1.25 else limit
+    return ShownText(split_marks(text, 0, end, marks), len(text), end < len(text), address)
+
+
+def split_marks(text: str, start: int, end: int, marks: Iterable[Mark]) -> list[TextPart]:
+    """The text between two places, split at its marks, which are in ascending order."""
+    parts = []
+    at = start
+    for mark in marks:
+        first, last = max(mark.start, at), min(mark.end, end)
+        if first >= last:
+            continue
+        if first > at:
+            parts.append(TextPart(text[at:first]))
+        parts.append(TextPart(text[first:last], mark.kind, mark.note))
+        at = last
+    return [*parts, TextPart(text[at:end])] if at < end else parts
+
+
+def answer_marks(run: QueryRun) -> tuple[list[Mark], str]:
+    """The marks in an answer, and a sentence about them: spans of a metric, else words that are in no document."""
+    output = run.output
+    assert output is not None
+    for result in run.stored.results:
+        key = _score_key(result, run.position)
+        spans = key.of_repeat(run.repeat) if isinstance(key, AnswerSpans) else ()
+        if spans:
+            marks = [Mark(one.start, one.end, "detected", f"probability {one.probability:.3g}") for one in spans]
+            return marks, f"{pluralize(len(spans), 'span')} called unsupported by {result.name}"
+    support = unsupported_words(output)
+    if support is None:
+        return [], "The documents have no text, so that words cannot be looked up in them." if run.documents else ""
+    missing, count, ranges = support
+    if not missing:
+        return [], f"All {count:,} words occur in the retrieved documents." if count else ""
+    marks = [Mark(start, end, "unsupported", "in no retrieved document") for start, end in ranges]
+    return marks, f"{missing:,} of {pluralize(count, 'word')} in none of the retrieved documents"
+
+
+def _score_key(result: MetricResult, position: int | None) -> Any:
+    keys = result.scores.keys if isinstance(result.scores, Scores) else None
+    return None if keys is None or position is None or position >= len(keys) else keys[position]
+
+
+# --- claims of the answer, their verdicts, and the closest sentence of the documents ----------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceSentence:
+    """The sentence of the retrieved documents that shares most words with a claim."""
+
+    rank: int
+    doc_id: str
+    text: str
+    shared: int
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerClaim:
+    """A claim of an answer; a sentence of it where no claims are stored."""
+
+    text: str
+    sentence: int | None
+    """The index of the sentence of the answer that is closest to it."""
+    verdicts: Sequence[ClaimVerdict] = ()
+    evidence: EvidenceSentence | None = None
+
+
+def answer_claims(run: QueryRun, answer: str, sentences: Sequence[tuple[int, int]]) -> list[AnswerClaim]:
+    """The claims of an answer with their evidence; its sentences where no claims are stored."""
+    documents = run.documents[:MAX_DOCUMENTS]
+    evidence = SentenceIndex([one.text for one in documents])
+    own = SentenceIndex([answer[start:end] for start, end in sentences])
+    stored = judged_claims(run.judgements, run.repeat, answer)
+    texts: Mapping[str, Sequence[ClaimVerdict]] = stored or {answer[start:end]: () for start, end in sentences}
+    claims = []
+    for text, verdicts in list(texts.items())[:MAX_CLAIMS]:
+        place = own.closest(text)
+        closest = evidence.closest(text)
+        found = None
+        if closest is not None:
+            document = documents[closest.text]
+            sentence = document.text[closest.start : closest.end]
+            found = EvidenceSentence(
+                closest.text + 1, document.doc_id, shorten(sentence, 600), closest.shared, closest.words
+            )
+        claims.append(AnswerClaim(text, None if place is None else place.text, verdicts, found))
+    return claims
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSegment:
+    """A sentence of an answer, or the space between two; ``claim`` is the number of its first claim."""
+
+    parts: Sequence[TextPart]
+    claim: int | None
+
+
+def answer_segments(
+    answer: str, end: int, sentences: Sequence[tuple[int, int]], claims: Sequence[AnswerClaim], marks: Sequence[Mark]
+) -> list[AnswerSegment]:
+    """The answer as sentences with their claims."""
+    by_sentence = {claim.sentence: number for number, claim in reversed(list(enumerate(claims)))}
+    segments = []
+    at = 0
+    for index, (start, stop) in enumerate(sentences):
+        if start > at:
+            segments.append(AnswerSegment(split_marks(answer, at, start, marks), None))
+        segments.append(AnswerSegment(split_marks(answer, start, stop, marks), by_sentence.get(index)))
+        at = stop
+    return [*segments, AnswerSegment(split_marks(answer, at, end, marks), None)] if at < end else segments
+
+
+# --- rankings: documents with marks, joined between two runs ----------------------------------------------------------
+
+MARK_LABELS = {
+    "gold": ("●", "gold", "relevant by the annotation"),
+    "again": ("○", "gold again", "the same id is further up; it counts once"),
+    "part": ("◐", "same document", "another chunk of a relevant document"),
+    "not": ("✕", "not relevant", "judged not relevant"),
+    "": ("·", "not judged", "has no judgement"),
+}
+
+
+class Connection(NamedTuple):
+    """A document in both rankings."""
+
+    first: int
+    second: int
+    kind: str
+    """``gold``, ``down`` for gold that moved down, or nothing."""
+
+
+def connections(first: QueryRun, second: QueryRun) -> list[Connection]:
+    """The documents that both runs retrieved, with their ranks; gold documents that match by span too."""
+    pairs: dict[tuple[int, int], str] = {}
+    for doc_id, rank in first.gold_ranks.items():
+        if (other := second.gold_ranks.get(doc_id)) is not None:
+            pairs[rank, other] = "down" if other > rank else "gold"
+    ranks = first_ranks(second.documents)
+    for doc_id, rank in first_ranks(first.documents).items():
+        if doc_id in ranks:
+            pairs.setdefault((rank, ranks[doc_id]), "")
+    return [Connection(*ends, kind) for ends, kind in sorted(pairs.items())]
+
+
+def first_ranks(documents: Sequence[Document]) -> dict[str, int]:
+    """The first rank of each id."""
+    ranks: dict[str, int] = {}
+    for rank, document in enumerate(documents, 1):
+        ranks.setdefault(document.doc_id, rank)
+    return ranks
+
+
+def ranked_documents(run: QueryRun, address: QueryAddress, others: Mapping[int, int]) -> list[dict[str, Any]]:
+    """The ranking of a run; ``others`` maps its ranks to those of the other run."""
+    assert run.output is not None
+    assert run.gold is not None
+    gold, output = run.gold, run.output
+    cited = set(output.citations or ())
+    for sentence in (output.response.sentences if output.response is not None else None) or ():
+        cited.update(map(str, sentence.get("citations") or ()))
+    rows = []
+    for rank, (item, mark) in enumerate(zip(output.retrieved, gold.marks(run.documents), strict=True), 1):
+        doc = item.doc
+        passages = gold.gold_passages(doc)
+        limit = max(DOCUMENT_LENGTH, min(passages[-1][1], 2_000) if passages else 0)
+        marks = [Mark(start, end, "passage", "the gold passage") for start, end in passages]
+        whole = text_address(run, address, f"document-{rank}")
+        place = f"in {doc.parent_id}" if doc.parent_id else ""
+        place += f" {doc.span[0]}–{doc.span[1]}" if doc.span else ""
+        rows.append(
+            {
+                "rank": rank,
+                "id": doc.doc_id,
+                "mark": mark,
+                "level": gold.levels.get(doc.doc_id),
+                "score": item.score,
+                "is_cited": doc.doc_id in cited,
+                "place": place.strip(),
+                "text": show_text(doc.text, whole, limit=limit, marks=marks) if doc.text else None,
+                "has_passages": bool(passages),
+                "metadata": to_text(doc.metadata),
+                "other_rank": others.get(rank),
+            }
+        )
+    return rows
+
+
+def ranking_table(runs: Sequence[QueryRun]) -> Table:
+    """Gold and retrieved documents with their ranks, as a table."""
+    ranks = [first_ranks(run.documents) | run.gold_ranks for run in runs]
+    gold = {doc_id: level for run in runs if run.gold for doc_id, level in run.gold.levels.items() if level > 0}
+    rows: list[Row] = []
+    for doc_id in dict.fromkeys([*gold, *(doc_id for one in ranks for doc_id in one)]):
+        found = [one.get(doc_id) for one in ranks]
+        cells: list[Cell | str] = ["–" if rank is None else str(rank) for rank in found]
+        mark = Cell("gold", "good", "●") if doc_id in gold else Cell("")
+        rows.append([Cell(doc_id), mark if mark.text else "", *cells, *_change(found, doc_id in gold)])
+    several = len(runs) > 1
+    names = [f"Rank in {run.letter}" if several else "Rank" for run in runs]
+    columns = [TableColumn("Document"), TableColumn("Gold", brief=True)]
+    columns += [TableColumn(name, number=True) for name in names]
+    columns += [TableColumn("Change from A to B")] if several else []
+    return without_empty_columns(simple_table(columns, rows, caption="Ranks of documents; – means not retrieved"))
+
+
+def _change(ranks: Sequence[int | None], is_gold: bool) -> list[Cell | str]:
+    if len(ranks) < MAX_RUNS:
+        return []
+    first, second = ranks
+    if first is None or second is None:
+        words = "retrieved by neither" if first == second else "new in B" if first is None else "only in A"
+        tone = "" if not is_gold or first == second else "good" if first is None else "bad"
+    elif first == second:
+        words, tone = "same rank", ""
+    else:
+        words = f"{'down' if second > first else 'up'} by {abs(second - first)}"
+        tone = "" if not is_gold else "bad" if second > first else "good"
+    return [Cell(words, "bad" if tone == "bad" else "good" if tone else "", {"bad": "▼", "good": "▲"}.get(tone, ""))]
+
+
+# --- values at every cut-off ------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def _cut_off_metrics(depth: int, conventions: Conventions) -> list[list[BatchMetric]]:
+    """recall@k and ndcg@k for every k up to ``depth``."""
+    return [
+        [one for one in resolve_metrics([f"recall@{k}", f"ndcg@{k}"], conventions) if isinstance(one, BatchMetric)]
+        for k in range(1, depth + 1)
+    ]
+
+
+class CutOff(NamedTuple):
+    """The values of one run with the first k documents; ``None`` where one does not apply."""
+
+    recall: float | None
+    ndcg: float | None
+    characters: int
+
+
+def cut_offs(run: QueryRun, depth: int) -> list[CutOff]:
+    """Recall, nDCG and the size of the context for every k up to ``depth``."""
+    assert run.sample is not None
+    assert run.output is not None
+    batch = Batch([run.sample], [run.output])
+    values, size = [], 0
+    for k, metrics in enumerate(_cut_off_metrics(depth, plan_conventions(run.record)), 1):
+        size += len(run.documents[k - 1].text) if k <= len(run.documents) else 0
+        recall, ndcg = (apply_failure_policy(one, batch)[0] for one in metrics)
+        values.append(CutOff(recall, ndcg, size))
+    return values
+
+
+# --- scores and judgements --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreCell:
+    """The score of the sample in one run, and the address of its derivation."""
+
+    text: str
+    tone: str = ""
+    derivation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRow:
+    """A metric with its score in each run."""
+
+    metric: str
+    target: str
+    lower_is_better: bool
+    is_skipped: bool
+    cells: Sequence[ScoreCell]
+    difference: Cell | None
+
+
+def score_rows(workbench: Workbench, runs: Sequence[QueryRun]) -> list[ScoreRow]:
+    """The scores of the sample, by target."""
+    by_name: dict[str, dict[int, MetricResult]] = {}
+    for run in runs:
+        for result in run.stored.results:
+            if result.scores is not None and run.position is not None and run.position < len(result.scores):
+                by_name.setdefault(result.name, {})[run.place] = result
+    directions = {name: value for run in runs for name, value in _directions(workbench, run).items()}
+    rows = []
+    for name, results in by_name.items():
+        found = [_score(results.get(run.place), run) for run in runs]
+        higher, rounding = directions[name]
+        statuses = [outcome.partition(":")[0] for _, outcome in found]
+        rows.append(
+            ScoreRow(
+                name,
+                TARGETS[next(iter(results.values())).target].title,
+                not higher,
+                all(status in ("skipped", "") for status in statuses),
+                [_score_cell(run, name, *one) for run, one in zip(runs, found, strict=True)],
+                _difference(list(results.values()), [value for value, _ in found], higher, rounding),
+            )
+        )
+    titles = [target.title for target in TARGETS.values()]
+    return sorted(rows, key=lambda row: titles.index(row.target))
+
+
+def score_groups(rows: Sequence[ScoreRow]) -> list[tuple[bool, int, list[tuple[str, list[ScoreRow]]]]]:
+    """The metrics that apply and those that do not: their number, and the rows by target."""
+    tables = []
+    for is_skipped in (False, True):
+        listed = [row for row in rows if row.is_skipped is is_skipped]
+        groups = [(target, list(group)) for target, group in groupby(listed, key=lambda row: row.target)]
+        tables += [(is_skipped, len(listed), groups)] if listed else []
+    return tables
+
+
+def _directions(workbench: Workbench, run: QueryRun) -> dict[str, tuple[bool, float]]:
+    """Per metric whether a higher score is better, and its rounding."""
+    return workbench.cached(
+        (run.record.run_id, workbench.version(run.record), "directions"),
+        lambda: {name: (one.higher_score_is_better, one.rounding) for name, one in run.stored.definitions.items()},
+        size=20_000,
+    )
+
+
+def _score(result: MetricResult | None, run: QueryRun) -> tuple[float | None, str]:
+    if result is None or result.scores is None or run.position is None:
+        return None, ""
+    value = result.scores[run.position]
+    outcome = "scored" if result.outcomes is None else str(result.outcomes[run.position])
+    return value, outcome
+
+
+def _score_cell(run: QueryRun, name: str, value: float | None, outcome: str) -> ScoreCell:
+    if not outcome:
+        return ScoreCell("–")
+    assert run.sample is not None
+    path = f"/runs/{run.record.run_id}/derivation"
+    address = make_url(path, metric=name, sample=run.sample.sample_id)
+    number = "" if value is None else format_value(value)
+    if outcome == "scored":
+        return ScoreCell(number or "n/a", "", address)
+    status, _, reason = outcome.partition(":")
+    words = f"{status.replace('_', ' ')}: {reason}" if reason else status.replace("_", " ")
+    return ScoreCell(
+        f"{words}, counted as {number}" if number else words, "muted" if status == "skipped" else "bad", address
+    )
+
+
+def _difference(
+    results: Sequence[MetricResult], values: Sequence[float | None], higher: bool, rounding: float
+) -> Cell | None:
+    if len(values) < MAX_RUNS or len(results) < MAX_RUNS or values[0] is None or values[1] is None:
+        return None
+    if results[0].signature != results[1].signature:
+        return Cell("other definition", "muted")
+    difference = values[1] - values[0]
+    if abs(difference) <= rounding:
+        return Cell("same", "", "=")
+    is_better = (difference > 0) == higher
+    text = f"{'+' if difference > 0 else '−'}{format_value(abs(difference))}"
+    return Cell(text, "good", "▲", note="better") if is_better else Cell(text, "bad", "▼", note="worse")
+
+
+def judgement_rows(run: QueryRun) -> list[dict[str, Any]]:
+    """The judgements of the shown repeat, as the templates show them."""
+    current = {one.name: one.signature for one in run.stored.results}
+    return [
+        judgement_fields(one, is_old=current.get(one.metric, one.signature) != one.signature)
+        for one in run.judgements
+        if one.repeat == run.repeat
+    ]
+
+
+# --- the timeline -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRow:
+    """A step or a timing as a bar: its start and length as proportions of the whole."""
+
+    name: str
+    seconds: str
+    start: float
+    length: float
+    query: str = ""
+    retrieved: Sequence[str] = ()
+    more: str = ""
+
+
+def timeline(output: SystemOutputs) -> list[TimelineRow]:
+    """The steps of an output one after another, and its timings."""
+    steps = [step if isinstance(step, Mapping) else {"value": step} for step in output.steps]
+    durations = [_number(step.get("timing")) or 0.0 for step in steps]
+    timings = {name: _number(value) for name, value in output.timings.items() if name != STARTED}
+    whole = max([sum(durations), *(value for value in timings.values() if value is not None)], default=0.0) or 1.0
+    rows, at = [], 0.0
+    for number, (step, seconds) in enumerate(zip(steps, durations, strict=True), 1):
+        retrieved = step.get("retrieved")
+        rest = {key: value for key, value in step.items() if key not in ("query", "retrieved", "timing", "name")}
+        query = step.get("query")
+        rows.append(
+            TimelineRow(
+                f"Step {number}{': ' + str(step['name']) if step.get('name') else ''}",
+                seconds_text(seconds) if seconds else "",
+                at / whole,
+                seconds / whole,
+                "" if query is None else str(query),
+                [str(one) for one in retrieved] if isinstance(retrieved, list | tuple) else (),
+                to_text(rest),
+            )
+        )
+        at += seconds
+    rows += [
+        TimelineRow(name, seconds_text(value), 0.0, value / whole)
+        for name, value in timings.items()
+        if value is not None
+    ]
+    return rows
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+    return float(value) if is_number else None
+
+
+def to_text(value: Any) -> str:
+    """A JSON value as indented text; nothing for an empty one."""
+    return json.dumps(to_json_value(value), indent=2, ensure_ascii=False)[:PIECE_LENGTH] if value else ""
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
 
 
 def query_page(request: Request) -> Response:
-    """The page."""
-    return render_template(request, "layout.html")
+    """One sample in one run or in two."""
+    workbench, address = workbench_of(request), QueryAddress.of(request)
+    records = [workbench.find(run) for run in address.runs]
+    address = QueryAddress(tuple(one.run_id for one in records), address.sample_id, address.repeats, address.filters)
+    letters = "AB" if len(records) > 1 else [""]
+    runs = [read_run(workbench, one, letters[place], place, address) for place, one in enumerate(records)]
+    first = next((run for run in runs if run.sample is not None), None)
+    if first is None or first.sample is None:
+        raise HTTPException(404, f"no sample '{shorten(address.sample_id, 200)}' is in {' or '.join(address.runs)}")
+    answered = [run for run in runs if run.output is not None and not isinstance(run.output.retrieved, UnknownRanking)]
+    joined = connections(*answered) if len(answered) == MAX_RUNS else []
+    depth = min(max((len(run.documents) for run in answered), default=0), MAX_CUT_OFF)
+    table = ranking_table(answered) if answered else None
+    return render_template(
+        request,
+        "query.html",
+        address=address,
+        sample=first.sample,
+        question=show_text(first.sample.query, text_address(first, address, "question"), limit=QUESTION_LENGTH),
+        thread=_thread(first, address),
+        references=[
+            show_text(text, text_address(first, address, f"reference-{number}"))
+            for number, text in enumerate(first.sample.references, 1)
+        ],
+        labels=[(str(name), _plain(value)) for name, value in first.sample.labels.items()],
+        golds=_golds(runs, address),
+        sides=[_side(run, address, joined) for run in runs],
+        table=table if table is not None and any(group.rows for group in table.groups) else None,
+        connections=joined,
+        cut_offs=[cut_offs(run, depth) for run in answered] if depth else [],
+        cut_off_runs=[run.letter or run.record.name for run in answered],
+        scores=score_groups(score_rows(workbench, runs)),
+        mark_labels=MARK_LABELS,
+        neighbours=neighbours(workbench, records, address),
+        swapped=address.with_runs(address.runs[::-1]),
+        others=make_url("/query/others", run=first.record.run_id, id=address.sample_id, shown=address.runs),
+        label_command=label_command(workbench, runs),
+        pool_command=shlex.join(["auepora", "pool", *address.runs, "--store", workbench.label]),
+        metadata=to_text(first.sample.metadata),
+        structured=to_text(first.sample.reference_answer.structured if first.sample.reference_answer else None),
+    )
 
 
-ROUTES: list[BaseRoute] = [Route("/query", query_page)]
+def _thread(run: QueryRun, address: QueryAddress) -> list[tuple[str, ShownText]]:
+    assert run.sample is not None
+    turns = []
+    for number, turn in enumerate(run.sample.history, 1):
+        content = turn.get("content") if isinstance(turn, Mapping) else turn
+        text = content if isinstance(content, str) else to_text(turn)
+        role = str(turn.get("role", "turn")) if isinstance(turn, Mapping) else "turn"
+        turns.append((role, show_text(text, text_address(run, address, f"turn-{number}"))))
+    return turns
+
+
+def _golds(runs: Sequence[QueryRun], address: QueryAddress) -> list[dict[str, Any]]:
+    """The gold of the sample: one entry, or one per run where their datasets differ."""
+    entries: list[dict[str, Any]] = []
+    for run in runs:
+        if run.sample is None or run.gold is None:
+            continue
+        documents = run.sample.relevant_docs
+        same = next((one for one in entries if one["documents"] == documents), None)
+        if same is not None:
+            same["letters"].append(run.letter)
+            continue
+        entries.append({"documents": documents, "letters": [run.letter], "is_annotated": run.gold.annotated})
+        retrieved = {doc.doc_id: doc.text for one in runs for doc in one.documents if doc.text}
+        entries[-1]["items"] = [
+            {
+                "id": doc.doc_id,
+                "level": relevance(doc),
+                "ranks": [(one.letter, one.gold_ranks.get(doc.doc_id)) for one in runs if one.output is not None],
+                "text": show_text(
+                    doc.text or retrieved.get(doc.doc_id, ""),
+                    text_address(run, address, f"gold-{number}"),
+                    limit=DOCUMENT_LENGTH,
+                ),
+            }
+            for number, doc in enumerate(documents or (), 1)
+        ]
+    return entries
+
+
+def _side(run: QueryRun, address: QueryAddress, joined: Sequence[Connection]) -> dict[str, Any]:
+    """What one run returned, for the template."""
+    record, output = run.record, run.output
+    side: dict[str, Any] = {
+        "run": run,
+        "letter": run.letter,
+        "record": record,
+        "output": output,
+        "repeats": [
+            (number + 1, address.with_repeat(run.place, number), number == run.repeat)
+            for number in range(record.repeats)
+        ],
+        "judgements": judgement_rows(run),
+    }
+    if output is None or run.sample is None:
+        return side
+    ends = {one.second: one.first for one in joined} if run.place else {one.first: one.second for one in joined}
+    is_known = not isinstance(output.retrieved, UnknownRanking)
+    gold = {doc.doc_id for doc in run.sample.relevant_docs or () if relevance(doc) > 0}
+    return side | {
+        "error": None if output.error is None else show_text(output.error, text_address(run, address, "error")),
+        "attempts": output.extra.get("attempts", 1),
+        "answer": _answer(run, address),
+        "is_ranking_known": is_known,
+        "documents": ranked_documents(run, address, ends) if is_known else [],
+        "max_documents": MAX_DOCUMENTS,
+        "missing_gold": sorted(gold - run.gold_ranks.keys()) if is_known else [],
+        "citations": None if output.citations is None else [_citation(run, one) for one in output.citations],
+        "timeline": timeline(output),
+        "usage": [(str(name), _plain(value)) for name, value in output.usage.items()],
+        "extra": to_text({name: value for name, value in output.extra.items() if name != "attempts"}),
+    }
+
+
+def _answer(run: QueryRun, address: QueryAddress) -> dict[str, Any] | None:
+    """The answer of a run, as sentences with their claims."""
+    assert run.output is not None
+    response = run.output.response
+    if response is None:
+        return None
+    marks, legend = answer_marks(run)
+    answer, whole = response.text, text_address(run, address, "answer")
+    shown = show_text(answer, whole, limit=ANSWER_LENGTH, marks=marks)
+    end = sum(len(part.text) for part in shown.parts)
+    sentences = sentence_spans(answer[:end])
+    claims = answer_claims(run, answer[:end], sentences)
+    return {
+        "text": shown,
+        "segments": answer_segments(answer, end, sentences, claims, marks),
+        "claims": claims,
+        "is_judged": any(claim.verdicts for claim in claims),
+        "kind": marks[0].kind if marks else "",
+        "legend": legend,
+        "structured": to_text(response.structured),
+        "metadata": to_text(response.metadata),
+        "sentences": [
+            (str(one.get("text", "")), [_citation(run, str(cited)) for cited in one.get("citations") or ()])
+            for one in response.sentences or ()
+        ],
+    }
+
+
+def _citation(run: QueryRun, doc_id: str) -> tuple[str, int | None]:
+    return doc_id, first_ranks(run.documents).get(doc_id)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(to_json_value(value), ensure_ascii=False)
+
+
+def label_command(workbench: Workbench, runs: Sequence[QueryRun]) -> str:
+    """The command that labels the sample in a terminal."""
+    run = next(run for run in reversed(runs) if run.sample is not None)
+    assert run.sample is not None
+    parts = ["auepora", "label", run.record.run_id, "--sample", run.sample.sample_id, "--store", workbench.label]
+    return shlex.join(parts)
+
+
+# --- neighbours in the filtered list ----------------------------------------------------------------------------------
+
+
+class Neighbours(NamedTuple):
+    """The place of the sample in the list, and the addresses around it."""
+
+    place: int | None
+    """From 1; ``None`` where the filter excludes the sample."""
+    total: int
+    previous: str | None
+    following: str | None
+
+
+def neighbours(workbench: Workbench, records: Sequence[RunRecord], address: QueryAddress) -> Neighbours:
+    """The samples before and after this one in the list that the filter of the address gives."""
+    ids = list(sample_positions(workbench, records[0]))
+    place = sample_positions(workbench, records[0]).get(address.sample_id)
+    if place is None:
+        return Neighbours(None, len(ids), None, address.with_sample(ids[0]) if ids else None)
+    previous = address.with_sample(ids[place - 1]) if place else None
+    following = address.with_sample(ids[place + 1]) if place + 1 < len(ids) else None
+    return Neighbours(place + 1, len(ids), previous, following)
+
+
+# --- whole texts, and other runs --------------------------------------------------------------------------------------
+
+
+def text_address(run: QueryRun, address: QueryAddress, part: str) -> str:
+    """The address of a whole text of the page."""
+    return make_url("/query/text", run=run.record.run_id, id=address.sample_id, repeat=run.repeat, part=part)
+
+
+def whole_text(request: Request) -> Response:
+    """A whole text of a query page, as a page or as a fragment."""
+    workbench, address = workbench_of(request), QueryAddress.of(request)
+    run = read_run(workbench, workbench.find(address.runs[0]), "", 0, address)
+    part = request.query_params.get("part", "")
+    text, marks = _find_text(run, part)
+    pieces = [split_marks(text, start, end, marks) for start, end in split_pieces(text)]
+    if request.query_params.get("fragment") == "1":
+        return render_fragment(request, "query_text.html", pieces=pieces)
+    back = address.with_sample(address.sample_id)
+    return render_template(request, "query_part.html", pieces=pieces, part=part.replace("-", " "), back=back)
+
+
+def _find_text(run: QueryRun, part: str) -> tuple[str, Sequence[Mark]]:
+    """A text of the page by the name of its part, with its marks."""
+    name, _, number = part.partition("-")
+    at = int(number) - 1 if number.isdecimal() and len(number) < 9 else -1
+    sample, output = run.sample, run.output
+    if sample is None:
+        raise HTTPException(404, f"{run.record.run_id} has no such sample")
+    retrieved = {doc.doc_id: doc.text for doc in reversed(run.documents)}
+    texts: dict[str, Sequence[str | None]] = {
+        "reference": sample.references,
+        "turn": [_plain(turn.get("content", turn)) for turn in sample.history],
+        "gold": [doc.text or retrieved.get(doc.doc_id) for doc in sample.relevant_docs or ()],
+        "document": [doc.text for doc in run.documents],
+    }
+    text: str | None = None
+    marks: Sequence[Mark] = ()
+    if name in texts and 0 <= at < len(texts[name]):
+        text = texts[name][at]
+    elif part == "question":
+        text = sample.query
+    elif part == "error" and output is not None:
+        text = output.error
+    elif part == "answer" and output is not None and output.response is not None:
+        text, marks = output.response.text, answer_marks(run)[0]
+    if name == "document" and text and run.gold is not None:
+        marks = [Mark(*one, "passage", "the gold passage") for one in run.gold.gold_passages(run.documents[at])]
+    if text is None:
+        raise HTTPException(404, f"part: the query has no text '{part[:50]}'")
+    return text, marks
+
+
+def split_pieces(text: str) -> list[tuple[int, int]]:
+    """Start and end of pieces of a text, which end after a line or a word where one ends nearby."""
+    pieces, at = [], 0
+    while len(text) - at > PIECE_LENGTH * 1.5:
+        nearest = at + PIECE_LENGTH // 2
+        cut = max(text.rfind(mark, nearest, at + PIECE_LENGTH) for mark in "\n ")
+        end = at + PIECE_LENGTH if cut < 0 else cut + 1
+        pieces.append((at, end))
+        at = end
+    return [*pieces, (at, len(text))] if at < len(text) or not text else pieces
+
+
+def other_runs(request: Request) -> Response:
+    """What other runs of the same dataset returned for a sample, as a fragment."""
+    workbench, address = workbench_of(request), QueryAddress.of(request)
+    record = workbench.find(address.runs[0])
+    position = sample_positions(workbench, record).get(address.sample_id)
+    if position is None:
+        raise HTTPException(404, f"{record.run_id} has no such sample")
+    shown = {record.run_id, *request.query_params.getlist("shown")}
+    listed = [
+        one
+        for one in workbench.store.runs(dataset=record.dataset_name)
+        if one.fingerprint == record.fingerprint and one.run_id not in shown
+    ]
+    sample = sample_at(workbench.store, record, position, texts=False)
+    gold = GoldMarks(sample)
+    rows = []
+    for one in listed[:MAX_OTHER_RUNS]:
+        stored = workbench.store.outputs(one.run_id, repeat=0, position=position, texts=False)
+        output = next((row.output for row in stored), None)
+        rows.append(
+            {
+                "record": one,
+                "output": output,
+                "text": "" if output is None else shorten(output.error or _answer_text(output), 200),
+                "rank": None if output is None else gold.first_rank([item.doc for item in output.retrieved]),
+                "address": address.with_runs([one.run_id]),
+                "compare": address.with_runs([record.run_id, one.run_id]),
+            }
+        )
+    has_gold = any(level > 0 for level in gold.levels.values())
+    return render_fragment(request, "query_others.html", rows=rows, count=len(listed), has_gold=has_gold)
+
+
+def _answer_text(output: SystemOutputs) -> str:
+    return "" if output.response is None else output.response.text
+
+
+ROUTES: list[BaseRoute] = [
+    Route("/query", query_page),
+    Route("/query/text", whole_text),
+    Route("/query/others", other_runs),
+]

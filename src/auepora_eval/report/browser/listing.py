@@ -8,11 +8,12 @@ import json
 import re
 import zlib
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -31,6 +32,7 @@ from ...features.hits import GoldDocument, GoldRank, first_rank, gold_ranks, has
 from ...features.rankings import parse_level
 from ...store.records import RunRecord, StoredOutput, plain_value
 from ...store.rows import StoredJudgement
+from ...text.sentences import sentence_spans
 from ...text.tokenizers import plain_words
 
 # --- marks: hits among documents, unsupported words and spans of an answer, gold passages ----------------------------
@@ -90,6 +92,87 @@ def unsupported_words(output: SystemOutputs) -> tuple[int, int, Ranges] | None:
             missing += len(words)
             ranges.append((words[0][1], words[-1][2]))
     return missing, len(tokens), ranges
+
+
+# --- the sentence of some texts that is closest to a statement -------------------------------------------------------
+
+_MAX_INDEXED_LENGTH = 20_000
+
+
+class ClosestSentence(NamedTuple):
+    """The place of a sentence, and how many of the words of a statement it has."""
+
+    text: int
+    """The index of its text."""
+    start: int
+    end: int
+    shared: int
+    words: int
+    """The number of distinct words of the statement."""
+
+
+class SentenceIndex:
+    """The sentences of some texts by their words."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._sentences = [
+            (number, start, end, frozenset(plain_words(text[start:end])))
+            for number, text in enumerate(texts)
+            for start, end in sentence_spans(text[:_MAX_INDEXED_LENGTH])
+        ]
+        self._counts = Counter(word for *_, words in self._sentences for word in words)
+
+    def closest(self, statement: str) -> ClosestSentence | None:
+        """The sentence that shares most words with a statement; a word counts less the more sentences have it.
+
+        ``None`` where no sentence shares a word.
+        """
+        wanted = frozenset(plain_words(statement))
+        best: tuple[float, int] = (0.0, 0)
+        found = None
+        for number, start, end, words in self._sentences:
+            shared = wanted & words
+            weight = sum(1 / self._counts[word] for word in shared), -len(words)
+            if shared and weight > best:
+                best, found = weight, ClosestSentence(number, start, end, len(shared), len(wanted))
+        return found
+
+
+# --- claims of an answer ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimVerdict:
+    """What one judge says about a claim."""
+
+    metric: str
+    critic: str
+    label: str
+    rationale: str
+
+
+def judged_claims(judgements: Iterable[StoredJudgement], repeat: int, answer: str) -> dict[str, list[ClaimVerdict]]:
+    """The claims of an answer with their verdicts: those that a judge extracted, or sentences that it verified."""
+    rows = [row for row in judgements if row.repeat == repeat and row.reason is None]
+    claims: dict[str, list[ClaimVerdict]] = {}
+    for row in rows:
+        about, reply = row.body.get("about") or {}, row.body.get("answer") or {}
+        if about.get("of") == "the answer" and isinstance(reply.get("claims"), list):
+            claims |= {one.strip(): [] for one in reply["claims"] if isinstance(one, str) and one.strip()}
+    for row in rows:
+        about, reply = row.body.get("about") or {}, row.body.get("answer") or {}
+        statements, verdicts = about.get("statements"), reply.get("verdicts")
+        if not isinstance(statements, list) or not isinstance(verdicts, list) or about.get("of") == "the answer":
+            continue
+        by_number = {one.get("number"): one for one in verdicts if isinstance(one, dict)}
+        for number, statement in enumerate(statements, 1):
+            if not isinstance(statement, str) or (statement not in claims and statement not in answer):
+                continue
+            verdict = by_number.get(number, {})
+            label = str(verdict.get("verdict", "no verdict"))
+            one = ClaimVerdict(row.metric, row.critic, label, str(verdict.get("why", "")))
+            claims.setdefault(statement, []).append(one)
+    return claims
 
 
 def span_marks(answer: str, spans: Sequence[MarkedSpan]) -> list[tuple[int, int, float]]:

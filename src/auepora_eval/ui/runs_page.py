@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from ..render.blocks import Cell, Figure
 from ..render.html import interval_text, metric_range, seconds_text, value_text
 from ..report.score_sections import value_bar
 from ..store.records import RunRecord, RunStatus, utc_now
-from ..store.runs import RunStore, all_result_summaries, count_all_outputs, latest_result_times
+from ..store.runs import all_result_summaries, count_all_outputs, latest_result_times
 from .workbench import Workbench, make_url, render_fragment, render_template, workbench_of
 
 PAGE_SIZE = 50
@@ -146,17 +147,15 @@ def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str
     summaries = all_result_summaries(workbench.store, [one.run_id for one in missing if one.run_id in times])
     directions: dict[tuple[str, str | None], bool] = {}
     for one in missing:
-        results = {result.name: _without_parts(result) for result in summaries.get(one.run_id, ())}
+        results = {result.name: result for result in summaries.get(one.run_id, ())}
+        for result in results.values():
+            result.slices = {}
+            result.details = {name: result.details[name] for name in KEPT_DETAILS if name in result.details}
         headline = headline_metric(one, list(results.values()), directions)
         found[one.run_id] = RunResults(times.get(one.run_id), results, headline)
     known.clear()  # without deleted runs
     known.update(found)
     return found
-
-
-def _without_parts(result: MetricResult) -> MetricResult:
-    details = {name: result.details[name] for name in KEPT_DETAILS if name in result.details}
-    return replace(result, slices={}, details=details)
 
 
 def headline_metric(
@@ -177,6 +176,16 @@ def headline_metric(
         if directions[key]:
             return one.name
     return ordered[0].name if ordered else ""
+
+
+def count_answers(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str, tuple[int, int]]:
+    """The number of outputs of each run, and of failed ones; those of finished runs are counted once."""
+    known: dict[tuple[str, object], tuple[int, int]] = workbench.cached(("", "outputs"), dict, size=500_000)
+    keys = {one.run_id: (one.run_id, one.finished_at) for one in records if one.status is RunStatus.FINISHED}
+    found = {run_id: known[key] for run_id, key in keys.items() if key in known}
+    counts = count_all_outputs(workbench.store, [one.run_id for one in records if one.run_id not in found])
+    known.update((keys[run_id], count) for run_id, count in counts.items() if run_id in keys)
+    return found | counts
 
 
 # --- rows of the list ------------------------------------------------------------------------------------------------
@@ -237,7 +246,7 @@ class RunRow:
     def judged_depth(self) -> str:
         """The documents that the judged proportion is about."""
         depth = None if self.judged is None else self.judged.details.get("judged_depth")
-        return "all documents" if depth is None else f"the first {depth}"
+        return "of all" if depth is None else f"of the first {depth}"
 
     @property
     def judged_url(self) -> str:
@@ -270,13 +279,13 @@ class RunRow:
 
 
 def sort_records(
-    records: Sequence[RunRecord], run_filter: RunFilter, results: Mapping[str, RunResults], store: RunStore
+    workbench: Workbench, records: Sequence[RunRecord], run_filter: RunFilter, results: Mapping[str, RunResults]
 ) -> list[RunRecord]:
     """The runs in the order of the filter; runs without a value are last, and equal ones newest first."""
     key = run_filter.sort.removeprefix("-")
     if key == "began":
         return list(records) if run_filter.sort == "-began" else list(reversed(records))
-    failed = count_all_outputs(store, [one.run_id for one in records]) if key == "failures" else {}
+    failed = count_answers(workbench, records) if key == "failures" else {}
 
     def value(record: RunRecord) -> Any:
         row = RunRow(record, results[record.run_id].find(run_filter.metric), failed.get(record.run_id, (0, 0)), None)
@@ -296,14 +305,21 @@ def make_rows(
     workbench: Workbench, records: Sequence[RunRecord], results: Mapping[str, RunResults], metric: str
 ) -> list[RunRow]:
     """The rows of a page of the list."""
-    counts = count_all_outputs(workbench.store, [one.run_id for one in records])
+    counts = count_answers(workbench, records)
     rows = []
     for one in records:
         found = results[one.run_id]
-        judged = [result for result in found.by_name.values() if result.details.get("judged") is not None]
         shown = found.find(metric)
-        rows.append(RunRow(one, shown, counts[one.run_id], shown if shown in judged else next(iter(judged), None)))
+        rows.append(RunRow(one, shown, counts[one.run_id], _judged_result(shown, found)))
     return rows
+
+
+def _judged_result(shown: MetricResult | None, found: RunResults) -> MetricResult | None:
+    """The result with a judged proportion: the one that is shown, or the one of the longest ranking."""
+    judged = [one for one in found.by_name.values() if one.details.get("judged") is not None]
+    if shown in judged:
+        return shown
+    return max(judged, key=lambda one: one.details.get("judged_depth") or math.inf, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +438,7 @@ def runs_page(request: Request) -> Response:
     pages = max(1, -(-len(listed) // PAGE_SIZE))
     run_filter = replace(run_filter, page=min(run_filter.page, pages))
     start = (run_filter.page - 1) * PAGE_SIZE
-    ordered = sort_records(listed, run_filter, results, workbench.store)
+    ordered = sort_records(workbench, listed, run_filter, results)
     context: dict[str, Any] = {
         "filter": run_filter,
         "total": len(records),

@@ -1,6 +1,6 @@
 // The list of runs: filters without a new page, tags, and the choice of runs to compare.
 
-import { announce, postForm, replaceFragment } from "./shell.js";
+import { announce, onKey, postForm, replaceFragment } from "./shell.js";
 
 const list = document.getElementById("runs");
 const filters = document.getElementById("filters");
@@ -92,7 +92,7 @@ async function changeTags(form) {
   try {
     const content = await postForm(form.getAttribute("action"), fields);
     cell.replaceChildren(content);
-    const editor = cell.querySelector("details");
+    const editor = cell.querySelector("[data-editor]");
     editor.open = true;
     editor.querySelector('input[name="add"]').focus();
     message = fields.has("remove") ? `Removed the tag ${fields.get("remove")}` : `Added the tag ${fields.get("add")}`;
@@ -122,7 +122,7 @@ if (filters) {
     const link = event.target.closest("a[data-list]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
-    showList(link.href);
+    showList(link.href).then(() => list.querySelector(".runs")?.scrollIntoView({ block: "nearest" }));
   });
   list.addEventListener("submit", (event) => {
     if (!event.target.matches("[data-tags]")) return;
@@ -138,5 +138,7 @@ if (filters) {
     showChoice();
     announce("No run is chosen");
   });
+  onKey("/", "Search runs", () => document.getElementById("search").focus());
+  onKey("c", "Compare the chosen runs", () => document.getElementById("compare-button").click());
   showChoice();
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -49,6 +49,7 @@ from ..render.blocks import (
     TableColumn,
     Tone,
     simple_table,
+    without_empty_columns,
 )
 from ..render.html import format_time, percentage, pluralize, result_row
 from ..report.comparison_sections import (
@@ -76,8 +77,11 @@ from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore, result_summaries
 from .workbench import Workbench, make_url, render_blocks, render_fragment, render_template, workbench_of
 
-MAX_INLINE = 1000
-"""Runs with up to so many queries are compared before the page is sent; others by a fragment of it."""
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+T = TypeVar("T")
+
 MAX_PAIRS = 45
 """Up to so many pairs of runs are listed; of more, those with the first run."""
 MAX_CHOICES = 100
@@ -212,10 +216,15 @@ class ComparisonRequest:
         letters = run_labels(len(self.records))
         return [self.workbench.run(record, letter) for record, letter in zip(self.records, letters, strict=True)]
 
-    def cached(self, name: tuple[Any, ...], build: Callable[[], Any], size: int) -> Any:
-        """A value of these runs, from the cache while they do not change."""
-        versions = [(one.run_id, self.workbench.version(one)) for one in self.records]
-        return self.workbench.cached((self.runs[0], *versions, *name), build, size=size)
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The options, as a part of cache keys."""
+        return self.primary, self.delta, self.adjust, self.other_dataset
+
+    def cached(self, key: tuple[Any, ...], build: Callable[[], T], size: int | Callable[[T], int]) -> T:
+        """A value of these runs, cached while they do not change."""
+        versions = tuple((one.run_id, self.workbench.version(one)) for one in self.records)
+        return self.workbench.cached((self.runs[0], versions, *key), build, size=size)
 
 
 def adjustments(runs: int) -> tuple[str, ...]:
@@ -248,12 +257,9 @@ class ComparisonContent:
     """The name of the main metric."""
 
 
-def compare_selection(chosen: ComparisonRequest) -> ComparisonContent:
+def compare_runs_of(chosen: ComparisonRequest) -> ComparisonContent:
     """The comparison, cached while the runs do not change. Computing it records it in the register, as ``compare``."""
-    key = ("comparison", chosen.primary, chosen.delta, chosen.adjust, chosen.other_dataset)
-    found = chosen.cached(key, lambda: _build_comparison(chosen), _COMPARISON_BYTES)
-    assert isinstance(found, ComparisonContent)
-    return found
+    return chosen.cached(("comparison", *chosen.key), lambda: _build_comparison(chosen), _COMPARISON_BYTES)
 
 
 def _build_comparison(chosen: ComparisonRequest) -> ComparisonContent:
@@ -347,7 +353,7 @@ def _metric_rows(
     chosen: ComparisonRequest, board: Leaderboard, metrics: list[LeaderboardMetric], caption: str
 ) -> Table:
     table = metrics_table(replace(board, metrics=metrics), href=chosen.derivation_url)
-    return replace(with_verdict_first(table), caption=caption)
+    return replace(without_empty_columns(with_verdict_first(table)), caption=caption)
 
 
 def _without_p(metric: LeaderboardMetric) -> LeaderboardMetric:
@@ -391,9 +397,7 @@ _SYMMETRIC = (Cause.ANSWER_CHANGED, Cause.CONTEXT_CHANGED, Cause.UNEXPLAINED)
 def query_table(chosen: ComparisonRequest) -> QueryTable:
     """The queries of the runs."""
     store = chosen.workbench.store
-    table = chosen.cached(("queries",), lambda: QueryTable([RunColumns(store, one) for one in chosen.records]), 1000)
-    assert isinstance(table, QueryTable)
-    return table
+    return chosen.cached(("queries",), lambda: QueryTable([RunColumns(store, one) for one in chosen.records]), 1000)
 
 
 def default_metric(chosen: ComparisonRequest) -> str | None:
@@ -426,7 +430,8 @@ def outcome_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str, th
         ["A is right", cells["both-right"], cells["a-only"]],
         ["A is wrong", cells["b-only"], cells["both-wrong"]],
     ]
-    sign = "at least" if limit >= 0 else "at most"
+    column = table.scores(metric, 1)
+    sign = "at least" if column is None or column.meta.higher_score_is_better else "at most"
     caption = f"{pluralize(known, 'query', 'queries')} with a score in both runs. Right is {metric} of {sign} {limit:g}"
     blocks: list[Block] = [simple_table(["", "B is right", "B is wrong"], rows, caption=f"{caption} ({rule}).")]
     without = len(table) - known
@@ -482,7 +487,6 @@ def compare_page(request: Request) -> Response:
         return _choice_page(request, chosen)
     names = [one.name for one in chosen.records]
     title = f"{names[1]} against {names[0]}" if chosen.is_pair else f"{len(names)} runs against each other"
-    is_small = sum(one.num_samples for one in chosen.records) <= MAX_INLINE
     return render_template(
         request,
         "compare.html",
@@ -490,7 +494,6 @@ def compare_page(request: Request) -> Response:
         title=title,
         runs=[_run_facts(chosen, place) for place in range(len(names))],
         pairs=_pair_links(chosen),
-        summary=_summary_context(chosen) if is_small else None,
         metrics=_metric_names(chosen),
         adjustments=adjustments(len(names)),
         metric=request.query_params.get("metric") or default_metric(chosen),
@@ -547,12 +550,13 @@ def _metric_names(chosen: ComparisonRequest) -> list[str]:
 
 
 def _summary_context(chosen: ComparisonRequest) -> dict[str, Any]:
-    content = compare_selection(chosen)
-    return {
-        "verdict": content.verdict,
-        "banners": content.banners,
-        "blocks": render_blocks(difference_blocks(chosen, content)),
-    }
+    content = compare_runs_of(chosen)
+    return {"content": content, "blocks": _cached_html(chosen, "summary", lambda: difference_blocks(chosen, content))}
+
+
+def _cached_html(chosen: ComparisonRequest, name: str, build: Callable[[], Sequence[Block]]) -> Markup:
+    """Blocks as HTML, cached while the runs do not change."""
+    return chosen.cached(("html", name, *chosen.key), lambda: render_blocks(build()), len)
 
 
 def section(request: Request) -> Response:
@@ -560,13 +564,13 @@ def section(request: Request) -> Response:
     chosen, name = ComparisonRequest.from_request(request), request.path_params["name"]
     if len(chosen.records) < 2:
         raise BadValueError("give two runs or more, as run=A&run=B")
-    parts: dict[str, Callable[[], Mapping[str, Any]]] = {"summary": lambda: {"summary": _summary_context(chosen)}}
+    parts: dict[str, Callable[[], Mapping[str, Any]]] = {"summary": lambda: _summary_context(chosen)}
     if chosen.is_pair:
         parts["outcomes"] = lambda: _outcomes_context(chosen, request)
         parts["causes"] = lambda: _causes_context(chosen, request)
     for key, _, build in SECTIONS:
         if chosen.is_pair or key not in PAIR_SECTIONS:
-            parts[key] = partial(_section_context, chosen, build)
+            parts[key] = partial(_section_context, chosen, key, build)
     if name not in parts:
         raise HTTPException(404, f"a comparison of {len(chosen.records)} runs has no section '{name}'")
     return render_fragment(request, "compare_parts.html", part=name, chosen=chosen, **parts[name]())
@@ -609,14 +613,18 @@ def _causes_context(chosen: ComparisonRequest, request: Request) -> dict[str, An
 SectionBuilder = Callable[[ComparisonRequest], Sequence[ReportSection | None]]
 
 
-def _section_context(chosen: ComparisonRequest, build: SectionBuilder) -> dict[str, Any]:
-    found = [one for one in build(chosen) if one is not None]
+def _section_context(chosen: ComparisonRequest, name: str, build: SectionBuilder) -> dict[str, Any]:
+    return {"blocks": _cached_html(chosen, name, lambda: _section_blocks(build(chosen)))}
+
+
+def _section_blocks(sections: Sequence[ReportSection | None]) -> list[Block]:
+    found = [one for one in sections if one is not None]
     blocks = [block for one in found for block in (*([Prose(one.lead)] if one.lead else []), *one.blocks)]
-    return {"blocks": render_blocks(blocks or [Prose("These runs have nothing to show here.", tone="muted")])}
+    return blocks or [Prose("These runs have nothing to show here.", tone="muted")]
 
 
 def _wins(chosen: ComparisonRequest) -> Sequence[ReportSection | None]:
-    return [wins_section(ComparedRuns(chosen.stored, compare_selection(chosen).board))]
+    return [wins_section(ComparedRuns(chosen.stored, compare_runs_of(chosen).board))]
 
 
 SECTIONS: Sequence[tuple[str, str, SectionBuilder]] = (
@@ -628,7 +636,7 @@ SECTIONS: Sequence[tuple[str, str, SectionBuilder]] = (
         "Judged in part: sequential tests and two-stage judging",
         lambda chosen: [sequential_section(chosen.stored), two_stage_section(chosen.stored)],
     ),
-    ("slices", "Slices", lambda chosen: [slices_section(chosen.stored, compare_selection(chosen).main)]),
+    ("slices", "Slices", lambda chosen: [slices_section(chosen.stored, compare_runs_of(chosen).main)]),
     ("distributions", "Distributions", lambda chosen: [distributions_section(chosen.stored)]),
     ("latency", "Latency", lambda chosen: [latency_section(chosen.stored)]),
     (

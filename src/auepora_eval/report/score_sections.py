@@ -271,19 +271,25 @@ def two_stage_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     return ReportSection("two-stage", "Two-stage judging", blocks) if blocks else None
 
 
-def sequential_path(name: str, test: Mapping[str, Any]) -> list[Block]:
-    """The sequential test of a metric: the verdict, its path over the looks as a chart and as a table, the design."""
+def sequential_path(name: str, test: Mapping[str, Any], *, in_progress: bool = False) -> list[Block]:
+    """The sequential test of a metric: the verdict, its path over the looks as a chart and as a table, the design.
+
+    While it is ``in_progress``, no calls are saved yet, and the chart has room for the units that are still to judge.
+    """
+    if in_progress and test.get("reason") is None:
+        test = {**test, "calls_saved": 0}
     verdict, *rest = sequential_test_blocks(name, test)
-    return [verdict, _looks_figure(name, test), *rest]
+    return [verdict, _looks_figure(name, test, test["design"]["n"] if in_progress else None), *rest]
 
 
-def _looks_figure(name: str, test: Mapping[str, Any]) -> Figure:
+def _looks_figure(name: str, test: Mapping[str, Any], units: int | None) -> Figure:
     design = test["design"]
     chart = charts.looks_chart(
         test.get("path") or (),
         title=f"Looks of {name}",
         null=design.get("threshold") or 0.0,
         margin=design.get("delta"),
+        units=units,
     )
     caption = "The mean of the units judged until each look, with its repeated interval."
     return Figure(chart, f"{caption} A mean outside the boundaries decides.")

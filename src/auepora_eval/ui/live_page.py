@@ -45,10 +45,11 @@ POLL_SECONDS, HEARTBEAT_SECONDS, RETRY_SECONDS = 1.0, 15.0, 2.0
 RATE_SECONDS, MIN_RATE_SECONDS = 120.0, 3.0
 """The remaining time is estimated from the outputs of the last seconds, at least of so many."""
 
-Stage = Literal["calling", "scoring", "rescoring", "interrupted", "rescoring interrupted"]
+Stage = Literal["calling", "scoring", "judging", "rescoring", "interrupted", "rescoring interrupted"]
 STAGES: Mapping[Stage, str] = {
     "calling": "calling the system",
     "scoring": "scoring",
+    "judging": "judging",
     "rescoring": "rescoring",
     "interrupted": "interrupted",
     "rescoring interrupted": "rescoring interrupted",
@@ -205,7 +206,7 @@ def _stage(record: RunRecord, done: int) -> Stage:
     if record.status is RunStatus.INTERRUPTED:
         return "interrupted"
     has_all = done >= record.num_samples * record.repeats
-    return "scoring" if has_all or record.judging else "calling"
+    return "judging" if record.judging else "scoring" if has_all else "calling"
 
 
 def _output_values(
@@ -318,7 +319,9 @@ def _path_blocks(workbench: Workbench, run: LiveRun) -> list[Block]:
     register = read_register(workbench.store, [run.record.fingerprint], run.stop.runs).to_dict()
     progress = {"samples": run.record.num_samples, "known_before": run.stop.known_before}
     return [
-        block for name in run.stop.designs for block in sequential_path(name, run.stop.test(name, progress, register))
+        block
+        for name in run.stop.designs
+        for block in sequential_path(name, run.stop.test(name, progress, register), in_progress=True)
     ]
 
 

@@ -256,13 +256,18 @@ def _run_text(point: Row, names: Mapping[float, str]) -> str:
 
 
 def looks_chart(
-    looks: Sequence[Row], *, title: str = "Looks of the sequential test", null: float = 0.0, margin: float | None = None
+    looks: Sequence[Row],
+    *,
+    title: str = "Looks of the sequential test",
+    null: float = 0.0,
+    margin: float | None = None,
+    units: int | None = None,
 ) -> Chart:
     """The mean with its repeated interval at each look of a sequential test, and its boundaries.
 
     A look has ``units``, ``mean``, ``low``, ``high``, and may have ``verdict``. A mean outside the boundaries decides:
     they lie as far from ``null``, no difference or a threshold, as the ends of the interval from the mean. ``margin``
-    is the difference that counts as equal.
+    is the difference that counts as equal. ``units`` is the end of the axis, by default the last look.
     """
     heading = clean_label(title)
     rows: list[Json] = [
@@ -281,7 +286,8 @@ def looks_chart(
     margins = [] if margin is None else [null - margin, null + margin]
     ends = [row[key] for row in rows for key in ("low", "high")]
     up = number_channel("value", linear_range([*ends, *(row["value"] for row in sides), *margins, null], zero=False))
-    along = number_channel("at", linear_range([row["at"] for row in rows], zero=True), title="units judged", grid=False)
+    places = [*(row["at"] for row in rows), *([] if units is None else [units])]
+    along = number_channel("at", linear_range(places, zero=True), title="units judged", grid=False)
     band = {"x": along, "y": with_field(up, "low"), "y2": {"field": "high"}}
     wide = len({row["at"] for row in rows}) > 1
     area = {"type": "area", "opacity": 0.13} if wide else {"type": "rule", "strokeWidth": 1.5, "opacity": 0.5}

@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from ..core.batch import Batch
+from ..core.conventions import Conventions
+from ..core.metrics_base import BatchMetric, apply_failure_policy
 from ..core.registry import Spec
 from ..core.results import Results, display_name, empty_answers, judged_coverage, panel_note, sequential_details
 from ..core.scores import Scores, Status
 from ..core.targets import TARGETS
-from ..core.types import MetricResult, TargetCategory
-from ..engine.evaluate import evaluate_stream
+from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
+from ..engine.evaluate import evaluate_stream, resolve_metrics
 from ..errors import AueporaError
 from ..features.hits import GoldRank, first_gold_rank, has_spans
 from ..render import charts
@@ -611,3 +615,34 @@ def _quality_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], na
         Table(columns, groups, grouped_by="run"),
     ]
     return ReportSection("quality", "Answers by retrieval rank", blocks, lead)
+
+
+# --- one query at every cut-off --------------------------------------------------------------------------------------
+
+
+class CutOff(NamedTuple):
+    """The values of a query with the first k documents; ``None`` where one does not apply."""
+
+    recall: float | None
+    ndcg: float | None
+    characters: int
+
+
+@lru_cache(maxsize=8)
+def _cut_off_metrics(depth: int, conventions: Conventions) -> list[list[BatchMetric]]:
+    """recall@k and ndcg@k for every k up to ``depth``."""
+    return [
+        [one for one in resolve_metrics([f"recall@{k}", f"ndcg@{k}"], conventions) if isinstance(one, BatchMetric)]
+        for k in range(1, depth + 1)
+    ]
+
+
+def cut_offs(sample: EvaluationSample, output: SystemOutputs, depth: int, conventions: Conventions) -> list[CutOff]:
+    """Recall, nDCG and the characters of the context for every k up to ``depth``."""
+    batch = Batch([sample], [output])
+    values, size = [], 0
+    for k, metrics in enumerate(_cut_off_metrics(depth, conventions), 1):
+        size += len(output.retrieved[k - 1].doc.text) if k <= len(output.retrieved) else 0
+        recall, ndcg = (apply_failure_policy(one, batch)[0] for one in metrics)
+        values.append(CutOff(recall, ndcg, size))
+    return values

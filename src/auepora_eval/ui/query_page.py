@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -15,22 +15,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ..core.batch import Batch
-from ..core.conventions import Conventions
-from ..core.metrics_base import BatchMetric, apply_failure_policy
 from ..core.results import to_json_value
 from ..core.scores import AnswerSpans, Scores
 from ..core.targets import TARGETS
 from ..core.types import STARTED, Document, EvaluationSample, MetricResult, SystemOutputs, UnknownRanking
-from ..engine.evaluate import resolve_metrics
 from ..errors import BadValueError
 from ..render.blocks import Cell, Row, Table, TableColumn, simple_table, without_empty_columns
 from ..render.html import pluralize, seconds_text, shorten
 from ..render.tables import format_value
 from ..report.browser.listing import (
     ClaimVerdict,
+    Connection,
     GoldMarks,
     SentenceIndex,
+    connections,
+    first_ranks,
     judged_claims,
     judgement_fields,
     relevance,
@@ -38,6 +37,7 @@ from ..report.browser.listing import (
 )
 from ..report.explain import in_panel_order
 from ..report.run_sections import StoredRun
+from ..report.score_sections import CutOff, cut_offs
 from ..store.records import RunRecord, plan_conventions
 from ..store.rows import StoredJudgement
 from ..store.runs import sample_at
@@ -52,6 +52,8 @@ MAX_CLAIMS = 100
 MAX_OTHER_RUNS = 20
 QUESTION_LENGTH, ANSWER_LENGTH, TEXT_LENGTH, DOCUMENT_LENGTH = 1_500, 3_000, 1_200, 400
 """The number of characters shown at first."""
+MAX_MARKED_LENGTH = 100_000
+"""The number of characters of an answer that are looked up in the documents."""
 PIECE_LENGTH = 4_000
 """Very long texts are laid out in pieces of about this length."""
 FILTER_PARAMETERS = ("q", "where", "sort")
@@ -150,16 +152,7 @@ class QueryRun:
     @cached_property
     def gold_ranks(self) -> dict[str, int]:
         """The rank of each retrieved gold document, by id."""
-        if self.gold is None:
-            return {}
-        by_span = self.gold.ranks(self.documents)
-        if by_span is not None:
-            return {doc_id: one.rank for doc_id, one in by_span.items() if one.rank is not None}
-        ranks: dict[str, int] = {}
-        for rank, document in enumerate(self.documents, 1):
-            if self.gold.levels.get(document.doc_id, 0) > 0:
-                ranks.setdefault(document.doc_id, rank)
-        return ranks
+        return {} if self.gold is None else self.gold.gold_ranks(self.documents)
 
     @cached_property
     def judgements(self) -> list[StoredJudgement]:
@@ -254,14 +247,19 @@ def answer_marks(run: QueryRun) -> tuple[list[Mark], str]:
         if spans:
             marks = [Mark(one.start, one.end, "detected", f"probability {one.probability:.3g}") for one in spans]
             return marks, f"{pluralize(len(spans), 'span')} called unsupported by {result.name}"
+    is_long = output.response is not None and len(output.response.text) > MAX_MARKED_LENGTH
+    if is_long:
+        assert output.response is not None
+        output = replace(output, response=replace(output.response, text=output.response.text[:MAX_MARKED_LENGTH]))
+    beginning = f" among the first {MAX_MARKED_LENGTH:,} characters" if is_long else ""
     support = unsupported_words(output)
     if support is None:
         return [], "The documents have no text, so that words cannot be looked up in them." if run.documents else ""
     missing, count, ranges = support
     if not missing:
-        return [], f"All {count:,} words occur in the retrieved documents." if count else ""
+        return [], f"All {count:,} words{beginning} occur in the retrieved documents." if count else ""
     marks = [Mark(start, end, "unsupported", "in no retrieved document") for start, end in ranges]
-    return marks, f"{missing:,} of {pluralize(count, 'word')} in none of the retrieved documents"
+    return marks, f"{missing:,} of {pluralize(count, 'word')}{beginning} in none of the retrieved documents"
 
 
 def _score_key(result: MetricResult, position: int | None) -> Any:
@@ -350,36 +348,6 @@ MARK_LABELS = {
 }
 
 
-class Connection(NamedTuple):
-    """A document in both rankings."""
-
-    first: int
-    second: int
-    kind: str
-    """``gold``, ``down`` for gold that moved down, or nothing."""
-
-
-def connections(first: QueryRun, second: QueryRun) -> list[Connection]:
-    """The documents that both runs retrieved, with their ranks; gold documents that match by span too."""
-    pairs: dict[tuple[int, int], str] = {}
-    for doc_id, rank in first.gold_ranks.items():
-        if (other := second.gold_ranks.get(doc_id)) is not None:
-            pairs[rank, other] = "down" if other > rank else "gold"
-    ranks = first_ranks(second.documents)
-    for doc_id, rank in first_ranks(first.documents).items():
-        if doc_id in ranks:
-            pairs.setdefault((rank, ranks[doc_id]), "")
-    return [Connection(*ends, kind) for ends, kind in sorted(pairs.items())]
-
-
-def first_ranks(documents: Sequence[Document]) -> dict[str, int]:
-    """The first rank of each id."""
-    ranks: dict[str, int] = {}
-    for rank, document in enumerate(documents, 1):
-        ranks.setdefault(document.doc_id, rank)
-    return ranks
-
-
 def ranked_documents(run: QueryRun, address: QueryAddress, others: Mapping[int, int]) -> list[dict[str, Any]]:
     """The ranking of a run; ``others`` maps its ranks to those of the other run."""
     assert run.output is not None
@@ -446,39 +414,6 @@ def _change(ranks: Sequence[int | None], is_gold: bool) -> list[Cell | str]:
         words = f"{'down' if second > first else 'up'} by {abs(second - first)}"
         tone = "" if not is_gold else "bad" if second > first else "good"
     return [Cell(words, "bad" if tone == "bad" else "good" if tone else "", {"bad": "▼", "good": "▲"}.get(tone, ""))]
-
-
-# --- values at every cut-off ------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=8)
-def _cut_off_metrics(depth: int, conventions: Conventions) -> list[list[BatchMetric]]:
-    """recall@k and ndcg@k for every k up to ``depth``."""
-    return [
-        [one for one in resolve_metrics([f"recall@{k}", f"ndcg@{k}"], conventions) if isinstance(one, BatchMetric)]
-        for k in range(1, depth + 1)
-    ]
-
-
-class CutOff(NamedTuple):
-    """The values of one run with the first k documents; ``None`` where one does not apply."""
-
-    recall: float | None
-    ndcg: float | None
-    characters: int
-
-
-def cut_offs(run: QueryRun, depth: int) -> list[CutOff]:
-    """Recall, nDCG and the size of the context for every k up to ``depth``."""
-    assert run.sample is not None
-    assert run.output is not None
-    batch = Batch([run.sample], [run.output])
-    values, size = [], 0
-    for k, metrics in enumerate(_cut_off_metrics(depth, plan_conventions(run.record)), 1):
-        size += len(run.documents[k - 1].text) if k <= len(run.documents) else 0
-        recall, ndcg = (apply_failure_policy(one, batch)[0] for one in metrics)
-        values.append(CutOff(recall, ndcg, size))
-    return values
 
 
 # --- scores and judgements --------------------------------------------------------------------------------------------
@@ -593,8 +528,9 @@ def _difference(
 def judgement_rows(run: QueryRun) -> list[dict[str, Any]]:
     """The judgements of the shown repeat, as the templates show them."""
     current = {one.name: one.signature for one in run.stored.results}
+    missing = dict.fromkeys(("critic", "again", "failed", "old", "message", "answer", "raw"))
     return [
-        judgement_fields(one, is_old=current.get(one.metric, one.signature) != one.signature)
+        missing | judgement_fields(one, is_old=current.get(one.metric, one.signature) != one.signature)
         for one in run.judgements
         if one.repeat == run.repeat
     ]
@@ -671,7 +607,7 @@ def query_page(request: Request) -> Response:
     if first is None or first.sample is None:
         raise HTTPException(404, f"no sample '{shorten(address.sample_id, 200)}' is in {' or '.join(address.runs)}")
     answered = [run for run in runs if run.output is not None and not isinstance(run.output.retrieved, UnknownRanking)]
-    joined = connections(*answered) if len(answered) == MAX_RUNS else []
+    joined = _connections(*answered) if len(answered) == MAX_RUNS else []
     depth = min(max((len(run.documents) for run in answered), default=0), MAX_CUT_OFF)
     table = ranking_table(answered) if answered else None
     return render_template(
@@ -690,7 +626,7 @@ def query_page(request: Request) -> Response:
         sides=[_side(run, address, joined) for run in runs],
         table=table if table is not None and any(group.rows for group in table.groups) else None,
         connections=joined,
-        cut_offs=[cut_offs(run, depth) for run in answered] if depth else [],
+        cut_offs=[_cut_offs(run, depth) for run in answered] if depth else [],
         cut_off_runs=[run.letter or run.record.name for run in answered],
         scores=score_groups(score_rows(workbench, runs)),
         mark_labels=MARK_LABELS,
@@ -702,6 +638,16 @@ def query_page(request: Request) -> Response:
         metadata=to_text(first.sample.metadata),
         structured=to_text(first.sample.reference_answer.structured if first.sample.reference_answer else None),
     )
+
+
+def _connections(first: QueryRun, second: QueryRun) -> list[Connection]:
+    return connections((first.documents, first.gold_ranks), (second.documents, second.gold_ranks))
+
+
+def _cut_offs(run: QueryRun, depth: int) -> list[CutOff]:
+    assert run.sample is not None
+    assert run.output is not None
+    return cut_offs(run.sample, run.output, depth, plan_conventions(run.record))
 
 
 def _thread(run: QueryRun, address: QueryAddress) -> list[tuple[str, ShownText]]:

@@ -115,27 +115,36 @@ class SentenceIndex:
     """The sentences of some texts by their words."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._sentences = [
-            (number, start, end, frozenset(plain_words(text[start:end])))
+        self._places = [
+            (number, start, end)
             for number, text in enumerate(texts)
             for start, end in sentence_spans(text[:_MAX_INDEXED_LENGTH])
         ]
-        self._counts = Counter(word for *_, words in self._sentences for word in words)
+        self._sizes: list[int] = []
+        self._sentences_with: dict[str, list[int]] = {}
+        for index, (number, start, end) in enumerate(self._places):
+            words = frozenset(plain_words(texts[number][start:end]))
+            self._sizes.append(len(words))
+            for word in words:
+                self._sentences_with.setdefault(word, []).append(index)
 
     def closest(self, statement: str) -> ClosestSentence | None:
         """The sentence that shares most words with a statement; a word counts less the more sentences have it.
 
         ``None`` where no sentence shares a word.
         """
-        wanted = frozenset(plain_words(statement))
-        best: tuple[float, int] = (0.0, 0)
-        found = None
-        for number, start, end, words in self._sentences:
-            shared = wanted & words
-            weight = sum(1 / self._counts[word] for word in shared), -len(words)
-            if shared and weight > best:
-                best, found = weight, ClosestSentence(number, start, end, len(shared), len(wanted))
-        return found
+        words = frozenset(plain_words(statement))
+        weights: dict[int, float] = {}
+        shared: Counter[int] = Counter()
+        for word in words:
+            sentences = self._sentences_with.get(word, ())
+            shared.update(sentences)
+            for index in sentences:
+                weights[index] = weights.get(index, 0.0) + 1 / len(sentences)
+        if not weights:
+            return None
+        best = max(weights, key=lambda index: (round(weights[index], 9), -self._sizes[index], -index))
+        return ClosestSentence(*self._places[best], shared[best], len(words))
 
 
 # --- claims of an answer ---------------------------------------------------------------------------------------------
@@ -217,6 +226,13 @@ class GoldMarks:
         ranks = gold_ranks(self._with_spans, documents)
         return {one.doc_id: rank for one, rank in zip(self._with_spans, ranks, strict=True) if rank.rank is not None}
 
+    def gold_ranks(self, documents: Sequence[Document]) -> dict[str, int]:
+        """The rank of each retrieved gold document."""
+        by_span = self.ranks(documents)
+        if by_span is not None:
+            return {doc_id: one.rank for doc_id, one in by_span.items() if one.rank is not None}
+        return {doc_id: rank for doc_id, rank in first_ranks(documents).items() if self.levels.get(doc_id, 0) > 0}
+
     def first_rank(self, documents: Sequence[Document]) -> int | None:
         """The rank of the first gold document."""
         ranks = self.ranks(documents)
@@ -287,6 +303,43 @@ def _merge_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
         else:
             merged.append((start, end))
     return merged
+
+
+# --- two rankings joined by their documents ---------------------------------------------------------------------------
+
+
+class Connection(NamedTuple):
+    """A document in both rankings."""
+
+    first: int
+    second: int
+    kind: str
+    """``gold``, ``down`` for gold that moved down, or nothing."""
+
+
+Ranking = tuple[Sequence[Document], Mapping[str, int]]
+"""Retrieved documents, and the rank of each gold document among them."""
+
+
+def connections(first: Ranking, second: Ranking) -> list[Connection]:
+    """The documents that both rankings contain; gold documents that match by span too."""
+    pairs: dict[tuple[int, int], str] = {}
+    for doc_id, rank in first[1].items():
+        if (other := second[1].get(doc_id)) is not None:
+            pairs[rank, other] = "down" if other > rank else "gold"
+    ranks = first_ranks(second[0])
+    for doc_id, rank in first_ranks(first[0]).items():
+        if doc_id in ranks:
+            pairs.setdefault((rank, ranks[doc_id]), "")
+    return [Connection(*ends, kind) for ends, kind in sorted(pairs.items())]
+
+
+def first_ranks(documents: Sequence[Document]) -> dict[str, int]:
+    """The first rank of each id."""
+    ranks: dict[str, int] = {}
+    for rank, document in enumerate(documents, 1):
+        ranks.setdefault(document.doc_id, rank)
+    return ranks
 
 
 # --- compressed blocks of JSON, as base64; document texts are stored once --------------------------------------------

@@ -18,7 +18,7 @@ from ..core.registry import Spec
 from ..core.results import Results, display_name, empty_answers, judged_coverage, panel_note, sequential_details
 from ..core.scores import Scores, Status
 from ..core.targets import TARGETS
-from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
+from ..core.types import STARTED, EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 from ..engine.evaluate import evaluate_stream, resolve_metrics
 from ..errors import AueporaError
 from ..features.hits import GoldRank, first_gold_rank, has_spans
@@ -646,3 +646,55 @@ def cut_offs(sample: EvaluationSample, output: SystemOutputs, depth: int, conven
         recall, ndcg = (apply_failure_policy(one, batch)[0] for one in metrics)
         values.append(CutOff(recall, ndcg, size))
     return values
+
+
+# --- steps and timings of one output ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRow:
+    """A step or a timing as a bar: its start and length as proportions of the whole."""
+
+    name: str
+    seconds: str
+    start: float
+    length: float
+    query: str = ""
+    retrieved: Sequence[str] = ()
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+def timeline(output: SystemOutputs) -> list[TimelineRow]:
+    """The steps of an output one after another, and its timings."""
+    steps = [step if isinstance(step, Mapping) else {"value": step} for step in output.steps]
+    durations = [_number(step.get("timing")) or 0.0 for step in steps]
+    timings = {name: _number(value) for name, value in output.timings.items() if name != STARTED}
+    whole = max([sum(durations), *(value for value in timings.values() if value is not None)], default=0.0) or 1.0
+    rows, at = [], 0.0
+    for number, (step, seconds) in enumerate(zip(steps, durations, strict=True), 1):
+        retrieved = step.get("retrieved")
+        rest = {key: value for key, value in step.items() if key not in ("query", "retrieved", "timing", "name")}
+        query = step.get("query")
+        rows.append(
+            TimelineRow(
+                f"Step {number}{': ' + str(step['name']) if step.get('name') else ''}",
+                seconds_text(seconds) if seconds else "",
+                at / whole,
+                seconds / whole,
+                "" if query is None else str(query),
+                [str(one) for one in retrieved] if isinstance(retrieved, list | tuple) else (),
+                rest,
+            )
+        )
+        at += seconds
+    rows += [
+        TimelineRow(name, seconds_text(value), 0.0, value / whole)
+        for name, value in timings.items()
+        if value is not None
+    ]
+    return rows
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+    return float(value) if is_number else None

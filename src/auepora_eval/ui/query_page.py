@@ -18,10 +18,10 @@ from starlette.routing import BaseRoute, Route
 from ..core.results import to_json_value
 from ..core.scores import AnswerSpans, Scores
 from ..core.targets import TARGETS
-from ..core.types import STARTED, Document, EvaluationSample, MetricResult, SystemOutputs, UnknownRanking
+from ..core.types import Document, EvaluationSample, MetricResult, SystemOutputs, UnknownRanking
 from ..errors import BadValueError
 from ..render.blocks import Cell, Row, Table, TableColumn, simple_table, without_empty_columns
-from ..render.html import pluralize, seconds_text, shorten
+from ..render.html import pluralize, shorten
 from ..render.tables import format_value
 from ..report.browser.listing import (
     ClaimVerdict,
@@ -37,7 +37,7 @@ from ..report.browser.listing import (
 )
 from ..report.explain import in_panel_order
 from ..report.run_sections import StoredRun
-from ..report.score_sections import CutOff, cut_offs
+from ..report.score_sections import CutOff, cut_offs, timeline
 from ..store.records import RunRecord, plan_conventions
 from ..store.rows import StoredJudgement
 from ..store.runs import sample_at
@@ -536,58 +536,6 @@ def judgement_rows(run: QueryRun) -> list[dict[str, Any]]:
     ]
 
 
-# --- the timeline -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class TimelineRow:
-    """A step or a timing as a bar: its start and length as proportions of the whole."""
-
-    name: str
-    seconds: str
-    start: float
-    length: float
-    query: str = ""
-    retrieved: Sequence[str] = ()
-    more: str = ""
-
-
-def timeline(output: SystemOutputs) -> list[TimelineRow]:
-    """The steps of an output one after another, and its timings."""
-    steps = [step if isinstance(step, Mapping) else {"value": step} for step in output.steps]
-    durations = [_number(step.get("timing")) or 0.0 for step in steps]
-    timings = {name: _number(value) for name, value in output.timings.items() if name != STARTED}
-    whole = max([sum(durations), *(value for value in timings.values() if value is not None)], default=0.0) or 1.0
-    rows, at = [], 0.0
-    for number, (step, seconds) in enumerate(zip(steps, durations, strict=True), 1):
-        retrieved = step.get("retrieved")
-        rest = {key: value for key, value in step.items() if key not in ("query", "retrieved", "timing", "name")}
-        query = step.get("query")
-        rows.append(
-            TimelineRow(
-                f"Step {number}{': ' + str(step['name']) if step.get('name') else ''}",
-                seconds_text(seconds) if seconds else "",
-                at / whole,
-                seconds / whole,
-                "" if query is None else str(query),
-                [str(one) for one in retrieved] if isinstance(retrieved, list | tuple) else (),
-                to_text(rest),
-            )
-        )
-        at += seconds
-    rows += [
-        TimelineRow(name, seconds_text(value), 0.0, value / whole)
-        for name, value in timings.items()
-        if value is not None
-    ]
-    return rows
-
-
-def _number(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
-    return float(value) if is_number else None
-
-
 def to_text(value: Any) -> str:
     """A JSON value as indented text; nothing for an empty one."""
     return json.dumps(to_json_value(value), indent=2, ensure_ascii=False)[:PIECE_LENGTH] if value else ""
@@ -630,6 +578,7 @@ def query_page(request: Request) -> Response:
         cut_off_runs=[run.letter or run.record.name for run in answered],
         scores=score_groups(score_rows(workbench, runs)),
         mark_labels=MARK_LABELS,
+        to_text=to_text,
         neighbours=neighbours(workbench, records, address),
         swapped=address.with_runs(address.runs[::-1]),
         others=make_url("/query/others", run=first.record.run_id, id=address.sample_id, shown=address.runs),

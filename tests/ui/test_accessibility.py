@@ -83,7 +83,7 @@ def run_ids(folder: Path) -> dict[str, str]:
     return ids
 
 
-def address(path: str, **parameters: Any) -> str:
+def address(path: str, /, **parameters: Any) -> str:
     return f"{quote(path)}?{urlencode(parameters, doseq=True)}"
 
 

@@ -101,9 +101,10 @@ def workbench_page(
         watched = Watched(made.new_page())
         watched.page.goto(server.address + path)
         yield watched.page
-        assert [one for one in watched.complaints if not any(part in one for part in expected)] == []
-        assert watched.dialogs == []
         own = (f"{server.address}/", "data:", "blob:")
-        assert [url for url in watched.requests if not url.startswith(own)] == []
+        problems = [one for one in watched.complaints if not any(part in one for part in expected)]
+        problems += [f"dialog: {text}" for text in watched.dialogs]
+        problems += [f"request to {url}" for url in watched.requests if not url.startswith(own)]
+        assert not problems, "\n".join(problems)
     finally:
         made.close()

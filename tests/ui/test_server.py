@@ -14,6 +14,7 @@ from http.cookiejar import CookieJar
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from urllib.parse import unquote
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
@@ -126,19 +127,17 @@ def test_a_store_that_cannot_be_written(path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.part("postgres")
 def test_a_store_on_postgresql(postgres_url: str, capfd: pytest.CaptureFixture[str]) -> None:
-    password = "hidden-word"
-    scheme, _, rest = postgres_url.partition("://")
-    name, _, host = rest.rpartition("@")
-    url = f"{scheme}://{name.partition(':')[0]}:{password}@{host}"
-    with RunStore.open(url) as store:
+    quoted = postgres_url.partition("://")[2].rpartition("@")[0].partition(":")[2]
+    assert quoted
+    with RunStore.open(postgres_url) as store:
         record = scored(store, "first", samples(3), {"recall@1": [1, 0, 1]})
         with ui_server(store) as server:
             pages = ["/runs", f"/runs/{record.run_id}", "/live", f"/queries?run={record.run_id}", "/runs/unknown"]
             replies = [server.get(page) for page in pages]
             assert [one.status for one in replies] == [200, 200, 200, 200, 404]
-            store._database.engine.dispose()
-            assert password not in str(replies)
-    assert password not in str(capfd.readouterr())
+            assert store.label in replies[0].text
+    shown = [one.text for one in replies] + list(capfd.readouterr())
+    assert [one for one in shown if quoted in one or unquote(quoted) in one] == []
 
 
 # --- errors as pages, fragments or JSON ------------------------------------------------------------------------------
@@ -265,13 +264,14 @@ def test_the_version_changes_with_the_run(workbench: Workbench) -> None:
 
     seen = [version()]
     assert version() == seen[0]
-    for change in (
+    changes: list[Callable[[], object]] = [
         lambda: store.append(record.run_id, [StoredOutput(0, 0, "q00000", SystemOutputs([], Response("a")))]),
         lambda: store.put_result(record.run_id, store.results(store.find("first").run_id)[0]),
         lambda: store.finish(record.run_id),
         lambda: store.tag(record.run_id, "late"),
         lambda: store.put_result(record.run_id, store.results(store.find("first").run_id)[0]),
-    ):
+    ]
+    for change in changes:
         change()
         seen.append(version())
     assert len(set(seen)) == len(seen)
@@ -333,7 +333,7 @@ def test_a_signal_ends_it_at_once(path: Path, number: signal.Signals) -> None:
             start = time.monotonic()
             running.send_signal(number)
             _, err = running.communicate(timeout=10)
-            assert time.monotonic() - start < 1.5
+            assert time.monotonic() - start < 4  # half a second on an idle machine
     assert running.returncode == 0
     assert "Traceback" not in err
     assert token not in err
@@ -373,20 +373,11 @@ def test_the_address_signs_the_browser_in(path: Path, browser: Any) -> None:
         assert foreign.value.status == 403
 
 
-def run_script(browser: Any, server: UiServer, script: str) -> None:
-    with workbench_page(browser, server) as page:
-        page.evaluate(f"() => new Promise(done => {{ {script}; setTimeout(done, 50); }})")
+def test_a_violation_of_the_policy_fails_a_test(path: Path, browser: Any) -> None:
+    def insert_handler() -> None:
+        with workbench_page(browser, server, "/none", expected=("404",)) as page:
+            page.evaluate("document.body.insertAdjacentHTML('beforeend', '<p id=x onclick=alert(1)>text</p>')")
+            page.click("#x")
 
-
-def test_violations_and_foreign_requests_fail_a_test(path: Path, browser: Any) -> None:
-    with serving(path) as (server, _):
-        for script in (
-            "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=alert(1)>')",
-            "document.body.setAttribute('style', 'color: red')",
-            "fetch('http://127.0.0.1:1/').catch(() => null)",
-            "setTimeout(() => { throw new Error('broken'); })",
-        ):
-            with pytest.raises(AssertionError):
-                run_script(browser, server, script)
-        with workbench_page(browser, server) as page:
-            assert page.title().endswith("auepora")
+    with serving(path) as (server, _), pytest.raises(AssertionError, match="Content Security Policy"):
+        insert_handler()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import os
 import socket
 import threading
@@ -121,6 +122,7 @@ class WorkbenchServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End event streams, wait for the pages that are being made, and close all connections."""
         self.workbench.stopping.set()
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it reports each request that is cut off
         asyncio.get_running_loop().call_later(STOP_TIMEOUT_S / 2, setattr, self, "force_exit", True)
         await super().shutdown(sockets)
 

@@ -45,7 +45,7 @@ from ..render.blocks import (
 from ..render.html import describe_result, format_time, interval_text, percentage, pluralize, shorten, value_text
 from ..render.tables import ONE_JUDGE_NOTE, controls_blocks
 from ..store.records import RunRecord, conventions_label
-from ..store.runs import RunStore, aligned_outputs
+from ..store.runs import RunStore, aligned_outputs, packed_outputs
 from .cards import Card, ReasonCount, card
 from .explain import resolve_result_metric
 from .plots import cause_rows
@@ -80,7 +80,7 @@ class StoredRun:
         return self.store.counts(self.record.run_id)
 
     @cached_property
-    def samples(self) -> list[EvaluationSample]:
+    def samples(self) -> Sequence[EvaluationSample]:
         """Its samples; documents have no texts."""
         return self.store.samples(self.record.run_id, texts=False)
 
@@ -99,17 +99,15 @@ class StoredRun:
         errors: list[str] = []
         seconds: dict[str, array[float]] = {}
         depth = 0
-        for row in self.store.outputs(self.record.run_id, texts=False):
-            output = row.output
-            if row.repeat == 0:
-                depth = max(depth, len(output.retrieved))
+        for _, repeat, output in packed_outputs(self.store, self.record.run_id):
+            if repeat == 0:
+                depth = max(depth, len(output.ids))
             if output.error is not None:
                 errors.append(output.error)
                 continue
             for name, value in output.timings.items():
-                number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-                if number and name != "started":
-                    seconds.setdefault(name, array("d")).append(float(value))
+                if math.isfinite(value) and name != "started":
+                    seconds.setdefault(name, array("d")).append(value)
         return errors, {name: np.array(values) for name, values in seconds.items()}, depth
 
     @property

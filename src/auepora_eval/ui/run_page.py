@@ -47,6 +47,7 @@ from ..report.score_sections import (
     two_stage_section,
     value_bar,
 )
+from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore, samples_contain
 from .workbench import Workbench, make_url, render_fragment, render_template, workbench_of
@@ -341,7 +342,8 @@ class PageSection:
     """A section of the page that is built from the sections of the report."""
 
     title: str
-    build: Callable[[StoredRun], ReportSection | None]
+    build: Callable[[StoredRun], Sequence[ReportSection | None]]
+    """Builds the section; sections that share their work are built together, by the same function."""
     is_present: Callable[[StoredRun], bool]
     empty: str = "There is nothing to show."
 
@@ -351,8 +353,8 @@ def _main_name(run: StoredRun) -> str | None:
     return None if best is None else best.name
 
 
-def _retrieval(run: StoredRun, name: str) -> ReportSection | None:
-    return next((one for one in retrieval_sections([run], answers_result(run)) if one.name == name), None)
+def _retrieval(run: StoredRun) -> list[ReportSection]:
+    return retrieval_sections([run], answers_result(run))
 
 
 def _has_answers(run: StoredRun) -> bool:
@@ -363,46 +365,46 @@ NO_RANKINGS = "There are no gold documents, or no rankings, so there is nothing 
 SECTIONS = {
     "gates": PageSection(
         "Gates",
-        lambda run: gates_section(check_stored_gates(run)),
+        lambda run: [gates_section(check_stored_gates(run))],
         lambda run: bool(run.record.plan.get("gates") and run.results),
     ),
     "sequential": PageSection(
         "Judged until a verdict",
-        lambda run: sequential_section([run]),
+        lambda run: [sequential_section([run])],
         lambda run: any(sequential_details(one) for one in run.results),
     ),
     "two-stage": PageSection(
         "Two-stage judging",
-        lambda run: two_stage_section([run]),
+        lambda run: [two_stage_section([run])],
         lambda run: any(two_stage_details(one) for one in run.results),
     ),
-    "curves": PageSection("Retrieval over k", lambda run: _retrieval(run, "curves"), _has_answers, NO_RANKINGS),
+    "curves": PageSection("Retrieval over k", _retrieval, _has_answers, NO_RANKINGS),
     "quality": PageSection(
         "Answers by retrieval rank",
-        lambda run: _retrieval(run, "quality"),
+        _retrieval,
         lambda run: _has_answers(run) and answers_result(run) is not None,
         NO_RANKINGS,
     ),
     "slices": PageSection(
         "Slices",
-        lambda run: slices_section([run], _main_name(run)),
+        lambda run: [slices_section([run], _main_name(run))],
         lambda run: any(one.slices for one in run.results),
     ),
     "distributions": PageSection(
         "Distributions",
-        lambda run: distributions_section([run]),
+        lambda run: [distributions_section([run])],
         lambda run: any(one.target is not TargetCategory.LATENCY for one in run.results),
         "No metric has a score per query.",
     ),
     "latency": PageSection(
-        "Latency", lambda run: latency_section([run]), _has_answers, "The outputs of this run have no timings."
+        "Latency", lambda run: [latency_section([run])], _has_answers, "The outputs of this run have no timings."
     ),
     "failures": PageSection(
-        "Failures by cause", lambda run: failures_section([run]), lambda run: _has_answers(run) or bool(run.results)
+        "Failures by cause", lambda run: [failures_section([run])], lambda run: _has_answers(run) or bool(run.results)
     ),
-    "judges": PageSection("Judges", lambda run: judges_section([run]), lambda run: bool(run.record.usage)),
-    "cards": PageSection("What the numbers are", lambda run: cards_section([run]), lambda run: bool(run.results)),
-    "provenance": PageSection("Provenance", lambda run: provenance_section([run]), lambda run: True),
+    "judges": PageSection("Judges", lambda run: [judges_section([run])], lambda run: bool(run.record.usage)),
+    "cards": PageSection("What the numbers are", lambda run: [cards_section([run])], lambda run: bool(run.results)),
+    "provenance": PageSection("Provenance", lambda run: [provenance_section([run])], lambda run: True),
 }
 
 
@@ -416,17 +418,27 @@ def section_fragment(request: Request) -> HTMLResponse:
     if name not in SECTIONS:
         known = f"; choose one of: {', '.join(SECTIONS)}"
         raise BadValueError(f"a run has no section '{name}'{did_you_mean(name, SECTIONS, otherwise=known)}")
-    key = (record.run_id, workbench.version(record), "section", name)
+    build = SECTIONS[name].build
+    names = [one for one, section in SECTIONS.items() if section.build is build]
+    key = (record.run_id, workbench.version(record), "sections", names[0])
+    pages = workbench.cached(key, lambda: _render_sections(request, record, names), size=_text_size)
+    return HTMLResponse(pages[name])
 
-    def build() -> bytes:
-        run = workbench.run(record)
-        section, drawn = SECTIONS[name].build(run), FilterChartRenderer(run, f"{name}-")
-        response = render_fragment(
-            request, "run_section.html", section=section, drawn=drawn, empty=SECTIONS[name].empty
-        )
-        return bytes(response.body)
 
-    return HTMLResponse(workbench.cached(key, build, size=len))
+def _render_sections(request: Request, record: RunRecord, names: Sequence[str]) -> dict[str, bytes]:
+    """The HTML of sections that are built together, by name."""
+    run, pages = workbench_of(request).run(record), {}
+    with gc_paused():
+        built = {one.name: one for one in SECTIONS[names[0]].build(run) if one is not None}
+        for name in names:
+            context: dict[str, Any] = {"section": built.get(name), "empty": SECTIONS[name].empty}
+            drawn = FilterChartRenderer(run, f"{name}-")
+            pages[name] = bytes(render_fragment(request, "run_section.html", drawn=drawn, **context).body)
+    return pages
+
+
+def _text_size(pages: Mapping[str, bytes]) -> int:
+    return sum(map(len, pages.values()))
 
 
 # --- the page --------------------------------------------------------------------------------------------------------

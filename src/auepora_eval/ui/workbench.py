@@ -6,7 +6,7 @@ import itertools
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from http import HTTPStatus
 from pathlib import Path
@@ -25,7 +25,7 @@ from ..render.blocks import Block
 from ..render.html import ChartRenderer, UncutText, make_environment
 from ..report.run_sections import Floats, StoredRun
 from ..store.records import RunRecord
-from ..store.runs import CachedStore, RunStore, run_version
+from ..store.runs import CachedStore, RunStore, lazy_samples, run_version
 from .security import csrf_token
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ T = TypeVar("T")
 
 CACHE_BYTES = 96 * 2**20
 """The default limit of the cache, all runs together."""
+MAX_CACHED_SAMPLES = 20_000
 SAMPLE_BYTES = 1000
 """About what a sample without document texts takes."""
 
@@ -177,6 +178,13 @@ class _CachedRun(StoredRun):
         store = _WorkbenchStore(workbench, record)
         super().__init__(store, record, letter)
         self._workbench, self._cached_store = workbench, store
+
+    @cached_property
+    def samples(self) -> Sequence[EvaluationSample]:
+        """Its samples; those of a large run are read again on each iteration."""
+        if self.record.num_samples > MAX_CACHED_SAMPLES:
+            return lazy_samples(self.store, self.record.run_id, texts=False)
+        return self.store.samples(self.record.run_id, texts=False)
 
     @cached_property
     def _summary(self) -> tuple[list[str], dict[str, Floats], int]:

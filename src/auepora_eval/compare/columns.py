@@ -6,6 +6,7 @@ import math
 import threading
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -41,6 +42,7 @@ MAX_START_LENGTH = 200
 _MAX_CODES = 0xFFFF
 _MAX_LABELS = 32
 _MAX_TIMINGS = 16
+_MAX_TABLES = 4
 _SEPARATOR = b"\xff"  # not a byte of UTF-8
 SECONDS = "end_to_end"
 """The timing of the condition ``seconds``."""
@@ -156,36 +158,80 @@ def score_columns(result: MetricResult) -> tuple[Floats, Bytes, npt.NDArray[Any]
     return scores.values, status, codes, tuple(names)
 
 
+class KnownValues:
+    """Values by key, each computed once on first access. Threads wait only for the value that they need."""
+
+    def __init__(self) -> None:
+        self._values: dict[object, Any] = {}
+        self._locks: dict[object, threading.RLock] = {}
+        self._lock = threading.Lock()
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._values
+
+    def get(self, key: object, compute: Callable[[], T]) -> T:
+        """The value of a key."""
+        with self._lock:
+            lock = self._locks.setdefault(key, threading.RLock())
+        with lock:
+            if key not in self._values:
+                self._values[key] = compute()
+            found: T = self._values[key]
+            return found
+
+
 class RunColumns:
     """The columns of one stored run, each read on first access. Several threads may use it."""
 
-    def __init__(self, store: RunStore, record: RunRecord) -> None:
+    def __init__(
+        self, store: RunStore, record: RunRecord, *, samples: Callable[[], SampleColumns] | None = None
+    ) -> None:
+        """``samples`` returns the samples of the dataset, where they may be known already."""
         self.store, self.record = store, record
+        self._read_samples = partial(read_samples, store, record) if samples is None else samples
         self.results = {one.name: one for one in result_summaries(store, record.run_id)}
         """The results by name, without scores."""
-        self._known: dict[object, Any] = {}
-        self._lock = threading.RLock()
-
-    def _get(self, key: object, read: Callable[[], T]) -> T:
-        with self._lock:
-            if key not in self._known:
-                self._known[key] = read()
-            found: T = self._known[key]
-            return found
+        self._known = KnownValues()
+        self._tables: dict[object, Any] = {}
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
 
     @property
     def samples(self) -> SampleColumns:
         """The samples of its dataset."""
-        return self._get("samples", partial(_read_samples, self.store, self.record))
+        return self._known.get("samples", self._read_samples)
 
     def share_samples(self, samples: SampleColumns) -> None:
-        """Use the samples of another run on the same dataset."""
-        self._known.setdefault("samples", samples)
+        """Use the samples of another run on the same dataset, unless they have been read."""
+        self._known.get("samples", lambda: samples)
+
+    def table_of(self, runs: Sequence[RunColumns], build: Callable[[Sequence[RunColumns]], T]) -> T:
+        """The table of some runs, the last of which is this one. The last few are kept as long as this run."""
+        key = tuple(id(one) for one in runs)
+        with self._lock:
+            table: T = self._tables.pop(key, None) or build(runs)
+            self._tables[key] = table
+            while len(self._tables) > _MAX_TABLES:
+                del self._tables[next(iter(self._tables))]
+            return table
+
+    def prepare(self) -> None:
+        """Read samples and outputs in a thread, unless that has been done or has begun."""
+        with self._lock:
+            if self.has_outputs or (self._thread is not None and self._thread.is_alive()):
+                return
+            self._thread = threading.Thread(target=self._prepare, name="auepora-columns", daemon=True)
+            self._thread.start()
+
+    def _prepare(self) -> None:
+        # An error such as a deleted run is raised again by the next access.
+        with suppress(AueporaError):
+            _ = self.outputs
 
     @property
     def outputs(self) -> OutputColumns:
         """Its outputs. Reading those of a large run takes seconds."""
-        return self._get("outputs", lambda: _read_outputs(self.store, self.record, len(self.samples.ids)))
+        return self._known.get("outputs", lambda: _read_outputs(self.store, self.record, len(self.samples.ids)))
 
     @property
     def has_outputs(self) -> bool:
@@ -195,7 +241,7 @@ class RunColumns:
     @property
     def refused(self) -> Bools:
         """Which answers are refusals."""
-        return self._get("refused", self._read_refusals)
+        return self._known.get("refused", self._read_refusals)
 
     def _read_refusals(self) -> Bools:
         refused, detector = np.zeros(len(self.samples.ids), np.bool_), RefusalDetector()
@@ -208,7 +254,7 @@ class RunColumns:
 
     def scores(self, name: str) -> ScoreColumn | None:
         """The scores of a metric; ``None`` if the run has none per sample."""
-        return self._get(("scores", name), lambda: self._read_scores(name))
+        return self._known.get(("scores", name), lambda: self._read_scores(name))
 
     def _read_scores(self, name: str) -> ScoreColumn | None:
         if name not in self.results:

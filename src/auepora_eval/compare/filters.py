@@ -27,9 +27,10 @@ import math
 import re
 import shlex
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeVar
+from itertools import islice
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,13 +39,29 @@ from ..core.conventions import Signature
 from ..core.scores import Status
 from ..core.types import MetricResult
 from ..errors import BadValueError, did_you_mean
-from .columns import ABSENT, ANSWERED, ANSWERS, REFUSED, SECONDS, Bools, Bytes, Floats, Rows, RunColumns, ScoreColumn
+from ..store.runs import packed_queries
+from .columns import (
+    ABSENT,
+    ANSWERED,
+    ANSWERS,
+    REFUSED,
+    SECONDS,
+    Bools,
+    Bytes,
+    Floats,
+    KnownValues,
+    Rows,
+    RunColumns,
+    ScoreColumn,
+    first_rank,
+    output_state,
+)
+from .metrics import headline_order
 from .queries import Cause, compare_queries, explain_changes
 from .types import ComparisonKind
 
-T = TypeVar("T")
-_MAX_TERMS = 32
-"""The number of search words whose rows are kept."""
+_MAX_SEARCHES = 32
+"""The number of searches whose rows are kept."""
 
 # --- several runs over the same queries ------------------------------------------------------------------------------
 
@@ -82,9 +99,9 @@ class QueryTable:
                 self._rows.append(self._add_ids(run.samples.ids))
         if len(self.ids) > len(first.ids):
             self._rows[0] = np.arange(len(first.ids))
-        self._known: dict[object, Any] = {}
-        self._terms: dict[str, Bools] = {}
-        self._lock = threading.RLock()
+        self._known = KnownValues()
+        self._searches: dict[tuple[str, ...], Bools] = {}
+        self._lock = threading.Lock()
 
     def _add_ids(self, ids: Sequence[str]) -> Rows:
         known = {sample_id: row for row, sample_id in enumerate(self.ids)}
@@ -113,7 +130,7 @@ class QueryTable:
 
     def row_of(self, sample_id: str) -> int | None:
         """The row of a query; ``None`` if there is none of that id."""
-        return self._get("rows", lambda: {one: row for row, one in enumerate(self.ids)}).get(sample_id)
+        return self._known.get("rows", lambda: {one: row for row, one in enumerate(self.ids)}).get(sample_id)
 
     def position(self, run: int, row: int) -> int | None:
         """The position of a query in the dataset of a run; ``None`` if it is not there."""
@@ -136,13 +153,6 @@ class QueryTable:
         spread = np.full(len(self), fill, column.dtype)
         spread[rows] = column
         return spread
-
-    def _get(self, key: object, compute: Callable[[], T]) -> T:
-        with self._lock:
-            if key not in self._known:
-                self._known[key] = compute()
-            found: T = self._known[key]
-            return found
 
     # --- columns ---
 
@@ -232,7 +242,7 @@ class QueryTable:
     def changes(self, metric: str) -> Bytes:
         """Per query the cause of its change by a metric (the main one if empty): 1 + index in ``Cause``; 0 is none."""
         self.require_two("change")
-        return self._get(("changes", metric), lambda: self._read_changes(metric))
+        return self._known.get(("changes", metric), lambda: self._read_changes(metric))
 
     def _read_changes(self, metric: str) -> Bytes:
         first, last = self.runs[0], self.runs[-1]
@@ -247,7 +257,7 @@ class QueryTable:
     def first_hits(self) -> Bytes:
         """Per query the comparison of its first gold document in two runs: 1 + index in ``_HITS``; 0 is none."""
         self.require_two("hit")
-        return self._get("hits", self._compare_hits)
+        return self._known.get("hits", self._compare_hits)
 
     def _compare_hits(self) -> Bytes:
         first, last = self.runs[0], self.runs[-1]
@@ -342,7 +352,7 @@ class QueryTable:
         """All rows in the order of a sort key; ``None`` for the order of the dataset."""
         if sort in ("", "order"):
             return None
-        return self._get(("order", sort), lambda: self._sort(sort))
+        return self._known.get(("order", sort), lambda: self._sort(sort))
 
     def _sort(self, sort: str) -> Rows:
         key = sort.removeprefix("-")

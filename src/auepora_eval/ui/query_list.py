@@ -1,17 +1,378 @@
-"""The queries of one or two runs, with filters."""
+"""The queries of one or two runs, with search, filters and order; as a page, or as a part of other pages."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from .workbench import render_template
+from ..compare.columns import ANSWERS, SECONDS, RunColumns, read_samples
+from ..compare.filters import (
+    CAUSE_GROUPS,
+    Condition,
+    QueryRow,
+    QueryTable,
+    SampleFilter,
+    list_rows,
+    parse_condition,
+    parse_name,
+    shown_metrics,
+)
+from ..compare.queries import Cause
+from ..errors import BadValueError
+from ..render.html import value_text
+from ..store.records import RunRecord
+from .workbench import Workbench, make_url, render_template, workbench_of
+
+PAGE_SIZE = 50
+_MAX_VALUES = 80
+"""The number of values of a label that are suggested."""
+_OUTCOMES = ("scored", "skipped", "failed", "absent")
+_PAIR_VALUES = ("better", "worse", "same", "changed", "both-right", "a-only", "b-only", "both-wrong")
+_HIT_VALUES = ("win", "loss", "draw", "lost", "gained")
+
+# --- tables of queries, through the cache ----------------------------------------------------------------------------
+
+
+def query_table(workbench: Workbench, records: Sequence[RunRecord]) -> QueryTable:
+    """The queries of some runs. Reading their outputs begins in a thread, so that search and filters are fast soon."""
+    runs = [_run_columns(workbench, record) for record in records]
+    for run in runs:
+        run.prepare()
+    return runs[-1].table_of(runs, QueryTable)
+
+
+def _run_columns(workbench: Workbench, record: RunRecord) -> RunColumns:
+    read = partial(read_samples, workbench.store, record)
+    shared = partial(
+        workbench.cached, (record.fingerprint, "sample columns"), read, size=lambda columns: columns.nbytes
+    )
+    return workbench.cached(
+        (record.run_id, workbench.version(record), "columns"),
+        lambda: RunColumns(workbench.store, record, samples=shared),
+        size=lambda columns: columns.nbytes,
+    )
+
+
+def records_of(workbench: Workbench, params: QueryParams) -> list[RunRecord]:
+    """The runs of an address; an error if there is none, or one twice."""
+    records = [workbench.find(one) for one in params.getlist("run")]
+    if not records:
+        raise BadValueError("the address needs the parameter 'run', the id of a run; a second one compares two")
+    if len({one.run_id for one in records}) < len(records):
+        raise BadValueError("the parameter 'run' names the same run twice; name each run once")
+    return records
+
+
+def add_condition(params: QueryParams | Mapping[str, Any], condition: Condition | str) -> list[tuple[str, str]]:
+    """The parameters of an address with a further condition, and without a page number; encode with ``urlencode``."""
+    items = params.multi_items() if isinstance(params, QueryParams) else _listed(params)
+    kept = [(name, value) for name, value in items if name not in ("page", "fragment")]
+    new = ("where", str(condition))
+    return kept if new in kept else [*kept, new]
+
+
+def _listed(params: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [
+        (name, str(one))
+        for name, value in params.items()
+        for one in (value if isinstance(value, (list, tuple)) else [value])
+    ]
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FilterLink:
+    """A link that changes the filter."""
+
+    text: str
+    url: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListColumn:
+    """A column of the list; ``order`` is the value of ``aria-sort``."""
+
+    title: str
+    url: str = ""
+    order: str = "none"
+    note: str = ""
+    number: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListCell:
+    """A score, rank or answer in the list."""
+
+    text: str
+    tone: str = ""
+    word: str = ""
+    """Read to users of a screen reader after the text."""
+
+
+class QueryListPage:
+    """What one address of the list shows."""
+
+    def __init__(self, request: Request) -> None:
+        self.workbench, params = workbench_of(request), request.query_params
+        self.records = records_of(self.workbench, params)
+        self.runs = [one.run_id for one in self.records]
+        self.filter = _with_addition(SampleFilter.from_params(params), params)
+        self.table = query_table(self.workbench, self.records)
+        self.rows = self.filter.rows(self.table)
+        self.pages = max(1, -(-len(self.rows) // PAGE_SIZE))
+        self.page = min(_page_number(params.get("page", "1")), self.pages)
+        self.metrics = shown_metrics(self.table, self.filter.conditions, self.filter.sort)
+
+    def url(self, found: SampleFilter | None = None, *, page: int = 1) -> str:
+        """The address of the list with a filter."""
+        return f"{make_url('/queries', run=self.runs)}&{self.encode(found, page=page)}".rstrip("&")
+
+    def encode(self, found: SampleFilter | None = None, *, page: int = 1) -> str:
+        """A filter as parameters of an address."""
+        params = (self.filter if found is None else found).to_params()
+        return urlencode(params + ([("page", str(page))] if page > 1 else []), errors="replace")
+
+    @property
+    def title(self) -> str:
+        """The runs by name."""
+        names = [one.name for one in self.records]
+        if len(names) == 1:
+            return f"Queries of {names[0]}"
+        return "Queries of " + " and ".join(
+            f"{letter}: {name}" for letter, name in zip(self.table.letters, names, strict=True)
+        )
+
+    @property
+    def count(self) -> str:
+        """How many queries are listed."""
+        total = f"{len(self.table):,} {'query' if len(self.table) == 1 else 'queries'}"
+        if self.filter.search or self.filter.conditions:
+            return f"{len(self.rows):,} of {total}"
+        return total
+
+    @property
+    def chips(self) -> list[FilterLink]:
+        """The conditions, each with the address without it."""
+        conditions = self.filter.conditions
+        found = []
+        for place, one in enumerate(conditions):
+            rest = SampleFilter(self.filter.search, (*conditions[:place], *conditions[place + 1 :]), self.filter.sort)
+            found.append(FilterLink(str(one), self.url(rest), f"Remove the filter {one}"))
+        return found
+
+    @property
+    def clear_url(self) -> str:
+        """The address without search and conditions."""
+        return self.url(SampleFilter(sort=self.filter.sort))
+
+    @property
+    def notes(self) -> list[str]:
+        """What the words of the conditions mean, where the runs decide it."""
+        notes = []
+        for one in self.filter.conditions:
+            if one.field == "metric" and one.word in _PAIR_VALUES[4:] and ":" not in one.value:
+                threshold, source = self.table.right_from(one.name)
+                notes.append(f"Right means {one.name} of {value_text(threshold)} or better, {source}.")
+        return list(dict.fromkeys(notes))
+
+    @property
+    def quick(self) -> list[FilterLink]:
+        """Common conditions that the filter does not have yet."""
+        found = [FilterLink(text, self._with(condition)) for text, condition in self._suggestions()]
+        return [one for one in found if one.url != self.url()]
+
+    def _suggestions(self) -> Iterator[tuple[str, Condition]]:
+        last = f" in {self.table.letters[-1]}" if len(self.records) > 1 else ""
+        yield f"failed{last}", Condition("answer", value="failed")
+        yield f"refused{last}", Condition("answer", value="refused")
+        if any(run.samples.has_gold.any() for run in self.table.runs):
+            yield f"no gold document retrieved{last}", Condition("rank", value="none")
+        if len(self.records) > 1:
+            for name in self.metrics[:1]:
+                yield f"{name} worse", Condition("metric", name, value="worse")
+                yield f"{name} better", Condition("metric", name, value="better")
+            if any(run.samples.has_gold.any() for run in self.table.runs):
+                yield "gold document lost", Condition("hit", value="lost")
+        for name in self.metrics[:1]:
+            yield f"{name} not scored{last}", Condition("metric", name, operator="!=", value="scored")
+
+    def _with(self, condition: Condition) -> str:
+        conditions = tuple(dict.fromkeys([*self.filter.conditions, condition]))
+        return self.url(SampleFilter(self.filter.search, conditions, self.filter.sort))
+
+    @property
+    def sorts(self) -> list[tuple[str, str]]:
+        """The sort keys of the menu, with their names."""
+        found = [("", "order of the dataset"), ("id", "id"), ("question", "question"), ("rank", "rank of gold")]
+        found.append(("-seconds", "slowest first"))
+        for name in self.metrics:
+            text = str(Condition("metric", name, value="1")).removesuffix("=1")
+            down = "" if self._higher(name) else "-"
+            found.append((f"{down}{text}", f"{name}, worst first"))
+            if len(self.records) > 1:
+                found.append((f"{down}diff.{text}", f"{name}, largest loss first"))
+        if self.filter.sort not in [key for key, _ in found]:
+            found.append((self.filter.sort, self.filter.sort))
+        return found
+
+    def _higher(self, name: str) -> bool:
+        column = next((one for run in reversed(self.table.runs) if (one := run.scores(name)) is not None), None)
+        return column is None or column.meta.higher_score_is_better
+
+    # --- the table ---
+
+    @property
+    def columns(self) -> list[ListColumn]:
+        """The columns after id and question."""
+        letters = self.table.letters if len(self.records) > 1 else [""]
+        found = [ListColumn(f"answer {letter}".strip()) for letter in letters]
+        for letter in letters:
+            key = f"{letter}.rank" if letter else "rank"
+            found.append(self.column(f"rank {letter}".strip(), key, note="of the first gold document", number=True))
+        for name in self.metrics:
+            text, higher = str(Condition("metric", name, value="1")).removesuffix("=1"), self._higher(name)
+            for letter in letters:
+                key = f"{letter}.{text}" if letter else text
+                found.append(self.column(f"{name} {letter}".strip(), key, worst_low=higher, number=True))
+            if len(letters) > 1:
+                title = f"{name} {letters[-1]} − {letters[0]}"
+                found.append(self.column(title, f"diff.{text}", worst_low=higher, number=True))
+        return found
+
+    def column(
+        self, title: str, key: str, *, worst_low: bool = True, note: str = "", number: bool = False
+    ) -> ListColumn:
+        """A column that can be sorted: the worst first, then the other way round."""
+        up, down = key, f"-{key}"
+        current = self.filter.sort
+        following = {up: down, down: up}.get(current, up if worst_low else down)
+        order = {up: "ascending", down: "descending"}.get(current, "none")
+        return ListColumn(title, self._sorted(following), order, note, number)
+
+    def _sorted(self, sort: str) -> str:
+        return self.url(SampleFilter(self.filter.search, self.filter.conditions, sort))
+
+    @property
+    def listed(self) -> list[dict[str, Any]]:
+        """The rows of the page."""
+        start = (self.page - 1) * PAGE_SIZE
+        rows = list_rows(self.table, self.rows[start : start + PAGE_SIZE].tolist(), self.metrics)
+        base = make_url("/query", run=self.runs)
+        further = f"&{self.encode()}".rstrip("&")
+        return [
+            {
+                "row": row,
+                "url": f"{base}&{urlencode({'id': row.sample_id}, errors='replace')}{further}",
+                "cells": self._cells(row),
+            }
+            for row in rows
+        ]
+
+    def _cells(self, row: QueryRow) -> Iterator[ListCell]:
+        for side in row.sides:
+            yield ListCell(side.answer or "not asked", "bad" if side.answer == "failed" else "muted")
+        for side in row.sides:
+            none = "none" if side.rank == 0 else "no gold"
+            yield ListCell(str(side.rank) if side.rank else none, "" if side.rank else "muted")
+        for name in self.metrics:
+            for side in row.sides:
+                value, outcome = side.scores[name], side.outcomes[name].partition(":")[0].replace("_", " ")
+                yield (
+                    ListCell(value_text(value), "", outcome if outcome == "system failed" else "")
+                    if (value is not None)
+                    else ListCell(outcome or "absent", "muted")
+                )
+            if len(row.sides) > 1:
+                yield _difference(row.sides[0].scores[name], row.sides[-1].scores[name], row.changes[name])
+
+    # --- the menu ---
+
+    @property
+    def fields(self) -> list[tuple[str, list[str]]]:
+        """What a condition may be about, and the values that are suggested for it."""
+        two = len(self.records) > 1
+        found = [("answer", list(ANSWERS)), ("rank", ["none", "1", "5", "10"]), ("hit", ["hit", "miss"])]
+        if two:
+            found[2][1].extend(_HIT_VALUES)
+            found.append(("change", [cause.value.replace("_", "-") for cause in Cause]))
+        if any(one.details.get("causes") for run in self.table.runs for one in run.results.values()):
+            found.append(("cause", list(CAUSE_GROUPS)))
+        found.append(("seconds", []))
+        for run in self.table.runs:
+            if run.has_outputs:
+                found += [(f"seconds.{name}", []) for name in run.outputs.timings if name != SECONDS]
+        found += [
+            (str(Condition("label", name, value="1")).removesuffix("=1"), self.table.label_values(name)[:_MAX_VALUES])
+            for name in self.table.labels
+        ]
+        return [*dict(found).items(), ("cluster", []), ("id", [])]
+
+    @property
+    def scores(self) -> list[tuple[str, list[str]]]:
+        """The metrics that a condition may be about, and the values that are suggested for them."""
+        values = [*_OUTCOMES, *(_PAIR_VALUES if len(self.records) > 1 else ())]
+        names = (str(Condition("metric", name, value="1")).removesuffix("=1") for name in self.table.metrics)
+        found = [(name, values) for name in names]
+        if len(self.records) > 1:
+            found += [(f"diff.{name}", []) for name, _ in found] + [(f"A.{name}", list(_OUTCOMES)) for name, _ in found]
+        return found
+
+    @property
+    def command(self) -> str:
+        """The command that prints the same list."""
+        return self.filter.to_command(self.workbench.label, self.runs)
+
+    @property
+    def form_fields(self) -> list[tuple[str, str]]:
+        """The runs, for forms."""
+        return [("run", one) for one in self.runs]
+
+
+def _difference(first: float | None, last: float | None, change: str) -> ListCell:
+    if first is None or last is None or not change:
+        return ListCell("–", "muted")
+    sign = {"better": "▲ ", "worse": "▼ ", "same": "= "}[change]
+    tone = {"better": "good", "worse": "bad", "same": "muted"}[change]
+    return ListCell(f"{sign}{'+' if last > first else ''}{value_text(last - first)}", tone, change)
+
+
+def _with_addition(found: SampleFilter, params: QueryParams) -> SampleFilter:
+    """The filter with the condition of the menu, where the address has one."""
+    name = params.get("add", "")
+    if not name:
+        return found
+    parse_name(name)
+    text = f"{name}{params.get('operator', '=')}{params.get('value', '')}"
+    conditions = dict.fromkeys([*found.conditions, parse_condition(text)])
+    return SampleFilter(found.search, tuple(conditions), found.sort)
+
+
+def _page_number(text: str) -> int:
+    if not text.isdecimal() or not text.isascii() or not 0 < len(text) < 10 or int(text) < 1:
+        raise BadValueError(f"the parameter 'page' must be a number from 1, not {text[:40]!r}")
+    return int(text)
 
 
 def queries_page(request: Request) -> Response:
-    """The page."""
-    return render_template(request, "layout.html")
+    """The list as a page; with ``fragment=1`` as a part of another page, with ``fragment=results`` without the menu."""
+    params = request.query_params
+    found = QueryListPage(request)
+    part = params.get("fragment")
+    if "add" in params and not part:
+        return RedirectResponse(found.url(), 303)
+    template = {"1": "query_list.html", "results": "query_results.html"}.get(part or "", "queries.html")
+    return render_template(request, template, list=found)
 
 
 ROUTES: list[BaseRoute] = [Route("/queries", queries_page)]

@@ -1,0 +1,100 @@
+// The list of queries: search while typing, filters and order in the address, suggestions for values.
+// Works on every page that contains the fragment /queries?...&fragment=1.
+
+import { announce, onKey, replaceFragment } from "/assets/shell.js";
+
+const FILTER_NAMES = ["q", "where", "sort", "page"];
+const DELAY_MS = 120;
+const timers = new WeakMap();
+
+const rootOf = (element) => element.closest(".query-list");
+const paramsOf = (root) => new URLSearchParams(root.querySelector(".query-part")?.dataset.params ?? "");
+
+/** Show the queries of these parameters, and put the filter into the address of the page. */
+async function show(root, params) {
+  clearTimeout(timers.get(root));
+  const url = new URL(root.dataset.address, location.href);
+  for (const [name, value] of params) url.searchParams.append(name, value);
+  url.searchParams.set("fragment", "results");
+  const isShown = await replaceFragment(root.querySelector(".query-results"), url.pathname + url.search);
+  if (!isShown) return;
+  const part = root.querySelector(".query-part");
+  updateAddress(new URLSearchParams(part.dataset.params));
+  announce(part.dataset.count);
+}
+
+function updateAddress(params) {
+  const url = new URL(location.href);
+  for (const name of FILTER_NAMES) url.searchParams.delete(name);
+  for (const [name, value] of params) url.searchParams.append(name, value);
+  history.replaceState(history.state, "", url);
+}
+
+function search(root) {
+  const params = paramsOf(root);
+  params.delete("page");
+  params.set("q", root.querySelector("#query-search").value);
+  params.set("sort", root.querySelector("#query-sort").value);
+  return show(root, params);
+}
+
+/** The values that are suggested for the chosen property. */
+function suggestValues(root) {
+  const option = root.querySelector("#query-field")?.selectedOptions[0];
+  const list = root.querySelector("#query-values");
+  if (!option || !list) return;
+  list.replaceChildren(...JSON.parse(option.dataset.values).map((value) => {
+    const element = document.createElement("option");
+    element.value = value;
+    return element;
+  }));
+}
+
+document.addEventListener("input", (event) => {
+  const root = rootOf(event.target);
+  if (!root || event.target.id !== "query-search") return;
+  clearTimeout(timers.get(root));
+  timers.set(root, setTimeout(() => search(root), DELAY_MS));
+});
+
+document.addEventListener("change", (event) => {
+  const root = rootOf(event.target);
+  if (!root) return;
+  if (event.target.id === "query-sort") search(root);
+  if (event.target.id === "query-field") suggestValues(root);
+});
+
+document.addEventListener("focusin", (event) => {
+  if (event.target.id === "query-value") suggestValues(rootOf(event.target));
+});
+
+document.addEventListener("submit", async (event) => {
+  const root = rootOf(event.target);
+  if (!root) return;
+  event.preventDefault();
+  if (event.target.matches(".query-search")) {
+    await search(root);
+    return;
+  }
+  const params = paramsOf(root);
+  params.delete("page");
+  for (const name of ["add", "operator", "value"]) params.set(name, event.target.elements[name].value);
+  await show(root, params);
+});
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest(".query-list a[data-filter]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  const root = rootOf(link);
+  const params = new URL(link.href).searchParams;
+  params.delete("run");
+  if ("clear" in link.dataset) root.querySelector("#query-search").value = "";
+  const sort = root.querySelector("#query-sort");
+  const key = params.get("sort") ?? "";
+  if ([...sort.options].some((one) => one.value === key)) sort.value = key;
+  else sort.add(new Option(key.slice(0, 80), key, false, true));
+  show(root, params);
+});
+
+onKey("/", "Search queries", () => document.getElementById("query-search")?.focus());

@@ -99,7 +99,7 @@ class StoredRun:
         errors: list[str] = []
         seconds: dict[str, array[float]] = {}
         depth = 0
-        for _, repeat, output in packed_outputs(self.store, self.record.run_id):
+        for _, repeat, output in packed_outputs(self.store, self.record):
             if repeat == 0:
                 depth = max(depth, len(output.ids))
             if output.error is not None:

@@ -82,7 +82,7 @@ def outcome_condition(metric: str, outcome: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FilterLink:
+class ConditionLink:
     """A link that filters the queries of the page."""
 
     text: str
@@ -91,8 +91,8 @@ class FilterLink:
     note: str = ""
 
 
-def _filter_link(record: RunRecord, text: str, condition: str, note: str = "") -> FilterLink:
-    return FilterLink(text, condition, queries_url(record, condition), note)
+def _condition_link(record: RunRecord, text: str, condition: str, note: str = "") -> ConditionLink:
+    return ConditionLink(text, condition, queries_url(record, condition), note)
 
 
 # --- scores: a row per metric, with its counts as links --------------------------------------------------------------
@@ -110,8 +110,8 @@ class ScoreRow:
     is_uncertain: bool
     """Whether the interval may be too narrow."""
     bar: tuple[float, float, float] | None
-    scored: FilterLink | None
-    counts: Sequence[FilterLink]
+    scored: ConditionLink | None
+    counts: Sequence[ConditionLink]
     """The samples without a score, by reason."""
     notes: Sequence[str]
     url: str
@@ -162,11 +162,11 @@ def _score_row(run: StoredRun, result: MetricResult) -> ScoreRow:
     )
 
 
-def _outcome_link(record: RunRecord, text: str, metric: str, outcome: str) -> FilterLink:
-    return _filter_link(record, text, outcome_condition(metric, outcome))
+def _outcome_link(record: RunRecord, text: str, metric: str, outcome: str) -> ConditionLink:
+    return _condition_link(record, text, outcome_condition(metric, outcome))
 
 
-def _reason_links(record: RunRecord, result: MetricResult, outcome: str) -> list[FilterLink]:
+def _reason_links(record: RunRecord, result: MetricResult, outcome: str) -> list[ConditionLink]:
     """The number of skipped or failed samples of each reason, or of all where no reason is stored."""
     reasons = reason_counts(result.details, f"{outcome}_")
     if not reasons:
@@ -194,7 +194,7 @@ class BarSegment:
     words: str
     start: float
     width: float
-    link: FilterLink
+    link: ConditionLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ def cause_bar(run: StoredRun) -> CauseBar | None:
         if count:
             words = "; ".join(CAUSES.get(one, one) for one in present)
             share, width = percentage(count, total), 100 * count / total
-            link = _filter_link(run.record, f"{count:,}", str(Condition("cause", value=word)))
+            link = _condition_link(run.record, f"{count:,}", str(Condition("cause", value=word)))
             name = CAUSE_NAMES.get(word, word.replace("-", " "))
             segments.append(BarSegment(name, count, share, words, round(start, 3), round(width, 3), link))
             start += width
@@ -265,7 +265,7 @@ class FilterChartRenderer(ChartRenderer):
 
         if groups:
             links = [
-                Markup('<li><a class="chip" href="{}" data-filter="{}"><bdi>{}</bdi></a></li>').format(
+                Markup('<li><a class="chip" href="{}" data-where="{}"><bdi>{}</bdi></a></li>').format(
                     queries_url(self._run.record, condition), condition, group[:80]
                 )
                 for group in groups[:MAX_GROUPS]
@@ -572,7 +572,7 @@ def _derivation_title(explanation: Explanation) -> str:
     return f"{explanation.card.title} of {of}"
 
 
-def _derivation_links(record: RunRecord, explanation: Explanation, metric: str) -> list[FilterLink]:
+def _derivation_links(record: RunRecord, explanation: Explanation, metric: str) -> list[ConditionLink]:
     """The queries behind a number: all that it counts, those it skips, those that failed."""
     counts = explanation.card.samples
     if explanation.query is not None or counts is None:

@@ -33,10 +33,10 @@ async function showQueries(filters) {
 
 // A link shows exactly the queries it counts; a chart narrows the current filter.
 document.addEventListener("click", (event) => {
-  const link = event.target instanceof Element ? event.target.closest("a[data-filter]") : null;
+  const link = event.target instanceof Element ? event.target.closest("a[data-where]") : null;
   if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
-  showQueries(new URLSearchParams([["where", link.dataset.filter]]));
+  showQueries(new URLSearchParams([["where", link.dataset.where]]));
 });
 
 document.addEventListener("filter", (event) => {

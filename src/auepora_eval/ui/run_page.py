@@ -99,7 +99,7 @@ def _condition_link(record: RunRecord, text: str, condition: str, note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreRow:
+class MetricRow:
     """A metric of the run as a row of the table."""
 
     name: str
@@ -119,24 +119,24 @@ class ScoreRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreGroup:
+class TargetGroup:
     """The metrics of one target."""
 
     title: str
     question: str
-    rows: Sequence[ScoreRow]
+    rows: Sequence[MetricRow]
 
 
-def score_groups(run: StoredRun) -> list[ScoreGroup]:
+def score_groups(run: StoredRun) -> list[TargetGroup]:
     """The metrics of a run by target, in the order of the report."""
     groups = [
-        ScoreGroup(entry.title, entry.question, [_score_row(run, one) for one in run.results if one.target is target])
+        TargetGroup(entry.title, entry.question, [_score_row(run, one) for one in run.results if one.target is target])
         for target, entry in TARGETS.items()
     ]
     return [group for group in groups if group.rows]
 
 
-def _score_row(run: StoredRun, result: MetricResult) -> ScoreRow:
+def _score_row(run: StoredRun, result: MetricResult) -> MetricRow:
     record, details, name = run.record, result.details, result.name
     definition = run.definitions[name]
     total = sum(details.get(key, 0) for key in ("num_scored", "num_skipped", "num_failed"))
@@ -146,7 +146,7 @@ def _score_row(run: StoredRun, result: MetricResult) -> ScoreRow:
         counted = details.get("num_samples", 0) > details.get("num_scored", 0)
         notes.append(f"failed answers are {'counted at the worst value' if counted else 'left out'}")
     notes += [*coverage_notes(result), alternative_values(result)]
-    return ScoreRow(
+    return MetricRow(
         name=name,
         title=display_name(result),
         direction="" if definition.higher_is_better else "lower is better",

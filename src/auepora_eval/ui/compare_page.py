@@ -13,11 +13,10 @@ from urllib.parse import parse_qsl
 import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ..compare.analysis import parse_margin
-from ..compare.columns import RunColumns
 from ..compare.filters import Condition, QueryTable
 from ..compare.metrics import headline_order
 from ..compare.queries import Cause
@@ -61,7 +60,7 @@ from ..report.comparison_sections import (
     wins_section,
     with_verdict_first,
 )
-from ..report.pages import answers_result, build_report, report_html
+from ..report.pages import answers_result
 from ..report.plots import plot_comparison
 from ..report.run_sections import StoredRun, failures_section, find_runs, judges_section, provenance_section
 from ..report.score_sections import (
@@ -74,7 +73,9 @@ from ..report.score_sections import (
     two_stage_section,
 )
 from ..store.records import RunRecord, RunStatus
-from ..store.runs import CachedStore, result_summaries
+from ..store.runs import result_summaries
+from .query_list import query_table
+from .run_page import derivation_url, report_response
 from .workbench import Workbench, make_url, render_blocks, render_fragment, render_template, workbench_of
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class ComparisonRequest:
 
     def derivation_url(self, metric: str) -> str:
         """The address of the derivation of a metric, in the last run."""
-        return make_url(f"/runs/{self.runs[-1]}/derivation", metric=metric)
+        return derivation_url(self.records[-1], metric)
 
     @property
     def url_adjust(self) -> str | None:
@@ -394,12 +395,6 @@ _SYMMETRIC = (Cause.ANSWER_CHANGED, Cause.CONTEXT_CHANGED, Cause.UNEXPLAINED)
 """Causes that a query may have whether it got worse or better."""
 
 
-def query_table(chosen: ComparisonRequest) -> QueryTable:
-    """The queries of the runs."""
-    store = chosen.workbench.store
-    return chosen.cached(("queries",), lambda: QueryTable([RunColumns(store, one) for one in chosen.records]), 1000)
-
-
 def default_metric(chosen: ComparisonRequest) -> str | None:
     """The metric that both runs have and that comes first by ``headline_order``."""
     summaries = [result_summaries(chosen.workbench.store, run_id) for run_id in chosen.runs]
@@ -594,7 +589,7 @@ def _metric(chosen: ComparisonRequest, request: Request) -> str:
 def _outcomes_context(chosen: ComparisonRequest, request: Request) -> dict[str, Any]:
     metric = _metric(chosen, request)
     try:
-        blocks = outcome_blocks(chosen, query_table(chosen), metric, _threshold(request))
+        blocks = outcome_blocks(chosen, query_table(chosen.workbench, chosen.records), metric, _threshold(request))
     except AueporaError as error:  # such as a metric without a best score
         blocks = [Prose(str(error), tone="open")]
     causes = chosen.url("/compare/sections/causes", metric=metric)
@@ -604,7 +599,7 @@ def _outcomes_context(chosen: ComparisonRequest, request: Request) -> dict[str, 
 def _causes_context(chosen: ComparisonRequest, request: Request) -> dict[str, Any]:
     metric = _metric(chosen, request)
     try:
-        blocks = cause_blocks(chosen, query_table(chosen), metric)
+        blocks = cause_blocks(chosen, query_table(chosen.workbench, chosen.records), metric)
     except AueporaError as error:
         blocks = [Prose(f"There are no causes of change by {metric}: {error}", tone="open")]
     return {"blocks": render_blocks(blocks)}
@@ -656,11 +651,7 @@ PAIR_SECTIONS = ("wins", "split")
 def download_report(request: Request) -> Response:
     """The report of the runs as a file, as ``auepora report`` writes it."""
     chosen = ComparisonRequest.from_request(request)
-    content = build_report(CachedStore(chosen.workbench.store), chosen.records)
-    pieces = (piece.encode("utf-8", "replace") for piece in report_html(content))
-    name = "-".join(chosen.runs[:4])
-    headers = {"content-disposition": f'attachment; filename="{name}.html"'}
-    return StreamingResponse(pieces, media_type="text/html; charset=utf-8", headers=headers)
+    return report_response(chosen.workbench, chosen.records)
 
 
 ROUTES: list[BaseRoute] = [

@@ -603,10 +603,14 @@ def _influence_row(record: RunRecord, metric: str, one: Influence) -> dict[str, 
 def download_report(request: Request) -> Response:
     """The report of ``auepora report`` as a file."""
     workbench = workbench_of(request)
-    record = workbench.find(request.path_params["run_id"])
-    content = build_report(CachedStore(workbench.store), [record])
+    return report_response(workbench, [workbench.find(request.path_params["run_id"])])
+
+
+def report_response(workbench: Workbench, records: Sequence[RunRecord]) -> Response:
+    """The report of ``auepora report`` on these runs as a file, named after the last of them."""
+    content = build_report(CachedStore(workbench.store), records)
     pieces = report_html(content)
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", record.name).strip("-.")[:60] or "run"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", records[-1].name).strip("-.")[:60] or "run"
     headers = {"Content-Disposition": f'attachment; filename="report-{name}.html"'}
     return StreamingResponse(_encoded(pieces), headers=headers, media_type="text/html; charset=utf-8")
 

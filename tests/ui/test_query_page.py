@@ -1,20 +1,24 @@
 """The query page: texts with marks, claims and evidence, joined rankings, cut-offs, scores, errors."""
 
+import json
+import math
+import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
-from auepora_eval.report.browser.listing import SentenceIndex, judged_claims
+from auepora_eval.core.conventions import Conventions
+from auepora_eval.report.browser.listing import ClosestSentence, SentenceIndex, connections, judged_claims
+from auepora_eval.report.score_sections import cut_offs, timeline
 from auepora_eval.store.records import RunRecord, StoredOutput
 from auepora_eval.store.rows import StoredJudgement
 from auepora_eval.store.runs import RunStore, sample_at
-from auepora_eval.ui.query_page import Mark, TextPart, connections, cut_offs, split_marks, split_pieces, timeline
-from helpers.browser_runs import HOSTILE, hostile_run
-from helpers.ui_server import UiServer, ui_server
+from auepora_eval.ui.query_page import Mark, split_marks, split_pieces
+from helpers.browser_page import chromium
+from helpers.browser_runs import HOSTILE, PWN, hostile_run
+from helpers.ui_server import UiServer, ui_server, workbench_page
 
 METRICS = ("recall@1", "recall@3", "ndcg@5", "token_f1", "support_density", "mean_latency")
 ORION = "Orion was launched in 2014 from Florida. It is a capsule."
@@ -112,3 +116,241 @@ def fill_store(store: RunStore) -> list[RunRecord]:
     records = [put_run(store, "first", FIRST, repeats=2), put_run(store, "second", SECOND), hostile_run(store)]
     store.put_judgements(records[0].run_id, JUDGEMENTS)
     return records
+
+
+# --- parts of the page -----------------------------------------------------------------------------------------------
+
+
+def test_marks_split_a_text_without_losing_a_character() -> None:
+    text = "one two three"
+    parts = split_marks(text, 0, 9, [Mark(0, 3, "a"), Mark(2, 5, "b", "note"), Mark(8, 13, "c")])
+    assert [(part.text, part.kind) for part in parts] == [("one", "a"), (" t", "b"), ("wo ", ""), ("t", "c")]
+
+
+@pytest.mark.parametrize("text", ["", "x" * 20_000, "word " * 5_000, "line\n" * 3_000, "short"])
+def test_pieces_cover_a_text(text: str) -> None:
+    pieces = split_pieces(text)
+    assert "".join(text[start:end] for start, end in pieces) == text
+    assert all(end - start <= 6_000 for start, end in pieces)
+
+
+def test_closest_sentence_shares_the_rare_words() -> None:
+    index = SentenceIndex([ORION, APOLLO])
+    found = index.closest("It was in 1969 that Apollo landed.")
+    assert found is not None
+    assert APOLLO[found.start : found.end] == "Apollo landed on the Moon in 1969."
+    assert (found.text, found.shared, found.words) == (1, 4, 7)  # in, 1969, apollo, landed
+    assert SentenceIndex([ORION]).closest("zebra") is None
+    assert SentenceIndex([]).closest("zebra") is None
+    assert SentenceIndex(["Same words. Same words."]).closest("words") == ClosestSentence(0, 0, 11, 1, 1)
+
+
+def test_claims_are_those_of_the_answer() -> None:
+    reference = StoredJudgement(
+        "claim_recall",
+        "s",
+        0,
+        "r5",
+        body={
+            "about": {"of": "the answer", "statements": ["A claim of the reference."]},
+            "answer": {"verdicts": [{"number": 1, "verdict": "full"}]},
+        },
+    )
+    claims = judged_claims([*JUDGEMENTS[:3], reference], 0, "whatever")
+    assert list(claims) == CLAIMS
+    assert [one.label for verdicts in claims.values() for one in verdicts] == ["full", "none"]
+    assert judged_claims(JUDGEMENTS, 1, "another repeat") == {}
+
+
+def test_rankings_are_joined_by_id_and_gold_that_moved_down_is_marked() -> None:
+    first, second = ([item.doc for item in run[0].retrieved] for run in (FIRST, [SECOND[0] or FIRST[0]]))
+    joined = connections((first, {"apollo": 1}), (second, {"apollo": 3}))
+    assert joined == [(1, 3, "down"), (2, 1, ""), (3, 2, "")]
+    assert connections((second, {"apollo": 3}), (first, {"apollo": 1}))[-1] == (3, 1, "gold")
+
+
+def test_cut_offs_are_the_metrics_of_the_library() -> None:
+    values = cut_offs(SAMPLES[0], SECOND[0] or FIRST[0], 3, Conventions.of())
+    assert [one.recall for one in values] == [0, 0, 1 / 2]  # one of two gold documents, at rank 3
+    assert values[2].ndcg == pytest.approx((1 / 2) / (1 + 1 / math.log2(3)))
+    assert [one.characters for one in values] == [len(ORION), len(ORION + NOISE), len(ORION + NOISE + APOLLO)]
+    assert cut_offs(SAMPLES[2], FIRST[2], 1, Conventions.of())[0].recall is None  # nothing is relevant
+
+
+def test_timeline_places_steps_one_after_another() -> None:
+    rows = [(row.name, row.start, row.length) for row in timeline(FIRST[0])]
+    assert rows == [("Step 1", 0, 1 / 6), ("Step 2", 1 / 6, 1 / 6), ("end_to_end", 0, 1), ("search", 0, 1 / 3)]
+    odd = SystemOutputs([], timings={"a": math.nan, "b": True}, steps=["not a mapping"])  # type: ignore
+    assert [row.name for row in timeline(odd)] == ["Step 1"]
+
+
+# --- the page on a server --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
+    path = tmp_path_factory.mktemp("query") / "runs.sqlite"
+    with RunStore.open(path) as store:
+        fill_store(store)
+        with ui_server(store) as server:
+            yield server
+
+
+def run_ids(server: UiServer) -> list[str]:
+    return [record.run_id for record in reversed(server.workbench.store.runs())]
+
+
+def query_address(*runs: str, sample: str = "moon/1", path: str = "/query", **more: object) -> str:
+    return f"{path}?{urlencode({'run': runs, 'id': sample, **more}, doseq=True)}"
+
+
+def text_of(html: str) -> str:
+    """The text of a page, without elements."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", html))
+
+
+def test_two_runs_side_by_side(server: UiServer) -> None:
+    first, second, _ = run_ids(server)
+    reply = server.get(query_address(first, second))
+    assert reply.status == 200
+    text = text_of(reply.text)
+    for expected in (
+        "When did Apollo land on the Moon?", "Tell me about space.", "Apollo landed in 1969.", "topic: space",
+        "A: rank 1", "B: rank 3", "✕ A: not retrieved", "▼ from 1", "⊘ refused", "✕ not retrieved",
+        "✓ supported", "✕ not supported", "nothing about penguins", "friendly enough",
+        "3 of 11 words in none of the retrieved documents", "down by 2", "1 of 3", "Exploratory",
+    ):  # fmt: skip
+        assert expected in text, expected
+    assert "7 of 7 words in common: Apollo landed on the Moon in 1969." in text
+    data = re.search(r'id="cut-off-data">(.*?)</script>', reply.text)
+    assert data is not None
+    first_run, second_run = json.loads(data[1])["values"]
+    assert [recall for recall, _, _ in first_run] == [1 / 2, 1 / 2, 1 / 2]  # one of two gold documents, at rank 1
+    assert [recall for recall, _, _ in second_run] == [0, 0, 1 / 2]
+    assert [size for _, _, size in first_run] == [len(APOLLO), len(APOLLO + ORION), len(APOLLO + ORION + NOISE)]
+    assert f"/query?run={second}&amp;run={first}&amp;id=moon%2F1" in reply.text  # swap
+    assert f"/runs/{first}/derivation?metric=recall%401&amp;sample=moon%2F1&amp;fragment=1" in reply.text
+    assert f"auepora label {second} --sample moon/1" in text
+
+
+def test_repeats_are_selectable(server: UiServer) -> None:
+    first, second, _ = run_ids(server)
+    page = server.get(query_address(first, second, repeat=[1, 0])).text
+    assert re.search(r'aria-current="true">Answer 2<', page)
+    assert "judge-a" not in page  # the judgements are of the first repeat
+    reply = server.get(query_address(first, repeat=2))
+    assert (reply.status, "has 2 repeats" in reply.text) == (400, True)
+
+
+def test_failed_query_shows_error_attempts_and_other_runs(server: UiServer) -> None:
+    second = run_ids(server)[1]
+    text = text_of(server.get(query_address(second, sample="bread")).text)
+    assert "timeout: no answer within 30 s" in text
+    assert "3 attempts" in text
+    assert "system failed: timeout, counted as 0.0000" in text
+    others = text_of(server.get(query_address(second, sample="bread", path="/query/others", shown=second)).text)
+    assert "first" in others
+    assert "✓ answered" in others
+    assert "In an oven." in others
+    missing = text_of(server.get(query_address(second, sample="long")).text)
+    assert "The run has no output for this query." in missing
+
+
+def test_long_texts_are_cut(server: UiServer) -> None:
+    first = run_ids(server)[0]
+    page = server.get(query_address(first, sample="long"))
+    assert len(page.text) < 100_000
+    assert "Show all 1,200,000 characters" in page.text
+    assert "among the first 100,000 characters" in page.text
+    whole = server.get(query_address(first, sample="long", path="/query/text", part="answer", fragment=1))
+    assert text_of(whole.text).count("A very") == 60_000
+    assert "<html" not in whole.text
+    assert "Back to the query" in server.get(query_address(first, path="/query/text", part="document-1")).text
+
+
+@pytest.mark.parametrize("sample", HOSTILE)
+def test_hostile_texts_are_escaped(server: UiServer, sample: str) -> None:
+    run = run_ids(server)[2]
+    for path, part in (("/query", ""), ("/query/text", "answer"), ("/query/others", "")):
+        reply = server.get(query_address(run, sample=sample, path=path, part=part))
+        assert reply.status == 200
+        for harmful in (f"<script>{PWN}", "<img src=x", 'href="javascript:', "\u202e", "\x00", "<style>*"):
+            assert harmful not in reply.text
+
+
+def test_order_of_the_list_decides_the_neighbours(server: UiServer) -> None:
+    first = run_ids(server)[0]
+    page = server.get(query_address(first, sample="bread")).text
+    assert re.search(r'href="/query\?run=[^"]*&amp;id=moon%2F1" data-key="k"', page)
+    assert re.search(r'href="/query\?run=[^"]*&amp;id=long" data-key="j"', page)
+
+
+ERRORS = [  # path, status, message
+    ("/query?id=bread", 400, "run: 0 runs are given"),
+    ("/query?run=A&run=B&run=C&id=bread", 400, "run: 3 runs are given"),
+    ("/query?run=A", 400, "id: give the id of a sample"),
+    ("/query?run=A&id=bread&repeat=x", 400, "repeat:"),
+    ("/query?run=A&id=nowhere", 404, "nowhere"),
+    ("/query?run=run_00000000000000000000000000&id=bread", 404, "no run"),
+    ("/query/text?run=A&id=bread&part=document-9", 404, "part:"),
+    ("/query/text?run=A&id=bread&part=%00", 404, "part:"),
+    ("/query/text?run=A&id=nowhere&part=answer", 404, "no such sample"),
+    ("/query/others?run=A&id=nowhere", 404, "no such sample"),
+]
+
+
+@pytest.mark.parametrize(("path", "status", "message"), ERRORS)
+def test_errors(server: UiServer, path: str, status: int, message: str) -> None:
+    reply = server.get(path.replace("=A", f"={run_ids(server)[0]}"))
+    assert (reply.status, message in text_of(reply.text)) == (status, True), text_of(reply.text)
+
+
+def test_one_sample_and_its_judgements_are_read_alone(server: UiServer) -> None:
+    store = server.workbench.store
+    record = store.get(run_ids(server)[0])
+    assert sample_at(store, record, 1) == SAMPLES[1]
+    assert [one.request for one in store.judgements(record.run_id, position=0)] == ["r1", "r2", "r3"]
+    assert [one.request for one in store.judgements(record.run_id, position=1, failed=True)] == ["r4"]
+    assert list(store.judgements(record.run_id, position=2)) == []
+
+
+# --- the page in a browser -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.part("chromium")
+def test_page_with_the_keyboard_alone(server: UiServer) -> None:
+    first, second, hostile = run_ids(server)
+    with chromium() as browser, workbench_page(browser, server, query_address(first, second)) as page:
+        assert page.locator("#connections path").count() == 3
+        assert page.locator("#connections path.down").count() == 1
+        page.locator(".sentence").first.focus()
+        evidence = page.locator(".evidence:visible")
+        assert "Apollo landed on the Moon in 1969." in evidence.inner_text()
+        assert page.locator("#document-A1.has-evidence").count() == 1
+        page.locator(".claim").nth(1).hover()
+        assert page.locator(".sentence.active").inner_text() == "It carried seventeen penguins."
+        slider = page.locator("#cut-off-k")
+        slider.focus()
+        page.keyboard.press("Home")
+        assert "A: 0.500\nB: 0.000" in page.locator("#cut-off-figures").inner_text()
+        page.keyboard.press("ArrowRight")
+        assert "Context of 2" in page.locator("#cut-off-figures").inner_text()
+        page.set_viewport_size({"width": 360, "height": 700})
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+        assert page.locator("#connections").is_hidden()
+        page.keyboard.press("l")
+        assert page.url.endswith("#label")
+        page.keyboard.press("x")
+        page.wait_for_url(f"**run={second}&run={first}*")
+        page.keyboard.press("j")
+        page.wait_for_url("**id=bread*")
+        page.locator("#others").scroll_into_view_if_needed()
+        page.get_by_text("No other run of this dataset is stored.").wait_for()
+        page.keyboard.press("j")
+        page.wait_for_url("**id=long*")
+        page.get_by_text("Show all 1,200,000 characters").press("Enter")
+        page.locator(".text.whole .piece").first.wait_for()
+        page.keyboard.press("k")
+        page.wait_for_url("**id=bread*")
+        page.goto(server.address + query_address(hostile, sample="image"))
+        assert page.evaluate("window.pwned") is None

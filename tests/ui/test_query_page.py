@@ -283,6 +283,15 @@ def test_order_of_the_list_decides_the_neighbours(server: UiServer) -> None:
     page = server.get(query_address(first, sample="bread")).text
     assert re.search(r'href="/query\?run=[^"]*&amp;id=moon%2F1" data-key="k"', page)
     assert re.search(r'href="/query\?run=[^"]*&amp;id=long" data-key="j"', page)
+    filters = {"where": ["token_f1>=0", "id!=bread"], "sort": "-id"}
+    page = server.get(query_address(first, sample="moon/1", **filters)).text
+    assert "1 of 1, filtered" in text_of(page)
+    assert 'data-key="j"' not in page
+    page = server.get(query_address(first, sample="bread", q="moon")).text
+    assert "not in the filter (1 are), filtered" in text_of(page)
+    assert re.search(r'id=moon%2F1&amp;q=moon" data-key="j"', page)
+    reply = server.get(query_address(first, sample="bread", where="recall@1=~3"))
+    assert reply.status == 400
 
 
 ERRORS = [  # path, status, message

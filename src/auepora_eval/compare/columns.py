@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..core.scores import Outcomes, Scores, Status
+from ..core.scores import AnswerSpans, Outcomes, Scores, Status
 from ..core.slices import group_names
 from ..core.types import Document, EvaluationSample, MetricResult, Response, SystemOutputs
 from ..errors import AueporaError
@@ -128,6 +128,8 @@ class ScoreColumn:
         self._table = table if compact else None
         self._values: npt.NDArray[Any] = numbers.reshape(-1).astype(np.uint16) if compact else values
         keys = result.scores.keys if isinstance(result.scores, Scores) else None
+        self.spans = {row: key for row, key in enumerate(keys or ()) if isinstance(key, AnswerSpans) and key.spans}
+        """The spans that the metric marks in answers, by position."""
         self.causes: dict[str, int] = {}
         """The causes of wrong answers with their codes, where the metric attributes failures; 0 is none."""
         self.cause_codes = np.zeros(0, np.uint8)

@@ -43,13 +43,14 @@ _HIT_VALUES = ("win", "loss", "draw", "lost", "gained")
 
 def query_table(workbench: Workbench, records: Sequence[RunRecord]) -> QueryTable:
     """The queries of some runs. Reading their outputs begins in a thread, so that search and filters are fast soon."""
-    runs = [_run_columns(workbench, record) for record in records]
+    runs = [run_columns(workbench, record) for record in records]
     for run in runs:
         run.prepare()
     return runs[-1].table_of(runs, QueryTable)
 
 
-def _run_columns(workbench: Workbench, record: RunRecord) -> RunColumns:
+def run_columns(workbench: Workbench, record: RunRecord) -> RunColumns:
+    """The columns of a run."""
     read = partial(read_samples, workbench.store, record)
     shared = partial(
         workbench.cached, (record.fingerprint, "sample columns"), read, size=lambda columns: columns.nbytes

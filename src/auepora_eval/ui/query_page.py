@@ -10,15 +10,17 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from ..compare.columns import RunColumns, ScoreColumn
+from ..compare.filters import SampleFilter
 from ..core.results import to_json_value
-from ..core.scores import AnswerSpans, Scores
 from ..core.targets import TARGETS
-from ..core.types import Document, EvaluationSample, MetricResult, SystemOutputs, UnknownRanking
+from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
 from ..errors import BadValueError
 from ..render.blocks import Cell, Row, Table, TableColumn, simple_table, without_empty_columns
 from ..render.html import pluralize, shorten
@@ -36,12 +38,12 @@ from ..report.browser.listing import (
     unsupported_words,
 )
 from ..report.explain import in_panel_order
-from ..report.run_sections import StoredRun
 from ..report.score_sections import CutOff, cut_offs, timeline
 from ..store.records import RunRecord, plan_conventions
 from ..store.rows import StoredJudgement
 from ..store.runs import sample_at
 from ..text.sentences import sentence_spans
+from .query_list import query_table, run_columns
 from .workbench import Workbench, make_url, render_fragment, render_template, workbench_of
 
 MAX_RUNS = 2
@@ -120,7 +122,9 @@ def _parse_repeat(text: str) -> int:
 class QueryRun:
     """One run with what it stores about one sample."""
 
-    stored: StoredRun
+    columns: RunColumns
+    letter: str
+    """The letter of the run where two are shown."""
     place: int
     """0 for the first run of the page."""
     position: int | None
@@ -132,12 +136,7 @@ class QueryRun:
     @property
     def record(self) -> RunRecord:
         """The run."""
-        return self.stored.record
-
-    @property
-    def letter(self) -> str:
-        """The letter of the run where two are shown."""
-        return self.stored.letter
+        return self.columns.record
 
     @cached_property
     def gold(self) -> GoldMarks | None:
@@ -159,7 +158,7 @@ class QueryRun:
         """The judgements about the sample, members of a panel in its order."""
         if self.position is None:
             return []
-        return in_panel_order(self.stored.store.judgements(self.record.run_id, position=self.position))
+        return in_panel_order(self.columns.store.judgements(self.record.run_id, position=self.position))
 
 
 def read_run(workbench: Workbench, record: RunRecord, letter: str, place: int, address: QueryAddress) -> QueryRun:
@@ -167,22 +166,29 @@ def read_run(workbench: Workbench, record: RunRecord, letter: str, place: int, a
     repeat = address.repeat(place)
     if repeat >= record.repeats:
         raise BadValueError(f"repeat: {record.run_id} has {pluralize(record.repeats, 'repeat')}; the first is 0")
-    stored = workbench.run(record, letter)
-    position = sample_positions(workbench, record).get(address.sample_id)
+    columns = run_columns(workbench, record)
+    position = find_position(workbench, record, address.sample_id)
     if position is None:
-        return QueryRun(stored, place, None, None, repeat, None)
+        return QueryRun(columns, letter, place, None, None, repeat, None)
     rows = workbench.store.outputs(record.run_id, repeat=repeat, position=position)
     output = next((row.output for row in rows), None)
-    return QueryRun(stored, place, position, sample_at(workbench.store, record, position), repeat, output)
+    sample = sample_at(workbench.store, record, position)
+    return QueryRun(columns, letter, place, position, sample, repeat, output)
 
 
-def sample_positions(workbench: Workbench, record: RunRecord) -> dict[str, int]:
-    """The position of each sample of a run, by id."""
-    return workbench.cached(
-        (record.fingerprint, "positions"),
-        lambda: {name: position for position, name in enumerate(workbench.store.sample_ids(record.run_id))},
-        size=200 * record.num_samples,
+def find_position(workbench: Workbench, record: RunRecord, sample_id: str) -> int | None:
+    """The position of a sample in the dataset of a run; ``None`` where it is not in it."""
+    hashes = workbench.cached(
+        (record.fingerprint, "id hashes"),
+        lambda: np.array([hash(one) for one in workbench.store.sample_ids(record.run_id)], np.int64),
+        size=lambda found: found.nbytes,
     )
+    places = np.flatnonzero(hashes == hash(sample_id)).tolist()
+    return next((place for place in places if _id_at(workbench, record, place) == sample_id), None)
+
+
+def _id_at(workbench: Workbench, record: RunRecord, position: int) -> str:
+    return sample_at(workbench.store, record, position, texts=False).sample_id
 
 
 # --- texts with marks, cut where they are long ------------------------------------------------------------------------
@@ -241,12 +247,12 @@ def answer_marks(run: QueryRun) -> tuple[list[Mark], str]:
     """The marks in an answer, and a sentence about them: spans of a metric, else words that are in no document."""
     output = run.output
     assert output is not None
-    for result in run.stored.results:
-        key = _score_key(result, run.position)
-        spans = key.of_repeat(run.repeat) if isinstance(key, AnswerSpans) else ()
-        if spans:
+    for name in run.columns.results:
+        column = run.columns.scores(name)
+        key = None if column is None or run.position is None else column.spans.get(run.position)
+        if key is not None and (spans := key.of_repeat(run.repeat)):
             marks = [Mark(one.start, one.end, "detected", f"probability {one.probability:.3g}") for one in spans]
-            return marks, f"{pluralize(len(spans), 'span')} called unsupported by {result.name}"
+            return marks, f"{pluralize(len(spans), 'span')} called unsupported by {name}"
     is_long = output.response is not None and len(output.response.text) > MAX_MARKED_LENGTH
     if is_long:
         assert output.response is not None
@@ -260,11 +266,6 @@ def answer_marks(run: QueryRun) -> tuple[list[Mark], str]:
         return [], f"All {count:,} words{beginning} occur in the retrieved documents." if count else ""
     marks = [Mark(start, end, "unsupported", "in no retrieved document") for start, end in ranges]
     return marks, f"{missing:,} of {pluralize(count, 'word')}{beginning} in none of the retrieved documents"
-
-
-def _score_key(result: MetricResult, position: int | None) -> Any:
-    keys = result.scores.keys if isinstance(result.scores, Scores) else None
-    return None if keys is None or position is None or position >= len(keys) else keys[position]
 
 
 # --- claims of the answer, their verdicts, and the closest sentence of the documents ----------------------------------
@@ -440,27 +441,27 @@ class ScoreRow:
     difference: Cell | None
 
 
-def score_rows(workbench: Workbench, runs: Sequence[QueryRun]) -> list[ScoreRow]:
+def score_rows(runs: Sequence[QueryRun]) -> list[ScoreRow]:
     """The scores of the sample, by target."""
-    by_name: dict[str, dict[int, MetricResult]] = {}
-    for run in runs:
-        for result in run.stored.results:
-            if result.scores is not None and run.position is not None and run.position < len(result.scores):
-                by_name.setdefault(result.name, {})[run.place] = result
-    directions = {name: value for run in runs for name, value in _directions(workbench, run).items()}
+    names = dict.fromkeys(name for run in runs for name in run.columns.results)
     rows = []
-    for name, results in by_name.items():
-        found = [_score(results.get(run.place), run) for run in runs]
-        higher, rounding = directions[name]
-        statuses = [outcome.partition(":")[0] for _, outcome in found]
+    for name in names:
+        columns = [None if run.position is None else run.columns.scores(name) for run in runs]
+        known = [one for one in columns if one is not None]
+        if not known:
+            continue
+        found = [
+            (None, "") if column is None or run.position is None else column.score_at(run.position)
+            for column, run in zip(columns, runs, strict=True)
+        ]
         rows.append(
             ScoreRow(
                 name,
-                TARGETS[next(iter(results.values())).target].title,
-                not higher,
-                all(status in ("skipped", "") for status in statuses),
+                TARGETS[known[0].result.target].title,
+                not known[0].meta.higher_score_is_better,
+                all(outcome.partition(":")[0] in ("skipped", "") for _, outcome in found),
                 [_score_cell(run, name, *one) for run, one in zip(runs, found, strict=True)],
-                _difference(list(results.values()), [value for value, _ in found], higher, rounding),
+                _difference(known, [value for value, _ in found]),
             )
         )
     titles = [target.title for target in TARGETS.values()]
@@ -475,23 +476,6 @@ def score_groups(rows: Sequence[ScoreRow]) -> list[tuple[bool, int, list[tuple[s
         groups = [(target, list(group)) for target, group in groupby(listed, key=lambda row: row.target)]
         tables += [(is_skipped, len(listed), groups)] if listed else []
     return tables
-
-
-def _directions(workbench: Workbench, run: QueryRun) -> dict[str, tuple[bool, float]]:
-    """Per metric whether a higher score is better, and its rounding."""
-    return workbench.cached(
-        (run.record.run_id, workbench.version(run.record), "directions"),
-        lambda: {name: (one.higher_score_is_better, one.rounding) for name, one in run.stored.definitions.items()},
-        size=20_000,
-    )
-
-
-def _score(result: MetricResult | None, run: QueryRun) -> tuple[float | None, str]:
-    if result is None or result.scores is None or run.position is None:
-        return None, ""
-    value = result.scores[run.position]
-    outcome = "scored" if result.outcomes is None else str(result.outcomes[run.position])
-    return value, outcome
 
 
 def _score_cell(run: QueryRun, name: str, value: float | None, outcome: str) -> ScoreCell:
@@ -510,24 +494,22 @@ def _score_cell(run: QueryRun, name: str, value: float | None, outcome: str) -> 
     )
 
 
-def _difference(
-    results: Sequence[MetricResult], values: Sequence[float | None], higher: bool, rounding: float
-) -> Cell | None:
-    if len(values) < MAX_RUNS or len(results) < MAX_RUNS or values[0] is None or values[1] is None:
+def _difference(columns: Sequence[ScoreColumn], values: Sequence[float | None]) -> Cell | None:
+    if len(columns) < MAX_RUNS or values[0] is None or values[1] is None:
         return None
-    if results[0].signature != results[1].signature:
+    if columns[0].result.signature != columns[1].result.signature:
         return Cell("other definition", "muted")
     difference = values[1] - values[0]
-    if abs(difference) <= rounding:
+    if abs(difference) <= columns[0].meta.rounding:
         return Cell("same", "", "=")
-    is_better = (difference > 0) == higher
+    is_better = (difference > 0) == columns[0].meta.higher_score_is_better
     text = f"{'+' if difference > 0 else '−'}{format_value(abs(difference))}"
     return Cell(text, "good", "▲", note="better") if is_better else Cell(text, "bad", "▼", note="worse")
 
 
 def judgement_rows(run: QueryRun) -> list[dict[str, Any]]:
     """The judgements of the shown repeat, as the templates show them."""
-    current = {one.name: one.signature for one in run.stored.results}
+    current = {one.name: one.signature for one in run.columns.results.values()}
     missing = dict.fromkeys(("critic", "again", "failed", "old", "message", "answer", "raw"))
     return [
         missing | judgement_fields(one, is_old=current.get(one.metric, one.signature) != one.signature)
@@ -576,10 +558,10 @@ def query_page(request: Request) -> Response:
         connections=joined,
         cut_offs=[_cut_offs(run, depth) for run in answered] if depth else [],
         cut_off_runs=[run.letter or run.record.name for run in answered],
-        scores=score_groups(score_rows(workbench, runs)),
+        scores=score_groups(score_rows(runs)),
         mark_labels=MARK_LABELS,
         to_text=to_text,
-        neighbours=neighbours(workbench, records, address),
+        neighbours=neighbours(workbench, request, runs, address),
         swapped=address.with_runs(address.runs[::-1]),
         others=make_url("/query/others", run=first.record.run_id, id=address.sample_id, shown=address.runs),
         label_command=label_command(workbench, runs),
@@ -730,15 +712,27 @@ class Neighbours(NamedTuple):
     following: str | None
 
 
-def neighbours(workbench: Workbench, records: Sequence[RunRecord], address: QueryAddress) -> Neighbours:
+def neighbours(workbench: Workbench, request: Request, runs: Sequence[QueryRun], address: QueryAddress) -> Neighbours:
     """The samples before and after this one in the list that the filter of the address gives."""
-    ids = list(sample_positions(workbench, records[0]))
-    place = sample_positions(workbench, records[0]).get(address.sample_id)
+    if address.filters or runs[0].position is None:
+        table = query_table(workbench, [run.record for run in runs])
+        rows = SampleFilter.from_params(request.query_params).rows(table)
+        found = np.flatnonzero(rows == table.row_of(address.sample_id)).tolist()
+        place, total = found[0] if found else None, len(rows)
+
+        def id_at(index: int) -> str:
+            return table.ids[int(rows[index])]
+    else:
+        place, total = runs[0].position, runs[0].record.num_samples
+
+        def id_at(index: int) -> str:
+            return _id_at(workbench, runs[0].record, index)
+
     if place is None:
-        return Neighbours(None, len(ids), None, address.with_sample(ids[0]) if ids else None)
-    previous = address.with_sample(ids[place - 1]) if place else None
-    following = address.with_sample(ids[place + 1]) if place + 1 < len(ids) else None
-    return Neighbours(place + 1, len(ids), previous, following)
+        return Neighbours(None, total, None, address.with_sample(id_at(0)) if total else None)
+    previous = address.with_sample(id_at(place - 1)) if place else None
+    following = address.with_sample(id_at(place + 1)) if place + 1 < total else None
+    return Neighbours(place + 1, total, previous, following)
 
 
 # --- whole texts, and other runs --------------------------------------------------------------------------------------
@@ -809,7 +803,7 @@ def other_runs(request: Request) -> Response:
     """What other runs of the same dataset returned for a sample, as a fragment."""
     workbench, address = workbench_of(request), QueryAddress.of(request)
     record = workbench.find(address.runs[0])
-    position = sample_positions(workbench, record).get(address.sample_id)
+    position = find_position(workbench, record, address.sample_id)
     if position is None:
         raise HTTPException(404, f"{record.run_id} has no such sample")
     shown = {record.run_id, *request.query_params.getlist("shown")}

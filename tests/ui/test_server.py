@@ -367,6 +367,12 @@ def test_the_address_signs_the_browser_in(path: Path, browser: Any) -> None:
         with page.expect_navigation() as own:
             page.evaluate(script)
         assert own.value.status == 404
+        # After a link on another page the browser does not send the new cookie at once.
+        context.clear_cookies()
+        page.goto(f"data:text/html,<a href='{server.access.url}'>workbench</a>")
+        page.click("a")
+        page.click("text=try again")
+        page.wait_for_url(f"{server.address}/runs")
         page.goto("data:text/html,<p>elsewhere</p>")
         with page.expect_navigation() as foreign:
             page.evaluate(script)

@@ -188,10 +188,12 @@ def _with_headers(send: Send) -> Send:
 
 
 async def _read_body(receive: Receive) -> bytes | None:
-    """The body of a request; ``None`` where it is too long."""
+    """The body of a request; ``None`` where it is too long, or the client left before its end."""
     parts, length = [], 0
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
         part = message.get("body", b"")
         length += len(part)
         if length > MAX_BODY:

@@ -102,6 +102,7 @@ class WorkbenchServer(uvicorn.Server):
                 ws="none",
                 log_level="warning",
                 access_log=False,  # it would contain the token
+                proxy_headers=False,
                 server_header=False,
                 timeout_graceful_shutdown=1,
             )

@@ -37,7 +37,7 @@ import numpy.typing as npt
 
 from ..core.conventions import Signature
 from ..core.scores import Status
-from ..core.types import MetricResult
+from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError, did_you_mean
 from ..store.runs import packed_queries
 from .columns import (
@@ -751,3 +751,95 @@ class SampleFilter:
     def rows(self, table: QueryTable) -> Rows:
         """The numbers of the rows of a table that fulfil the filter, in order."""
         return apply(table, self.search, self.conditions, self.sort)
+
+
+# --- the rows of a list ----------------------------------------------------------------------------------------------
+
+MAX_START_LENGTH = 200
+"""The number of characters of a question in the list."""
+_SHOWN_METRICS = 3
+_T = TargetCategory
+_SHOWN_TARGETS = (_T.RETRIEVAL_RELEVANCE, _T.GENERATION_CORRECTNESS, _T.GENERATION_FAITHFULNESS)
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySide:
+    """A query in one run."""
+
+    answer: str
+    """One of ``ANSWERS``, without refusals; empty if the query is not in the dataset of the run."""
+    rank: int | None
+    """The rank of the first gold document; 0 if none was returned, ``None`` if none is annotated."""
+    scores: dict[str, float | None]
+    """By metric; ``None`` where there is no score."""
+    outcomes: dict[str, str]
+    """By metric, such as ``scored`` or ``skipped:no_gold``; empty if the run does not have the metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRow:
+    """A query in the list."""
+
+    sample_id: str
+    question: str
+    sides: list[QuerySide]
+    """One for each run."""
+    changes: dict[str, str]
+    """By metric ``better``, ``worse`` or ``same`` from the first run to the last; empty if unknown."""
+
+
+def shown_metrics(table: QueryTable, conditions: Iterable[Condition] = (), sort: str = "") -> list[str]:
+    """The metrics of a list: those of conditions and sort key, and the primary ones or one per target."""
+    used = [one.name for one in conditions if one.field == "metric"]
+    key = parse_name(sort.removeprefix("-"))
+    used += [key[1]] if key[0] == "metric" else []
+    results = {name: one for run in table.runs for name, one in run.results.items()}
+    plans = (run.record.plan.get("primary") for run in reversed(table.runs))
+    primary = next((one for one in plans if isinstance(one, list) and one), [])
+    ordered = sorted(results.values(), key=lambda one: headline_order(one.name, one.target.name, primary))
+    by_target = {one.target: one.name for one in reversed(ordered)}
+    default = [name for name in primary if name in results]
+    default = default or [by_target[target] for target in _SHOWN_TARGETS if target in by_target]
+    default = default or [one.name for one in ordered]
+    names = [name for name in dict.fromkeys([*used, *default]) if name in results]
+    has_scores = (name for name in names if any(run.scores(name) is not None for run in table.runs))
+    return list(islice(has_scores, max(_SHOWN_METRICS, len(set(used)))))
+
+
+def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) -> list[QueryRow]:
+    """Some queries with their scores; only these are read from the store."""
+    questions = [""] * len(rows)
+    sides: list[list[QuerySide]] = [[] for _ in rows]
+    for number, run in enumerate(table.runs):
+        positions = [table.position(number, row) for row in rows]
+        found = packed_queries(run.store, run.record, [one for one in positions if one is not None])
+        columns = {name: run.scores(name) for name in metrics}
+        for place, position in enumerate(positions):
+            if position is None:
+                empty = dict.fromkeys(metrics, "")
+                sides[place].append(QuerySide("", None, dict.fromkeys(metrics), empty))
+                continue
+            sample, output = found[position]
+            questions[place] = questions[place] or sample.query[:MAX_START_LENGTH]
+            known = {name: one.score_at(position) for name, one in columns.items() if one is not None}
+            gold = sample.relevant_docs or ()
+            has_gold = bool(run.samples.has_gold[position])
+            rank = first_rank(gold, output) if output is not None and output.error is None else 0
+            state = ANSWERS[0] if output is None else ANSWERS[output_state(output)]
+            scores = {name: known[name][0] if name in known else None for name in metrics}
+            outcomes = {name: known[name][1] if name in known else "" for name in metrics}
+            sides[place].append(QuerySide(state, rank if has_gold else None, scores, outcomes))
+    changes = {name: _change_words(table, name, rows) for name in metrics}
+    return [
+        QueryRow(table.ids[row], questions[place], sides[place], {name: changes[name][place] for name in metrics})
+        for place, row in enumerate(rows)
+    ]
+
+
+def _change_words(table: QueryTable, name: str, rows: Sequence[int]) -> list[str]:
+    """From the first run to the last; empty where there is one run, or where scores are not comparable."""
+    words = {1: "better", -1: "worse", 0: "same", 2: ""}
+    try:
+        return [words[code] for code in table.change(name)[np.array(rows, np.intp)].tolist()]
+    except BadValueError:
+        return [""] * len(rows)

@@ -108,7 +108,6 @@ class ListColumn:
     url: str = ""
     order: str = "none"
     note: str = ""
-    number: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,31 +234,29 @@ class QueryListPage:
 
     @property
     def columns(self) -> list[ListColumn]:
-        """The columns after id and question."""
+        """The columns after the query."""
         letters = self.table.letters if len(self.records) > 1 else [""]
-        found = [ListColumn(f"answer {letter}".strip()) for letter in letters]
+        found = []
         for letter in letters:
             key = f"{letter}.rank" if letter else "rank"
-            found.append(self.column(f"rank {letter}".strip(), key, note="of the first gold document", number=True))
+            found.append(self.column(f"rank {letter}".strip(), key, note="of the first gold document"))
         for name in self.metrics:
             text, higher = str(Condition("metric", name, value="1")).removesuffix("=1"), self._higher(name)
             for letter in letters:
                 key = f"{letter}.{text}" if letter else text
-                found.append(self.column(f"{name} {letter}".strip(), key, worst_low=higher, number=True))
+                found.append(self.column(f"{name} {letter}".strip(), key, worst_low=higher))
             if len(letters) > 1:
                 title = f"{name} {letters[-1]} − {letters[0]}"
-                found.append(self.column(title, f"diff.{text}", worst_low=higher, number=True))
+                found.append(self.column(title, f"diff.{text}", worst_low=higher))
         return found
 
-    def column(
-        self, title: str, key: str, *, worst_low: bool = True, note: str = "", number: bool = False
-    ) -> ListColumn:
+    def column(self, title: str, key: str, *, worst_low: bool = True, note: str = "") -> ListColumn:
         """A column that can be sorted: the worst first, then the other way round."""
         up, down = key, f"-{key}"
         current = self.filter.sort
         following = {up: down, down: up}.get(current, up if worst_low else down)
         order = {up: "ascending", down: "descending"}.get(current, "none")
-        return ListColumn(title, self._sorted(following), order, note, number)
+        return ListColumn(title, self._sorted(following), order, note)
 
     def _sorted(self, sort: str) -> str:
         return self.url(SampleFilter(self.filter.search, self.filter.conditions, sort))
@@ -275,14 +272,21 @@ class QueryListPage:
             {
                 "row": row,
                 "url": f"{base}&{urlencode({'id': row.sample_id}, errors='replace')}{further}",
+                "states": self._states(row),
                 "cells": self._cells(row),
             }
             for row in rows
         ]
 
+    def _states(self, row: QueryRow) -> Iterator[ListCell]:
+        """What differs from an answer: a failure, for instance."""
+        for letter, side in zip(self.table.letters, row.sides, strict=True):
+            if side.answer not in ("answered", "none"):
+                run = f"{letter}: " if len(row.sides) > 1 else ""
+                words = {"": "not in the dataset", "missing": "no output", "empty": "empty answer"}
+                yield ListCell(f"{run}{words.get(side.answer, side.answer)}", "bad" if side.answer == "failed" else "")
+
     def _cells(self, row: QueryRow) -> Iterator[ListCell]:
-        for side in row.sides:
-            yield ListCell(side.answer or "not asked", "bad" if side.answer == "failed" else "muted")
         for side in row.sides:
             none = "none" if side.rank == 0 else "no gold"
             yield ListCell(str(side.rank) if side.rank else none, "" if side.rank else "muted")

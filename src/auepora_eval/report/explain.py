@@ -25,10 +25,10 @@ from ..core.derivation import (
 )
 from ..core.metrics_base import BatchMetric, Metric, sample_outcome
 from ..core.reduce import Mean, Reducer, counted_values, exact_sum
-from ..core.results import Results, sequential_details, to_json_value, two_stage_details
+from ..core.results import sequential_details, to_json_value, two_stage_details
 from ..core.scores import NOT_JUDGED, MarkedSpan, Scores, marked_answers
 from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
-from ..errors import AueporaError, BadValueError, UnknownMetricError, did_you_mean
+from ..errors import AueporaError, BadValueError, did_you_mean
 from ..judge.metric import judged_parts
 from ..render.blocks import (
     Block,
@@ -388,7 +388,7 @@ def explain(
         with RunStore.open(store, create=False) as opened:
             return explain(opened, run, name, query=query, metrics=metrics, models=models)
     record = store.find(run)
-    result = _result(store.results(record.run_id, every_signature=True), name)
+    result = store.result(record.run_id, name)
     found = resolve_result_metric(result, record, metrics or {})
     notes = _notes(found, record)
     return Explanation(
@@ -402,14 +402,6 @@ def explain(
         sequential_details(result) if query is None else None,
         two_stage_details(result) if query is None else None,
     )
-
-
-def _result(results: Results, name: str) -> MetricResult:
-    """The latest result of that name, or of that signature."""
-    for one in reversed(results):  # of one name the latest is the last
-        if name in (one.name, one.signature):
-            return one
-    raise UnknownMetricError(name, {one.name for one in results})
 
 
 def _notes(found: ResolvedMetric, record: RunRecord) -> list[str]:

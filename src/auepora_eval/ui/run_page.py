@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
@@ -70,10 +71,14 @@ def queries_url(record: RunRecord, *conditions: str) -> str:
     return make_url("/queries", run=record.run_id, where=list(conditions))
 
 
+def run_url(record: RunRecord, *parts: str) -> str:
+    """The address of a run, or of a part of its page. An id may contain any character."""
+    return "/".join(["/runs", quote(record.run_id, safe="", errors="replace"), *parts])
+
+
 def derivation_url(record: RunRecord, metric: str, sample_id: str | None = None, *, fragment: bool = False) -> str:
     """The address of the derivation of a metric, or of one sample's score."""
-    path = f"/runs/{record.run_id}/derivation"
-    return make_url(path, metric=metric, sample=sample_id, fragment="1" if fragment else None)
+    return make_url(run_url(record, "derivation"), metric=metric, sample=sample_id, fragment="1" if fragment else None)
 
 
 def outcome_condition(metric: str, outcome: str) -> str:
@@ -274,14 +279,14 @@ class FilterChartRenderer(ChartRenderer):
             return Markup('<ul class="chips" aria-label="Show the queries of a group">{}</ul>').format(
                 Markup("").join(links)
             )
-        unit = " in seconds" if field == "seconds" else ""
-        whole = ' step="1" min="1"' if field == "rank" else ' step="any"'
+        unit = ", in seconds" if field == "seconds" else ""
+        step = Markup('step="1" min="1"' if field == "rank" else 'step="any"')
         return Markup(
-            '<form class="range" data-range="{}" aria-label="Filter the queries by {}" hidden>'
-            '<label>{}{} from <input type="number" name="from"{}></label>'
-            '<label>to <input type="number" name="to"{}></label>'
+            '<form class="range" data-range="{}" aria-label="Filter the queries by {}{}" hidden>'
+            '<label>from <input type="number" name="from" {}></label>'
+            '<label>to <input type="number" name="to" {}></label>'
             '<button class="quiet">Filter</button></form>'
-        ).format(name, field, field, unit, Markup(whole), Markup(whole))  # noqa: S704 -- a constant
+        ).format(name, field, unit, step, step)
 
 
 def _field_name(field: str) -> str:
@@ -522,7 +527,8 @@ def run_page(request: Request) -> HTMLResponse:
         record=record,
         subtitle=run_subtitle(run),
         verdict=run_verdict(run, gates, timings=not is_large),
-        verdict_url=f"/runs/{record.run_id}/sections/verdict" if is_large else "",
+        base=run_url(record),
+        is_large=is_large,
         status_note=status_notes(workbench, run),
         offers=gold_offers(workbench, record),
         groups=score_groups(run),
@@ -552,6 +558,7 @@ def derivation_page(request: Request) -> HTMLResponse:
     return render_template(
         request,
         "derivation.html",
+        base=run_url(record),
         parent="fragment.html" if parameters.get("fragment") else "layout.html",
         record=record,
         title=_derivation_title(found),

@@ -503,14 +503,12 @@ def _choice_page(request: Request, chosen: ComparisonRequest) -> Response:
     found = [one for one in chosen.workbench.store.runs(status="finished") if one.run_id not in chosen.runs]
     same = [one for one in found if first is not None and one.fingerprint == first.fingerprint]
     choices = [
-        {
-            "record": one,
-            "time": format_time(one.created_at),
-            "href": make_url("/compare", run=[*chosen.runs, one.run_id]),
-        }
+        (one, format_time(one.created_at), make_url("/compare", run=[*chosen.runs, one.run_id]))
         for one in (same or found)[:MAX_CHOICES]
     ]
-    return render_template(request, "compare.html", chosen=chosen, first=first, choices=choices, same=bool(same))
+    title = "Compare runs" if first is None else f"Compare {first.name}"
+    context = {"chosen": chosen, "title": title, "first": first, "choices": choices, "same": bool(same)}
+    return render_template(request, "compare.html", **context)
 
 
 def _run_facts(chosen: ComparisonRequest, place: int) -> dict[str, Any]:

@@ -1,0 +1,238 @@
+"""The comparison page: verdict, outcomes and causes as filters, options, several runs, other datasets, the register."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from html import unescape
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+
+from auepora_eval.core.types import EvaluationSample
+from auepora_eval.store.decisions import decisions
+from auepora_eval.store.records import RunRecord
+from auepora_eval.store.runs import RunStore
+from helpers import requirements
+from helpers.stored_runs import run, samples, scored
+from helpers.ui_server import UiServer, ui_server, workbench_page
+
+N = 12
+HOSTILE = "<script>window.pwned=1</script>"
+
+
+def address(path: str, records: list[RunRecord], **parameters: Any) -> str:
+    return f"{path}?{urlencode({'run': [one.run_id for one in records], **parameters}, doseq=True)}"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
+    with RunStore.open(tmp_path_factory.mktemp("compare") / "runs.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def server(store: RunStore) -> Iterator[UiServer]:
+    with ui_server(store) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def pair(store: RunStore) -> list[RunRecord]:
+    """A is right on the first 4 of 12 queries, B on the queries 2 to 8; both have the same documents."""
+    metrics = ["exact_match", "recall@5"]
+    first = run(store, f"first {HOSTILE}", samples(N), lambda i: "yes" if i < 4 else "no", metrics)
+    second = run(store, "second", samples(N), lambda i: "yes" if 2 <= i < 9 else "no", metrics)
+    return [first, second]
+
+
+def links(html: str, text: str) -> list[str]:
+    """The addresses of the links whose text contains this one."""
+    found = re.findall(r'<a href="([^"]*)"[^>]*>(.*?)</a>', html, re.DOTALL)
+    return [unescape(href) for href, inner in found if text in re.sub("<[^>]*>", "", inner)]
+
+
+def conditions(href: str) -> list[str]:
+    return parse_qs(urlsplit(href).query)["where"]
+
+
+def test_page_is_sent_before_the_comparison_is_computed(server: UiServer, pair: list[RunRecord]) -> None:
+    before = len(decisions(server.workbench.store))
+    page = server.get(address("/compare", pair))
+    assert page.status == 200
+    assert HOSTILE not in page.text
+    assert f'href="/compare?{urlencode({"run": [one.run_id for one in pair[::-1]]}, doseq=True)}"' in unescape(
+        page.text
+    )
+    assert len(decisions(server.workbench.store)) == before
+
+
+def test_outcomes_and_causes_lead_to_queries(server: UiServer, pair: list[RunRecord]) -> None:
+    html = server.get(address("/compare/sections/outcomes", pair, metric="exact_match")).text
+    # A is right on 0 to 3, B on 2 to 8.
+    for count, text, word in [(2, "both right", "both-right"), (2, "only A right", "a-only")]:
+        (href,) = links(html, f"{count} {text}")
+        assert conditions(href) == [f"exact_match={word}"]
+    assert links(html, "5 only B right")
+    assert links(html, "3 both wrong")
+    html = server.get(address("/compare/sections/causes", pair, metric="exact_match")).text
+    (href,) = links(html, "2 queries")
+    assert conditions(href) == ["change.exact_match=answer_changed", "exact_match=worse"]
+    assert links(html, "5 queries")
+
+
+def test_threshold_of_a_metric_where_lower_is_better(server: UiServer, store: RunStore) -> None:
+    both = [scored(store, f"slow {n}", samples(4), {"mean_latency[end_to_end]": [n, 1, 3, 4]}) for n in (1, 2)]
+    path = "/compare/sections/outcomes"
+    html = server.get(address(path, both, threshold="2")).text
+    assert "of at most 2 (as given)" in html
+    (href,) = links(html, "2 both right")
+    assert conditions(href) == ["mean_latency[end_to_end]=both-right:2"]
+    assert server.get(address(path, both, threshold="much")).status == 400
+
+
+def test_options_of_the_address_decide_and_are_in_the_command(server: UiServer, pair: list[RunRecord]) -> None:
+    options = {"primary": ["exact_match"], "delta": "exact_match=0.9", "adjust": "holm"}
+    html = server.get(address("/compare", pair, **options)).text
+    (command,) = re.findall(r'data-copy="([^"]*)"', html)
+    words = shlex.split(unescape(command))
+    assert words[:4] == ["auepora", "compare", *(one.run_id for one in pair)]
+    assert words[4:10] == ["--primary", "exact_match", "--delta", "exact_match=0.9", "--adjust", "holm"]
+    summary = server.get(address("/compare/sections/summary", pair, **options)).text
+    assert "Of 1 primary metric" in summary
+    assert "Exploratory metrics: no verdict" in summary
+    for name, value, message in [
+        ("adjust", "tukey", "allowed for 2 runs: max-t, holm"),
+        ("delta", "x", "write a number"),
+        ("primary", "nope", "nope"),
+    ]:
+        reply = server.get(address("/compare/sections/summary", pair, **{name: value}))
+        assert (reply.status, message in reply.text) == (400 if name != "primary" else 200, True), name
+
+
+def test_same_comparison_is_recorded_once(server: UiServer, store: RunStore) -> None:
+    dataset = samples(N, reference="recorded once")
+    a, b, c = (
+        scored(store, name, dataset, {"token_f1": [float(i == n) for i in range(N)]}) for n, name in enumerate("abc")
+    )
+
+    def summary(*records: RunRecord, **options: str) -> str:
+        return server.get(address("/compare/sections/summary", list(records), **options)).text
+
+    for _ in range(2):
+        summary(a, b)
+        server.get(address("/compare/sections/wins", [a, b]))
+        summary(b, a)
+        summary(a, b, adjust="holm")
+    own = [one for one in decisions(store, fingerprint=a.fingerprint)]
+    assert [(one.kind, set(one.runs)) for one in own] == [("comparison", {a.run_id, b.run_id})]
+    assert "decided 1 comparison before" in summary(a, c)
+    assert "decided" not in summary(a, b)
+
+
+def test_runs_on_other_datasets(server: UiServer, store: RunStore, pair: list[RunRecord]) -> None:
+    more = [EvaluationSample("other", "?"), *samples(3, reference="no")]
+    other = scored(store, "other", more, {"exact_match": [1.0, 0.0, 1.0, 0.0]})
+    html = server.get(address("/compare/sections/summary", [pair[0], other])).text
+    assert "ran on different datasets" in html
+    (href,) = links(html.replace('class="button" ', ""), "Compare over 3 common ids")
+    html = server.get(href.replace("/compare", "/compare/sections/summary")).text
+    assert "ran on different datasets" not in html
+    assert "exact_match" in html
+
+
+def test_several_runs_are_a_leaderboard_with_links_to_pairs(server: UiServer, store: RunStore) -> None:
+    three = [scored(store, name, samples(N), {"token_f1": [n / 4] * N}) for n, name in enumerate(("x", "y", "z"))]
+    html = server.get(address("/compare", three)).text
+    assert unescape(html).count(address("/compare", three[1:])) == 2  # without the first, and as a pair
+    summary = server.get(address("/compare/sections/summary", three)).text
+    assert "z) is first with 0.5000" in summary
+    assert address("/compare", three[:2]) in unescape(summary)
+    assert server.get(address("/compare/sections/outcomes", three)).status == 404
+    assert server.get(address("/compare", three, adjust="tukey")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "text"),
+    [
+        ("", 200, "Choose the first run"),
+        ("run=run_nope", 404, "run_nope"),
+        ("run={a}", 200, "Choose the run to compare with"),
+        ("run={a}&run={a}", 400, "listed twice"),
+        ("run={a}&run={b}&adjust=", 200, "Swap A and B"),
+    ],
+)  # fmt: skip
+def test_addresses(server: UiServer, pair: list[RunRecord], query: str, status: int, text: str) -> None:
+    a, b = (one.run_id for one in pair)
+    reply = server.get(f"/compare?{query.format(a=a, b=b)}")
+    assert (reply.status, text in reply.text) == (status, True)
+
+
+def test_banners(server: UiServer, store: RunStore, pair: list[RunRecord]) -> None:
+    dataset = samples(N, reference="banners")
+    part = store.create_run("part", dataset, dataset_name="made", plan={"metrics": ["token_f1"]})
+    whole = run(store, "whole", dataset, lambda i: "banners", ["token_f1"], config={"chunker_version": "1"})
+    other = run(store, "chunks", dataset, lambda i: ["gold"], ["recall@5", "token_f1"], config={"chunker_version": "2"})
+    html = server.get(address("/compare/sections/summary", [whole, other])).text
+    assert "The two runs have different chunks" in html
+    html = server.get(address("/compare/sections/summary", [part, whole])).text
+    assert "is still running" in html or "interrupted" in html
+
+
+def test_report_is_the_file_of_the_command(server: UiServer, pair: list[RunRecord]) -> None:
+    reply = server.get(address("/compare/report.html", pair))
+    assert reply.headers["content-disposition"] == 'attachment; filename="report-second.html"'
+    assert reply.text.startswith("<!doctype html>")
+    assert "second against first" in reply.text
+
+
+# --- in a real browser -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(browser: Any, server: UiServer, pair: list[RunRecord]) -> Iterator[Any]:
+    with workbench_page(browser, server, address("/compare", pair)) as page:
+        yield page
+
+
+def expect(locator: Any) -> Any:
+    return requirements.need("playwright.sync_api").expect(locator)
+
+
+@pytest.mark.part("chromium")
+def test_outcomes_filter_the_queries_by_keyboard(opened: Any, pair: list[RunRecord]) -> None:
+    page = opened
+    expect(page.locator("#summary .verdict")).to_be_visible()
+    page.locator("#metric").focus()
+    page.keyboard.type("exact")
+    link = page.get_by_role("link", name="2 only A right")
+    expect(link).to_be_visible()
+    link.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#queries")).to_contain_text("2 of 12")
+    assert parse_qs(urlsplit(page.url).query)["where"] == ["exact_match=a-only"]
+    page.reload()
+    expect(page.locator("#queries")).to_contain_text("2 of 12")
+    page.locator("body").press("x")
+    expect(page.locator(".compared-runs h2").first).to_contain_text("second")
+    assert parse_qs(urlsplit(page.url).query)["run"] == [one.run_id for one in pair[::-1]]
+
+
+@pytest.mark.part("chromium")
+def test_derivations_open_in_the_side_panel(opened: Any) -> None:
+    opened.locator("#summary").get_by_role("link", name="exact_match").first.click()
+    expect(opened.get_by_role("dialog")).to_contain_text("exact_match")
+    opened.keyboard.press("Escape")
+    expect(opened.get_by_role("dialog")).to_have_count(0)
+
+
+@pytest.mark.part("chromium")
+def test_phone_width(browser: Any, server: UiServer, pair: list[RunRecord]) -> None:
+    viewport = {"width": 360, "height": 800}
+    with workbench_page(browser, server, address("/compare", pair), viewport=viewport, color_scheme="dark") as page:
+        expect(page.locator("#summary .verdict")).to_be_visible()
+        for title in ("Options of the comparison", "Wins and losses", "Scores"):
+            page.get_by_text(title, exact=True).click()
+        expect(page.locator("details[open] figure").first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert page.evaluate("window.pwned") is None

@@ -1,0 +1,300 @@
+"""The list of runs: filters, order, trend, tags, comparison; in the browser with the keyboard alone."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auepora_eval.core.conventions import Conventions
+from auepora_eval.core.types import GOLD_BY
+from auepora_eval.engine.evaluate import evaluate, resolve_metrics
+from auepora_eval.runs.scoring import score_run
+from auepora_eval.store.records import RunStatus, StoredOutput, to_iso
+from auepora_eval.store.runs import RunStore
+from auepora_eval.ui import runs_page
+from auepora_eval.ui.runs_page import read_results, trend_lines
+from helpers.stored_runs import answering, run, samples, scored
+from helpers.ui_server import UiServer, ui_server, workbench_page
+
+HOSTILE = '</option><script>alert(1)</script>\u202e &amp;"'
+FIRST_DAY = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def set_times(store: RunStore, run_id: str, day: int, **columns: Any) -> None:
+    began = FIRST_DAY + timedelta(days=day)
+    columns = {"created_at": to_iso(began), "finished_at": to_iso(began + timedelta(seconds=90)), **columns}
+    store._change(run_id, **columns)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
+    """Runs of four days, by name: alpha, beta (other questions, two failures), gamma (failed), and a hostile one."""
+    with RunStore.open(tmp_path_factory.mktemp("runs") / "runs.sqlite") as store:
+        alpha = scored(store, "alpha", samples(4), {"token_f1": [1, 0, 1, 0], "recall@1": [1, 0, 0, 0]})
+        store.tag(alpha.run_id, "nightly", "release 1")
+        store.add_usage(alpha.run_id, {"total": {"cost": 1.25}})
+        beta = run(
+            store,
+            "beta",
+            samples(5),
+            lambda n: RuntimeError("no reply") if n < 2 else "yes",
+            ["token_f1"],
+            tags=["nightly"],
+        )
+        gamma = store.create_run("gamma", samples(4), dataset_name="made", plan={})
+        store.finish(gamma.run_id, RunStatus.FAILED, message="the system failed")
+        hostile = scored(store, HOSTILE, samples(4), {"token_f1": [1, 1, 1, 0]})
+        store.tag(hostile.run_id, HOSTILE)
+        for day, one in enumerate((alpha, beta, gamma, hostile)):
+            set_times(store, one.run_id, day, **({"dataset_name": "made"} if day == 1 else {}))
+        yield store
+
+
+@pytest.fixture(scope="module")
+def ids(store: RunStore) -> dict[str, str]:
+    return {one.name: one.run_id for one in store.runs()}
+
+
+@pytest.fixture(scope="module")
+def server(store: RunStore) -> Iterator[UiServer]:
+    with ui_server(store) as server:
+        yield server
+
+
+def names(page: str) -> list[str]:
+    """The names of the runs in the list, from the top."""
+    found = re.findall(r'<th scope="row"><a href="[^"]*"><bdi>(.*?)</bdi>', page)
+    return [unescape(one).replace("\\u202e", "\u202e") for one in found]  # control characters are shown as escapes
+
+
+# --- filters and order -----------------------------------------------------------------------------------------------
+
+LISTED = {
+    "": [HOSTILE, "gamma", "beta", "alpha"],
+    "q=ALPHA": ["alpha"],
+    "q=release+nightly": ["alpha"],
+    "q=nothing": [],
+    "tag=nightly": ["beta", "alpha"],
+    "tag=nightly&q=bet": ["beta"],
+    "status=failed": ["gamma"],
+    "since=2026-03-03": [HOSTILE, "gamma"],
+    "until=2026-03-02": ["beta", "alpha"],
+    "since=2026-03-02&until=2026-03-02": ["beta"],
+    "sort=began": ["alpha", "beta", "gamma", HOSTILE],
+    "sort=-metric": [HOSTILE, "beta", "alpha", "gamma"],
+    "sort=metric&metric=recall@1": ["alpha", HOSTILE, "gamma", "beta"],
+    "sort=-failures": ["beta", HOSTILE, "gamma", "alpha"],
+    "sort=-cost": ["alpha", HOSTILE, "gamma", "beta"],
+}
+
+
+def test_the_runs_of_an_address(server: UiServer) -> None:
+    found = {query: names(server.get(f"/runs?{query}&fragment=list").text) for query in LISTED}
+    assert found == LISTED
+
+
+def test_facets_count_the_runs_of_the_other_filters(server: UiServer) -> None:
+    page = server.get("/runs?tag=nightly&q=alpha").text
+    options = re.findall(r"<option[^>]*>(.*?)</option>", page)
+    assert "nightly (1)" in options
+    assert "release 1 (1)" in options
+    assert "finished (1)" in options
+    assert not any(one.startswith("failed") for one in options)
+    assert '<option value="nightly" selected>' in page
+
+
+BAD_VALUES = {
+    "since=yesterday": "since must be a date such as 2026-11-18, not &#39;yesterday&#39;",
+    "until=2026-02-30": "until must be a date",
+    "status=broken": "status must be one of running, finished, stopped, failed, interrupted",
+    "sort=colour": "sort must be one of began, name, dataset",
+    "page=0": "page must be a number from 1",
+    "page=x": "page must be a number from 1",
+    "compare=1&run=": "choose two or more runs",
+}
+
+
+def test_bad_values_of_parameters(server: UiServer) -> None:
+    for query, message in BAD_VALUES.items():
+        reply = server.get(f"/runs?{query}")
+        assert (reply.status, message in reply.text) == (404 if "run=" in query else 400, "run=" not in query), query
+
+
+def test_a_row_has_the_numbers_of_its_run_and_opens_its_queries(server: UiServer, ids: Mapping[str, str]) -> None:
+    page = server.get("/runs?q=beta").text
+    assert f'href="/queries?run={ids["beta"]}&amp;where=answer%3Dfailed"' in page
+    assert "2 failed</a>" in page
+    assert ">0.6000<" in page  # three of five answers are right
+    assert "90 s" in page
+    assert "<script>alert" not in server.get("/runs").text
+
+
+def test_the_judged_proportion_opens_the_queries_that_others_may_improve(tmp_path: Path) -> None:
+    dataset = samples(4)
+    for one in dataset:
+        one.metadata[GOLD_BY] = {"human": 1}
+    system = answering(lambda number: ["gold", "other"])
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        record = store.create_run("judged", dataset, dataset_name="made", plan={})
+        rows = [StoredOutput(n, 0, one.sample_id, system(one, top_k=2)) for n, one in enumerate(dataset)]
+        store.append(record.run_id, rows)
+        score_run(store, record, resolve_metrics(["recall@2"]), conventions=Conventions.of())
+        store.finish(record.run_id)
+        with ui_server(store) as server:
+            page = server.get("/runs").text
+    assert "50 %</a><small>of the first 2</small>" in page
+    assert f'href="/queries?run={record.run_id}&amp;where=recall%402%3C1&amp;sort=recall%402"' in page
+
+
+def test_pages_of_many_runs(server: UiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_page, "PAGE_SIZE", 3)
+    assert names(server.get("/runs").text) == [HOSTILE, "gamma", "beta"]
+    assert names(server.get("/runs?page=2").text) == ["alpha"]
+    assert names(server.get("/runs?page=99").text) == ["alpha"]
+
+
+def test_an_empty_store_shows_the_commands_that_make_a_run(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path / "runs.sqlite") as store, ui_server(store) as server:
+        page = server.get("/runs").text
+    commands = re.findall(r'data-copy="([^"]*)"', page)
+    assert [one.split()[:2] for one in commands] == [["auepora", "demo"], ["auepora", "init"], ["auepora", "run"]]
+
+
+# --- trend -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_trend_is_broken_where_values_are_not_comparable(store: RunStore, server: UiServer) -> None:
+    records = store.runs()
+    lines = trend_lines(records, read_results(server.workbench, records), "token_f1")
+    assert [(one["run"], one["value"], one["change"]) for one in lines["made"]] == [
+        ("alpha", 0.5, ""),
+        ("beta", 0.6, "other questions or gold"),
+        (HOSTILE, 0.75, "other questions or gold"),
+    ]
+    drawn = server.get("/runs?fragment=trend").text
+    assert "1: 2026-03-02 made: other questions or gold" in drawn
+    assert "token_f1 over runs" in drawn
+    assert "no run has a value of none" in server.get("/runs?fragment=trend&metric=none").text
+
+
+def test_the_trend_names_the_option_that_changed(tmp_path: Path) -> None:
+    dataset, system = samples(3), answering(lambda number: ["gold"])
+    outputs = [system(one, top_k=1) for one in dataset]
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        for preset in (None, "trec"):
+            record = store.create_run("same name", dataset, dataset_name="made", plan={})
+            store.put_results(record.run_id, evaluate(dataset, outputs, ["ndcg@5"], conventions=preset))
+            store.finish(record.run_id)
+        with ui_server(store) as server:
+            records = store.runs()
+            points = trend_lines(records, read_results(server.workbench, records), "ndcg@5")["made"]
+    assert points[0]["change"] == ""
+    assert points[1]["change"].startswith("other signature (gain binary → linear")
+
+
+def test_new_results_are_read(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path / "runs.sqlite") as store, ui_server(store) as server:
+        record = scored(store, "one", samples(2), {"token_f1": [1, 0]})
+        assert ">0.5000<" in server.get("/runs").text
+        other = scored(store, "two", samples(2), {"token_f1": [1, 1]})
+        assert names(server.get("/runs").text) == ["two", "one"]
+        store.put_results(record.run_id, store.results(other.run_id))
+        store.delete(other.run_id)
+        page = server.get("/runs").text
+        assert names(page) == ["one"]
+        assert ">1.0000<" in page
+
+
+# --- comparison and tags ---------------------------------------------------------------------------------------------
+
+
+def test_the_oldest_run_is_compared_first(server: UiServer, ids: Mapping[str, str]) -> None:
+    reply = server.get(f"/runs?compare=1&run={ids['gamma']}&run={ids['alpha']}&run={ids['beta']}")
+    assert reply.status == 303
+    assert reply.headers["location"] == f"/compare?run={ids['alpha']}&run={ids['beta']}&run={ids['gamma']}"
+    assert server.get(f"/runs?compare=1&run={ids['gamma']}").status == 400
+    assert server.get(f"/runs?compare=1&run={ids['gamma']}&run=unknown").status == 404
+
+
+def test_tags_are_added_and_removed(server: UiServer, store: RunStore, ids: Mapping[str, str]) -> None:
+    run_id = ids["gamma"]
+    reply = server.post(f"/runs/{run_id}/tags", {"add": f" {HOSTILE} ", "query": "sort=name"})
+    assert (reply.status, reply.headers["location"]) == (303, "/runs?sort=name")
+    assert store.get(run_id).tags == (HOSTILE,)
+    cell = server.post(f"/runs/{run_id}/tags", {"add": "good", "fragment": "1"}).text
+    assert re.findall(r"<bdi>good</bdi>", cell)
+    (value,) = re.findall(r'name="remove" value="([^"]*)"', cell)[:1]
+    server.post(f"/runs/{run_id}/tags", {"remove": unescape(value)})
+    assert store.get(run_id).tags == ("good",)
+    server.post(f"/runs/{run_id}/tags", {"remove": "good"})
+    assert store.get(run_id).tags == ()
+    for fields, status in (({"add": " "}, 400), ({"add": "x" * 101}, 400), ({}, 400)):
+        assert server.post(f"/runs/{run_id}/tags", fields).status == status
+    assert server.post("/runs/unknown/tags", {"add": "good"}).status == 404
+    assert server.post(f"/runs/{run_id}/tags", {"add": "good"}, x_csrf_token="wrong").status == 403
+    assert store.get(run_id).tags == ()
+
+
+# --- in the browser --------------------------------------------------------------------------------------------------
+
+
+def test_the_page_with_the_keyboard_alone(
+    browser: Any, server: UiServer, store: RunStore, ids: Mapping[str, str]
+) -> None:
+    with workbench_page(browser, server, "/runs") as page:
+        page.keyboard.press("/")
+        page.keyboard.type("alph")
+        page.locator("#run-count", has_text="1 of 4 runs").wait_for()
+        assert page.url.endswith("/runs?q=alph")
+        assert page.evaluate("document.activeElement.id") == "search"
+        page.locator(".trend svg").first.wait_for()
+        tick(page, "alpha")
+        page.locator("#search").focus()
+        page.locator("#search").fill("beta")
+        page.locator("#run-count", has_text="1 of 4 runs").wait_for()
+        page.locator("th bdi", has_text="beta").wait_for()
+        tick(page, "beta")
+        assert page.locator("#chosen").text_content() == "A: alpha, B: beta"
+        change_tags(page, store, ids["beta"])
+        page.locator("#compare-button").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**/compare?run={ids['alpha']}&run={ids['beta']}")
+
+
+def tick(page: Any, name: str) -> None:
+    box = page.get_by_role("checkbox", name=f"Compare {name}")
+    box.focus()
+    page.keyboard.press("Space")
+
+
+def change_tags(page: Any, store: RunStore, run_id: str) -> None:
+    page.locator(".tag-editor summary").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type("checked")
+    page.keyboard.press("Enter")
+    page.locator(".tags .chip", has_text="checked").wait_for()
+    assert store.get(run_id).tags == ("nightly", "checked")
+    page.locator("button", has_text="Remove checked").focus()
+    page.keyboard.press("Enter")
+    page.locator(".tags .chip", has_text="checked").wait_for(state="detached")
+    assert store.get(run_id).tags == ("nightly",)
+
+
+def test_facets_and_order_in_the_browser(browser: Any, server: UiServer) -> None:
+    with workbench_page(browser, server, "/runs", viewport={"width": 360, "height": 800}) as page:
+        page.locator("#facet-tag").select_option("nightly")
+        page.locator("#run-count", has_text="2 of 4 runs").wait_for()
+        page.get_by_role("link", name="run", exact=True).focus()
+        page.keyboard.press("Enter")
+        page.locator("th[aria-sort=ascending]", has_text="run").wait_for()
+        assert page.url.endswith("/runs?tag=nightly&sort=name")
+        page.reload()
+        assert page.locator("tbody th bdi").all_text_contents() == ["alpha", "beta"]
+        page.get_by_role("link", name="Remove the filter tag nightly").click()
+        page.locator("#run-count", has_text="4 of 4 runs").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") == 360

@@ -32,7 +32,7 @@ from ..compare.rendering import (
 from ..compare.runs import Leaderboard, LeaderboardMetric, build_leaderboard
 from ..compare.types import run_labels
 from ..core.results import judged_coverage, sequential_note
-from ..errors import AueporaError, BadValueError
+from ..errors import AueporaError, BadValueError, UnknownMetricError
 from ..render import charts
 from ..render.blocks import (
     Block,
@@ -480,7 +480,10 @@ def compare_page(request: Request) -> Response:
     chosen = ComparisonRequest.from_request(request)
     if len(chosen.records) < 2:
         return _choice_page(request, chosen)
-    names = [one.name for one in chosen.records]
+    names, metrics = [one.name for one in chosen.records], _metric_names(chosen)
+    for name in (*chosen.primary, *request.query_params.getlist("metric")):
+        if name and name not in metrics:
+            raise UnknownMetricError(name, metrics)
     title = f"{names[1]} against {names[0]}" if chosen.is_pair else f"{len(names)} runs against each other"
     return render_template(
         request,
@@ -489,7 +492,7 @@ def compare_page(request: Request) -> Response:
         title=title,
         runs=[_run_facts(chosen, place) for place in range(len(names))],
         pairs=_pair_links(chosen),
-        metrics=_metric_names(chosen),
+        metrics=metrics,
         adjustments=adjustments(len(names)),
         metric=request.query_params.get("metric") or default_metric(chosen),
         threshold=_threshold(request),
@@ -507,7 +510,7 @@ def _choice_page(request: Request, chosen: ComparisonRequest) -> Response:
         for one in (same or found)[:MAX_CHOICES]
     ]
     title = "Compare runs" if first is None else f"Compare {first.name}"
-    context = {"chosen": chosen, "title": title, "first": first, "choices": choices, "same": bool(same)}
+    context: dict[str, Any] = {"chosen": chosen, "title": title, "first": first, "choices": choices, "same": bool(same)}
     return render_template(request, "compare.html", **context)
 
 
@@ -581,13 +584,15 @@ def _metric(chosen: ComparisonRequest, request: Request) -> str:
     name = request.query_params.get("metric") or default_metric(chosen)
     if name is None:
         raise BadValueError("the runs have no metric in common")
+    if name not in (names := _metric_names(chosen)):
+        raise UnknownMetricError(name, names)
     return name
 
 
 def _outcomes_context(chosen: ComparisonRequest, request: Request) -> dict[str, Any]:
-    metric = _metric(chosen, request)
+    metric, threshold = _metric(chosen, request), _threshold(request)
     try:
-        blocks = outcome_blocks(chosen, query_table(chosen.workbench, chosen.records), metric, _threshold(request))
+        blocks = outcome_blocks(chosen, query_table(chosen.workbench, chosen.records), metric, threshold)
     except AueporaError as error:  # such as a metric without a best score
         blocks = [Prose(str(error), tone="open")]
     causes = chosen.url("/compare/sections/causes", metric=metric)

@@ -1,10 +1,11 @@
-"""``auepora show`` and ``explain``: a stored run, its failures or one sample; and how a stored number was computed."""
+"""``auepora show``, ``queries`` and ``explain``: a stored run, its queries, and how a stored number was computed."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
+    from ..compare.filters import QueryRow, QueryTable
     from ..core.results import Results
     from ..core.types import EvaluationSample, SystemOutputs
     from ..store.records import RunRecord
@@ -343,6 +345,100 @@ def _span_blocks(output: dict[str, Any], spans: list[dict[str, Any]]) -> Iterato
 
 def _id(doc: Any) -> str:
     return str(doc if isinstance(doc, str) else doc["doc_id"])
+
+
+# --- auepora queries -------------------------------------------------------------------------------------------------
+
+
+@click.command(name="queries")
+@click.argument("run", shell_complete=complete_run)
+@click.argument("run_b", metavar="[RUN_B]", required=False, shell_complete=complete_run)
+@click.option("--search", default="", metavar="TEXT", help='All words must occur; "a phrase" stays together.')
+@click.option("--where", multiple=True, metavar="CONDITION", help="Only queries that fulfil this; repeatable.")
+@click.option("--sort", default="", metavar="KEY", help="id, question, rank, seconds or a metric; -KEY descending.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=0), default=50, show_default=True, help="List at most this many."
+)
+@store_option
+@quiet_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .md, else text).")
+def queries_command(
+    run: str,
+    run_b: str | None,
+    search: str,
+    where: tuple[str, ...],
+    sort: str,
+    limit: int,
+    store: str | None,
+    as_json: bool,
+    output: str | None,
+) -> None:
+    """List the queries of RUN, or of two runs, with search, conditions and order as in `auepora ui`.
+
+    A condition is a name, one of < <= > >= = != and a value. Names: a metric (of the last run; A.METRIC, B.METRIC,
+    diff.METRIC for B - A), rank (of the first gold document), seconds, answer, hit, cause, change, label.NAME, cluster
+    and id. A metric may also be scored, skipped, failed or failed:REASON; of two runs better, worse, same, changed,
+    both-right, a-only, b-only or both-wrong.
+
+    \b
+    auepora queries latest --where 'token_f1<0.5' --where 'rank<=5' --sort token_f1
+    auepora queries latest --search refund --where answer=refused
+    auepora queries baseline latest --where ndcg@10=worse --sort diff.ndcg@10
+    """
+    from ..compare.columns import RunColumns
+    from ..compare.filters import QueryTable, SampleFilter, list_rows, shown_metrics
+
+    form = "json" if as_json else output_format(output)
+    if form == "csv":
+        raise click.UsageError("queries cannot be written as CSV; write .json, .md or text")
+    chosen = SampleFilter.parse(search, where, sort)
+    with open_store(store, output=output) as found:
+        records = [found.find(one) for one in (run, run_b) if one is not None]
+        table = QueryTable([RunColumns(found, record) for record in records])
+        matching = chosen.rows(table)
+        metrics = shown_metrics(table, chosen.conditions, chosen.sort)
+        rows = list_rows(table, matching[:limit].tolist(), metrics)
+    document = {
+        "runs": {letter: one.run_id for letter, one in zip(table.letters, records, strict=True)},
+        "total": len(table),
+        "matching": len(matching),
+        "queries": [
+            {
+                "sample_id": row.sample_id,
+                "query": row.question,
+                "runs": {letter: asdict(side) for letter, side in zip(table.letters, row.sides, strict=True)},
+                **({"changes": row.changes} if len(records) > 1 else {}),
+            }
+            for row in rows
+        ],
+    }
+    write_out(_render(document, form, lambda: _queries_page(table, rows, metrics, len(matching))), output)
+
+
+def _queries_page(table: QueryTable, rows: list[QueryRow], metrics: list[str], matching: int) -> Report:
+    """The queries as a table."""
+    from ..render.tables import format_value
+
+    letters = table.letters if len(table.runs) > 1 else [""]
+    names = [f"{name} {letter}".strip() for name in ["rank", *metrics] for letter in letters]
+    columns = [TableColumn("query"), *(TableColumn(name, number=True) for name in names), TableColumn("question")]
+    cells: list[Row] = []
+    for row in rows:
+        ranks = ["" if side.rank is None else str(side.rank or "none") for side in row.sides]
+        scores = [
+            side.outcomes[name] if (value := side.scores[name]) is None else format_value(value)
+            for name in metrics
+            for side in row.sides
+        ]
+        cells.append([row.sample_id, *ranks, *scores, " ".join(row.question.split())[:100]])
+    blocks: list[Block] = [Prose(f"{matching:,} of {len(table):,} queries")]
+    if rows:
+        blocks.append(simple_table(columns, cells))
+    if matching > len(rows):
+        blocks.append(Prose(f"... and {matching - len(rows):,} more; -n lists more"))
+    name = " and ".join(run.record.name for run in table.runs)
+    return Report(f"Queries of {name}", "", ReportVerdict(""), [ReportSection("queries", "", blocks)])
 
 
 # --- auepora explain -------------------------------------------------------------------------------------------------

@@ -755,8 +755,6 @@ class SampleFilter:
 
 # --- the rows of a list ----------------------------------------------------------------------------------------------
 
-MAX_START_LENGTH = 200
-"""The number of characters of a question in the list."""
 _SHOWN_METRICS = 3
 _T = TargetCategory
 _SHOWN_TARGETS = (_T.RETRIEVAL_RELEVANCE, _T.GENERATION_CORRECTNESS, _T.GENERATION_FAITHFULNESS)
@@ -820,7 +818,7 @@ def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) ->
                 sides[place].append(QuerySide("", None, dict.fromkeys(metrics), empty))
                 continue
             sample, output = found[position]
-            questions[place] = questions[place] or sample.query[:MAX_START_LENGTH]
+            questions[place] = questions[place] or sample.query
             known = {name: one.score_at(position) for name, one in columns.items() if one is not None}
             gold = sample.relevant_docs or ()
             has_gold = bool(run.samples.has_gold[position])

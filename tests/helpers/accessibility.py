@@ -6,8 +6,28 @@ from typing import Any
 SCRIPT = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 # Roles of Chromium's accessibility tree that need a name.
 NAMED_ROLES = frozenset(
-    "button checkbox combobox dialog image img link listbox menuitem navigation progressbar radio region searchbox "
-    "slider spinbutton switch tab textbox DisclosureTriangle".split()
+    [
+        "button",
+        "checkbox",
+        "combobox",
+        "dialog",
+        "image",
+        "img",
+        "link",
+        "listbox",
+        "menuitem",
+        "navigation",
+        "progressbar",
+        "radio",
+        "region",
+        "searchbox",
+        "slider",
+        "spinbutton",
+        "switch",
+        "tab",
+        "textbox",
+        "DisclosureTriangle",
+    ]
 )
 TABS = 20
 """How often the Tab key is pressed on a page."""

@@ -123,7 +123,7 @@
   const startTabbing = () => {
     document.activeElement?.blur();
     getSelection().removeAllRanges();
-    scrollTo(0, 0);
+    scrollTo({ top: 0, behavior: "instant" });
     window.reachedByTab = [];
     addEventListener("focusin", ({ target }) => window.reachedByTab.push(target));
   };

@@ -43,10 +43,10 @@ def load_all(page: Any) -> None:
           const pending = () => [...document.querySelectorAll("[data-fragment]")].find(
             (one) => one.checkVisibility() && (!one.hasAttribute("data-filled") || one.hasAttribute("aria-busy")) && !one.querySelector("[role=alert]"));
           for (let element = pending(), rounds = 0; element && rounds < 500; element = pending(), rounds += 1) {
-            element.scrollIntoView();
+            element.scrollIntoView({ behavior: "instant" });
             await new Promise((resolve) => setTimeout(resolve, 20));
           }
-          scrollTo(0, 0);
+          scrollTo({ top: 0, behavior: "instant" });
         }"""
     )
 

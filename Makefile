@@ -109,6 +109,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.compare_runs
 	$(BIN)/python -m benchmarks.report
 	$(BIN)/python -m benchmarks.large_runs
+	$(BIN)/python -m benchmarks.ui
 	$(BIN)/python -m benchmarks.text
 	$(BIN)/python -m benchmarks.text --processes
 	$(BIN)/python -m benchmarks.dependencies

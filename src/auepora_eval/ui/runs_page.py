@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -424,6 +425,8 @@ def runs_page(request: Request) -> Response:
         return compare_chosen(workbench, request.query_params.getlist("run"))
     run_filter = RunFilter.from_params(request.query_params)
     records = workbench.store.runs()
+    if not records:
+        return render_template(request, "runs.html", total=0, commands=start_commands(workbench))
     results = read_results(workbench, records)
     listed = [one for one in records if run_filter.accepts(one)]
     headlines = Counter(results[one.run_id].headline for one in listed if results[one.run_id].headline)
@@ -455,6 +458,17 @@ def runs_page(request: Request) -> Response:
     if fragment == "list":
         return render_fragment(request, "runs_list.html", **context)
     return render_template(request, "runs.html", **context)
+
+
+def start_commands(workbench: Workbench) -> list[tuple[str, str]]:
+    """The commands that make a run in an empty store, each with its purpose."""
+    file = workbench.store.file
+    store = "" if file is None else f" --store {shlex.quote(str(file))}"
+    return [
+        ("See it work, with two small systems and a store of their own:", "auepora demo"),
+        ("Write a plan for your dataset and your system:", "auepora init data.jsonl --system my_app:build"),
+        ("Run the plan. The run appears on this page:", f"auepora run plan.yaml{store}"),
+    ]
 
 
 def compare_chosen(workbench: Workbench, run_ids: Sequence[str]) -> Response:

@@ -71,7 +71,6 @@ function showChoice() {
   if (names.length === 1) text.textContent += ". Tick at least one more.";
   document.getElementById("compare-button").disabled = names.length < 2;
   document.getElementById("clear-choice").hidden = names.length === 0;
-  compareForm.classList.toggle("sticky", names.length > 0);
 }
 
 function choose(box) {

@@ -280,11 +280,11 @@ class FilterChartRenderer(ChartRenderer):
                 Markup("").join(links)
             )
         unit = ", in seconds" if field == "seconds" else ""
-        step = Markup('step="1" min="1"' if field == "rank" else 'step="any"')
+        step = "1" if field == "rank" else "any"
         return Markup(
             '<form class="range" data-range="{}" aria-label="Filter the queries by {}{}" hidden>'
-            '<label>from <input type="number" name="from" {}></label>'
-            '<label>to <input type="number" name="to" {}></label>'
+            '<label>from <input type="number" name="from" step="{}"></label>'
+            '<label>to <input type="number" name="to" step="{}"></label>'
             '<button class="quiet">Filter</button></form>'
         ).format(name, field, unit, step, step)
 

@@ -1,0 +1,127 @@
+"""The page of a run in a real browser: derivations and filters by keyboard, by pointer and by links."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from auepora_eval.store.runs import RunStore
+from helpers.run_page_runs import mixed_run
+from helpers.ui_server import UiServer, ui_server, workbench_page
+
+pytestmark = [pytest.mark.slow, pytest.mark.part("chromium")]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
+    with RunStore.open(tmp_path_factory.mktemp("store") / "runs.sqlite") as store:
+        mixed_run(store)
+        with ui_server(store) as running:
+            yield running
+
+
+@pytest.fixture
+def page(browser: Any, server: UiServer) -> Iterator[Any]:
+    run_id = server.workbench.find("mixed").run_id
+    with workbench_page(browser, server, f"/runs/{run_id}") as opened:
+        opened.locator("#queries").scroll_into_view_if_needed()
+        opened.locator(".query-count").wait_for()
+        yield opened
+
+
+def wait_for_count(page: Any, text: str) -> None:
+    """Wait until the list says how many queries it shows."""
+    page.locator(".query-count", has_text=re.compile(f"^{re.escape(text)}$")).wait_for()
+
+
+def show(page: Any, section: str, wanted: str) -> Any:
+    """Scroll to a section and wait for a part of it."""
+    page.locator(f"#{section}").scroll_into_view_if_needed()
+    found = page.locator(f"#{section} {wanted}").first
+    found.wait_for()
+    found.scroll_into_view_if_needed()
+    return found
+
+
+def test_the_keyboard_opens_a_derivation_its_sample_and_its_queries(page: Any) -> None:
+    value = page.get_by_role("link", name="How token_f1 was computed")
+    value.focus()
+    page.keyboard.press("Enter")
+    drawer = page.locator("dialog.drawer[open]")
+    drawer.get_by_text("From scores to the value").wait_for()
+    drawer.get_by_role("link", name=re.compile("How it was computed")).first.focus()
+    page.keyboard.press("Enter")
+    drawer.get_by_text("equal to the last digit").wait_for()
+    page.keyboard.press("Escape")
+    drawer.wait_for(state="detached")
+    assert value.evaluate("element => element === document.activeElement")
+    page.keyboard.press("Enter")
+    drawer.get_by_role("link", name="2 queries skipped").focus()
+    page.keyboard.press("Enter")
+    wait_for_count(page, "2 of 20 queries")
+    assert page.url.endswith("?where=token_f1%3Dskipped")
+    assert drawer.count() == 0
+
+
+def test_counts_and_causes_filter_and_the_address_restores(page: Any) -> None:
+    page.locator("#causes .cause-list").get_by_role("link", name="below the cut: 4").click()
+    wait_for_count(page, "4 of 20 queries")
+    page.locator("#causes svg.cause-bar a").first.click()
+    wait_for_count(page, "4 of 20 queries")
+    assert page.url.endswith("?where=cause%3Dretriever")
+    page.locator("#scores").get_by_role("link", name="2 skipped: no_reference").first.click()
+    wait_for_count(page, "2 of 20 queries")
+    page.go_back()
+    wait_for_count(page, "4 of 20 queries")
+    page.reload()
+    wait_for_count(page, "4 of 20 queries")
+
+
+def test_two_numbers_and_a_button_filter_without_a_pointer(page: Any) -> None:
+    show(page, "latency", "form.range").get_by_label("from").focus()
+    page.keyboard.type("0.95")
+    page.keyboard.press("Tab")
+    page.keyboard.type("1.55")
+    page.keyboard.press("Enter")
+    wait_for_count(page, "6 of 20 queries")  # 1.0, but the one that failed, to 1.5 seconds
+    show(page, "slices", "ul.chips").get_by_role("link", name="easy").focus()
+    page.keyboard.press("Enter")
+    wait_for_count(page, "10 of 20 queries")
+
+
+def drag(page: Any, brush: Any, start: float, end: float) -> None:
+    """Select a part of the plot of a chart."""
+    brush.scroll_into_view_if_needed()
+    box = brush.locator(".brush-surface").bounding_box()
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + start * box["width"], y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + end * box["width"], y, steps=4)
+    page.mouse.up()
+
+
+def test_a_selected_range_of_a_chart_narrows_the_filter(page: Any) -> None:
+    drag(page, show(page, "quality", ".chart.usual .brush"), 0.02, 0.3)
+    wait_for_count(page, "7 of 20 queries")  # the first gold document at rank 1
+    assert "rank%3E%3D1&where=rank%3C%3D1" in page.url
+    drag(page, show(page, "quality", ".chart.usual .brush"), 0.8, 0.98)
+    wait_for_count(page, "4 of 20 queries")
+    assert page.url.endswith("?where=rank%3Dnone")
+    drag(page, show(page, "latency", ".chart.usual .brush"), 0.0, 0.5)
+    page.wait_for_url(re.compile("where=rank%3Dnone&where=seconds%3E%3D0&where=seconds%3C%3D1"))
+    wait_for_count(page, "2 of 20 queries")  # numbers 2 and 7
+    assert page.locator("#latency form.range [name=from]").input_value() == "0"
+    show(page, "slices", ".chart.usual .brush-band").click()
+    wait_for_count(page, "1 of 20 queries")
+
+
+def test_the_page_on_a_phone_and_the_report(browser: Any, server: UiServer) -> None:
+    run_id = server.workbench.find("mixed").run_id
+    size = {"width": 360, "height": 800}
+    with workbench_page(browser, server, f"/runs/{run_id}", viewport=size, has_touch=True) as page:
+        show(page, "distributions", ".brush")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Download report").click()
+        assert download.value.suggested_filename == "report-mixed.html"

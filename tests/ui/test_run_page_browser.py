@@ -84,7 +84,7 @@ def test_two_numbers_and_a_button_filter_without_a_pointer(page: Any) -> None:
     page.keyboard.press("Tab")
     page.keyboard.type("1.55")
     page.keyboard.press("Enter")
-    wait_for_count(page, "6 of 20 queries")  # 1.0, but the one that failed, to 1.5 seconds
+    wait_for_count(page, "5 of 20 queries")  # 1.1 to 1.5 seconds; the one of 1.0 failed
     show(page, "slices", "ul.chips").get_by_role("link", name="easy").focus()
     page.keyboard.press("Enter")
     wait_for_count(page, "10 of 20 queries")
@@ -102,11 +102,11 @@ def drag(page: Any, brush: Any, start: float, end: float) -> None:
 
 
 def test_a_selected_range_of_a_chart_narrows_the_filter(page: Any) -> None:
-    drag(page, show(page, "quality", ".chart.usual .brush"), 0.02, 0.3)
+    drag(page, show(page, "quality", ".chart.usual .brush"), 0.05, 0.15)
     wait_for_count(page, "7 of 20 queries")  # the first gold document at rank 1
     assert "rank%3E%3D1&where=rank%3C%3D1" in page.url
     drag(page, show(page, "quality", ".chart.usual .brush"), 0.8, 0.98)
-    wait_for_count(page, "4 of 20 queries")
+    wait_for_count(page, "5 of 20 queries")  # not returned, or failed
     assert page.url.endswith("?where=rank%3Dnone")
     drag(page, show(page, "latency", ".chart.usual .brush"), 0.0, 0.5)
     page.wait_for_url(re.compile("where=rank%3Dnone&where=seconds%3E%3D0&where=seconds%3C%3D1"))

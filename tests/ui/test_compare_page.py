@@ -14,7 +14,7 @@ from auepora_eval.store.decisions import decisions
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
 from helpers import requirements
-from helpers.stored_runs import run, samples, scored
+from helpers.stored_runs import judged_until, run, samples, scored, sequential_test
 from helpers.ui_server import UiServer, ui_server, workbench_page
 
 N = 12
@@ -169,15 +169,22 @@ def test_addresses(server: UiServer, pair: list[RunRecord], query: str, status: 
     assert (reply.status, text in reply.text) == (status, True)
 
 
-def test_banners(server: UiServer, store: RunStore, pair: list[RunRecord]) -> None:
+def test_banners(server: UiServer, store: RunStore) -> None:
     dataset = samples(N, reference="banners")
     part = store.create_run("part", dataset, dataset_name="made", plan={"metrics": ["token_f1"]})
     whole = run(store, "whole", dataset, lambda i: "banners", ["token_f1"], config={"chunker_version": "1"})
     other = run(store, "chunks", dataset, lambda i: ["gold"], ["recall@5", "token_f1"], config={"chunker_version": "2"})
-    html = server.get(address("/compare/sections/summary", [whole, other])).text
-    assert "The two runs have different chunks" in html
-    html = server.get(address("/compare/sections/summary", [part, whole])).text
-    assert "is still running" in html or "interrupted" in html
+
+    def banners(*records: RunRecord) -> str:
+        html = server.get(address("/compare/sections/summary", list(records))).text
+        return unescape(" ".join(re.findall(r'<div class="(?:banner|verdict)[^"]*".*?</div>', html, re.DOTALL)))
+
+    assert "The two runs have different chunks" in banners(whole, other)
+    assert "is still running" in banners(part, whole)
+    looked = judged_until(store, "looked", dataset, "token_f1", [1.0] * 6, sequential_test(whole.run_id, n=N))
+    assert "token_f1: sequential: stopped at look 7 of 20" in banners(whole, looked)
+    judged = judged_until(store, "judged", dataset, "token_f1", [1.0] * 6, None)
+    assert "not sequentially valid" in banners(whole, judged)
 
 
 def test_report_is_the_file_of_the_command(server: UiServer, pair: list[RunRecord]) -> None:

@@ -83,6 +83,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LARGE = 20_000
+"""Runs with more queries take long to compare."""
 MAX_PAIRS = 45
 """Up to so many pairs of runs are listed; of more, those with the first run."""
 MAX_CHOICES = 100
@@ -493,6 +495,7 @@ def compare_page(request: Request) -> Response:
         runs=[_run_facts(chosen, place) for place in range(len(names))],
         pairs=_pair_links(chosen),
         metrics=metrics,
+        is_large=max(one.num_samples for one in chosen.records) > LARGE,
         adjustments=adjustments(len(names)),
         metric=request.query_params.get("metric") or default_metric(chosen),
         threshold=_threshold(request),

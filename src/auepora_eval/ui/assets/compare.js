@@ -72,7 +72,10 @@ document.addEventListener("click", (event) => {
 });
 
 addEventListener("popstate", () => { if (queries) replaceFragment(queries, queriesUrl(new URL(location.href))); });
-document.addEventListener("fragment", (event) => prepareLinks(event.target));
+document.addEventListener("fragment", (event) => {
+  prepareLinks(event.target);
+  if (event.target.id === "summary") document.getElementById("large-hint")?.remove();
+});
 prepareLinks(document);
 
 if (form) {

@@ -1,0 +1,296 @@
+"""Filters of queries: conditions, search and order over the columns of two stored runs."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.cli.main import cli
+from auepora_eval.compare.columns import RunColumns, TextColumn
+from auepora_eval.compare.filters import Condition, QueryTable, SampleFilter, list_rows, parse_condition, shown_metrics
+from auepora_eval.core.metrics_base import make_result
+from auepora_eval.core.registry import metric
+from auepora_eval.core.scores import Score, Scores
+from auepora_eval.core.types import MetricResult, TargetCategory
+from auepora_eval.errors import BadValueError
+from auepora_eval.store.runs import RunStore
+from helpers.browser_runs import put, scored
+from helpers.checks import for_each
+
+SAMPLES = [
+    EvaluationSample("q1", "Who wrote Faust?", [Document("a")], labels={"lang": "de", "topic": ["x", "y"]}),
+    EvaluationSample("q2", "Where is the Elbe?", [Document("b")], labels={"lang": "en"}, cluster_id="river"),
+    EvaluationSample("q10", "İstanbul or Paris?", [Document("c")], labels={"lang": "en"}, cluster_id="river"),
+    EvaluationSample("q4", "No gold here", None, reference_answer=Response("none")),
+    EvaluationSample(
+        "q5", "Which passage?", [Document("d", "", {}, "doc", (0, 100))], labels={"answerable": True, "n": 3}
+    ),
+]
+
+
+def output(ids: str, text: str | None, seconds: float = 1.0, **more: object) -> SystemOutputs:
+    documents = [RetrievedDocument(Document(one), None, rank) for rank, one in enumerate(ids, 1)]
+    answer = None if text is None else Response(text)
+    return SystemOutputs(documents, answer, {"end_to_end": seconds, "search": seconds / 2}, **more)  # type: ignore[arg-type]
+
+
+def chunk(doc_id: str, start: int, end: int) -> SystemOutputs:
+    return SystemOutputs([RetrievedDocument(Document(doc_id, "", {}, "doc", (start, end)), None, 1)], Response("Half"))
+
+
+OUTPUTS_A = [
+    output("xa", "Goethe wrote it", 0.5),
+    output("xyb", "in Germany", 3.0),
+    output("x", "I do not know."),
+    output("x", ""),
+    chunk("d1", 0, 60),
+]
+OUTPUTS_B = [
+    output("a", "Goethe", 2.5),
+    SystemOutputs([], error="TimeoutError: too slow"),
+    output("yc", "Paris"),
+    None,
+    chunk("d2", 0, 10),
+]
+F1_A = [1.0, 0.5, 0.25, Score.skip("no_reference"), 0.5]
+F1_B = [0.5, Score.fail("judge_unparseable"), 0.75, Score.skip("no_reference"), 0.5]
+CAUSES = ("not_returned", "below_cut", "refused", "contradicts_context", "unused", "system_failed")
+
+
+def attribution(keys: list[str | None]) -> MetricResult:
+    made = metric({"failure_attribution@5": {"correct": "token_f1", "correct_from": 0.5}})
+    scores = Scores.of([1.0] * len(keys), keys=keys)
+    result = make_result(made, scores)  # type: ignore[arg-type]
+    result.details["causes"] = {cause: {"count": keys.count(cause)} for cause in CAUSES}
+    return result
+
+
+def results(f1: list[float | Score], keys: list[str | None]) -> list[MetricResult]:
+    return [
+        scored("token_f1", f1),
+        scored("hallucination_rate", [0.0, 0.5, 1.0, 0.0, 0.0]),
+        attribution(keys),
+        MetricResult('odd[a=1]="<', TargetCategory.GENERATION_CORRECTNESS, 0.5, scores=Scores.of([0.5] * 5)),
+    ]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
+    with RunStore.open(tmp_path_factory.mktemp("store") / "runs.sqlite") as opened:
+        put(opened, "before", SAMPLES, OUTPUTS_A, results(F1_A, [None, None, "refused", None, "unused"]))
+        put(opened, "after", SAMPLES, OUTPUTS_B, results(F1_B, ["below_cut", "system_failed", None, None, "unused"]))
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def table(store: RunStore) -> QueryTable:
+    return QueryTable([RunColumns(store, store.find(name)) for name in ("before", "after")])
+
+
+def ids(table: QueryTable, *where: str, search: str = "", sort: str = "") -> str:
+    return " ".join(table.ids[row] for row in SampleFilter.parse(search, where, sort).rows(table))
+
+
+CONDITIONS = {  # condition: ids of the queries that fulfil it
+    "token_f1<0.75": "q1 q5",
+    "token_f1<=0.75": "q1 q10 q5",
+    "A.token_f1>=0.5": "q1 q2 q5",
+    "B.token_f1=0.5": "q1 q5",
+    "token_f1!=0.5": "q10",
+    "diff.token_f1>0": "q10",
+    "diff.token_f1=0": "q5",
+    "token_f1=better": "q10",
+    "token_f1=worse": "q1",
+    "token_f1=changed": "q1 q10",
+    "token_f1=same": "q5",
+    "hallucination_rate=same": "q1 q2 q10 q4 q5",
+    "token_f1=scored": "q1 q10 q5",
+    "token_f1!=scored": "q2 q4",
+    "token_f1=skipped": "q4",
+    "token_f1=skipped:no_reference": "q4",
+    'token_f1=skipped:"no_reference"': "q4",
+    "token_f1=failed:judge_unparseable": "q2",
+    "token_f1=failed:other": "",
+    "token_f1=both-right": "q1 q5",  # 0.5 by the attribution
+    "token_f1=a-only": "",
+    "token_f1=b-only": "q10",
+    "token_f1=both-wrong": "",
+    "token_f1=a-only:1": "q1",
+    "cause=generator": "q5",
+    "cause=below-cut": "q1",
+    "cause=failed": "q2",
+    "A.cause=refused": "q10",
+    "cause.failure_attribution@5=unused": "q5",
+    "change.token_f1=answered": "q10",
+    "change=answer_changed": "",
+    "answer=failed": "q2",
+    "answer=missing": "q4",
+    "answer=answered": "q1 q10 q5",
+    "A.answer=refused": "q10",
+    "A.answer=empty": "q4",
+    "rank<=1": "q1",
+    "rank=none": "q2 q5",
+    "rank!=none": "q1 q10",
+    "A.rank=1": "q5",
+    "A.rank>1": "q1 q2",
+    "hit=hit": "q1 q10",
+    "hit=miss": "q2 q5",
+    "hit=win": "q1 q10",
+    "hit=gained": "q10",
+    "hit=lost": "q2 q5",
+    "seconds>2": "q1",
+    "A.seconds.search>1": "q2",
+    "label.lang=en": "q2 q10",
+    "label.lang!=en": "q1 q4 q5",
+    "label.topic=y": "q1",
+    "label.n=3": "q5",
+    "label.answerable=true": "q5",
+    "cluster=river": "q2 q10",
+    "id=q4": "q4",
+    "id=missing": "",
+    '"odd[a=1]=\\"<">0': "q1 q2 q10 q4 q5",
+}
+
+
+def test_conditions(table: QueryTable) -> None:
+    @for_each(CONDITIONS.items())
+    def check(case: tuple[str, str]) -> None:
+        condition, expected = case
+        assert ids(table, condition) == expected, condition
+        assert parse_condition(str(parse_condition(condition))) == parse_condition(condition)
+
+    check()
+    assert ids(table, "token_f1=changed", "label.lang=en") == "q10"
+
+
+ERRORS = {  # condition: a part of the message
+    "token_f1": "write a name, an operator",
+    "token_f1<": "has no value after <",
+    "token_f1<high": "should be a number",
+    "token_f1=wors": "did you mean 'worse'",
+    "tokenf1<1": "did you mean 'token_f1'",
+    "answer=fail": "did you mean 'failed'",
+    "answer<3": "answer has no order",
+    "label=x": "write label.NAME=VALUE",
+    "label.lag=de": "did you mean 'lang'",
+    "C.token_f1<1": "there is no run C; the runs are A, B",
+    "A.label.lang=de": "does not belong to a run",
+    "diff.rank<1": "only metrics have a difference",
+    "cause=weather": "there is no cause 'weather'",
+    "seconds.drive>1": "its timings are end_to_end, search",
+    "token_f1=both-right:high": "'high' is not a number",
+    "odd=1": "the runs have no metric 'odd'",
+}
+
+
+def test_errors_name_what_is_allowed(table: QueryTable) -> None:
+    @for_each(ERRORS.items())
+    def check(case: tuple[str, str]) -> None:
+        with pytest.raises(BadValueError) as caught:
+            ids(table, case[0])
+        assert case[1] in str(caught.value)
+
+    check()
+    with pytest.raises(BadValueError, match="cannot sort by 'answer'"):
+        ids(table, sort="answer")
+
+
+def test_one_run_cannot_be_compared(store: RunStore) -> None:
+    single = QueryTable([RunColumns(store, store.find("after"))])
+    assert ids(single, "token_f1<0.75") == "q1 q5"
+    for condition in ("token_f1=worse", "diff.token_f1<0", "change=lost", "hit=lost", "token_f1=both-right"):
+        with pytest.raises(BadValueError, match="add a second run"):
+            ids(single, condition)
+
+
+def test_search(table: QueryTable) -> None:
+    rows = {"goethe": "q1", "GOETHE faust": "q1", '"wrote it"': "q1", '"it wrote"': "", "elbe germany": "q2"}
+    rows |= {"timeout": "q2", "q1": "q1 q10", "PARIS": "q10", "w": "q1 q2 q10 q5", "wh": "q1 q2 q5", "wh e": "q1 q2 q5"}
+    for text, expected in rows.items():
+        assert ids(table, search=text) == expected, text
+    assert ids(table, "label.lang=de", search="wh") == "q1"
+
+
+@given(st.lists(st.text("ab\xff\n\ud800", max_size=6)), st.text("ab\xff\n\ud800", min_size=1, max_size=3), st.data())
+def test_a_text_column_finds_what_the_texts_contain(texts: list[str], term: str, data: st.DataObject) -> None:
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(texts), max_size=len(texts))), np.bool_)
+    column = TextColumn(texts)
+    found = column.contain(term, mask).tolist()
+    assert found == [place for place, text in enumerate(texts) if term in text and mask[place]]
+    assert [column[place] for place in range(len(texts))] == texts
+
+
+NAMES = st.text("ab.@[]=<>! \"'\\", min_size=1, max_size=8)
+
+
+@given(NAMES, st.sampled_from(["", "A", "diff"]), st.sampled_from(["<", "<=", "=", "!="]), st.just("0.5"))
+def test_metric_conditions_of_any_name_are_read_back(name: str, run: str, operator: str, value: str) -> None:
+    condition = Condition("metric", name, run, operator, value)
+    assert parse_condition(str(condition)) == condition
+
+
+@given(NAMES, NAMES)
+def test_label_conditions_of_any_name_are_read_back(name: str, value: str) -> None:
+    condition = Condition("label", name, value=value)
+    assert parse_condition(str(condition)) == condition
+
+
+def test_order(table: QueryTable) -> None:
+    assert ids(table, sort="id") == "q1 q2 q4 q5 q10"
+    assert ids(table, sort="-id") == "q10 q5 q4 q2 q1"
+    assert ids(table, sort="question") == "q10 q4 q2 q5 q1"
+    assert ids(table, sort="token_f1") == "q1 q5 q10 q2 q4"
+    assert ids(table, sort="-token_f1") == "q10 q1 q5 q2 q4", "queries without a score are last either way"
+    assert ids(table, sort="diff.token_f1") == "q1 q5 q10 q2 q4"
+    assert ids(table, "label.lang=en", sort="-A.rank") == "q2 q10"
+
+
+def test_queries_of_other_datasets_are_matched_by_id(store: RunStore, tmp_path: Path) -> None:
+    with RunStore.open(tmp_path / "other.sqlite") as other:
+        put(other, "short", SAMPLES[1:3], OUTPUTS_A[1:3], [scored("token_f1", [0.5, 0.25])])
+        new = [*SAMPLES[1:2], EvaluationSample("q9", "A new question", [Document("z")])]
+        put(other, "new", new, [output("b", "Elbe"), output("y", "new")], [scored("token_f1", [1.0, 0.0])])
+        both = QueryTable([RunColumns(other, other.find(name)) for name in ("short", "new")])
+        assert both.ids == ["q2", "q10", "q9"]
+        assert ids(both, "token_f1=better") == "q2"
+        assert ids(both, "token_f1=absent") == "q10"
+        assert ids(both, "A.token_f1=absent") == "q9"
+        assert ids(both, search="new question") == "q9"
+        row = list_rows(both, [2], ["token_f1"])[0]
+        assert [side.scores for side in row.sides] == [{"token_f1": None}, {"token_f1": 0.0}]
+        assert (row.question, row.sides[0].answer, row.changes) == ("A new question", "", {"token_f1": ""})
+
+
+def test_rows(table: QueryTable) -> None:
+    first, failed = list_rows(table, [0, 1], ["token_f1"])
+    assert [(side.answer, side.rank, side.scores["token_f1"]) for side in first.sides] == [
+        ("answered", 2, 1.0),
+        ("answered", 1, 0.5),
+    ]
+    assert first.changes == {"token_f1": "worse"}
+    assert failed.sides[1].outcomes == {"token_f1": "measure_failed:judge_unparseable"}
+    assert (failed.sides[1].answer, failed.sides[1].rank) == ("failed", 0)
+    assert shown_metrics(table, [parse_condition("hallucination_rate>0")])[0] == "hallucination_rate"
+
+
+def test_the_command_prints_the_same_list(store: RunStore, table: QueryTable) -> None:
+    chosen = SampleFilter.parse('"who wrote"', ["token_f1=worse", "label.lang=de"], "-token_f1")
+    assert store.file is not None
+    words = shlex.split(chosen.to_command(str(store.file), ["before", "after"]))
+    found = CliRunner().invoke(cli, [*words[1:], "--json"])
+    assert found.exit_code == 0, found.output
+    document = json.loads(found.stdout)
+    assert [one["sample_id"] for one in document["queries"]] == [table.ids[row] for row in chosen.rows(table)] == ["q1"]
+    assert (document["matching"], document["total"]) == (1, 5)
+    text = CliRunner().invoke(cli, [*words[1:], "-n", "0"]).stdout
+    assert "1 of 5 queries" in text
+    assert "... and 1 more" in text
+    bad = CliRunner().invoke(cli, ["queries", "before", "--where", "token_f1=wors", "--store", str(store.file)])
+    assert isinstance(bad.exception, BadValueError)

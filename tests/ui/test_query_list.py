@@ -1,0 +1,205 @@
+"""The list of queries on a real server, and in a real browser."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from starlette.datastructures import QueryParams
+
+from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.compare.filters import parse_condition
+from auepora_eval.core.scores import Score
+from auepora_eval.store.records import RunRecord
+from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.query_list import PAGE_SIZE, add_condition, query_table
+from helpers.browser_runs import hostile_run, put, scored
+from helpers.ui_server import UiServer, ui_server, workbench_page
+
+COUNT = 120
+ODD = 'a/b [c="<b>&]'
+"""An id with signs of addresses and markup."""
+
+
+def make_runs(store: RunStore) -> list[RunRecord]:
+    """Two runs; in B every third query is worse and every tenth failed."""
+    samples = [
+        EvaluationSample(
+            ODD if number == 7 else f"q{number}",
+            f"Question {number} about {'rivers' if number % 2 else 'lakes'}",
+            [Document("gold")],
+            labels={"topic": "water & <b>wine</b>" if number % 5 else "fire"},
+        )
+        for number in range(COUNT)
+    ]
+    found = [RetrievedDocument(Document("gold"), None, 1)]
+    first = [SystemOutputs(found, Response(f"answer {number}")) for number in range(COUNT)]
+    second = [
+        SystemOutputs([], error="TimeoutError: <script>alert(1)</script>")
+        if number % 10 == 0
+        else SystemOutputs(found if number % 4 else [], Response("another answer"))
+        for number in range(COUNT)
+    ]
+    before: list[float | Score] = [1.0] * COUNT
+    after = [
+        Score.fail("judge_down") if number % 10 == 0 else 0.5 if number % 3 == 0 else 1.0 for number in range(COUNT)
+    ]
+    return [
+        put(store, name, samples, outputs, [scored("token_f1", scores)])
+        for name, outputs, scores in (("before", first, before), ("after </title>", second, after))
+    ]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
+    with RunStore.open(tmp_path_factory.mktemp("store") / "runs.sqlite") as store:
+        make_runs(store)
+        hostile_run(store)
+        with ui_server(store) as running:
+            yield running
+
+
+@pytest.fixture(scope="module")
+def both(server: UiServer) -> str:
+    """The address of the queries of both runs."""
+    runs = [server.workbench.store.find(name).run_id for name in ("before", "after </title>")]
+    return "/queries?" + "&".join(f"run={one}" for one in runs)
+
+
+def count_of(text: str) -> str:
+    found = re.search(r'data-count="([^"]*)"', text)
+    assert found is not None
+    return found[1]
+
+
+def test_filters_are_in_the_address(server: UiServer, both: str) -> None:
+    reply = server.get(both)
+    assert (reply.status, count_of(reply.text)) == (200, f"{COUNT} queries")
+    assert reply.text.count('<th scope="row">') == PAGE_SIZE
+    worse = server.get(f"{both}&where=token_f1%3Dworse&where=label.topic%3Dfire&sort=-id&q=question")
+    assert count_of(worse.text) == "4 of 120 queries"  # 15, 45, 75 and 105
+    last = server.get(f"{both}&page=3")
+    assert last.text.count('<th scope="row">') == COUNT - 2 * PAGE_SIZE
+    assert server.get(f"{both}&page=999").text.count("Page 3 of 3") == 1
+
+
+def test_links_keep_odd_ids(server: UiServer, both: str) -> None:
+    reply = server.get(f"{both}&where={quote(f'id={ODD}')}")
+    assert count_of(reply.text) == "1 of 120 queries"
+    link = re.search(r'<a href="(/query\?[^"]*)"', reply.text)
+    assert link is not None
+    params = parse_qs(urlsplit(link[1].replace("&amp;", "&")).query)
+    assert params["id"] == [ODD]
+    assert len(params["run"]) == 2
+    assert params["where"] == [f"id={ODD}"]
+
+
+def test_fragments_have_no_frame(server: UiServer, both: str) -> None:
+    whole, results = (server.get(f"{both}&fragment={name}").text for name in ("1", "results"))
+    assert "<html" not in whole
+    assert 'id="query-search"' in whole
+    assert 'id="query-search"' not in results
+    assert count_of(results) == f"{COUNT} queries"
+
+
+def test_the_menu_adds_a_condition(server: UiServer, both: str) -> None:
+    reply = server.get(f"{both}&q=lakes&add=token_f1&operator=%3C&value=0.75")
+    assert reply.status == 303
+    assert parse_qs(urlsplit(reply.headers["location"]).query)["where"] == ["token_f1<0.75"]
+
+
+BAD = {
+    "where=token_f1%3Dwors": "did you mean",
+    "where=%3C": "is not a condition",
+    "sort=tokenf1": "token_f1",
+    "page=0": "'page' must be a number from 1",
+    "page=%F0%9D%9F%99": "'page' must be a number from 1",
+}
+
+
+def test_bad_parameters_are_named(server: UiServer, both: str) -> None:
+    for query, message in BAD.items():
+        reply = server.get(f"{both}&{query}")
+        assert reply.status == 400, query
+        assert message in reply.text.replace("&#39;", "'")
+    assert server.get("/queries").status == 400
+    assert server.get("/queries?run=missing").status == 404
+    run = both.partition("?")[2].partition("&")[0]
+    assert "name each run once" in server.get(f"/queries?{run}&{run}").text
+
+
+def test_hostile_texts_are_escaped(server: UiServer) -> None:
+    run = server.workbench.store.find("hostile </title><script>alert(1)</script>")
+    text = server.get(f"/queries?run={run.run_id}").text
+    assert "<script>alert" not in text
+    assert "<img src=x" not in text
+    assert len(text) < 300_000, "a question of a megabyte is cut"
+
+
+def test_a_table_is_kept_until_the_run_changes(server: UiServer) -> None:
+    store = server.workbench.store
+    record = store.find("before")
+    table = query_table(server.workbench, [record])
+    assert query_table(server.workbench, [record]) is table
+    store.tag(record.run_id, "new")
+    assert query_table(server.workbench, [store.get(record.run_id)]) is not table
+
+
+def test_conditions_are_added_to_an_address() -> None:
+    params = QueryParams("run=a&where=rank%3C5&page=3&fragment=1")
+    added = [("run", "a"), ("where", "rank<5"), ("where", "answer=failed")]
+    assert add_condition(params, parse_condition("answer=failed")) == added
+    assert add_condition({"run": ["a"], "where": ["rank<5"]}, "rank<5") == added[:2]
+
+
+# --- in a browser ---
+
+
+@pytest.mark.part("chromium")
+def test_search_and_filters_in_a_browser(server: UiServer, both: str, browser: Any) -> None:
+    with workbench_page(browser, server, both) as page:
+        count = page.locator(".query-count")
+        rows = page.locator("table.queries tbody tr")
+        # The keyboard alone: "/" focuses the search, which filters while typing and keeps the focus.
+        page.keyboard.press("/")
+        page.keyboard.type("rivers", delay=5)
+        count.get_by_text("60 of 120 queries").wait_for()
+        page.keyboard.type(" 11", delay=5)
+        count.get_by_text("6 of 120 queries").wait_for()
+        assert page.evaluate("document.activeElement.id") == "query-search"
+        assert parse_qs(urlsplit(page.url).query)["q"] == ["rivers 11"]
+        # A suggested filter, and a condition by the menu.
+        page.get_by_role("link", name="Clear all").focus()
+        page.keyboard.press("Enter")
+        count.get_by_text("120 queries", exact=True).wait_for()
+        assert page.locator("#query-search").input_value() == ""
+        page.get_by_role("link", name="token_f1 worse").press("Enter")
+        count.get_by_text("36 of 120 queries").wait_for()
+        page.get_by_text("Add a filter").press("Enter")
+        page.get_by_label("Property").select_option("label.topic")
+        page.get_by_label("Comparison").select_option("=")
+        page.get_by_label("Value").focus()
+        assert page.locator("#query-values option").evaluate_all("all => all.map((one) => one.value)") == [
+            "(none)", "fire", "water & <b>wine</b>",
+        ]  # fmt: skip
+        page.get_by_label("Value").fill("water & <b>wine</b>")
+        page.keyboard.press("Enter")
+        count.get_by_text("32 of 120 queries").wait_for()
+        where = parse_qs(urlsplit(page.url).query)["where"]
+        assert where == ["token_f1=worse", "label.topic=water & <b>wine</b>"]
+        # The order by a column, then the address alone gives the same list.
+        page.get_by_role("link", name="query", exact=True).click()
+        page.locator('th[aria-sort="ascending"]').wait_for()
+        page.reload()
+        count.get_by_text("32 of 120 queries").wait_for()
+        assert rows.first.locator("a").inner_text() == "q3"
+        page.get_by_role("link", name="Remove the filter token_f1=worse").press("Enter")
+        count.get_by_text("96 of 120 queries").wait_for()
+        page.keyboard.press("n")
+        page.get_by_text("Page 2 of 2").wait_for()
+        command = page.get_by_role("button", name="Copy as command").get_attribute("data-copy")
+        assert "--where 'label.topic=water & <b>wine</b>'" in command
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.set_viewport_size({"width": 360, "height": 700})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -430,7 +430,7 @@ class ScoreCell:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreRow:
+class QueryScore:
     """A metric with its score in each run."""
 
     metric: str
@@ -441,7 +441,7 @@ class ScoreRow:
     difference: Cell | None
 
 
-def score_rows(runs: Sequence[QueryRun]) -> list[ScoreRow]:
+def score_rows(runs: Sequence[QueryRun]) -> list[QueryScore]:
     """The scores of the sample, by target."""
     names = dict.fromkeys(name for run in runs for name in run.columns.results)
     rows = []
@@ -455,7 +455,7 @@ def score_rows(runs: Sequence[QueryRun]) -> list[ScoreRow]:
             for column, run in zip(columns, runs, strict=True)
         ]
         rows.append(
-            ScoreRow(
+            QueryScore(
                 name,
                 TARGETS[known[0].result.target].title,
                 not known[0].meta.higher_score_is_better,
@@ -468,7 +468,7 @@ def score_rows(runs: Sequence[QueryRun]) -> list[ScoreRow]:
     return sorted(rows, key=lambda row: titles.index(row.target))
 
 
-def score_groups(rows: Sequence[ScoreRow]) -> list[tuple[bool, int, list[tuple[str, list[ScoreRow]]]]]:
+def score_groups(rows: Sequence[QueryScore]) -> list[tuple[bool, int, list[tuple[str, list[QueryScore]]]]]:
     """The metrics that apply and those that do not: their number, and the rows by target."""
     tables = []
     for is_skipped in (False, True):

@@ -20,9 +20,8 @@ from auepora_eval import EvaluationSample
 from auepora_eval.core.types import Response, SystemOutputs
 from auepora_eval.runs import judging
 from auepora_eval.runs.run import run_plan, run_system
-from auepora_eval.runtime.processes import process_name
-from auepora_eval.store.records import RunRecord, StoredOutput, to_iso, utc_now
-from auepora_eval.store.runs import RunStore, active_runs, is_rescored, rescoring
+from auepora_eval.store.records import StoredOutput, to_iso, utc_now
+from auepora_eval.store.runs import RunStore, active_runs, rescoring
 from auepora_eval.ui import live_page
 from auepora_eval.ui.live_page import LiveFeed, LiveRun, find_plans
 from auepora_eval.ui.workbench import Workbench
@@ -109,11 +108,15 @@ def wait_for(stream: Iterator[Event], is_wanted: Callable[[Event], bool]) -> Eve
     return next(event for event in stream if is_wanted(event))
 
 
-def kill_process_of(store: RunStore, run_id: str, *, age: timedelta = timedelta(0)) -> None:
+def dead_process(age: timedelta = timedelta(0)) -> str:
+    """A process of this host that does not exist, and last reported this long ago."""
+    return f"{socket.gethostname()}:{2**22 + 1}:1@{to_iso(utc_now() - age)}"
+
+
+def kill_process_of(store: RunStore, run_id: str, age: timedelta) -> None:
     """Store a process that does not exist as the process of a run."""
-    process = f"{socket.gethostname()}:{2**22 + 1}:1@{to_iso(utc_now() - age)}"
     with closing(sqlite3.connect(store.label)) as database, database:
-        database.execute("UPDATE eval_runs SET process = ? WHERE run_id = ?", (process, run_id))
+        database.execute("UPDATE eval_runs SET process = ? WHERE run_id = ?", (dead_process(age), run_id))
 
 
 def read_live(store: RunStore) -> list[LiveRun]:
@@ -196,7 +199,7 @@ def test_a_dead_process_is_shown_as_interrupted(server: UiServer) -> None:
     store = server.workbench.store
     for name, age in (("lately", timedelta(hours=1)), ("long ago", timedelta(days=2))):
         record = store.create_run(name, samples(3), dataset_name="made", plan={"version": 1})
-        kill_process_of(store, record.run_id, age=age)
+        kill_process_of(store, record.run_id, age)
     page = server.get("/live").text
     assert "long ago" not in page
     assert "Interrupted.</strong> Its process ended after" in page
@@ -207,25 +210,28 @@ def test_a_run_is_active_while_it_is_rescored(tmp_path: Path) -> None:
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         record = store.create_run("made", samples(3), dataset_name="made", plan={})
         store.finish(record.run_id)
-        _end_earlier(store, record)
         before = store.get(record.run_id)
-        assert (read_live(store), is_rescored(before)) == ([], False)
+        assert read_live(store) == []
         with rescoring(store, before):
             (one,) = read_live(store)
             assert (one.stage, one.is_active, one.record.status) == ("rescoring", True, "finished")
         assert store.get(record.run_id) == before
         assert read_live(store) == []
-        kill_process_of(store, record.run_id)  # while it was rescored
+        store.put_judging(record.run_id, {"process": dead_process()})  # it was killed
         assert [one.stage for one in read_live(store)] == ["rescoring interrupted"]
         assert active_runs(store, since=utc_now() + timedelta(hours=1)) == []
+        with rescoring(store, store.get(record.run_id)):
+            assert [one.stage for one in read_live(store)] == ["rescoring"]
+        assert store.get(record.run_id) == before
 
 
-def _end_earlier(store: RunStore, record: RunRecord) -> None:
-    with closing(sqlite3.connect(store.label)) as database, database:
-        ended = to_iso(utc_now() - timedelta(minutes=1))
-        process = f"{process_name()}@{ended}"
-        query = "UPDATE eval_runs SET finished_at = ?, process = ? WHERE run_id = ?"
-        database.execute(query, (ended, process, record.run_id))
+def test_judging_of_a_killed_process_is_not_that_of_a_resumed_run(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        record = store.create_run("made", samples(3), dataset_name="made", plan={})
+        store.put_judging(record.run_id, {"process": dead_process(), "total": {"calls": 1}})
+        assert [one.stage for one in read_live(store)] == ["calling"]
+        store.finish(record.run_id)
+        assert read_live(store) == []
 
 
 def test_a_running_run_stays_with_its_process_while_it_is_rescored(tmp_path: Path) -> None:
@@ -244,7 +250,13 @@ def test_judge_calls_and_cost_are_shown_against_their_caps(tmp_path: Path) -> No
         store.add_usage(record.run_id, {"total": {"calls": 100}})
         store.put_judging(
             record.run_id,
-            {**usage, "requested": 9, "spent": {"calls": 8, "cost": 0.5}, "caps": {"calls": 16, "cost": 2.0}},
+            {
+                **usage,
+                "requested": 9,
+                "spent": {"calls": 8, "cost": 0.5},
+                "caps": {"calls": 16, "cost": 2.0},
+                "process": record.process,
+            },
         )
         (one,) = read_live(store)
         assert one.stage == "judging"

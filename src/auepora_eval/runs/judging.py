@@ -32,7 +32,7 @@ from ..plan.resources import PlannedJudges, judges_in_plan, used_resources, with
 from ..runtime.imports import search_folders, store_folders
 from ..runtime.secrets import Secrets
 from ..store.connect import default_store
-from ..store.records import RunRecord, plan_conventions
+from ..store.records import RunRecord, plan_conventions, this_process
 from ..store.rows import StoredJudgement
 from ..store.runs import RunStore, aligned_outputs, result_summaries
 from .sequential import expected_calls_note
@@ -233,8 +233,13 @@ class RunJudgeSession(JudgeSession):
 
     def _progress(self) -> dict[str, Any]:
         """The usage so far, and what counts against the caps of the budget."""
-        more = {"requested": self._num_requested, "spent": self._budget.spent, "caps": self._budget.caps}
-        return {**self.usage_log.to_dict(), **more}
+        return {
+            **self.usage_log.to_dict(),
+            "requested": self._num_requested,
+            "spent": self._budget.spent,
+            "caps": self._budget.caps,
+            "process": this_process(),
+        }
 
     def _flush(self, *, is_last: bool = True) -> None:
         """Store the judgements that are not stored yet, and unless it is the last time how far judging is."""

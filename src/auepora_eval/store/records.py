@@ -136,12 +136,22 @@ class RunRecord:
     usage: dict[str, Any] | None = None
     """The judge usage, summed over all scorings: calls, tokens, cost."""
     judging: dict[str, Any] | None = None
-    """The judge usage of a scoring that has not ended, which ``usage`` does not include yet."""
+    """The process and the judge usage of a scoring that has not ended, which ``usage`` does not include yet."""
+
+    @property
+    def is_rescored(self) -> bool:
+        """Whether the run had ended and is scored again, or was when the process was killed."""
+        return self.judging is not None and self.status not in (RunStatus.RUNNING, RunStatus.INTERRUPTED)
+
+    @property
+    def current_process(self) -> str:
+        """The process that makes the run, or that rescores it."""
+        return str((self.judging or {}).get("process", "")) if self.is_rescored else self.process
 
     @property
     def heartbeat(self) -> datetime | None:
-        """When the process of the run last reported."""
-        _, at, time_text = self.process.partition("@")
+        """When the current process last reported."""
+        _, at, time_text = self.current_process.partition("@")
         return from_iso(time_text) if at else None
 
 

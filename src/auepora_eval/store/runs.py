@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from datetime import datetime, timedelta
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -29,11 +28,10 @@ from .records import (
     RunStatus,
     StoredOutput,
     clean_column_text,
-    from_iso,
     from_json,
     is_running,
-    is_this_process,
     new_run_id,
+    record_from_row,
     sum_nested,
     this_process,
     to_iso,
@@ -76,8 +74,7 @@ from .rows import (
 from .schema import migrate, query_results, runs
 from .texts import KnownTexts, TextKeys, block_deletions
 
-_LAST_HEARTBEAT = timedelta(seconds=1)
-"""A heartbeat this long after the end of a run is one of a rescoring."""
+_MAX_POSITIONS = 500  # old versions of SQLite allow 999 values per statement
 
 
 class RunStore:
@@ -222,6 +219,7 @@ class RunStore:
     def finish(self, run_id: str, status: RunStatus = RunStatus.FINISHED, *, message: str | None = None) -> None:
         """Set the final status of a run."""
         stored = None if message is None else self._text(message)
+        self.put_judging(run_id, None)
         self._change(run_id, status=RunStatus(status).value, finished_at=to_iso(utc_now()), message=stored)
 
     def reopen(self, run_id: str, *, expected_process: str | None = None) -> None:
@@ -375,11 +373,14 @@ class RunStore:
             current = get_run(connection, run_id, to_change=True).usage or {}
             update_run(connection, run_id, usage_json=self._json(sum_nested(current, usage)))
 
-    def put_judging(self, run_id: str, judging: Mapping[str, Any]) -> None:
-        """Store the judge usage of a scoring in progress, in place of an earlier state of it."""
+    def put_judging(self, run_id: str, judging: Mapping[str, Any] | None) -> None:
+        """Store the process and the judge usage of a scoring in progress; ``None`` when it has ended."""
         with self._writing() as connection:
-            current = get_run(connection, run_id, to_change=True).usage or {}
-            update_run(connection, run_id, usage_json=self._json({**current, "in_progress": dict(judging)}))
+            record = get_run(connection, run_id, to_change=True)
+            if record.judging is None and judging is None:
+                return
+            usage = {**(record.usage or {}), **({} if judging is None else {"in_progress": dict(judging)})}
+            update_run(connection, run_id, usage_json=self._json(usage) if usage else None)
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
@@ -456,54 +457,35 @@ def heartbeat(store: RunStore, record: RunRecord, *, interval: float = HEARTBEAT
 
 @contextmanager
 def rescoring(store: RunStore, record: RunRecord) -> Iterator[None]:
-    """Mark a run as scored by this process: its heartbeat is later than its end. Afterwards it is as before.
-
-    A run that another process is still making stays with that process.
-    """
-    own = dataclasses.replace(record, process=this_process())
-    claimed = record.status is not RunStatus.RUNNING and _claim(store, record, own.process)
-    with heartbeat(store, own) if claimed else nullcontext():
-        try:
-            yield
-        finally:
-            with suppress(StoreError, UnknownRunError):
-                latest = store.get(record.run_id)
-                if claimed and is_this_process(latest.process):
-                    _claim(store, latest, record.process)
-
-
-def _claim(store: RunStore, record: RunRecord, process: str) -> bool:
-    """Change the process of a run; returns whether it was changed."""
-    with suppress(StoreError), store._database.write() as connection:
-        return claim_run(connection, record.run_id, record.process, process=process)
-    return False
+    """Mark an ended run as scored by this process, until the end of the context."""
+    is_ended = record.status not in (RunStatus.RUNNING, RunStatus.INTERRUPTED)
+    with suppress(StoreError):  # a store that cannot be written is a problem of the scoring itself
+        if is_ended:
+            store.put_judging(record.run_id, {"process": this_process()})
+    try:
+        yield
+    finally:
+        with suppress(StoreError, UnknownRunError):
+            if is_ended:
+                store.put_judging(record.run_id, None)
 
 
 def active_runs(store: RunStore, *, since: datetime) -> list[RunRecord]:
-    """Return runs that a process is making or rescoring, and those whose process ended after ``since`` before it
-    finished; newest first. ``is_rescored`` tells the two kinds apart.
+    """Return runs that a process is making or rescoring, newest first.
+
+    Those whose process ended before the run was finished are included if it last reported after ``since``.
     """
-    columns = select(runs.c.run_id, runs.c.status, runs.c.finished_at, runs.c.process)
+    marked = runs.c.usage_json.contains('"in_progress"', autoescape=True)
+    query = select(runs).where((runs.c.status == RunStatus.RUNNING.value) | marked)
     with store._database.read() as connection:
-        found = [
-            row.run_id
-            for row in connection.execute(columns.order_by(runs.c.created_at.desc(), runs.c.run_id.desc()))
-            if row.status == RunStatus.RUNNING.value or _reported_after(row.process, row.finished_at)
-        ]
-        records = [get_run(connection, run_id) for run_id in found]
-    return [one for one in records if is_running(one.process) or (one.heartbeat or one.created_at) >= since]
-
-
-def is_rescored(record: RunRecord) -> bool:
-    """Return whether the process of an ended run scores it again, or did so when it was killed."""
-    ended = None if record.finished_at is None else to_iso(record.finished_at)
-    return record.status is not RunStatus.RUNNING and _reported_after(record.process, ended)
-
-
-def _reported_after(process: str, finished_at: str | None) -> bool:
-    heartbeat_at = process.partition("@")[2]
-    # The last heartbeat of a run may come at the moment in which it is finished.
-    return bool(heartbeat_at and finished_at) and from_iso(heartbeat_at) > from_iso(str(finished_at)) + _LAST_HEARTBEAT
+        rows = connection.execute(query.order_by(runs.c.created_at.desc(), runs.c.run_id.desc())).mappings()
+        records = [record_from_row(row) for row in rows]
+    return [
+        one
+        for one in records
+        if (one.status in (RunStatus.RUNNING, RunStatus.INTERRUPTED) or one.is_rescored)
+        and (is_running(one.current_process) or (one.heartbeat or one.created_at) >= since)
+    ]
 
 
 def failure_counts(store: RunStore, run_id: str) -> Counter[str]:

@@ -32,7 +32,7 @@ from ..report.score_sections import sequential_path
 from ..runs.sequential import StopPlan, recorded_plan
 from ..runtime.secrets import REDACTED, Secrets, is_secret_name, looks_like_secret
 from ..store.records import RunRecord, RunStatus, is_running, utc_now
-from ..store.runs import active_runs, count_all_outputs, failure_counts, is_rescored
+from ..store.runs import active_runs, count_all_outputs, failure_counts
 from .workbench import Workbench, render_blocks, render_fragment, render_template, workbench_of
 
 # --- the state of the runs in progress -------------------------------------------------------------------------------
@@ -114,16 +114,19 @@ class LiveFeed:
             reasons = failure_counts(store, record.run_id) if failed else {}
             stage = _stage(record, done)
             seconds = self._seconds_left(record, done) if stage == "calling" else None
-            values = (*_output_values(record, done, failed, reasons, seconds), *_judging_values(record.judging or {}))
+            values = (
+                *_output_values(record, done, failed, reasons, seconds),
+                *_judging_values(_current_judging(record)),
+            )
             found.append(LiveRun(record, stage, values, self._stop_plan(record)))
         with self._lock:
-            known = {one.run_id for one in records}
-            self._history = {run_id: one for run_id, one in self._history.items() if run_id in known}
+            calling = {one.record.run_id for one in found if one.stage == "calling"}
+            self._history = {run_id: one for run_id, one in self._history.items() if run_id in calling}
         return found
 
     def _stop_plan(self, record: RunRecord) -> StopPlan | None:
         """The recorded design, if a metric of it is being judged."""
-        judged = (record.judging or {}).get("metrics") or {}
+        judged = _current_judging(record).get("metrics") or {}
         plan = recorded_plan(self._workbench.store, record) if judged else None
         return plan if plan is not None and not plan.designs.keys().isdisjoint(judged) else None
 
@@ -201,12 +204,20 @@ def _event(name: str, data: Mapping[str, Any]) -> str:
 
 
 def _stage(record: RunRecord, done: int) -> Stage:
-    if is_rescored(record):
-        return "rescoring" if is_running(record.process) else "rescoring interrupted"
+    if record.is_rescored:
+        return "rescoring" if is_running(record.current_process) else "rescoring interrupted"
     if record.status is RunStatus.INTERRUPTED:
         return "interrupted"
-    has_all = done >= record.num_samples * record.repeats
-    return "judging" if record.judging else "scoring" if has_all else "calling"
+    if _current_judging(record):
+        return "judging"
+    return "scoring" if done >= record.num_samples * record.repeats else "calling"
+
+
+def _current_judging(record: RunRecord) -> Mapping[str, Any]:
+    """The judge usage of the current process; empty if it has not judged, or if an earlier one was killed."""
+    judging = record.judging or {}
+    name, current = (text.partition("@")[0] for text in (judging.get("process", ""), record.current_process))
+    return judging if "total" in judging and (name == current or record.status is RunStatus.INTERRUPTED) else {}
 
 
 def _output_values(

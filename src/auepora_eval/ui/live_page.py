@@ -58,13 +58,15 @@ STAGES: Mapping[Stage, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ProgressValue:
-    """A number of a run in progress, with a note and, where there is a limit, the part of it that is reached."""
+    """A number of a run in progress, with a note and, where there is a limit, the proportion of it that is reached."""
 
     key: str
     name: str
     text: str
     note: str = ""
     ratio: float | None = None
+    where: str = ""
+    """A condition: the value links to the queries that meet it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class LiveRun:
     def key(self) -> str:
         """Changes with everything of the run but the numbers: then its part of the page is rendered again."""
         looks = 0 if self.stop is None else max((len(one["path"]) for one in self.stop.results.values()), default=0)
-        shape = [f"{one.key}{one.ratio is not None}{bool(one.note)}" for one in self.values]
+        shape = [f"{one.key}{one.ratio is not None}{bool(one.note)}{bool(one.where)}" for one in self.values]
         return " ".join([self.record.run_id, self.stage.replace(" ", "-"), str(looks), *shape])
 
 
@@ -227,9 +229,11 @@ def _output_values(
     what = "samples" if record.repeats == 1 else "outputs"
     ratio = done / total if total else 1.0
     yield ProgressValue("outputs", "Outputs", f"{done:,} of {total:,} {what}", f"{ratio:.0%}", ratio)
-    yield ProgressValue("failures", "System failures", f"{failed:,}", _reasons_text(reasons))
+    yield ProgressValue(
+        "failures", "System failures", f"{failed:,}", _reasons_text(reasons), where="answer=failed" * (failed > 0)
+    )
     if seconds is not None:
-        yield ProgressValue("left", "Time left", f"about {_duration(seconds)}", "at the speed of the last two minutes")
+        yield ProgressValue("left", "Time left", f"about {_duration(seconds)}", "at the current speed")
 
 
 def _judging_values(judging: Mapping[str, Any]) -> Iterator[ProgressValue]:

@@ -532,6 +532,7 @@ def run_page(request: Request) -> HTMLResponse:
         status_note=status_notes(workbench, run),
         offers=gold_offers(workbench, record),
         groups=score_groups(run),
+        has_uncertain=any(map(interval_flags, run.results)),
         causes=cause_bar(run),
         sections={name: one.title for name, one in SECTIONS.items() if one.is_present(run)},
         queries=make_url("/queries", run=record.run_id, **filters),

@@ -45,6 +45,11 @@ function createShape(name, attributes) {
   return shape;
 }
 
+/** Insert a shape below the marks, whose tooltips stay reachable. */
+function putBelowMarks(svg, shape) {
+  svg.insertBefore(shape, svg.querySelector("g.view"));
+}
+
 /** The position of a pointer in the plot, from its left upper corner. */
 function plotPosition(svg, event, [left, top]) {
   const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
@@ -55,7 +60,8 @@ function addBrush(wrapper, svg, scale) {
   const [left, top, width, height] = scale.area;
   const surface = createShape("rect", { class: "brush-surface", x: left, y: top, width, height });
   const selection = createShape("rect", { class: "brush-selection", y: top, height, width: 0, x: left });
-  svg.append(surface, selection);
+  putBelowMarks(svg, surface);
+  svg.append(selection);
   let start = null;
   const clamp = (x) => Math.min(Math.max(x, 0), width);
   const range = (event) => {
@@ -66,15 +72,16 @@ function addBrush(wrapper, svg, scale) {
     selection.setAttribute("x", left + low);
     selection.setAttribute("width", Math.max(high - low, 0));
   };
-  surface.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0) return;
-    start = clamp(plotPosition(svg, event, scale.area).x);
-    surface.setPointerCapture(event.pointerId);
+  svg.addEventListener("pointerdown", (event) => {
+    const { x, y } = plotPosition(svg, event, scale.area);
+    if (event.button !== 0 || x < 0 || x > width || y < 0 || y > height) return;
+    start = x;
+    svg.setPointerCapture(event.pointerId);
     draw([start, start]);
   });
-  surface.addEventListener("pointermove", (event) => { if (start !== null) draw(range(event)); });
-  surface.addEventListener("pointercancel", () => { start = null; draw([0, 0]); });
-  surface.addEventListener("pointerup", (event) => {
+  svg.addEventListener("pointermove", (event) => { if (start !== null) draw(range(event)); });
+  svg.addEventListener("pointercancel", () => { start = null; draw([0, 0]); });
+  svg.addEventListener("pointerup", (event) => {
     if (start === null) return;
     const pixels = range(event);
     start = null;
@@ -125,9 +132,12 @@ function fillForm(wrapper, { low, high }) {
 
 function addChoices(wrapper, svg, scale) {
   const [left, top, width] = scale.area;
-  for (const [start, end, condition] of scale.bands) {
-    const band = createShape("rect", { class: "brush-band", x: left, y: top + start, width, height: end - start });
-    band.addEventListener("click", () => dispatchFilter(wrapper, scale.field, [condition]));
-    svg.append(band);
+  for (const [start, end] of scale.bands) {
+    putBelowMarks(svg, createShape("rect", { class: "brush-band", x: left, y: top + start, width, height: end - start }));
   }
+  svg.addEventListener("click", (event) => {
+    const { x, y } = plotPosition(svg, event, scale.area);
+    const band = scale.bands.find(([start, end]) => start <= y && y <= end);
+    if (band && x >= 0 && x <= width) dispatchFilter(wrapper, scale.field, [band[2]]);
+  });
 }

@@ -12,6 +12,7 @@ from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
 from helpers import browser_runs, report_pages, stored_runs
 from helpers.accessibility import PHONE_WIDTH, SCRIPT, find_problems, load_all, tab_problems
+from helpers.requirements import need
 from helpers.ui_server import UiServer, ui_server, workbench_page
 
 METRICS = ["recall@5", "mrr", "token_f1", "failure_attribution", "mean_latency[end_to_end]"]
@@ -167,3 +168,52 @@ def test_hostile_texts_execute_nothing(browser: Any, server: UiServer, run_ids: 
             )
             problems[name] = found + width_problems(page)
     assert {name: found for name, found in problems.items() if found} == {}
+
+
+def test_panels_shortcuts_and_theme_by_keyboard(browser: Any, server: UiServer, run_ids: dict[str, str]) -> None:
+    expect = need("playwright.sync_api").expect
+    permissions = ["clipboard-read", "clipboard-write"]
+    path = f"/runs/{run_ids['before']}"
+    with workbench_page(browser, server, path, permissions=permissions, expected=("status of 404",)) as page:
+        # A number opens its derivation; Escape closes it, and the focus returns.
+        link = page.locator("main a[data-drawer]").first
+        link.focus()
+        page.keyboard.press("Enter")
+        panel = page.get_by_role("dialog")
+        expect(panel.locator(".dialog-body[data-filled]")).to_be_attached()
+        expect(panel.get_by_role("button", name="Close")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(panel).to_have_count(0)
+        expect(link).to_be_focused()
+        # The list of shortcuts names those of the page, and switches them off.
+        page.keyboard.press("?")
+        expect(panel).to_contain_text("Show the queries of the run")
+        panel.get_by_label("Use shortcuts").focus()
+        page.keyboard.press("Space")
+        page.keyboard.press("Escape")
+        page.keyboard.press("q")
+        page.keyboard.press("?")
+        expect(panel).to_have_count(0)
+        assert page.url.endswith(path)
+        # The theme stays after the page is loaded again.
+        page.locator("#theme").focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Enter")
+        page.reload()
+        expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+        expect(page.locator("#theme")).to_have_text("Theme: dark")
+        # A part that cannot be loaded gives the reason, and can be loaded again.
+        page.evaluate(
+            """import("/assets/shell.js").then((shell) => shell.replaceFragment(document.querySelector("main > section"), "/runs/unknown"))"""
+        )
+        alert = page.locator("main [role=alert]")
+        expect(alert).to_contain_text("unknown")
+        alert.get_by_role("button", name="Try again").focus()
+        page.keyboard.press("Enter")
+        expect(alert).to_contain_text("unknown")
+        # A command is copied, and a screen reader announces it.
+        page.goto(server.address + address("/queries", run=run_ids["before"], where="rank<=5"))
+        page.locator("[data-copy], [data-copy-from]").first.focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("#announcements")).to_have_text("Copied")
+        assert page.evaluate("navigator.clipboard.readText()").startswith("auepora queries ")

@@ -172,7 +172,7 @@ def test_a_run_without_gold_is_offered_ways_to_get_some(server: UiServer, store:
     assert "No gold documents" not in server.get(f"/runs/{run(store, 'x', questions(), answer, []).run_id}").text
 
 
-def test_unfinished_runs_say_what_to_do(server: UiServer, store: RunStore) -> None:
+def test_the_page_of_an_unfinished_run_shows_how_to_continue(server: UiServer, store: RunStore) -> None:
     record = store.create_run("half", questions(), dataset_name="made", plan={})
     store.append(record.run_id, [StoredOutput(0, 0, "q00000", answer(0))])
     running = server.get(f"/runs/{record.run_id}").text

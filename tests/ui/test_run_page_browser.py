@@ -45,12 +45,12 @@ def show(page: Any, section: str, wanted: str) -> Any:
 
 
 def test_the_keyboard_opens_a_derivation_its_sample_and_its_queries(page: Any) -> None:
-    value = page.get_by_role("link", name="How token_f1 was computed")
+    value = page.get_by_role("link", name="how token_f1 was computed")
     value.focus()
     page.keyboard.press("Enter")
     drawer = page.locator("dialog.drawer[open]")
     drawer.get_by_text("From scores to the value").wait_for()
-    drawer.get_by_role("link", name=re.compile("How it was computed")).first.focus()
+    drawer.get_by_role("link", name=re.compile("how it was computed")).first.focus()
     page.keyboard.press("Enter")
     drawer.get_by_text("equal to the last digit").wait_for()
     page.keyboard.press("Escape")

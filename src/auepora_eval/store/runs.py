@@ -574,8 +574,8 @@ def sample_at(store: RunStore, record: RunRecord, position: int, *, texts: bool 
 
 def ranking_depths(store: RunStore, run_id: str) -> Iterator[tuple[int, int]]:
     """Yield position and number of retrieved documents of the first repeat, without failed outputs."""
-    rows = store.outputs(run_id, repeat=0, texts=False)
-    return ((row.position, len(row.output.retrieved)) for row in rows if row.output.error is None)
+    rows = packed_outputs(store, store.get(run_id))
+    return ((position, len(one.ids)) for position, repeat, one in rows if repeat == 0 and one.error is None)
 
 
 def result_summaries(store: RunStore, run_id: str, *, every_signature: bool = False) -> Results:

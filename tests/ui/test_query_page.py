@@ -1,6 +1,13 @@
 """The query page: texts with marks, claims and evidence, joined rankings, cut-offs, scores, errors."""
 
-from collections.abc import Sequence
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.store.records import RunRecord, StoredOutput
@@ -219,6 +226,27 @@ def test_two_runs_side_by_side(server: UiServer) -> None:
     assert f"/query?run={second}&amp;run={first}&amp;id=moon%2F1" in reply.text  # swap
     assert f"/runs/{first}/derivation?metric=recall%401&amp;sample=moon%2F1&amp;fragment=1" in reply.text
     assert f"auepora label {second} --sample moon/1" in text
+
+
+def test_runs_over_different_datasets(server: UiServer) -> None:
+    first, _, other = run_ids(server)
+    for runs in ((first, other), (other, first)):
+        text = text_of(server.get(query_address(*runs)).text)
+        assert "This query is not in the dataset of the run." in text
+        assert "Apollo landed on the Moon in 1969." in text
+
+
+def test_values_that_conventions_refuse_are_left_out(tmp_path: Path) -> None:
+    doubled = SystemOutputs(retrieved(("apollo", APOLLO), ("apollo", APOLLO)), Response("1969"))
+    with RunStore.open(tmp_path / "runs.sqlite") as store, ui_server(store) as server:
+        plan = {"conventions": {"name": "auepora", "duplicates": "error"}}
+        record = store.create_run("doubled", SAMPLES[:1], dataset_name="space", plan=plan)
+        store.append(record.run_id, [StoredOutput(0, 0, "moon/1", doubled)])
+        reply = server.get(query_address(record.run_id))
+        assert (reply.status, "gold again" in reply.text, "cut-off-data" in reply.text) == (200, True, False)
+        assert "No metric has scores per query." in reply.text
+        store.delete(record.run_id)
+        assert server.get(query_address(record.run_id)).status == 404
 
 
 def test_repeats_are_selectable(server: UiServer) -> None:

@@ -255,10 +255,12 @@ def _unpack_samples(connection: Connection, chunk: list[bytes], reader: TextRead
 def read_sample(
     database: Database, connection: Connection, fingerprint: str, position: int, *, texts: bool = True
 ) -> EvaluationSample:
-    """Read the sample at a position, which must exist."""
+    """Read the sample at a position; ``UnknownRunError`` where its runs have been deleted."""
     query = select(samples.c.sample).where(samples.c.fingerprint == fingerprint, samples.c.position == position)
-    chunk = [bytes(connection.execute(query).scalar_one())]
-    return _unpack_samples(connection, chunk, TextReader(database) if texts else None)[0]
+    data = connection.execute(query).scalar_one_or_none()
+    if data is None:
+        raise UnknownRunError(f"the samples of dataset {fingerprint[:12]} have been deleted with their runs")
+    return _unpack_samples(connection, [bytes(data)], TextReader(database) if texts else None)[0]
 
 
 def read_sample_ids(connection: Connection, fingerprint: str) -> list[str]:

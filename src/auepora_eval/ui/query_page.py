@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -21,7 +22,7 @@ from ..compare.filters import SampleFilter
 from ..core.results import to_json_value
 from ..core.targets import TARGETS
 from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
-from ..errors import BadValueError
+from ..errors import AueporaError, BadValueError
 from ..render.blocks import Cell, Row, Table, TableColumn, simple_table, without_empty_columns
 from ..render.html import pluralize, shorten
 from ..render.tables import format_value
@@ -356,7 +357,7 @@ def ranked_documents(run: QueryRun, address: QueryAddress, others: Mapping[int, 
     gold, output = run.gold, run.output
     cited = set(output.citations or ())
     for sentence in (output.response.sentences if output.response is not None else None) or ():
-        cited.update(map(str, sentence.get("citations") or ()))
+        cited.update(_sentence_citations(sentence))
     rows = []
     for rank, (item, mark) in enumerate(zip(output.retrieved, gold.marks(run.documents), strict=True), 1):
         doc = item.doc
@@ -520,7 +521,8 @@ def judgement_rows(run: QueryRun) -> list[dict[str, Any]]:
 
 def to_text(value: Any) -> str:
     """A JSON value as indented text; nothing for an empty one."""
-    return json.dumps(to_json_value(value), indent=2, ensure_ascii=False)[:PIECE_LENGTH] if value else ""
+    text = json.dumps(to_json_value(value), indent=2, ensure_ascii=False) if value else ""
+    return text if len(text) <= PIECE_LENGTH else f"{text[:PIECE_LENGTH]}…"
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -556,7 +558,7 @@ def query_page(request: Request) -> Response:
         sides=[_side(run, address, joined) for run in runs],
         table=table if table is not None and any(group.rows for group in table.groups) else None,
         connections=joined,
-        cut_offs=[_cut_offs(run, depth) for run in answered] if depth else [],
+        cut_offs=_cut_offs(answered, depth),
         cut_off_runs=[run.letter or run.record.name for run in answered],
         scores=score_groups(score_rows(runs)),
         mark_labels=MARK_LABELS,
@@ -575,10 +577,16 @@ def _connections(first: QueryRun, second: QueryRun) -> list[Connection]:
     return connections((first.documents, first.gold_ranks), (second.documents, second.gold_ranks))
 
 
-def _cut_offs(run: QueryRun, depth: int) -> list[CutOff]:
-    assert run.sample is not None
-    assert run.output is not None
-    return cut_offs(run.sample, run.output, depth, plan_conventions(run.record))
+def _cut_offs(runs: Sequence[QueryRun], depth: int) -> list[list[CutOff]]:
+    """The values of each run at every cut-off; none where the conventions refuse a ranking."""
+    pairs = [(run.record, run.sample, run.output) for run in runs if depth]
+    with suppress(AueporaError):
+        return [
+            cut_offs(sample, output, depth, plan_conventions(record))
+            for record, sample, output in pairs
+            if sample is not None and output is not None
+        ]
+    return []
 
 
 def _thread(run: QueryRun, address: QueryAddress) -> list[tuple[str, ShownText]]:
@@ -648,7 +656,7 @@ def _side(run: QueryRun, address: QueryAddress, joined: Sequence[Connection]) ->
         "documents": ranked_documents(run, address, ends) if is_known else [],
         "max_documents": MAX_DOCUMENTS,
         "missing_gold": sorted(gold - run.gold_ranks.keys()) if is_known else [],
-        "citations": None if output.citations is None else [_citation(run, one) for one in output.citations],
+        "citations": None if output.citations is None else [_citation(run, str(one)) for one in output.citations],
         "timeline": timeline(output),
         "usage": [(str(name), _plain(value)) for name, value in output.usage.items()],
         "extra": to_text({name: value for name, value in output.extra.items() if name != "attempts"}),
@@ -677,10 +685,15 @@ def _answer(run: QueryRun, address: QueryAddress) -> dict[str, Any] | None:
         "structured": to_text(response.structured),
         "metadata": to_text(response.metadata),
         "sentences": [
-            (str(one.get("text", "")), [_citation(run, str(cited)) for cited in one.get("citations") or ()])
+            (str(one.get("text", "")), [_citation(run, cited) for cited in _sentence_citations(one)])
             for one in response.sentences or ()
         ],
     }
+
+
+def _sentence_citations(sentence: Mapping[str, Any]) -> list[str]:
+    listed = sentence.get("citations")
+    return [str(one) for one in listed] if isinstance(listed, list | tuple) else []
 
 
 def _citation(run: QueryRun, doc_id: str) -> tuple[str, int | None]:

@@ -1,13 +1,15 @@
 """Judgements of a run: replacement, partial reads, redaction of secrets, deletion."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from auepora_eval.core.types import EvaluationSample
+from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.errors import UnknownRunError
 from auepora_eval.store import RunStore, StoredJudgement
-from auepora_eval.store.records import RunRecord, sum_nested
+from auepora_eval.store.records import RunRecord, StoredOutput, sum_nested, utc_now
+from auepora_eval.store.runs import active_runs, failure_counts, rescoring
 
 SAMPLES = [EvaluationSample(str(number), f"question {number}?") for number in range(3)]
 
@@ -93,6 +95,27 @@ def test_usage_is_summed(store: RunStore, record: RunRecord) -> None:
     for cost in (None, 0.25, 0.5):
         store.add_usage(record.run_id, {"total": {"calls": 2, "cost": cost, "failed": {"timeout": 1}}})
     assert store.get(record.run_id).usage == {"total": {"calls": 6, "cost": 0.75, "failed": {"timeout": 3}}}
+
+
+def test_judging_in_progress_is_apart_from_the_usage(store: RunStore, record: RunRecord) -> None:
+    since = utc_now() - timedelta(hours=1)
+    store.add_usage(record.run_id, {"total": {"calls": 2}})
+    store.put_judging(record.run_id, {"process": record.process, "total": {"calls": 1}})
+    (found,) = active_runs(store, since=since)
+    assert (found.usage, found.is_rescored) == ({"total": {"calls": 2}}, False)
+    store.finish(record.run_id)
+    assert (active_runs(store, since=since), store.get(record.run_id).judging) == ([], None)
+    with rescoring(store, store.get(record.run_id)):
+        (found,) = active_runs(store, since=since)
+        assert (found.status, found.is_rescored) == ("finished", True)
+    assert active_runs(store, since=since) == []
+
+
+def test_failures_are_counted_by_reason(store: RunStore, record: RunRecord) -> None:
+    errors = ("timeout: 30 s", "timeout: 31 s", "Boom!")
+    rows = [StoredOutput(at, 0, str(at), SystemOutputs([], error=error)) for at, error in enumerate(errors)]
+    store.append(record.run_id, rows)
+    assert failure_counts(store, record.run_id) == {"timeout": 2, "error": 1}
 
 
 ROWS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = [

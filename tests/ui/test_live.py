@@ -183,6 +183,21 @@ def test_one_task_reads_for_all_clients(tmp_path: Path) -> None:
     assert reads <= 2
 
 
+def test_a_stream_ends_where_reading_fails(tmp_path: Path) -> None:
+    class BrokenFeed(LiveFeed):
+        def read(self) -> list[LiveRun]:
+            raise ZeroDivisionError
+
+    async def follow() -> list[str]:
+        with RunStore.open(tmp_path / "runs.sqlite") as store:
+            feed = BrokenFeed(Workbench(store))
+            asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+            return [text async for text in feed.stream()]
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(asyncio.run, follow()).result() == ["retry: 2000\n\n"]
+
+
 def test_a_problem_of_the_store_is_an_event(server: UiServer) -> None:
     with events(server) as stream:
         next(stream)

@@ -23,7 +23,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from ..compare.stores import read_register
-from ..errors import AueporaError, BadValueError, PlanError, StoreError
+from ..errors import AueporaError, BadValueError, PlanError
 from ..plan.prepare import plan_findings
 from ..plan.source import SUFFIXES, looks_like_plan, read_source
 from ..render.blocks import Block
@@ -146,7 +146,7 @@ class LiveFeed:
         return (record.num_samples * record.repeats - done) * (now - start) / (done - before)
 
     async def stream(self) -> AsyncIterator[str]:
-        """The events of one client: the state at the start and after each change, and a comment now and then."""
+        """The events of one client: the state at the start and after each change; comments while nothing changes."""
         self._clients += 1
         if self._task is None:
             self._event = ""
@@ -154,9 +154,9 @@ class LiveFeed:
         try:
             yield f"retry: {RETRY_SECONDS * 1000:.0f}\n\n"
             sent = ""
-            while not self._workbench.stopping.is_set():
+            while self._task is not None:  # without one, the client connects again
                 changed = self._changed
-                if self._event != sent:
+                if self._event not in ("", sent):
                     sent = self._event
                     yield sent
                     continue
@@ -177,18 +177,21 @@ class LiveFeed:
                         await asyncio.sleep(POLL_SECONDS / 5)
         finally:
             self._task = None
-            self._publish("")
+            self._wake_clients()
 
     def _publish(self, event: str) -> None:
         if event != self._event:
             self._event = event
-            changed, self._changed = self._changed, asyncio.Event()
-            changed.set()
+            self._wake_clients()
+
+    def _wake_clients(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     def _read_event(self) -> str:
         try:
             found = self.read()
-        except StoreError as error:
+        except AueporaError as error:
             return _event("problem", {"error": str(error)})
         runs = [
             {

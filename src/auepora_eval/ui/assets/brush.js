@@ -7,6 +7,7 @@
 // Event: "filter" on the chart or the form, with detail {field, conditions}; it bubbles.
 
 const SVG = "http://www.w3.org/2000/svg";
+const MARGIN = 6; // a selection may begin this far outside of the plot
 
 /** Make the charts and the range forms inside an element filter. */
 export function setUpBrushes(root) {
@@ -74,8 +75,8 @@ function addBrush(wrapper, svg, scale) {
   };
   svg.addEventListener("pointerdown", (event) => {
     const { x, y } = plotPosition(svg, event, scale.area);
-    if (event.button !== 0 || x < 0 || x > width || y < 0 || y > height) return;
-    start = x;
+    if (event.button !== 0 || x < -MARGIN || x > width + MARGIN || y < 0 || y > height) return;
+    start = clamp(x);
     svg.setPointerCapture(event.pointerId);
     draw([start, start]);
   });

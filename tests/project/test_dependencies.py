@@ -15,7 +15,8 @@ MOST = 34
 def base_install() -> set[str]:
     """The distributions that an installation without extras has, our own included."""
     project = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    found, todo = {canonicalize_name(project["name"])}, list(project["dependencies"])
+    found: set[str] = {canonicalize_name(project["name"])}
+    todo = list(project["dependencies"])
     while todo:
         one = Requirement(todo.pop())
         name = canonicalize_name(one.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
@@ -24,6 +25,7 @@ from ..errors import AueporaError, MissingDependencyError, StoreError, UnknownRu
 from ..render.blocks import Block
 from ..render.html import ChartRenderer, UncutText, make_environment
 from ..report.run_sections import Floats, StoredRun
+from ..runtime.processes import return_free_memory
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore, lazy_samples, run_version
 from .security import csrf_token
@@ -34,8 +36,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CACHE_BYTES = 96 * 2**20
-"""The default limit of the cache, all runs together."""
+CACHE_BYTES = 176 * 2**20
+"""The default limit of the cache, all runs together: the results and query columns of two runs of 100,000 queries."""
+LONG_BUILD_S = 0.5
+"""After a longer computation free memory is returned: worker threads would keep what each of them freed."""
 MAX_CACHED_SAMPLES = 20_000
 SAMPLE_BYTES = 1000
 """About what a sample without document texts takes."""
@@ -120,12 +124,15 @@ class _ByteCache:
             with self._lock:
                 if key in self._values:
                     return self._values[key][0]
+            start = time.monotonic()
             try:
                 value = build()
             finally:
                 with self._lock:
                     self._builds.pop(key, None)
             self._keep(key, value, size(value) if callable(size) else size)
+            if time.monotonic() - start > LONG_BUILD_S:
+                return_free_memory()
             return value
 
     def _keep(self, key: tuple[Any, ...], value: Any, size: int) -> None:

@@ -1,6 +1,7 @@
 """Every page in a real browser: names, headings, focus, contrast and width; and hostile texts, which execute nothing."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -75,9 +76,7 @@ def run_ids(folder: Path) -> dict[str, str]:
     with RunStore.open(folder / "runs.sqlite") as store:
         dataset = samples()
         ids = {
-            name: stored_runs.run(
-                store, name, dataset, lambda number, shift=shift: answer(number, shift=shift), METRICS, tags=["nightly"]
-            ).run_id
+            name: stored_runs.run(store, name, dataset, partial(answer, shift=shift), METRICS, tags=["nightly"]).run_id
             for name, shift in (("before", 4), ("after", 0), ("other", 1))
         }
         running = store.create_run("running", dataset, dataset_name="rules", plan={"metrics": ["recall@5"]})

@@ -122,7 +122,7 @@ KEPT_DETAILS = ("judged", "judged_depth")
 
 
 @dataclass(frozen=True, slots=True)
-class RunResults:
+class ResultSummaries:
     """The results of a run by name without scores and slices, and which of them is its headline metric."""
 
     version: object
@@ -135,10 +135,10 @@ class RunResults:
         return self.by_name.get(name or self.headline)
 
 
-def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str, RunResults]:
+def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str, ResultSummaries]:
     """The results of each run; those that have not changed since the last request are not read again."""
     times = latest_result_times(workbench.store)
-    known: dict[str, RunResults] = workbench.cached(("", "runs"), dict, size=4_000_000)
+    known: dict[str, ResultSummaries] = workbench.cached(("", "runs"), dict, size=4_000_000)
     found = {
         one.run_id: earlier
         for one in records
@@ -153,7 +153,7 @@ def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str
             result.slices = {}
             result.details = {name: result.details[name] for name in KEPT_DETAILS if name in result.details}
         headline = headline_metric(one, list(results.values()), directions)
-        found[one.run_id] = RunResults(times.get(one.run_id), results, headline)
+        found[one.run_id] = ResultSummaries(times.get(one.run_id), results, headline)
     known.clear()  # without deleted runs
     known.update(found)
     return found
@@ -280,7 +280,7 @@ class RunRow:
 
 
 def sort_records(
-    workbench: Workbench, records: Sequence[RunRecord], run_filter: RunFilter, results: Mapping[str, RunResults]
+    workbench: Workbench, records: Sequence[RunRecord], run_filter: RunFilter, results: Mapping[str, ResultSummaries]
 ) -> list[RunRecord]:
     """The runs in the order of the filter; runs without a value are last, and equal ones newest first."""
     key = run_filter.sort.removeprefix("-")
@@ -303,7 +303,7 @@ def sort_records(
 
 
 def make_rows(
-    workbench: Workbench, records: Sequence[RunRecord], results: Mapping[str, RunResults], metric: str
+    workbench: Workbench, records: Sequence[RunRecord], results: Mapping[str, ResultSummaries], metric: str
 ) -> list[RunRow]:
     """The rows of a page of the list."""
     counts = count_answers(workbench, records)
@@ -315,7 +315,7 @@ def make_rows(
     return rows
 
 
-def _judged_result(shown: MetricResult | None, found: RunResults) -> MetricResult | None:
+def _judged_result(shown: MetricResult | None, found: ResultSummaries) -> MetricResult | None:
     """The result with a judged proportion: the one that is shown, or the one of the longest ranking."""
     judged = [one for one in found.by_name.values() if one.details.get("judged") is not None]
     if shown in judged:
@@ -355,7 +355,7 @@ def make_facets(records: Sequence[RunRecord], run_filter: RunFilter) -> list[Fac
 
 
 def trend_lines(
-    records: Sequence[RunRecord], results: Mapping[str, RunResults], metric: str
+    records: Sequence[RunRecord], results: Mapping[str, ResultSummaries], metric: str
 ) -> dict[str, list[dict[str, Any]]]:
     """The points of ``trend_chart`` by dataset, from runs that are newest first."""
     lines: dict[str, list[dict[str, Any]]] = {}
@@ -402,7 +402,7 @@ def _change_text(before: tuple[str, str | None], now: tuple[str, str | None]) ->
     return ", ".join(changes)
 
 
-def trend_figure(records: Sequence[RunRecord], results: Mapping[str, RunResults], metric: str) -> Figure:
+def trend_figure(records: Sequence[RunRecord], results: Mapping[str, ResultSummaries], metric: str) -> Figure:
     """The trend of a metric over the latest of these runs."""
     valued = [one for one in records if (found := results[one.run_id].find(metric)) is not None and found.defined]
     shown = valued[:TREND_RUNS]

@@ -43,6 +43,8 @@ _MAX_CODES = 0xFFFF
 _MAX_LABELS = 32
 _MAX_TIMINGS = 16
 _MAX_TABLES = 4
+_COUNTED_BYTES = 50_000
+_FEW_POSITIONS = 200
 _SEPARATOR = b"\xff"  # not a byte of UTF-8
 SECONDS = "end_to_end"
 """The timing of the condition ``seconds``."""
@@ -77,12 +79,33 @@ class TextColumn:
     def contain(self, term: str) -> Rows:
         """The indices of the texts that contain a term."""
         wanted, find = term.encode("utf-8", "surrogatepass"), self._data.find
-        found = array("q")
-        at = find(wanted)
-        while at >= 0:
-            found.append(at)
-            at = find(wanted, find(_SEPARATOR, at))
-        return np.searchsorted(self._ends, np.frombuffer(found, np.int64), side="right")
+        rows = np.flatnonzero(among)
+        if len(rows) * 4 < len(self):
+            ends = self._ends[rows]
+            starts = np.where(rows > 0, self._ends[rows - 1], 0)
+            hits = [find(wanted, start, end) >= 0 for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+            return rows[np.array(hits, np.bool_)]
+        places = np.searchsorted(self._ends, self._positions(wanted), side="right")
+        found = np.zeros(len(self), np.bool_)
+        found[places] = True
+        return np.flatnonzero(found & among)
+
+    def _positions(self, wanted: bytes) -> Rows:
+        """All positions of a sequence of bytes, by the byte that is rarest at the beginning of the buffer."""
+        data, size = np.frombuffer(self._data, np.uint8), len(wanted)
+        last = len(data) - size + 1
+        if last <= 0:
+            return np.zeros(0, np.intp)
+        counts = np.bincount(data[:_COUNTED_BYTES], minlength=256)
+        first = min(range(size), key=lambda place: counts[wanted[place]])
+        found = np.flatnonzero(data[first : first + last] == wanted[first])
+        for place in range(size):
+            if len(found) < _FEW_POSITIONS:
+                matching = [self._data.startswith(wanted, at) for at in found.tolist()]
+                return found[np.array(matching, np.bool_)]
+            if place != first:
+                found = found[data[found + place] == wanted[place]]
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,9 +241,9 @@ class RunColumns:
             return table
 
     def prepare(self) -> None:
-        """Read samples and outputs in a thread, unless that has been done or has begun."""
+        """Read samples, outputs and refusals in a thread, unless that has been done or has begun."""
         with self._lock:
-            if self.has_outputs or (self._thread is not None and self._thread.is_alive()):
+            if "refused" in self._known or (self._thread is not None and self._thread.is_alive()):
                 return
             self._thread = threading.Thread(target=self._prepare, name="auepora-columns", daemon=True)
             self._thread.start()
@@ -228,7 +251,7 @@ class RunColumns:
     def _prepare(self) -> None:
         # An error such as a deleted run is raised again by the next access.
         with suppress(AueporaError):
-            _ = self.outputs
+            _ = self.outputs, self.refused
 
     @property
     def outputs(self) -> OutputColumns:

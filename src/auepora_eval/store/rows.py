@@ -331,6 +331,24 @@ def read_output_chunk(
     return rows, (rows[-1][0], rows[-1][1]) if len(rows) == CHUNK else None
 
 
+def read_queries(
+    connection: Connection, record: RunRecord, positions: Sequence[int]
+) -> tuple[dict[int, bytes], dict[int, bytes]]:
+    """Return the packed samples at some positions, and their packed outputs of the first repeat."""
+    of_samples = select(samples.c.position, samples.c.sample).where(
+        samples.c.fingerprint == record.fingerprint, samples.c.position.in_(positions)
+    )
+    of_outputs = select(query_results.c.position, query_results.c.outputs).where(
+        query_results.c.run_id == record.run_id,
+        query_results.c.repeat == 0,
+        query_results.c.position.in_(positions),
+    )
+    found = [
+        {position: bytes(data) for position, data in connection.execute(query)} for query in (of_samples, of_outputs)
+    ]
+    return found[0], found[1]
+
+
 def read_outputs(
     database: Database,
     run_id: str,

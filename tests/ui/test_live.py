@@ -468,7 +468,7 @@ def test_the_stored_plan_of_a_run_is_shown(plan_server: UiServer) -> None:
     assert "<script>alert" not in page
 
 
-def test_an_empty_folder_says_how_to_start(tmp_path: Path) -> None:
+def test_an_empty_folder_shows_commands(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with RunStore.open(tmp_path / "runs.sqlite") as store, ui_server(store, plans=tmp_path / "empty") as server:
         page = server.get("/plans").text

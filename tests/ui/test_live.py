@@ -322,8 +322,8 @@ def test_sequential_judging_shows_its_path(server: UiServer, tmp_path: Path, mon
                 f"{resource}{stop if name == 'candidate' else ''}"
             )
         run_plan(tmp_path / "base.yaml", store=server.workbench.label)
-        options = {"store": server.workbench.label}
-        thread = threading.Thread(target=lambda: run_plan(tmp_path / "candidate.yaml", **options), daemon=True)
+        candidate, store = tmp_path / "candidate.yaml", server.workbench.label
+        thread = threading.Thread(target=lambda: run_plan(candidate, store=store), daemon=True)
         thread.start()
         try:
             with events(server) as stream:

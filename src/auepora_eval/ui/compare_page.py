@@ -136,6 +136,11 @@ class ComparisonRequest:
         return len(self.records) == 2
 
     @property
+    def is_large(self) -> bool:
+        """Whether the comparison takes long."""
+        return max(one.num_samples for one in self.records) > LARGE
+
+    @property
     def options(self) -> dict[str, Any]:
         """The options of ``build_leaderboard``."""
         return {
@@ -495,7 +500,6 @@ def compare_page(request: Request) -> Response:
         runs=[_run_facts(chosen, place) for place in range(len(names))],
         pairs=_pair_links(chosen),
         metrics=metrics,
-        is_large=max(one.num_samples for one in chosen.records) > LARGE,
         adjustments=adjustments(len(names)),
         metric=request.query_params.get("metric") or default_metric(chosen),
         threshold=_threshold(request),
@@ -599,7 +603,7 @@ def _outcomes_context(chosen: ComparisonRequest, request: Request) -> dict[str, 
     except AueporaError as error:  # such as a metric without a best score
         blocks = [Prose(str(error), tone="open")]
     causes = chosen.url("/compare/sections/causes", metric=metric)
-    return {"blocks": render_blocks(blocks), "causes_url": causes}
+    return {"blocks": render_blocks(blocks), "causes_url": causes, "is_large": chosen.is_large}
 
 
 def _causes_context(chosen: ComparisonRequest, request: Request) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from auepora_eval import EvaluationSample
 from auepora_eval.core.types import Response, SystemOutputs
 from auepora_eval.runs import judging
 from auepora_eval.runs.run import run_plan, run_system
+from auepora_eval.runs.scoring import rescore
 from auepora_eval.store.records import StoredOutput, to_iso, utc_now
 from auepora_eval.store.runs import RunStore, active_runs, rescoring
 from auepora_eval.ui import live_page
@@ -238,6 +239,17 @@ def test_a_run_is_active_while_it_is_rescored(tmp_path: Path) -> None:
         with rescoring(store, store.get(record.run_id)):
             assert [one.stage for one in read_live(store)] == ["rescoring"]
         assert store.get(record.run_id) == before
+
+
+def test_rescore_marks_its_run(tmp_path: Path) -> None:
+    stages: list[str] = []
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        with run_in_progress(store, 2):
+            pass
+        (record,) = store.runs()
+        rescore(store, record, ["token_f1"], progress=lambda _: stages.extend(one.stage for one in read_live(store)))
+        assert set(stages) == {"rescoring"}
+        assert read_live(store) == []
 
 
 def test_judging_of_a_killed_process_is_not_that_of_a_resumed_run(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.cli.main import cli
-from auepora_eval.compare.columns import RunColumns, TextColumn
+from auepora_eval.compare.columns import RunColumns, SearchTexts
 from auepora_eval.compare.filters import Condition, QueryTable, SampleFilter, list_rows, parse_condition, shown_metrics
 from auepora_eval.core.metrics_base import make_result
 from auepora_eval.core.registry import metric
@@ -221,7 +221,7 @@ def test_search(table: QueryTable) -> None:
 @given(st.lists(st.text("ab\xff\n\ud800", max_size=6)), st.text("ab\xff\n\ud800", min_size=1, max_size=3), st.data())
 def test_a_text_column_finds_what_the_texts_contain(texts: list[str], term: str, data: st.DataObject) -> None:
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(texts), max_size=len(texts))), np.bool_)
-    column = TextColumn(texts)
+    column = SearchTexts(texts)
     found = column.contain(term, mask).tolist()
     assert found == [place for place, text in enumerate(texts) if term in text and mask[place]]
     assert [column[place] for place in range(len(texts))] == texts

@@ -56,7 +56,7 @@ ABSENT = 255
 """The status or state of a query that is not in the dataset of a run."""
 
 
-class TextColumn:
+class SearchTexts:
     """Texts in one buffer."""
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -113,9 +113,7 @@ class SampleColumns:
     """The samples of a dataset."""
 
     ids: list[str]
-    starts: TextColumn
-    """The beginnings of the questions."""
-    searched: TextColumn
+    searched: SearchTexts
     """Ids and questions in lower case."""
     has_gold: Bools
     labels: dict[str, tuple[list[tuple[str, ...]], npt.NDArray[Any]]]
@@ -133,7 +131,7 @@ class OutputColumns:
     ranks: npt.NDArray[np.int32]
     """The rank of the first gold document; 0 for none."""
     timings: dict[str, Floats]
-    searched: TextColumn
+    searched: SearchTexts
     """Answers or errors of all repeats in lower case."""
 
 
@@ -329,9 +327,7 @@ def _read_samples(store: RunStore, record: RunRecord) -> SampleColumns:
         codes.extend([0] * (len(ids) - len(codes)))
         columns[name] = list(groups), np.array(codes, np.uint16 if len(groups) <= _MAX_CODES else np.uint32)
     own = clusters == ids
-    return SampleColumns(
-        ids, TextColumn(starts), TextColumn(searched), np.array(has_gold, np.bool_), columns, None if own else clusters
-    )
+    return SampleColumns(ids, SearchTexts(searched), np.array(has_gold, np.bool_), columns, None if own else clusters)
 
 
 def _is_relevant(document: DocumentRow | str) -> bool:
@@ -377,7 +373,7 @@ def _read_outputs(store: RunStore, record: RunRecord, count: int) -> OutputColum
                 timings[name] = np.full(count, np.nan)
             if name in timings and isinstance(value, (int, float)) and math.isfinite(value):
                 timings[name][position] = value
-    return OutputColumns(states, ranks, timings, TextColumn(texts))
+    return OutputColumns(states, ranks, timings, SearchTexts(texts))
 
 
 def _state(packed: PackedOutput) -> int:

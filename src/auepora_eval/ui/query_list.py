@@ -22,7 +22,6 @@ from ..compare.filters import (
     SampleFilter,
     list_rows,
     parse_condition,
-    parse_name,
     shown_metrics,
 )
 from ..compare.queries import Cause
@@ -357,7 +356,6 @@ def _with_addition(found: SampleFilter, params: QueryParams) -> SampleFilter:
     name = params.get("add", "")
     if not name:
         return found
-    parse_name(name)
     text = f"{name}{params.get('operator', '=')}{params.get('value', '')}"
     conditions = dict.fromkeys([*found.conditions, parse_condition(text)])
     return SampleFilter(found.search, tuple(conditions), found.sort)

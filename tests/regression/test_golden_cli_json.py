@@ -211,7 +211,7 @@ CASES: dict[str, list[str]] = {
     "export": ["export", "judged", "exported", "--parquet"],
     "demo": ["demo", "demo"],
 }
-OWN_TEST = {"crosscheck"}
+OWN_TEST = {"crosscheck", "ui"}
 
 
 @pytest.fixture(scope="module")

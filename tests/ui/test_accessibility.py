@@ -158,14 +158,7 @@ def test_hostile_texts_execute_nothing(browser: Any, server: UiServer, run_ids: 
             load_all(page)
             page.evaluate(SCRIPT)
             found = [f"status {response.status}"] if response.status >= 500 else []
-            found += page.evaluate(
-                "[...document.querySelectorAll('main script, main img, main iframe, main style')].map((one) => one.outerHTML)"
-            )
-            found += page.evaluate("window.pwned === undefined ? [] : ['executed']")
-            found += page.evaluate(
-                "[...document.querySelectorAll('a[href], [data-fragment], form[action]')].map((one) => one.href || one.action || '').filter((one) => /^(javascript|data):/i.test(one))"
-            )
-            problems[name] = found + width_problems(page)
+            problems[name] = found + page.evaluate(FOREIGN_ELEMENTS) + page.evaluate("window.accessibility.width()")
     assert {name: found for name, found in problems.items() if found} == {}
 
 

@@ -10,10 +10,16 @@ from urllib.parse import urlencode
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
+from auepora_eval.core.conventions import Conventions
+from auepora_eval.report.browser.listing import ClosestSentence, SentenceIndex, connections, judged_claims
+from auepora_eval.report.score_sections import cut_offs, timeline
 from auepora_eval.store.records import RunRecord, StoredOutput
 from auepora_eval.store.rows import StoredJudgement
-from auepora_eval.store.runs import RunStore
-from helpers.browser_runs import hostile_run
+from auepora_eval.store.runs import RunStore, sample_at
+from auepora_eval.ui.query_page import Mark, split_marks, split_pieces
+from helpers.browser_page import chromium
+from helpers.browser_runs import HOSTILE, PWN, hostile_run
+from helpers.ui_server import UiServer, ui_server, workbench_page
 
 METRICS = ("recall@1", "recall@3", "ndcg@5", "token_f1", "support_density", "mean_latency")
 ORION = "Orion was launched in 2014 from Florida. It is a capsule."

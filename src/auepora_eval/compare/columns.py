@@ -35,10 +35,8 @@ T = TypeVar("T")
 
 MAX_SEARCHED_LENGTH = 5_000
 """The number of characters of a question or answer that are searched; fewer in a large run."""
-_SEARCHED_CHARACTERS = 32_000_000
-_MIN_SEARCHED_LENGTH = 200
-MAX_START_LENGTH = 200
-"""The number of characters of a question in the list."""
+_SEARCHED_CHARACTERS = 20_000_000
+_MIN_SEARCHED_LENGTH = 100
 _MAX_CODES = 0xFFFF
 _MAX_LABELS = 32
 _MAX_TIMINGS = 16
@@ -76,8 +74,8 @@ class SearchTexts:
         """The size in memory."""
         return len(self._data) + self._ends.nbytes
 
-    def contain(self, term: str) -> Rows:
-        """The indices of the texts that contain a term."""
+    def contain(self, term: str, among: Bools) -> Rows:
+        """The indices of the texts that contain a term, of those in the mask."""
         wanted, find = term.encode("utf-8", "surrogatepass"), self._data.find
         rows = np.flatnonzero(among)
         if len(rows) * 4 < len(self):
@@ -121,6 +119,11 @@ class SampleColumns:
     clusters: list[str] | None
     """``None`` if each sample is its own cluster."""
 
+    @property
+    def nbytes(self) -> int:
+        """About the size in memory."""
+        return self.searched.nbytes + len(self.ids) * (80 + 2 * len(self.labels))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutputColumns:
@@ -163,6 +166,13 @@ class ScoreColumn:
     def values(self) -> Floats:
         """The scores; NaN where there is none."""
         return self._values if self._table is None else self._table[self._values]
+
+    def score_at(self, position: int) -> tuple[float | None, str]:
+        """The score of one sample, and its outcome."""
+        value = float(self._values[position] if self._table is None else self._table[self._values[position]])
+        status = Status(int(self.status[position])).name.lower()
+        reason = self.reasons[self.reason_codes[position]]
+        return None if math.isnan(value) else value, f"{status}:{reason}" if reason else status
 
 
 def score_columns(result: MetricResult) -> tuple[Floats, Bytes, npt.NDArray[Any], Sequence[str]]:
@@ -269,7 +279,7 @@ class RunColumns:
     def _read_refusals(self) -> Bools:
         refused, detector = np.zeros(len(self.samples.ids), np.bool_), RefusalDetector()
         sample = EvaluationSample("1", "")
-        for position, _, packed in packed_outputs(self.store, self.record.run_id):
+        for position, _, packed in packed_outputs(self.store, self.record):
             if packed.error is None and packed.answer is not None and position < len(refused):
                 output = SystemOutputs([], Response(packed.answer), refused=packed.refused)
                 refused[position] |= detector.refused(sample, output) is True
@@ -289,10 +299,8 @@ class RunColumns:
 
     @property
     def nbytes(self) -> int:
-        """The most memory that its columns take, estimated without reading them."""
-        count, samples = self.record.num_samples, self.samples
-        answers = min(_searched_length(count) * count, 400 * count)
-        return samples.starts.nbytes + samples.searched.nbytes + answers + count * (120 + 4 * len(self.results))
+        """About the memory of its outputs and of some metrics, without its samples."""
+        return 10_000 + self.record.num_samples * (min(200, _searched_length(self.record.num_samples)) + 50)
 
 
 def _searched_length(count: int) -> int:
@@ -300,20 +308,22 @@ def _searched_length(count: int) -> int:
     return min(MAX_SEARCHED_LENGTH, max(_MIN_SEARCHED_LENGTH, _SEARCHED_CHARACTERS // max(count, 1)))
 
 
-def _read_samples(store: RunStore, record: RunRecord) -> SampleColumns:
+def read_samples(store: RunStore, record: RunRecord) -> SampleColumns:
+    """Read the samples of a run."""
     ids: list[str] = []
-    starts: list[str] = []
     searched: list[str] = []
     has_gold = bytearray()
     clusters: list[str] = []
     labels: dict[str, tuple[dict[tuple[str, ...], int], array[int]]] = {}
     length = _searched_length(record.num_samples)
-    for place, row in enumerate(packed_samples(store, record.run_id)):
+    for place, row in enumerate(packed_samples(store, record)):
         ids.append(row.sample_id)
-        starts.append(row.query[:MAX_START_LENGTH])
         searched.append(f"{row.sample_id}\n{row.query[:length]}".lower())
         has_gold.append(any(_is_relevant(one) for one in row.relevant_docs or ()))
-        clusters.append(EvaluationSample(row.sample_id, "", labels=row.labels, cluster_id=row.cluster_id).cluster)
+        cluster = row.sample_id
+        if row.cluster_id is not None or "variant_of" in row.labels:
+            cluster = EvaluationSample(row.sample_id, "", labels=row.labels, cluster_id=row.cluster_id).cluster
+        clusters.append(cluster)
         for name, value in row.labels.items():
             if name not in labels:
                 if len(labels) == _MAX_LABELS:
@@ -321,7 +331,8 @@ def _read_samples(store: RunStore, record: RunRecord) -> SampleColumns:
                 labels[name] = {tuple(group_names(None)): 0}, array("l", [0]) * place
             groups, codes = labels[name]
             codes.extend([0] * (place - len(codes)))
-            codes.append(groups.setdefault(tuple(group_names(value)), len(groups)))
+            group = (value,) if isinstance(value, str) else tuple(group_names(value))
+            codes.append(groups.setdefault(group, len(groups)))
     columns = {}
     for name, (groups, codes) in labels.items():
         codes.extend([0] * (len(ids) - len(codes)))
@@ -346,8 +357,8 @@ def _read_outputs(store: RunStore, record: RunRecord, count: int) -> OutputColum
     timings: dict[str, Floats] = {}
     texts = [""] * count
     length = _searched_length(count)
-    gold, expected = packed_samples(store, record.run_id), 0
-    for position, _, packed in packed_outputs(store, record.run_id):
+    gold, expected = packed_samples(store, record), 0
+    for position, _, packed in packed_outputs(store, record):
         if position >= count:
             continue
         text = (packed.answer if packed.error is None else packed.error) or ""
@@ -360,13 +371,13 @@ def _read_outputs(store: RunStore, record: RunRecord, count: int) -> OutputColum
             continue
         if states[position] > FAILED:
             continue
-        states[position] = _state(packed)
+        states[position] = output_state(packed)
         if position < expected:  # the next repeat
-            gold, expected = packed_samples(store, record.run_id), 0
+            gold, expected = packed_samples(store, record), 0
         for row in gold:
             expected += 1
             if expected > position:
-                ranks[position] = _first_rank(row.relevant_docs or (), packed)
+                ranks[position] = first_rank(row.relevant_docs or (), packed)
                 break
         for name, value in packed.timings.items():
             if name not in timings and len(timings) < _MAX_TIMINGS:
@@ -376,13 +387,16 @@ def _read_outputs(store: RunStore, record: RunRecord, count: int) -> OutputColum
     return OutputColumns(states, ranks, timings, SearchTexts(texts))
 
 
-def _state(packed: PackedOutput) -> int:
+def output_state(packed: PackedOutput) -> int:
+    """The state of an output, as an index of ``ANSWERS``."""
+    if packed.error is not None:
+        return FAILED
     if packed.answer is None:
         return NONE
     return ANSWERED if packed.answer.strip() else EMPTY
 
 
-def _first_rank(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> int:
+def first_rank(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> int:
     """The rank of the first gold document; 0 if none was returned."""
     if any(not isinstance(one, str) and one.span is not None for one in gold):
         documents = [

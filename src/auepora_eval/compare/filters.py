@@ -134,16 +134,13 @@ class QueryTable:
 
     def position(self, run: int, row: int) -> int | None:
         """The position of a query in the dataset of a run; ``None`` if it is not there."""
-        rows = self._rows[run]
-        if rows is None:
-            return row
-        places = np.flatnonzero(rows == row)
-        return int(places[0]) if len(places) else None
+        places = [row] if self._rows[run] is None else np.flatnonzero(self._rows[run] == row).tolist()
+        return places[0] if places else None
 
-    def question(self, row: int) -> str:
-        """The beginning of a question."""
-        places = ((run, self.position(number, row)) for number, run in enumerate(self.runs))
-        return next(run.samples.starts[position] for run, position in places if position is not None)
+    def spread_rows(self, run: int) -> Rows:
+        """The row of each sample of a run."""
+        rows = self._rows[run]
+        return np.arange(len(self)) if rows is None else rows
 
     def spread(self, run: int, column: npt.NDArray[Any], fill: float) -> npt.NDArray[Any]:
         """A column of a run over the queries of the table; ``fill`` for those that the run lacks."""
@@ -325,27 +322,35 @@ class QueryTable:
 
         ``None`` if the text has no word.
         """
-        found: Bools | None = None
-        for term in sorted(search_terms(text), key=len, reverse=True):
-            with self._lock:
-                rows = self._terms.pop(term, None)
-            rows = self._rows_with(term) if rows is None else rows
-            with self._lock:
-                self._terms[term] = rows  # the last one used is last
-                while len(self._terms) > _MAX_TERMS:
-                    del self._terms[next(iter(self._terms))]
-            found = rows if found is None else found & rows
+        terms = tuple(search_terms(text))
+        return self._search(terms) if terms else None
+
+    def _search(self, terms: tuple[str, ...]) -> Bools:
+        with self._lock:
+            found = self._searches.pop(terms, None)
+            # A longer word is only where the shorter one is that was typed before.
+            among = self._searches.get((*terms[:-1], terms[-1][:-1]))
+        if found is None:
+            if among is None and len(terms) > 1:
+                among = self._search(terms[:-1])
+            found = self._rows_with(terms[-1], among)
+        with self._lock:
+            self._searches[terms] = found  # the last one used is last
+            while len(self._searches) > _MAX_SEARCHES:
+                del self._searches[next(iter(self._searches))]
         return found
 
-    def _rows_with(self, term: str) -> Bools:
+    def _rows_with(self, term: str, among: Bools | None) -> Bools:
         found = np.zeros(len(self), np.bool_)
+        missing = np.ones(len(self), np.bool_) if among is None else among.copy()
         for number, run in enumerate(self.runs):
             rows = self._rows[number]
             for column in (run.samples.searched, run.outputs.searched):
-                if number and rows is None and column is self.runs[0].samples.searched:
-                    continue
-                places = column.contain(term)
+                if number and rows is None and column is run.samples.searched:
+                    continue  # the samples of the first run
+                places = column.contain(term, missing if rows is None else missing[rows])
                 found[places if rows is None else rows[places]] = True
+                missing &= ~found
         return found
 
     def order(self, sort: str) -> Rows | None:
@@ -370,7 +375,7 @@ def _sort_values(table: QueryTable, key: str) -> Floats:
             [[int(part) if part.isdigit() else part for part in _NUMBERS.split(one)] for one in table.ids]
         )
     if key == "question":
-        return _text_order([table.question(row).lower() for row in range(len(table))])
+        return _text_order(_questions(table))
     field, name, letter = parse_name(key)
     run = table.run_number("" if letter == "diff" else letter)
     if field == "rank":
@@ -382,6 +387,16 @@ def _sort_values(table: QueryTable, key: str) -> Floats:
     raise BadValueError(
         f"cannot sort by '{key}'; sort by order, id, question, rank, seconds or a metric, with - for descending"
     )
+
+
+def _questions(table: QueryTable) -> list[str]:
+    """The questions in lower case."""
+    texts = [""] * len(table)
+    for number, run in reversed(list(enumerate(table.runs))):
+        rows = table.spread_rows(number)
+        for place, row in enumerate(rows.tolist()):
+            texts[row] = run.samples.searched[place].partition("\n")[2]
+    return texts
 
 
 def _text_order(texts: Sequence[Any]) -> Floats:
@@ -511,7 +526,7 @@ class Condition:
     def _metric_mask(self, table: QueryTable, run: int) -> Bools:
         if self.run == "diff":
             return self._compare(table.difference(self.name))
-        detail = self.value.partition(":")[2]
+        detail = _unquote(self.value.partition(":")[2].strip())
         if self.word in _CHANGES:
             return self._negated(np.isin(table.change(self.name), _CHANGES[self.word]))
         if self.word in _PAIRS:

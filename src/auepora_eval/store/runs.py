@@ -19,6 +19,7 @@ from ..core.dataset import LazySamples
 from ..core.results import Results, query_texts
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..errors import BadValueError, StoreError, UnknownRunError
+from ..io.codec import DocumentRow, SampleRow
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from .connect import Database, connect
@@ -60,6 +61,7 @@ from .rows import (
     read_result,
     read_results,
     read_sample,
+    read_sample_chunk,
     read_sample_ids,
     read_summaries,
     require_run,
@@ -73,7 +75,14 @@ from .rows import (
     write_samples,
 )
 from .schema import migrate, query_results, runs
-from .texts import KnownTexts, TextKeys, block_deletions
+from .texts import (
+    KnownTexts,
+    PackedOutput,
+    TextKeys,
+    block_deletions,
+    decode_packed,
+    decode_packed_sample,
+)
 
 _MAX_POSITIONS = 500  # old versions of SQLite allow 999 values per statement
 

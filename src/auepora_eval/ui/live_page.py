@@ -25,12 +25,12 @@ from starlette.routing import BaseRoute, Route
 from ..compare.stores import read_register
 from ..errors import AueporaError, BadValueError, PlanError
 from ..plan.prepare import plan_findings
-from ..plan.source import SUFFIXES, looks_like_plan, read_source
+from ..plan.source import SUFFIXES, looks_like_plan
 from ..render.blocks import Block
 from ..render.html import UncutText, format_time
 from ..report.score_sections import sequential_path
 from ..runs.sequential import StopPlan, recorded_plan
-from ..runtime.secrets import REDACTED, Secrets, is_secret_name, looks_like_secret
+from ..runtime.secrets import MIN_SECRET_LENGTH, REDACTED, Secrets, is_secret_name, looks_like_secret
 from ..store.records import RunRecord, RunStatus, is_running, utc_now
 from ..store.runs import active_runs, count_all_outputs, failure_counts
 from .workbench import Workbench, render_blocks, render_fragment, render_template, workbench_of
@@ -351,6 +351,9 @@ MAX_PLAN_BYTES = 1_000_000
 _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 _ASSIGNMENT = re.compile(r"""^(?P<before>[\s\-{"']*(?P<name>[\w.-]+)["']?\s*[:=]\s*)(?P<value>[^\s#].*)$""")
 
+_TOML_DATASET = re.compile(rb"^\s*(dataset\s*=|\[dataset\b)", re.MULTILINE)
+"""What a plan in TOML has and other TOML files do not have."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
@@ -434,8 +437,8 @@ def is_plan(path: Path, root: Path) -> bool:
         is_inside = path.resolve(strict=True).is_relative_to(root)
         if not is_inside or path.stat().st_size > MAX_PLAN_BYTES or not looks_like_plan(path):
             return False
-        return path.suffix.lower() != ".toml" or "dataset" in read_source(path).values
-    except (OSError, RuntimeError, ValueError, AueporaError):  # gone, unreadable, a loop of links, no TOML
+        return path.suffix.lower() != ".toml" or _TOML_DATASET.search(path.read_bytes()) is not None
+    except (OSError, RuntimeError, ValueError):  # gone, unreadable, a loop of links
         return False
 
 
@@ -462,11 +465,12 @@ def read_plan_file(path: Path, folder: Path) -> PlanFile:
     try:
         _, findings = plan_findings(path, load=False)
         errors = [one for one in findings.errors if isinstance(one, PlanError)]
-        secrets = Secrets(findings.environment.secrets, hide_passwords=True)
+        values = findings.source.values
+        secrets = Secrets([*findings.environment.secrets, *_secret_texts(values)], hide_passwords=True)
         notes = [
             f"{key}: {code} is not imported here, so it is not checked" for key, code in findings.not_loaded.items()
         ]
-        name = str(findings.source.values.get("name") or path.stem)
+        name = str(values.get("name") or path.stem)
     except PlanError as error:
         errors, name = [error], path.stem
     masked = tuple(PlanProblem(one.line, secrets.message(one.problem)) for one in errors)
@@ -474,6 +478,18 @@ def read_plan_file(path: Path, folder: Path) -> PlanFile:
     lines = tuple(_mask_line(line, secrets) for line in text.splitlines())
     relative = path.relative_to(folder).as_posix()
     return PlanFile(relative, secrets.message(name), lines, masked, tuple(map(secrets.message, notes)))
+
+
+def _secret_texts(value: Any, name: str = "") -> Iterator[str]:
+    """The lines of the strings under names of secrets in a nested value."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _secret_texts(inner, str(key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _secret_texts(inner, name)
+    elif isinstance(value, str) and is_secret_name(name) and "${" not in value:
+        yield from (line.strip() for line in value.splitlines() if len(line.strip()) >= MIN_SECRET_LENGTH)
 
 
 def _mask_line(line: str, secrets: Secrets) -> str:

@@ -360,6 +360,8 @@ run:
   top_k: many
 resources: {judge: {openai: {model: tiny, api_key: sk-0123456789abcdefghij}}}
 store: postgresql://me:hunter22@host/db
+system: {http: {url: 'http://host', headers: {Authorization: 'Bearer open sesame'}}}
+# the end
 """
 
 
@@ -380,6 +382,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "no_yaml.yaml").write_text("dataset: [data.jsonl\nsystem: my_app:build\n")
     (folder / "compose.yaml").write_text("services: {web: {image: x}}\nvolumes: {}\n")
     (folder / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    (folder / "no_toml.toml").write_text("dataset = 'data.jsonl'\noutputs = \n")
     (folder / "link.yaml").symlink_to(outside / "secret.yaml")
     (folder / "linked").symlink_to(outside)
     (folder / "again.yaml").symlink_to("good.yaml")
@@ -398,7 +401,7 @@ def plan_server(plans: Path) -> Iterator[UiServer]:
 def test_plans_are_found_inside_their_folder_only(plans: Path) -> None:
     found, is_complete = find_plans(plans)
     names = [one.relative_to(plans).as_posix() for one in found]
-    assert names == ["again.yaml", "broken.yaml", "good.yaml", "inner/more & more.yml", "no_yaml.yaml"]
+    assert names == ["again.yaml", "broken.yaml", "good.yaml", "inner/more & more.yml", "no_toml.toml", "no_yaml.yaml"]
     assert is_complete
 
 
@@ -411,18 +414,20 @@ def test_a_large_folder_is_not_searched_to_the_end(plans: Path, monkeypatch: pyt
 def test_errors_of_a_plan_are_at_their_lines(plan_server: UiServer) -> None:
     listed = plan_server.get("/plans").text
     assert "/plans/view?path=inner%2Fmore+%26+more.yml" in listed
-    assert "✗ 4 errors" in listed
+    assert "✗ 6 errors" in listed
     page = plan_server.get("/plans/view?path=broken.yaml").text
     rows = {part.partition('"')[0]: part.partition("</tr>")[0] for part in page.split('<tr id="line-')[1:]}
-    assert [number for number, row in rows.items() if "✗ Error:" in row] == ["4", "6", "7", "8"]
+    assert [number for number, row in rows.items() if "✗ Error:" in row] == ["4", "6", "7", "8", "9"]
     assert "unknown metric" in rows["4"]
     assert "run.top_k: must be an integer" in rows["6"]
     assert "&lt;b&gt;broken&lt;/b&gt;" in rows["1"]
-    for secret in ("hunter22", "sk-0123456789abcdefghij"):
+    for secret in ("hunter22", "sk-0123456789abcdefghij", "open sesame"):
         assert secret not in page
         assert secret not in listed
     assert "✓ No errors" in plan_server.get("/plans/view?path=inner%2Fmore+%26+more.yml").text
-    assert "not valid YAML" in plan_server.get("/plans/view?path=no_yaml.yaml").text
+    for language in ("YAML", "TOML"):
+        path = f"no_{language.lower()}.{language.lower()}"
+        assert f"not valid {language}" in plan_server.get(f"/plans/view?path={path}").text
 
 
 def test_a_plan_is_read_again_after_a_change(plan_server: UiServer, plans: Path) -> None:
@@ -513,6 +518,29 @@ def test_the_page_follows_a_run(server: UiServer, browser: Any) -> None:
 
 
 @pytest.mark.part("chromium")
+def test_a_change_while_the_page_renders_is_shown(server: UiServer, browser: Any) -> None:
+    hold_response = """() => {
+      const send = fetch;
+      window.fetch = (...request) => {
+        window.fetch = send;
+        return send(...request).then((response) => new Promise((resolve) => {
+          document.body.dataset.response = "waiting";
+          window.release = () => resolve(response);
+        }));
+      };
+    }"""
+    with workbench_page(browser, server, "/live") as page:
+        page.locator("body[data-stream=open]").wait_for()
+        page.evaluate(hold_response)
+        with run_in_progress(server.workbench.store, 2):
+            page.locator("body[data-response=waiting]").wait_for()
+        with events(server) as stream:
+            wait_for(stream, lambda event: event[1]["runs"] == [])
+        page.evaluate("window.release()")
+        page.locator("#ended").wait_for()
+
+
+@pytest.mark.part("chromium")
 def test_the_page_connects_again(server: UiServer, browser: Any) -> None:
     with workbench_page(browser, server, "/live", expected=("ERR_",)) as page:
         page.locator("body[data-stream=open]").wait_for()
@@ -535,6 +563,10 @@ def test_an_error_of_a_plan_is_reached_by_keyboard(plan_server: UiServer, browse
         page.wait_for_url("**#line-6")
         assert "must be an integer" in page.locator("tr:target .line-error").inner_text()
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        heights = page.locator(".source tr:not(.has-error) th").evaluate_all(
+            "cells => cells.map(one => one.clientHeight)"
+        )
+        assert len(set(heights)) == 1, "a line number of two digits is not broken"
 
 
 def _press_until(page: Any, text: str) -> None:

@@ -7,6 +7,7 @@ const connection = document.getElementById("connection");
 const problem = document.getElementById("live-problem");
 let stream = null;
 let isRendering = false;
+let latest = [];
 
 function shownRuns() {
   return new Map([...list.querySelectorAll("[data-run]")].map((card) => [card.dataset.run, card]));
@@ -27,37 +28,34 @@ function showValues(card, values) {
 
 function announceChanges(before, after) {
   const names = new Map([...before, ...after].map(([id, card]) => [id, card.dataset.name]));
+  const texts = [];
   for (const [id, name] of names) {
-    if (!before.has(id)) announce(`${name} has started`);
-    else if (!after.has(id)) announce(`${name} has ended`);
-    else if (before.get(id).dataset.stage !== after.get(id).dataset.stage) announce(`${name}: ${after.get(id).dataset.stage}`);
+    if (!before.has(id)) texts.push(`${name} has started`);
+    else if (!after.has(id)) texts.push(`${name} has ended`);
+    else if (before.get(id).dataset.stage !== after.get(id).dataset.stage) texts.push(`${name}: ${after.get(id).dataset.stage}`);
   }
+  if (texts.length) announce(texts.join(". "));
 }
 
 /** Render the lists again: a run has started, ended, or shows other values. */
 async function renderRuns() {
-  if (isRendering) return; // the event after this one brings the same change
-  isRendering = true;
   const before = shownRuns();
-  try {
-    if (await replaceFragment(list, "/live/runs")) announceChanges(before, shownRuns());
-  } finally {
-    isRendering = false;
-  }
+  const known = latest;
+  isRendering = true;
+  const isFilled = await replaceFragment(list, "/live/runs");
+  isRendering = false;
+  if (isFilled) announceChanges(before, shownRuns());
+  if (latest !== known) showProgress(latest); // an event came meanwhile
 }
 
 function showProgress(runs) {
   problem.replaceChildren();
+  latest = runs;
+  if (isRendering) return;
   const cards = shownRuns();
-  const isSame = runs.length === cards.size && runs.every((run) => cards.get(run.id)?.dataset.shape === run.key);
-  if (!isSame) {
-    renderRuns().then(() => {
-      const rendered = shownRuns();
-      for (const run of runs) if (rendered.has(run.id)) showValues(rendered.get(run.id), run.values);
-    });
-    return;
-  }
-  for (const run of runs) showValues(cards.get(run.id), run.values);
+  for (const run of runs) if (cards.has(run.id)) showValues(cards.get(run.id), run.values);
+  const isSame = !list.querySelector(":scope > [data-failed]") && runs.length === cards.size && runs.every((run) => cards.get(run.id)?.dataset.shape === run.key);
+  if (!isSame) renderRuns();
 }
 
 function showProblem(message) {
@@ -83,7 +81,7 @@ function connect() {
   stream.addEventListener("problem", (event) => showProblem(JSON.parse(event.data).error));
   stream.addEventListener("error", () => {
     const isClosed = stream?.readyState === EventSource.CLOSED;
-    setConnection(isClosed ? "closed" : "connecting", isClosed ? "Not connected: reload the page." : "The connection was lost. Trying again …");
+    setConnection(isClosed ? "closed" : "connecting", isClosed ? "Not connected. If the server was started again, open the address that it printed; otherwise reload the page." : "The connection was lost. Trying again …");
   });
 }
 

@@ -209,3 +209,30 @@ def test_panels_shortcuts_and_theme_by_keyboard(browser: Any, server: UiServer, 
         page.keyboard.press("Enter")
         expect(page.locator("#announcements")).to_have_text("Copied")
         assert page.evaluate("navigator.clipboard.readText()").startswith("auepora queries ")
+
+
+def test_a_filter_by_keyboard_keeps_focus_and_filters(browser: Any, server: UiServer, run_ids: dict[str, str]) -> None:
+    expect = need("playwright.sync_api").expect
+    path = address(f"/runs/{run_ids['before']}", where="rank<=5")
+    with workbench_page(browser, server, path, expected=("status of 400",)) as page:
+        page.keyboard.press("/")  # loads the list
+        expect(page.locator("#query-search")).to_be_focused()
+        # A header sorts, and again the other way round.
+        header = page.get_by_role("link", name="rank", exact=True)
+        header.focus()
+        for order in ("ascending", "descending"):
+            page.keyboard.press("Enter")
+            expect(page.locator(f"th[aria-sort={order}]")).to_have_text("rank")
+            expect(header).to_be_focused()
+        # A value that cannot be used is explained, and the filters before it stay.
+        page.locator(".query-menu summary").focus()
+        for key in ("Enter", "Tab", "Tab", "Tab", "a", "Enter"):
+            page.keyboard.press(key)
+        alert = page.locator(".query-results [role=alert]")
+        expect(alert).to_contain_text("'a' should be a number")
+        expect(page.locator("#query-value")).to_be_focused()
+        page.keyboard.press("Backspace")
+        for key in ("1", "Enter"):
+            page.keyboard.press(key)
+        expect(alert).to_have_count(0)
+        expect(page.locator(".chip.active code")).to_have_text(["rank<=5", "recall@5=1"])

@@ -10,19 +10,23 @@ const timers = new WeakMap();
 const rootOf = (element) => element.closest(".query-list");
 const paramsOf = (root) => new URLSearchParams(root.querySelector(".query-part")?.dataset.params ?? "");
 
-/** Show the queries of these parameters, and put the filter into the address of the page. */
+/** Show the queries of these parameters. */
 async function show(root, params) {
   clearTimeout(timers.get(root));
   const url = new URL(root.dataset.address, location.href);
   for (const [name, value] of params) url.searchParams.append(name, value);
   url.searchParams.set("fragment", "results");
-  const isShown = await replaceFragment(root.querySelector(".query-results"), url.pathname + url.search);
-  if (!isShown) return;
-  const part = root.querySelector(".query-part");
-  updateAddress(new URLSearchParams(part.dataset.params));
-  announce(part.dataset.count);
+  await replaceFragment(root.querySelector(".query-results"), url.pathname + url.search);
 }
 
+document.addEventListener("fragment", (event) => {
+  if (!event.target.matches(".query-results")) return;
+  const part = event.target.querySelector(".query-part");
+  updateAddress(new URLSearchParams(part.dataset.params));
+  announce(part.dataset.count);
+});
+
+/** Put the filter into the address of the page. */
 function updateAddress(params) {
   const url = new URL(location.href);
   for (const name of FILTER_NAMES) url.searchParams.delete(name);
@@ -97,4 +101,16 @@ document.addEventListener("click", (event) => {
   show(root, params);
 });
 
-onKey("/", "Search queries", () => document.getElementById("query-search")?.focus());
+/** Focus the search, which a page loads when the list comes into view. */
+function focusSearch() {
+  const field = document.getElementById("query-search");
+  if (field) {
+    field.focus();
+    return;
+  }
+  const list = document.getElementById("queries");
+  list?.addEventListener("fragment", () => document.getElementById("query-search")?.focus(), { once: true });
+  list?.scrollIntoView();
+}
+
+onKey("/", "Search queries", focusSearch);

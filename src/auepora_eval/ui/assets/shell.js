@@ -57,7 +57,7 @@ async function request(url, options) {
     if (error.name === "AbortError") throw error;
     throw new Error("The server does not answer. Check that `auepora ui` is running.");
   }
-  if (!response.ok) throw new Error(await errorMessage(response));
+  if (!response.ok) throw Object.assign(new Error(await errorMessage(response)), { status: response.status });
   return response;
 }
 
@@ -92,7 +92,10 @@ async function errorMessage(response) {
 
 const pendingRequests = new WeakMap();
 
-/** Fill an element with a fragment. A later call for the same element cancels an earlier one. Returns whether it was filled. */
+/**
+ * Fill an element with a fragment. A later call for the same element cancels an earlier one. Returns whether it was filled.
+ * After an error, an element that was filled before keeps its content below the message.
+ */
 export async function replaceFragment(element, url) {
   pendingRequests.get(element)?.abort();
   const controller = new AbortController();
@@ -105,34 +108,34 @@ export async function replaceFragment(element, url) {
     content = await getFragment(url, { signal: controller.signal });
   } catch (error) {
     if (error.name === "AbortError") return false;
-    content = retryMessage(error.message, () => replaceFragment(element, url));
-    element.removeAttribute("data-filled");
-    insert(element, content);
+    const box = errorBox(error.message, error.status === 400 ? null : () => replaceFragment(element, url));
+    insert(element, isEmpty ? [box] : [box, ...[...element.childNodes].filter((one) => !one.dataset?.failed)]);
     return false;
   } finally {
     if (pendingRequests.get(element) === controller) element.removeAttribute("aria-busy");
   }
   if (pendingRequests.get(element) !== controller) return false;
   element.setAttribute("data-filled", "");
-  insert(element, content);
+  insert(element, [content]);
   element.dispatchEvent(new CustomEvent("fragment", { bubbles: true, detail: { url } }));
   return true;
 }
 
-function insert(element, content) {
+function insert(element, nodes) {
   const focus = rememberFocus(element);
-  element.replaceChildren(content);
+  element.replaceChildren(...nodes);
   prepare(element);
   focus();
 }
 
-/** Focus and selection inside an element; the function restores them by the id of the focused element. */
+/** Focus and selection inside an element; the function restores them in its new content. */
 function rememberFocus(element) {
   const active = document.activeElement;
   if (!active || active === element || !element.contains(active)) return () => {};
-  const { id, selectionStart, selectionEnd } = active;
+  const { selectionStart, selectionEnd } = active;
+  const findTarget = active.id ? () => document.getElementById(active.id) : findSame(element, active);
   return () => {
-    const target = id ? document.getElementById(id) : null;
+    const target = findTarget();
     if (target && element.contains(target)) {
       target.focus({ preventScroll: true });
       if (typeof selectionStart === "number" && target.setSelectionRange) target.setSelectionRange(selectionStart, selectionEnd);
@@ -143,16 +146,28 @@ function rememberFocus(element) {
   };
 }
 
-function retryMessage(message, retry) {
+/** A function that finds the control with the same name in the new content; of several with this name, the one at the same place. */
+function findSame(element, control) {
+  const nameOf = (one) => one.getAttribute("aria-label") ?? one.textContent.trim();
+  const name = nameOf(control);
+  const find = () => [...element.querySelectorAll(control.localName)].filter((one) => nameOf(one) === name);
+  const place = find().indexOf(control);
+  return () => find()[place];
+}
+
+function errorBox(message, retry) {
   const box = document.createElement("div");
   box.className = "banner bad";
+  box.dataset.failed = "1";
   box.setAttribute("role", "alert");
+  box.append(paragraph("", message));
+  if (retry === null) return box; // the same request fails again
   const button = document.createElement("button");
   button.type = "button";
   button.className = "quiet";
   button.textContent = "Try again";
   button.addEventListener("click", retry);
-  box.append(paragraph("", message), button);
+  box.append(button);
   return box;
 }
 

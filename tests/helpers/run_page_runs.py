@@ -8,7 +8,7 @@ METRICS = ["recall@2", "token_f1", "failure_attribution@2", "mean_latency[end_to
 
 
 def answer(number: int) -> SystemOutputs:
-    """Right, retrieved too low, not retrieved, refused or wrong, in turn; number 9 failed."""
+    """Right, retrieved too low, not retrieved, refused or wrong, in turn; 7 lost a found document, and 9 failed."""
     kinds = [
         (["gold", "a"], "yes"),
         (["a", "b", "gold"], "no"),
@@ -20,7 +20,8 @@ def answer(number: int) -> SystemOutputs:
     hits = [RetrievedDocument(Document(one, f"text of {one}"), 1.0 / rank, rank) for rank, one in enumerate(ids, 1)]
     if number == 9:
         return SystemOutputs([], error="Timeout: no answer within 30 s")
-    return SystemOutputs(hits, Response(text), timings={"end_to_end": 0.1 * (number + 1)})
+    steps = [{"query": "first"}, {"query": "second", "retrieved": ["c", "gold"]}] if number in (5, 7) else []
+    return SystemOutputs(hits, Response(text), timings={"end_to_end": 0.1 * (number + 1)}, steps=steps)
 
 
 def questions() -> list[EvaluationSample]:

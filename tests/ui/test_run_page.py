@@ -66,11 +66,16 @@ def test_the_bar_has_the_causes_with_words_and_counts(server: UiServer, run_id: 
     html = server.get(f"/runs/{run_id}").text
     causes = {where: text for where, text in conditions(html).items() if where.startswith("cause=")}
     # 18 of 20 questions have a reference; every fifth answer is right, and number 9 failed instead of a wrong answer.
-    assert set(causes) == {f"cause={one}" for one in ("retriever", "below-cut", "refused", "generator", "failed")}
+    assert set(causes) == {
+        f"cause={one}" for one in ("retriever", "dropped", "below-cut", "refused", "generator", "failed")
+    }
+    assert causes["cause=retriever"].startswith("retriever: 3 (")
+    assert causes["cause=dropped"].startswith("dropped: 1 (")
     assert causes["cause=below-cut"].startswith("below the cut: 4 (")
     widths = re.findall(r'<svg x="([\d.]+)%" width="([\d.]+)%"', html)
     assert sum(float(width) for _, width in widths) == pytest.approx(100, abs=0.01)
     assert [float(x) for x, _ in widths] == sorted(float(x) for x, _ in widths)
+    assert server.get(f"/runs/{run_id}/sections/causes").text.strip() in html
 
 
 def test_a_number_opens_its_derivation_and_then_its_samples(server: UiServer, run_id: str) -> None:

@@ -133,6 +133,8 @@ class OutputColumns:
     """Indices of ``ANSWERS``; refusals count as answered."""
     ranks: npt.NDArray[np.int32]
     """The rank of the first gold document; 0 for none."""
+    dropped: Bools
+    """Whether a step of the system returned a gold document, and the ranking has none."""
     timings: dict[str, Floats]
     searched: SearchTexts
     """Answers or errors of all repeats in lower case."""
@@ -354,6 +356,7 @@ def _is_relevant(document: DocumentRow | str) -> bool:
 def _read_outputs(store: RunStore, record: RunRecord, count: int) -> OutputColumns:
     states = np.full(count, MISSING, np.uint8)
     ranks = np.zeros(count, np.int32)
+    dropped = np.zeros(count, np.bool_)
     timings: dict[str, Floats] = {}
     texts = [""] * count
     length = _searched_length(count)
@@ -378,13 +381,14 @@ def _read_outputs(store: RunStore, record: RunRecord, count: int) -> OutputColum
             expected += 1
             if expected > position:
                 ranks[position] = first_rank(row.relevant_docs or (), packed)
+                dropped[position] = not ranks[position] and _step_returned_gold(row.relevant_docs or (), packed)
                 break
         for name, value in packed.timings.items():
             if name not in timings and len(timings) < _MAX_TIMINGS:
                 timings[name] = np.full(count, np.nan)
             if name in timings and isinstance(value, (int, float)) and math.isfinite(value):
                 timings[name][position] = value
-    return OutputColumns(states, ranks, timings, SearchTexts(texts))
+    return OutputColumns(states, ranks, dropped, timings, SearchTexts(texts))
 
 
 def output_state(packed: PackedOutput) -> int:
@@ -408,7 +412,19 @@ def first_rank(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> int:
             return first_gold_rank(sample, SystemOutputs(list(packed.hits(None)))).rank or 0
         except AueporaError:
             pass  # a level that is not an integer
-    wanted = {one if isinstance(one, str) else one.doc_id for one in gold if _is_relevant(one)}
+    wanted = _gold_ids(gold)
     if wanted.isdisjoint(packed.ids):
         return 0
     return next(rank for rank, doc_id in enumerate(packed.ids, 1) if doc_id in wanted)
+
+
+def _gold_ids(gold: Sequence[DocumentRow | str]) -> set[str]:
+    return {one if isinstance(one, str) else one.doc_id for one in gold if _is_relevant(one)}
+
+
+def _step_returned_gold(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> bool:
+    """Whether a retrieval step lists a gold document: its id, or an object with its ``doc_id``."""
+    lists = [step.get("retrieved") for step in packed.steps if isinstance(step, Mapping)]
+    listed = [one for some in lists if isinstance(some, list) for one in some]
+    ids = {str(one.get("doc_id") if isinstance(one, Mapping) else one) for one in listed}
+    return bool(ids) and not _gold_ids(gold).isdisjoint(ids)

@@ -8,7 +8,8 @@ A condition is a text such as ``token_f1<0.5``, the same in an address of the wo
 ``METRIC=scored``                            also ``skipped``, ``failed``, ``failed:REASON``, ``absent``
 ``METRIC=better``                            from run A to the last: ``better``, ``worse``, ``same``, ``changed``
 ``METRIC=both-right``                        also ``a-only``, ``b-only``, ``both-wrong``, each with ``:THRESHOLD``
-``cause=retriever``                          the cause of a wrong answer, or ``cause.METRIC=`` of one attribution
+``cause=retriever``                          also ``dropped``, ``below-cut``, ``generator``, ``refused``, ``failed``:
+                                             the cause of a wrong answer; ``cause.METRIC=`` of one attribution
 ``change=lost``                              the cause of a change, or ``change.METRIC=`` by one metric
 ``answer=failed``                            also ``missing``, ``empty``, ``refused``, ``answered``, ``none``
 ``rank<=5``, ``rank=none``                   the rank of the first gold document
@@ -67,12 +68,17 @@ _MAX_SEARCHES = 32
 
 CAUSE_GROUPS = {
     "retriever": ("not_returned",),
+    "dropped": ("not_returned",),
     "below-cut": ("below_cut",),
     "generator": ("contradicts_context", "unused"),
     "refused": ("refused",),
     "failed": ("system_failed",),
 }
-"""Words for the causes of wrong answers, and the causes of ``failure_attribution`` that they stand for."""
+"""Words for the causes of wrong answers, and the causes of ``failure_attribution`` that they stand for.
+
+``not_returned`` is two of them: ``dropped`` where a step of the system returned a gold document that is not in the
+final ranking, else ``retriever``.
+"""
 _HITS = ("win", "loss", "draw", "regression", "gained")
 _NUMBERS = re.compile(r"(\d+)")
 
@@ -235,6 +241,10 @@ class QueryTable:
                 "the causes of wrong answers are not known; `auepora rescore RUN -m failure_attribution@5` finds them"
             )
         return column.causes, self.spread(run, column.cause_codes, 0)
+
+    def dropped(self, run: int) -> Bools:
+        """Where a step of the system returned a gold document that is not in the final ranking."""
+        return self.spread(run, self.runs[run].outputs.dropped, 0)
 
     def changes(self, metric: str) -> Bytes:
         """Per query the cause of its change by a metric (the main one if empty): 1 + index in ``Cause``; 0 is none."""
@@ -516,7 +526,10 @@ class Condition:
         if not any(name in known for name in names):
             listed = [*CAUSE_GROUPS, *known]
             raise BadValueError(f"there is no cause '{self.value}'{did_you_mean(self.value, listed)}{_choices(listed)}")
-        return np.isin(codes, [known[name] for name in names if name in known])
+        found = np.isin(codes, [known[name] for name in names if name in known])
+        if self.word in ("retriever", "dropped") and found.any():
+            found &= table.dropped(run) == (self.word == "dropped")
+        return found
 
     def _rank_mask(self, ranks: Floats) -> Bools:
         if self.word == "none":

@@ -51,6 +51,7 @@ from ..report.score_sections import (
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore, samples_contain
+from .query_list import query_table
 from .workbench import Workbench, make_url, render_fragment, render_template, workbench_of
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ def _reason_links(record: RunRecord, result: MetricResult, outcome: str) -> list
 
 CAUSE_NAMES = {"below-cut": "below the cut", "failed": "system failed"}
 """Names of parts of the bar that differ from the words of the condition ``cause``."""
+DROPPED = "a step of the system returned a relevant document, but the final ranking has none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,25 +213,36 @@ class CauseBar:
     segments: Sequence[BarSegment]
 
 
-def cause_bar(run: StoredRun) -> CauseBar | None:
-    """The causes of wrong answers of the first result that has them; ``None`` where none has."""
+def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> CauseBar | None:
+    """The causes of wrong answers of the first result that has them; ``None`` where none has.
+
+    ``split`` divides what was not returned into retriever and dropped, which needs all outputs.
+    """
     result = next((one for one in run.results if wrong_answer_causes(one)), None)
     if result is None:
         return None
     counts = {str(cause): int(part.get("count", 0)) for cause, part in wrong_answer_causes(result).items()}
     grouped = {one for causes in CAUSE_GROUPS.values() for one in causes}
     parts = CAUSE_GROUPS | {one.replace("_", "-"): (one,) for one in counts if one not in grouped}
+    first = next(one.name for one in run.results if one.details.get("causes"))
+    name = "" if first == result.name else result.name
+    num_dropped = 0
+    if split and counts.get("not_returned"):
+        table = query_table(workbench, [run.record])
+        num_dropped = int(Condition("cause", name, value="dropped").mask(table).sum())
     total, start = sum(counts.values()), 0.0
     segments = []
     for word, causes in parts.items():
         present = [one for one in causes if counts.get(one)]
-        count = sum(counts[one] for one in present)
+        count = num_dropped if word == "dropped" else sum(counts[one] for one in present)
+        if word == "retriever":
+            count -= num_dropped
         if count:
-            words = "; ".join(CAUSES.get(one, one) for one in present)
+            words = DROPPED if word == "dropped" else "; ".join(CAUSES.get(one, one) for one in present)
             share, width = percentage(count, total), 100 * count / total
-            link = _condition_link(run.record, f"{count:,}", str(Condition("cause", value=word)))
-            name = CAUSE_NAMES.get(word, word.replace("-", " "))
-            segments.append(BarSegment(name, count, share, words, round(start, 3), round(width, 3), link))
+            link = _condition_link(run.record, f"{count:,}", str(Condition("cause", name, value=word)))
+            shown = CAUSE_NAMES.get(word, word.replace("-", " "))
+            segments.append(BarSegment(shown, count, share, words, round(start, 3), round(width, 3), link))
             start += width
     return CauseBar(display_name(result), total, segments)
 
@@ -414,12 +427,15 @@ SECTIONS = {
 
 
 def section_fragment(request: Request) -> HTMLResponse:
-    """One section of a run, or its whole verdict."""
+    """One section of a run, its whole verdict, or the causes of wrong answers."""
     workbench, name = workbench_of(request), request.path_params["name"]
     record = workbench.find(request.path_params["run_id"])
     if name == "verdict":
         run = workbench.run(record)
         return render_fragment(request, "verdict.html", verdict=run_verdict(run, check_stored_gates(run)))
+    if name == "causes":
+        causes = cause_bar(workbench, workbench.run(record), split=True)
+        return render_fragment(request, "causes.html", causes=causes)
     if name not in SECTIONS:
         known = f"; choose one of: {', '.join(SECTIONS)}"
         raise BadValueError(f"a run has no section '{name}'{did_you_mean(name, SECTIONS, otherwise=known)}")
@@ -533,7 +549,7 @@ def run_page(request: Request) -> HTMLResponse:
         offers=gold_offers(workbench, record),
         groups=score_groups(run),
         has_uncertain=any(map(interval_flags, run.results)),
-        causes=cause_bar(run),
+        causes=cause_bar(workbench, run, split=not is_large),
         sections={name: one.title for name, one in SECTIONS.items() if one.is_present(run)},
         queries=make_url("/queries", run=record.run_id, **filters),
         queries_fragment=make_url("/queries", run=record.run_id, **filters, fragment="1"),

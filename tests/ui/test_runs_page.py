@@ -145,11 +145,11 @@ def test_the_judged_proportion_opens_the_queries_that_others_may_improve(tmp_pat
         record = store.create_run("judged", dataset, dataset_name="made", plan={})
         rows = [StoredOutput(n, 0, one.sample_id, system(one, top_k=2)) for n, one in enumerate(dataset)]
         store.append(record.run_id, rows)
-        score_run(store, record, resolve_metrics(["recall@2"]), conventions=Conventions.of())
+        score_run(store, record, resolve_metrics([{"recall@2": {"name": "recall<2>"}}]), conventions=Conventions.of())
         store.finish(record.run_id)
         with ui_server(store) as server:
             page = server.get("/runs").text
-            link = f"/queries?run={record.run_id}&amp;where=recall%402%3C1&amp;sort=recall%402"
+            link = f"/queries?run={record.run_id}&amp;where=%22recall%3C2%3E%22%3C1&amp;sort=recall%3C2%3E"
             assert f'href="{link}"' in page
             assert "0 of 4" in server.get(unescape(link)).text
     assert "50 %</a><small>of the first 2</small>" in page
@@ -257,6 +257,8 @@ def test_the_page_with_the_keyboard_alone(
         page.locator("#run-count", has_text="1 of 4 runs").wait_for()
         assert page.url.endswith("/runs?q=alph")
         assert page.evaluate("document.activeElement.id") == "search"
+        page.locator("#trend summary").focus()
+        page.keyboard.press("Enter")
         page.locator(".trend svg").first.wait_for()
         tick(page, "alpha")
         page.locator("#search").focus()
@@ -301,6 +303,10 @@ def test_facets_and_order_in_the_browser(browser: Any, server: UiServer) -> None
         assert page.url.endswith("/runs?tag=nightly&sort=name")
         page.reload()
         assert page.locator("tbody th bdi").all_text_contents() == ["alpha", "beta"]
+        page.locator("#until").fill("2026-03-01")
+        page.locator("#run-count", has_text="1 of 4 runs").wait_for()
+        page.go_back()
+        page.locator("#run-count", has_text="2 of 4 runs").wait_for()
         page.get_by_role("link", name="Remove the filter tag nightly").click()
         page.locator("#run-count", has_text="4 of 4 runs").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") == 360

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from ..compare.filters import Condition
 from ..compare.metrics import headline_order
 from ..compare.pairing import lookup_metric
 from ..core.conventions import Signature
@@ -253,7 +254,7 @@ class RunRow:
     def judged_url(self) -> str:
         """The queries whose score may rise when more documents are judged."""
         name = "" if self.judged is None else self.judged.name
-        return make_url("/queries", run=self.record.run_id, where=f"{name}<1", sort=name)
+        return make_url("/queries", run=self.record.run_id, where=str(Condition("metric", name, "", "<", "1")), sort=name)
 
     @property
     def seconds(self) -> float | None:

@@ -3,7 +3,7 @@
 import { announce, replaceFragment } from "/assets/shell.js";
 import { setUpBrushes } from "/assets/brush.js";
 
-const FILTER_NAMES = ["q", "where", "sort"];
+const FILTER_NAMES = ["q", "where", "sort", "page"];
 const queries = document.getElementById("queries");
 
 /** The filters of the list, which the address of the page has. */
@@ -44,6 +44,7 @@ document.addEventListener("filter", (event) => {
   const filters = currentFilters();
   const others = filters.getAll("where").filter((one) => !isConditionOn(field, one));
   filters.delete("where");
+  filters.delete("page");
   for (const one of [...others, ...conditions]) filters.append("where", one);
   showQueries(filters);
 });
@@ -52,7 +53,19 @@ function isConditionOn(field, condition) {
   return condition.startsWith(field) && /^[<>=!]/.test(condition.slice(field.length));
 }
 
-window.addEventListener("popstate", () => loadQueries(currentFilters()));
+// A link to another part of the page is no change of the filter.
+window.addEventListener("popstate", () => {
+  const shown = new URLSearchParams(queries.querySelector(".query-part")?.dataset.params);
+  const filters = currentFilters();
+  shown.sort();
+  filters.sort();
+  if (queries.ariaBusy === "true" || shown.toString() !== filters.toString()) loadQueries(currentFilters());
+});
+
+// The run is chosen already in the list of runs, where another one is to be chosen.
+document.getElementById("choose").addEventListener("click", ({ currentTarget: { dataset } }) => {
+  try { sessionStorage.setItem("auepora-compare", JSON.stringify([[dataset.run, { name: dataset.name, time: dataset.time }]])); } catch { /* it is chosen there */ }
+});
 
 document.addEventListener("fragment", (event) => setUpBrushes(event.target));
 for (const element of document.querySelectorAll("[data-later]")) replaceFragment(element, element.dataset.later);

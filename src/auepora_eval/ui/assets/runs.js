@@ -14,18 +14,24 @@ function filterUrl() {
   return params.size ? `/runs?${params}` : "/runs";
 }
 
-async function showList(url) {
-  const address = new URL(url, location.href);
-  history.replaceState(null, "", address);
+async function loadList() {
+  const address = new URL(location.href);
   address.searchParams.set("fragment", "list");
   if (await replaceFragment(list, address.pathname + address.search)) announce(document.getElementById("run-count").textContent);
+}
+
+/** Show other runs. The back button returns to the runs before, but not to every letter of a search. */
+function showList(url, { isNew = true } = {}) {
+  if (isNew) history.pushState(null, "", url);
+  else history.replaceState(null, "", url);
+  return loadList();
 }
 
 let timer = 0;
 
 function searchSoon() {
   clearTimeout(timer);
-  timer = setTimeout(() => showList(filterUrl()), 150);
+  timer = setTimeout(() => showList(filterUrl(), { isNew: false }), 150);
 }
 
 // --- the choice of runs, which stays while the list changes --------------------------------------------------------------
@@ -71,6 +77,7 @@ function showChoice() {
   if (names.length === 1) text.textContent += ". Tick at least one more.";
   document.getElementById("compare-button").disabled = names.length < 2;
   document.getElementById("clear-choice").hidden = names.length === 0;
+  compareForm.classList.toggle("floating", names.length > 0);
 }
 
 function choose(box) {
@@ -79,6 +86,15 @@ function choose(box) {
   saveChoice();
   showChoice();
   announce(document.getElementById("chosen").textContent);
+}
+
+// --- the trend, which stays open or closed while the list changes ----------------------------------------------------
+
+let isTrendOpen = null; // null: as the server decides
+
+function showTrend() {
+  const trend = document.getElementById("trend");
+  if (trend && isTrendOpen !== null) trend.open = isTrendOpen;
 }
 
 // --- tags ------------------------------------------------------------------------------------------------------------
@@ -115,9 +131,13 @@ if (filters) {
   filters.addEventListener("input", searchSoon);
   list.addEventListener("change", (event) => {
     if (event.target.name === "run") choose(event.target);
-    else if (event.target.form === filters) showList(filterUrl());
+    else if (event.target.form === filters) {
+      if (event.target.name === "metric") isTrendOpen = null;
+      showList(filterUrl());
+    }
   });
   list.addEventListener("click", (event) => {
+    if (event.target.closest("#trend > summary")) isTrendOpen = !document.getElementById("trend").open;
     const link = event.target.closest("a[data-list]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
@@ -129,7 +149,13 @@ if (filters) {
     changeTags(event.target);
   });
   list.addEventListener("fragment", (event) => {
-    if (event.target === list) showChoice();
+    if (event.target !== list) return;
+    showChoice();
+    showTrend();
+  });
+  window.addEventListener("popstate", () => {
+    document.getElementById("search").value = new URLSearchParams(location.search).get("q") ?? "";
+    loadList();
   });
   document.getElementById("clear-choice").addEventListener("click", () => {
     choice.clear();

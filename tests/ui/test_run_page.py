@@ -7,9 +7,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from auepora_eval import EvaluationSample
+from auepora_eval import Document, EvaluationSample
 from auepora_eval.compare.columns import RunColumns
 from auepora_eval.compare.filters import QueryTable, SampleFilter
+from auepora_eval.core.types import GOLD_BY
 from auepora_eval.report.pages import write_report
 from auepora_eval.store.records import RunStatus, StoredOutput
 from auepora_eval.store.runs import RunStore
@@ -174,7 +175,15 @@ def test_a_run_without_gold_is_offered_ways_to_get_some(server: UiServer, store:
         ["auepora", "judge", "calibrate"],
         ["auepora", "rescore", found.run_id],
     ]
-    assert "No gold documents" not in server.get(f"/runs/{run(store, 'x', questions(), answer, []).run_id}").text
+    assert "/sections/latency" in html
+    assert "/sections/curves" not in html
+    graded = [
+        EvaluationSample(one.sample_id, one.query, [Document("a")], metadata={GOLD_BY: {"human": 1}}) for one in without
+    ]
+    with_gold = run(store, "graded", graded, lambda _: ["a"], ["recall@1"])
+    store.put_results(found.run_id, store.results(with_gold.run_id))  # as `auepora rescore --qrels` does
+    for run_id in (found.run_id, with_gold.run_id):
+        assert "No gold documents" not in server.get(f"/runs/{run_id}").text
 
 
 def test_the_page_of_an_unfinished_run_shows_how_to_continue(server: UiServer, store: RunStore) -> None:

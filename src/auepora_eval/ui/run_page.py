@@ -474,11 +474,16 @@ class Offer:
     commands: Sequence[str]
 
 
-def gold_offers(workbench: Workbench, record: RunRecord) -> list[Offer]:
-    """How to get numbers for a run without gold documents; empty where it has gold."""
+def has_gold(workbench: Workbench, record: RunRecord) -> bool:
+    """Whether the samples of a run name relevant documents."""
     key = (record.fingerprint, "has gold")
-    has_gold = workbench.cached(key, lambda: samples_contain(workbench.store, record.run_id, '"relevant_docs"'), size=8)
-    if has_gold or not record.num_samples:
+    return workbench.cached(key, lambda: samples_contain(workbench.store, record.run_id, '"relevant_docs"'), size=8)
+
+
+def gold_offers(workbench: Workbench, record: RunRecord, results: Sequence[MetricResult]) -> list[Offer]:
+    """How to get numbers for a run without gold documents; empty where it has gold, or was scored with grades."""
+    is_graded = any(one.defined and one.details.get("judged") is not None for one in results)
+    if is_graded or has_gold(workbench, record) or not record.num_samples:
         return []
     run, store = record.run_id, f"--store {shlex.quote(workbench.label)}"
     return [
@@ -536,6 +541,7 @@ def run_page(request: Request) -> HTMLResponse:
     run = workbench.run(record)
     is_large = record.num_samples * max(record.repeats, 1) > LARGE
     gates = None if is_large else check_stored_gates(run)
+    absent = () if has_gold(workbench, record) else ("curves", "quality")
     filters = {name: request.query_params.getlist(name) for name in ("q", "where", "sort", "page")}
     return render_template(
         request,
@@ -546,11 +552,11 @@ def run_page(request: Request) -> HTMLResponse:
         base=run_url(record),
         is_large=is_large,
         status_note=status_notes(workbench, run),
-        offers=gold_offers(workbench, record),
+        offers=gold_offers(workbench, record, run.results),
         groups=score_groups(run),
         has_uncertain=any(map(interval_flags, run.results)),
         causes=cause_bar(workbench, run, split=not is_large),
-        sections={name: one.title for name, one in SECTIONS.items() if one.is_present(run)},
+        sections={name: one.title for name, one in SECTIONS.items() if one.is_present(run) and name not in absent},
         queries=make_url("/queries", run=record.run_id, **filters),
         queries_fragment=make_url("/queries", run=record.run_id, **filters, fragment="1"),
     )

@@ -254,7 +254,9 @@ class RunRow:
     def judged_url(self) -> str:
         """The queries whose score may rise when more documents are judged."""
         name = "" if self.judged is None else self.judged.name
-        return make_url("/queries", run=self.record.run_id, where=str(Condition("metric", name, "", "<", "1")), sort=name)
+        return make_url(
+            "/queries", run=self.record.run_id, where=str(Condition("metric", name, "", "<", "1")), sort=name
+        )
 
     @property
     def seconds(self) -> float | None:

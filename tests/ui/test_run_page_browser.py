@@ -105,11 +105,11 @@ def drag(page: Any, brush: Any, start: float, end: float) -> None:
 
 def test_a_selected_range_of_a_chart_narrows_the_filter(page: Any) -> None:
     drag(page, show(page, "quality", ".chart.usual .brush"), 0.05, 0.15)
-    wait_for_count(page, "7 of 20 queries")  # the first gold document at rank 1
-    assert "rank%3E%3D1&where=rank%3C%3D1" in page.url
+    wait_for_count(page, "6 of 20 queries")  # the first gold document at rank 1, with a score as in the chart
+    assert "rank%3E%3D1&where=rank%3C%3D1&where=token_f1%3Dscored" in page.url
     drag(page, show(page, "quality", ".chart.usual .brush"), 0.8, 0.98)
-    wait_for_count(page, "5 of 20 queries")  # not returned, or failed
-    assert page.url.endswith("?where=rank%3Dnone")
+    wait_for_count(page, "4 of 20 queries")  # not returned
+    assert page.url.endswith("?where=token_f1%3Dscored&where=rank%3Dnone")
     drag(page, show(page, "latency", ".chart.usual .brush"), 0.0, 0.5)
     page.wait_for_url(re.compile("where=rank%3Dnone&where=seconds%3E%3D0&where=seconds%3C%3D1"))
     wait_for_count(page, "2 of 20 queries")  # numbers 2 and 7

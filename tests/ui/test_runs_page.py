@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.core.conventions import Conventions
+from auepora_eval.core.scores import Score, Scores
 from auepora_eval.core.types import GOLD_BY
 from auepora_eval.engine.evaluate import evaluate, resolve_metrics
 from auepora_eval.runs.scoring import score_run
@@ -153,6 +154,17 @@ def test_the_judged_proportion_opens_the_queries_that_others_may_improve(tmp_pat
             assert f'href="{link}"' in page
             assert "0 of 4" in server.get(unescape(link)).text
     assert "50 %</a><small>of the first 2</small>" in page
+
+
+def test_queries_that_a_judge_could_not_score_are_failures(tmp_path: Path) -> None:
+    scores = [Score(1.0), Score.fail("unparseable"), Score.fail("timeout")]
+    with RunStore.open(tmp_path / "runs.sqlite") as store, ui_server(store) as server:
+        record = scored(store, "judged", samples(3), {"token_f1": Scores.from_list(scores)})
+        page = server.get("/runs").text
+        link = f"/queries?run={record.run_id}&amp;where=token_f1%3Dmeasure-failed"
+        assert "2 not measured</a>" in page
+        assert f'href="{link}"' in page
+        assert "2 of 3" in server.get(unescape(link)).text
 
 
 def test_pages_of_many_runs(server: UiServer, monkeypatch: pytest.MonkeyPatch) -> None:

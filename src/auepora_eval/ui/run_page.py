@@ -270,15 +270,22 @@ class FilterChartRenderer(ChartRenderer):
         scales = [_filter_scale(chart.spec, width, name, choices) for width in widths]
         if None in scales:
             return drawn
+        also = self._also(figure.field)
+        scales = [{**scale, "also": also} for scale in scales if scale is not None]
         wrapped = [(kind, _with_scale(svg, scale)) for (kind, svg), scale in zip(drawn, scales, strict=True)]
-        return [*wrapped, ("filter", self._controls(figure.field, name, groups))]
+        return [*wrapped, ("filter", self._controls(figure.field, name, groups, also))]
+
+    def _also(self, field: str) -> str:
+        """A condition on all queries of a chart: answers by rank counts the ones with a score."""
+        result = answers_result(self._run) if field == "rank" else None
+        return "" if result is None else outcome_condition(result.name, "scored")
 
     def _groups(self, field: str) -> list[str]:
         """The groups of a slice by a label."""
         parts = next((one.slices[field] for one in self._run.results if field in one.slices), None)
         return list(parts) if parts and field.startswith(LABELS) else []
 
-    def _controls(self, field: str, name: str, groups: Sequence[str]) -> Markup:
+    def _controls(self, field: str, name: str, groups: Sequence[str], also: str) -> Markup:
         from markupsafe import Markup
 
         if groups:
@@ -295,11 +302,11 @@ class FilterChartRenderer(ChartRenderer):
         unit = ", in seconds" if field == "seconds" else ""
         step = "1" if field == "rank" else "any"
         return Markup(
-            '<form class="range" data-range="{}" aria-label="Filter the queries by {}{}" hidden>'
+            '<form class="range" data-range="{}" data-also="{}" aria-label="Filter the queries by {}{}" hidden>'
             '<label>from <input type="number" name="from" step="{}"></label>'
             '<label>to <input type="number" name="to" step="{}"></label>'
             '<button class="quiet">Filter</button></form>'
-        ).format(name, field, unit, step, step)
+        ).format(name, also, field, unit, step, step)
 
 
 def _field_name(field: str) -> str:

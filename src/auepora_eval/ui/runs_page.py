@@ -119,7 +119,7 @@ def _contains_words(record: RunRecord, words: str) -> bool:
 
 # --- results of runs, without scores ---------------------------------------------------------------------------------
 
-KEPT_DETAILS = ("judged", "judged_depth")
+KEPT_DETAILS = ("judged", "judged_depth", "num_measure_failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +239,19 @@ class RunRow:
         return make_url("/queries", run=self.record.run_id, where="answer=failed")
 
     @property
+    def num_unmeasured(self) -> int:
+        """The number of queries that the metric could not score, such as those on which a judge failed."""
+        return 0 if self.result is None else int(self.result.details.get("num_measure_failed") or 0)
+
+    @property
+    def unmeasured_url(self) -> str:
+        """The queries that the metric could not score."""
+        name = "" if self.result is None else self.result.name
+        return make_url(
+            "/queries", run=self.record.run_id, where=str(Condition("metric", name, value="measure-failed"))
+        )
+
+    @property
     def judged_text(self) -> str:
         """The judged proportion of the returned documents."""
         share = None if self.judged is None else self.judged.details.get("judged")
@@ -296,7 +309,9 @@ def sort_records(
         if key == "metric":
             return row.result.value if row.result is not None and row.result.defined else None
         names = {"name": record.name.casefold(), "dataset": record.dataset_name.casefold()}
-        return names.get(key, {"failures": row.counts[1], "duration": row.seconds, "cost": row.cost}.get(key))
+        return names.get(
+            key, {"failures": row.counts[1] + row.num_unmeasured, "duration": row.seconds, "cost": row.cost}.get(key)
+        )
 
     values = [(value(one), one) for one in records]
     present = sorted(

@@ -2,6 +2,7 @@
 //
 // A chart is inside an element with data-scale, a JSON object:
 //   field   the field of the conditions, such as a metric
+//   also    a further condition that holds for all queries of the chart, or ""
 //   area    left, top, width and height of the plot in the units of the SVG
 //   kind    "linear" or "log" with domain; "steps" with bands [start, end, low, high]; "choices" with bands [start, end, condition]
 // Event: "filter" on the chart or the form, with detail {field, conditions}; it bubbles.
@@ -24,13 +25,14 @@ export function setUpBrushes(root) {
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const [low, high] = ["from", "to"].map((name) => form.elements[name].value);
-      dispatchFilter(form, form.dataset.range, rangeConditions(form.dataset.range, low, high));
+      dispatchFilter(form, form.dataset.range, rangeConditions(form.dataset.range, low, high), form.dataset.also);
     });
   }
 }
 
-function dispatchFilter(element, field, conditions) {
-  element.dispatchEvent(new CustomEvent("filter", { bubbles: true, detail: { field, conditions } }));
+function dispatchFilter(element, field, conditions, also) {
+  const all = also && conditions.length ? [...conditions, also] : conditions;
+  element.dispatchEvent(new CustomEvent("filter", { bubbles: true, detail: { field, conditions: all } }));
 }
 
 function rangeConditions(field, low, high) {
@@ -93,7 +95,7 @@ function addBrush(wrapper, svg, scale) {
     }
     draw(selected.pixels);
     fillForm(wrapper, selected);
-    dispatchFilter(wrapper, scale.field, selected.conditions);
+    dispatchFilter(wrapper, scale.field, selected.conditions, scale.also);
   });
 }
 
@@ -109,7 +111,8 @@ function selectSteps(scale, [from, to]) {
   const touched = scale.bands.filter(([start, end]) => start <= to && end >= from);
   if (touched.length === 0) return null;
   const numbers = touched.filter(([, , low, high]) => low !== null || high !== null);
-  const pixels = [touched[0][0], touched.at(-1)[1]];
+  const used = numbers.length ? numbers : touched; // a range has no place for "none" next to numbers
+  const pixels = [used[0][0], used.at(-1)[1]];
   if (numbers.length === 0) return { low: "", high: "", pixels, conditions: [`${scale.field}=none`] };
   const low = numbers[0][2] ?? "";
   const high = numbers.at(-1)[3] ?? "";

@@ -45,7 +45,7 @@ document.addEventListener("filter", (event) => {
   const others = filters.getAll("where").filter((one) => !isConditionOn(field, one));
   filters.delete("where");
   filters.delete("page");
-  for (const one of [...others, ...conditions]) filters.append("where", one);
+  for (const one of new Set([...others, ...conditions])) filters.append("where", one);
   showQueries(filters);
 });
 

@@ -1,7 +1,9 @@
 """Every page in a real browser: names, headings, focus, contrast and width; and hostile texts, which execute nothing."""
 
+import re
 from collections.abc import Iterator
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -13,7 +15,7 @@ from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
 from helpers import browser_runs, report_pages, stored_runs
 from helpers.accessibility import PHONE_WIDTH, SCRIPT, find_problems, load_all, tab_problems
-from helpers.requirements import need
+from helpers.requirements import REPO, need
 from helpers.ui_server import UiServer, ui_server, workbench_page
 
 METRICS = ["recall@5", "mrr", "token_f1", "failure_attribution", "mean_latency[end_to_end]"]
@@ -236,3 +238,10 @@ def test_a_filter_by_keyboard_keeps_focus_and_filters(browser: Any, server: UiSe
             page.keyboard.press(key)
         expect(alert).to_have_count(0)
         expect(page.locator(".chip.active code")).to_have_text(["rank<=5", "recall@5=1"])
+
+
+def test_the_documentation_names_every_shortcut() -> None:
+    parts = [one for folder in ("templates", "assets") for one in (files("auepora_eval.ui") / folder).iterdir()]
+    found = re.findall(r"""(?:data-key|onKey\()=?"([^"]+)",?""", "".join(one.read_text("utf-8") for one in parts))
+    rows = (REPO / "docs" / "workbench.md").read_text("utf-8").partition("| key |")[2].partition("\n\n")[0]
+    assert set(found) | {"?", "Esc"} == set(re.findall(r"`([^`]+)`", rows))

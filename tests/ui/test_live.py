@@ -541,15 +541,16 @@ def test_a_change_while_the_page_renders_is_shown(server: UiServer, browser: Any
 
 
 @pytest.mark.part("chromium")
-def test_the_page_connects_again(server: UiServer, browser: Any) -> None:
-    with workbench_page(browser, server, "/live", expected=("ERR_",)) as page:
+def test_the_page_connects_again(server: UiServer, browser: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_page, "RETRY_SECONDS", 0.05)
+    with workbench_page(browser, server, "/live") as page:
         page.locator("body[data-stream=open]").wait_for()
-        page.context.set_offline(True)
-        page.evaluate("dispatchEvent(new Event('pagehide')); dispatchEvent(new Event('pageshow'))")
-        page.locator("body[data-stream=connecting], body[data-stream=closed]").wait_for()
-        page.context.set_offline(False)
-        page.evaluate("dispatchEvent(new Event('pagehide')); dispatchEvent(new Event('pageshow'))")
+        server.workbench.stopping.set()  # ends the streams
+        page.locator("[role=status]", has_text="The connection was lost").wait_for(state="attached")
+        server.workbench.stopping.clear()
         page.locator("body[data-stream=open]").wait_for()
+        with run_in_progress(server.workbench.store, 1):
+            page.locator("[data-run]").wait_for()
 
 
 @pytest.mark.part("chromium")

@@ -81,7 +81,11 @@ function connect() {
   stream.addEventListener("problem", (event) => showProblem(JSON.parse(event.data).error));
   stream.addEventListener("error", () => {
     const isClosed = stream?.readyState === EventSource.CLOSED;
-    setConnection(isClosed ? "closed" : "connecting", isClosed ? "Not connected. If the server was started again, open the address that it printed; otherwise reload the page." : "The connection was lost. Trying again …");
+    const text = isClosed
+      ? "Not connected. If the server was started again, open the address that it printed; otherwise reload the page."
+      : "The connection was lost. Trying again …";
+    if (isClosed || document.body.dataset.stream === "open") announce(text);
+    setConnection(isClosed ? "closed" : "connecting", text);
   });
 }
 

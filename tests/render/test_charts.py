@@ -302,6 +302,11 @@ def test_gap_breaks_the_line() -> None:
     assert len(marks(svg, "point")) == 4
 
 
+def test_the_boundaries_of_one_look_are_visible() -> None:
+    dashed = [one for one in marks(parse_svg(GALLERY["one look"]()), "rule") if one.get("stroke-dasharray")]
+    assert [float(one.get("x1", "")) < float(one.get("x2", "")) for one in dashed] == [True, True]
+
+
 def test_lines_of_a_panel_have_distinct_styles() -> None:
     for view in views(GALLERY["many curves"]()):
         layer = next(one for one in view["layer"] if one["mark"]["type"] == "line")

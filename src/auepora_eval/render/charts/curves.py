@@ -293,14 +293,22 @@ def looks_chart(
     area = {"type": "area", "opacity": 0.13} if wide else {"type": "rule", "strokeWidth": 1.5, "opacity": 0.5}
     drawn = [{**row, "tip": _look_text(row)} for row in rows]
     line = {"type": "line", "strokeWidth": 2, "color": SERIES[0]}
-    boundary = {"type": "line", "strokeWidth": 1.5, "color": SERIES[1], "strokeDash": [4, 3]}
+    dashes = {"strokeWidth": 1.5, "color": SERIES[1], "strokeDash": [4, 3]}
     points = {"type": "point", "filled": True, "opacity": 1, "size": 45, "color": SERIES[0]}
-    apart = {"x": along, "y": up, "detail": {"field": "side", "type": "nominal"}}
+    boundary: Json = {"data": {"values": sides}, "mark": {"type": "line", **dashes}, "encoding": {"x": along, "y": up}}
+    boundary["encoding"]["detail"] = {"field": "side", "type": "nominal"}
+    if not wide:  # a line of one point is not visible
+        half = 0.04 * max(places)
+        short = [
+            {**one, "start": max(one["at"] - half, 0.0), "end": min(one["at"] + half, max(places))} for one in sides
+        ]
+        boundary = {"data": {"values": short}, "mark": {"type": "rule", **dashes}}
+        boundary["encoding"] = {"x": with_field(along, "start"), "x2": {"field": "end"}, "y": up}
     rule = {"type": "rule", "color": MUTED, "strokeWidth": 1}
     layers: list[Json] = [
         {"data": {"values": rows}, "mark": {**area, "color": SERIES[0]}, "encoding": band},
         {"data": {"values": [{"value": null}]}, "mark": rule, "encoding": {"y": up}},
-        {"data": {"values": sides}, "mark": boundary, "encoding": apart},
+        boundary,
         {"data": {"values": drawn}, "mark": line, "encoding": {"x": along, "y": up}},
         {"data": {"values": drawn}, "mark": points, "encoding": {"x": along, "y": up, "tooltip": TOOLTIP}},
     ]

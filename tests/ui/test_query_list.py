@@ -6,14 +6,12 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from starlette.datastructures import QueryParams
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.compare.filters import parse_condition
 from auepora_eval.core.scores import Score
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
-from auepora_eval.ui.query_list import PAGE_SIZE, add_condition, query_table
+from auepora_eval.ui.query_list import PAGE_SIZE, query_table
 from helpers.browser_runs import hostile_run, put, scored
 from helpers.ui_server import UiServer, ui_server, workbench_page
 
@@ -144,13 +142,6 @@ def test_a_table_is_kept_until_the_run_changes(server: UiServer) -> None:
     assert query_table(server.workbench, [record]) is table
     store.tag(record.run_id, "new")
     assert query_table(server.workbench, [store.get(record.run_id)]) is not table
-
-
-def test_conditions_are_added_to_an_address() -> None:
-    params = QueryParams("run=a&where=rank%3C5&page=3&fragment=1")
-    added = [("run", "a"), ("where", "rank<5"), ("where", "answer=failed")]
-    assert add_condition(params, parse_condition("answer=failed")) == added
-    assert add_condition({"run": ["a"], "where": ["rank<5"]}, "rank<5") == added[:2]
 
 
 # --- in a browser ---

@@ -1,6 +1,7 @@
 """The server of the workbench: start and end, stores that cannot be used, errors as pages, and the cache."""
 
 import json
+import re
 import signal
 import socket
 import sqlite3
@@ -103,6 +104,26 @@ def test_a_run_that_is_deleted_while_it_is_shown(path: Path) -> None:
         store.delete(record.run_id)
         reply = server.get(f"/runs/{record.run_id}")
         assert (reply.status, f"no run is called &#39;{record.run_id}&#39;" in reply.text) == (404, True)
+
+
+def test_every_link_to_a_run_with_a_difficult_id_leads_to_it(path: Path) -> None:
+    with serving(path) as (server, store):
+        record = store.create_run("odd", samples(1), dataset_name="made", plan={}, run_id='a/b c?#%2F"é/derivation')
+        store.append(record.run_id, [StoredOutput(0, 0, "q00000", SystemOutputs([], Response("yes")))])
+        store.finish(record.run_id)
+        of_run = {"run": record.run_id, "id": "q00000"}
+        pages = [
+            "/runs?q=odd",
+            "/live",
+            "/plans",
+            *(make_url(one, **of_run) for one in ("/queries", "/query", "/plans/view")),
+        ]
+        for page in pages:
+            links = set(re.findall(r'href="(/runs/[^"]+)"', server.get(page).text))
+            assert [(server.get(one).status, "<h1><bdi>odd" in server.get(one).text) for one in links] == [
+                (200, True)
+            ], page
+        assert server.get(links.pop() + "/sections/provenance").status == 200
 
 
 def test_a_locked_store_can_be_read(path: Path) -> None:

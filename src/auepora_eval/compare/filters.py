@@ -29,7 +29,7 @@ import re
 import shlex
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Protocol, Self
 
@@ -59,7 +59,7 @@ from .columns import (
 )
 from .metrics import headline_order
 from .queries import Cause, compare_queries, explain_changes
-from .types import ComparisonKind
+from .types import ComparisonKind, run_labels
 
 _MAX_SEARCHES = 32
 """The number of searches whose rows are kept."""
@@ -122,7 +122,7 @@ class QueryTable:
     @property
     def letters(self) -> list[str]:
         """The letter of each run."""
-        return [chr(ord("A") + number) for number in range(len(self.runs))]
+        return run_labels(len(self.runs))
 
     @property
     def metrics(self) -> list[str]:
@@ -465,16 +465,16 @@ class Condition:
     value: str = ""
 
     def __str__(self) -> str:
-        run = f"{self.run}." if self.run else ""
+        return f"{self.key}{self.operator}{_quote_value(self.value)}"
+
+    @property
+    def key(self) -> str:
+        """The text before the operator, which is a sort key, too."""
+        run, parts = f"{self.run}." if self.run else "", (self.field, self.name, self.run)
         if self.field == "metric":
-            name = self.name
-            if not _reads_as(f"{run}{name}", (self.field, name, self.run)):
-                name = _quote(name)
-            return f"{run}{name}{self.operator}{_quote_value(self.value)}"
-        name = f".{self.name}" if self.name else ""
-        if not _reads_as(f"{run}{self.field}{name}", (self.field, self.name, self.run)):
-            name = f".{_quote(self.name)}"
-        return f"{run}{self.field}{name}{self.operator}{_quote_value(self.value)}"
+            return f"{run}{self.name if _reads_as(f'{run}{self.name}', parts) else _quote(self.name)}"
+        text = f"{run}{self.field}.{self.name}" if self.name else f"{run}{self.field}"
+        return text if _reads_as(text, parts) else f"{run}{self.field}.{_quote(self.name)}"
 
     @property
     def word(self) -> str:
@@ -759,6 +759,10 @@ class SampleFilter:
         """The filter of an address: the parameters ``q``, ``where`` and ``sort``."""
         search, sort = (next(iter(params.getlist(name)), "") for name in ("q", "sort"))
         return cls.parse(search, [one for one in params.getlist("where") if one.strip()], sort)
+
+    def with_condition(self, condition: Condition) -> Self:
+        """The filter with a further condition, unless it has it."""
+        return replace(self, conditions=tuple(dict.fromkeys([*self.conditions, condition])))
 
     def to_params(self) -> list[tuple[str, str]]:
         """The parameters of an address."""

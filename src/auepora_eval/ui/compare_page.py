@@ -76,7 +76,7 @@ from ..store.records import RunRecord, RunStatus
 from ..store.runs import result_summaries
 from .query_list import query_table
 from .run_page import derivation_url, report_response
-from .workbench import Workbench, make_url, render_blocks, render_fragment, render_template, workbench_of
+from .workbench import Workbench, make_url, render_blocks, render_template, workbench_of
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -576,7 +576,7 @@ def section(request: Request) -> Response:
             parts[key] = partial(_section_context, chosen, key, build)
     if name not in parts:
         raise HTTPException(404, f"a comparison of {len(chosen.records)} runs has no section '{name}'")
-    return render_fragment(request, "compare_parts.html", part=name, chosen=chosen, **parts[name]())
+    return render_template(request, "compare_parts.html", part=name, chosen=chosen, **parts[name]())
 
 
 def _threshold(request: Request) -> str:

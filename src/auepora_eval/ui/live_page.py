@@ -33,7 +33,7 @@ from ..runs.sequential import StopPlan, recorded_plan
 from ..runtime.secrets import MIN_SECRET_LENGTH, REDACTED, Secrets, is_secret_name, looks_like_secret
 from ..store.records import RunRecord, RunStatus, is_running, utc_now
 from ..store.runs import active_runs, count_all_outputs, failure_counts
-from .workbench import Workbench, render_blocks, render_fragment, render_template, workbench_of
+from .workbench import Workbench, render_blocks, render_template, workbench_of
 
 # --- the state of the runs in progress -------------------------------------------------------------------------------
 
@@ -292,7 +292,7 @@ def live_page(request: Request) -> Response:
 
 def live_runs(request: Request) -> Response:
     """The lists of the page, without the rest of it."""
-    return render_fragment(request, "live_runs.html", **_live_context(request))
+    return render_template(request, "live_runs.html", **_live_context(request))
 
 
 async def live_events(request: Request) -> Response:

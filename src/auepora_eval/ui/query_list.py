@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -26,7 +26,7 @@ from ..compare.filters import (
 )
 from ..compare.queries import Cause
 from ..errors import BadValueError
-from ..render.html import value_text
+from ..render.html import pluralize, value_text
 from ..store.records import RunRecord
 from .workbench import Workbench, make_url, render_template, workbench_of
 
@@ -69,22 +69,6 @@ def records_of(workbench: Workbench, params: QueryParams) -> list[RunRecord]:
     if len({one.run_id for one in records}) < len(records):
         raise BadValueError("the parameter 'run' names the same run twice; name each run once")
     return records
-
-
-def add_condition(params: QueryParams | Mapping[str, Any], condition: Condition | str) -> list[tuple[str, str]]:
-    """The parameters of an address with a further condition, and without a page number; encode with ``urlencode``."""
-    items = params.multi_items() if isinstance(params, QueryParams) else _listed(params)
-    kept = [(name, value) for name, value in items if name not in ("page", "fragment")]
-    new = ("where", str(condition))
-    return kept if new in kept else [*kept, new]
-
-
-def _listed(params: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [
-        (name, str(one))
-        for name, value in params.items()
-        for one in (value if isinstance(value, (list, tuple)) else [value])
-    ]
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
@@ -155,7 +139,7 @@ class QueryListPage:
     @property
     def count(self) -> str:
         """How many queries are listed."""
-        total = f"{len(self.table):,} {'query' if len(self.table) == 1 else 'queries'}"
+        total = pluralize(len(self.table), "query", "queries")
         if self.filter.search or self.filter.conditions:
             return f"{len(self.rows):,} of {total}"
         return total
@@ -166,7 +150,7 @@ class QueryListPage:
         conditions = self.filter.conditions
         found = []
         for place, one in enumerate(conditions):
-            rest = SampleFilter(self.filter.search, (*conditions[:place], *conditions[place + 1 :]), self.filter.sort)
+            rest = replace(self.filter, conditions=(*conditions[:place], *conditions[place + 1 :]))
             found.append(FilterLink(str(one), self.url(rest), f"Remove the filter {one}"))
         return found
 
@@ -207,8 +191,7 @@ class QueryListPage:
             yield f"{name} not scored{last}", Condition("metric", name, operator="!=", value="scored")
 
     def _with(self, condition: Condition) -> str:
-        conditions = tuple(dict.fromkeys([*self.filter.conditions, condition]))
-        return self.url(SampleFilter(self.filter.search, conditions, self.filter.sort))
+        return self.url(self.filter.with_condition(condition))
 
     @property
     def sorts(self) -> list[tuple[str, str]]:
@@ -216,7 +199,7 @@ class QueryListPage:
         found = [("", "order of the dataset"), ("id", "id"), ("question", "question"), ("rank", "rank of gold")]
         found.append(("-seconds", "slowest first"))
         for name in self.metrics:
-            text = str(Condition("metric", name, value="1")).removesuffix("=1")
+            text = Condition("metric", name).key
             down = "" if self._higher(name) else "-"
             found.append((f"{down}{text}", f"{name}, worst first"))
             if len(self.records) > 1:
@@ -240,7 +223,7 @@ class QueryListPage:
             key = f"{letter}.rank" if letter else "rank"
             found.append(self.column(f"rank {letter}".strip(), key, note="of the first gold document"))
         for name in self.metrics:
-            text, higher = str(Condition("metric", name, value="1")).removesuffix("=1"), self._higher(name)
+            text, higher = Condition("metric", name).key, self._higher(name)
             for letter in letters:
                 key = f"{letter}.{text}" if letter else text
                 found.append(self.column(f"{name} {letter}".strip(), key, worst_low=higher))
@@ -258,7 +241,7 @@ class QueryListPage:
         return ListColumn(title, self._sorted(following), order, note)
 
     def _sorted(self, sort: str) -> str:
-        return self.url(SampleFilter(self.filter.search, self.filter.conditions, sort))
+        return self.url(replace(self.filter, sort=sort))
 
     @property
     def listed(self) -> list[dict[str, Any]]:
@@ -317,8 +300,7 @@ class QueryListPage:
             if run.has_outputs:
                 found += [(f"seconds.{name}", []) for name in run.outputs.timings if name != SECONDS]
         found += [
-            (str(Condition("label", name, value="1")).removesuffix("=1"), self.table.label_values(name)[:_MAX_VALUES])
-            for name in self.table.labels
+            (Condition("label", name).key, self.table.label_values(name)[:_MAX_VALUES]) for name in self.table.labels
         ]
         return [*dict(found).items(), ("cluster", []), ("id", [])]
 
@@ -326,7 +308,7 @@ class QueryListPage:
     def scores(self) -> list[tuple[str, list[str]]]:
         """The metrics that a condition may be about, and the values that are suggested for them."""
         values = [*_OUTCOMES, *(_PAIR_VALUES if len(self.records) > 1 else ())]
-        names = (str(Condition("metric", name, value="1")).removesuffix("=1") for name in self.table.metrics)
+        names = (Condition("metric", name).key for name in self.table.metrics)
         found = [(name, values) for name in names]
         if len(self.records) > 1:
             found += [(f"diff.{name}", []) for name, _ in found] + [(f"A.{name}", list(_OUTCOMES)) for name, _ in found]
@@ -357,8 +339,7 @@ def _with_addition(found: SampleFilter, params: QueryParams) -> SampleFilter:
     if not name:
         return found
     text = f"{name}{params.get('operator', '=')}{params.get('value', '')}"
-    conditions = dict.fromkeys([*found.conditions, parse_condition(text)])
-    return SampleFilter(found.search, tuple(conditions), found.sort)
+    return found.with_condition(parse_condition(text))
 
 
 def _page_number(text: str) -> int:

@@ -45,7 +45,8 @@ from ..store.rows import StoredJudgement
 from ..store.runs import sample_at
 from ..text.sentences import sentence_spans
 from .query_list import query_table, run_columns
-from .workbench import Workbench, make_url, render_fragment, render_template, workbench_of
+from .run_page import derivation_url
+from .workbench import Workbench, make_url, render_template, workbench_of
 
 MAX_RUNS = 2
 MAX_DOCUMENTS = 20
@@ -75,7 +76,7 @@ class QueryAddress:
     filters: Mapping[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, request: Request) -> QueryAddress:
+    def from_request(cls, request: Request) -> QueryAddress:
         """Read the parameters; ``BadValueError`` names an invalid one."""
         parameters = request.query_params
         runs, sample_id = parameters.getlist("run"), parameters.get("id")
@@ -483,8 +484,7 @@ def _score_cell(run: QueryRun, name: str, value: float | None, outcome: str) -> 
     if not outcome:
         return ScoreCell("–")
     assert run.sample is not None
-    path = f"/runs/{run.record.run_id}/derivation"
-    address = make_url(path, metric=name, sample=run.sample.sample_id)
+    address = derivation_url(run.record, name, run.sample.sample_id)
     number = "" if value is None else format_value(value)
     if outcome == "scored":
         return ScoreCell(number or "n/a", "", address)
@@ -530,7 +530,7 @@ def to_text(value: Any) -> str:
 
 def query_page(request: Request) -> Response:
     """One sample in one run or in two."""
-    workbench, address = workbench_of(request), QueryAddress.of(request)
+    workbench, address = workbench_of(request), QueryAddress.from_request(request)
     records = [workbench.find(run) for run in address.runs]
     address = QueryAddress(tuple(one.run_id for one in records), address.sample_id, address.repeats, address.filters)
     letters = "AB" if len(records) > 1 else [""]
@@ -758,13 +758,13 @@ def text_address(run: QueryRun, address: QueryAddress, part: str) -> str:
 
 def whole_text(request: Request) -> Response:
     """A whole text of a query page, as a page or as a fragment."""
-    workbench, address = workbench_of(request), QueryAddress.of(request)
+    workbench, address = workbench_of(request), QueryAddress.from_request(request)
     run = read_run(workbench, workbench.find(address.runs[0]), "", 0, address)
     part = request.query_params.get("part", "")
     text, marks = _find_text(run, part)
     pieces = [split_marks(text, start, end, marks) for start, end in split_pieces(text)]
     if request.query_params.get("fragment") == "1":
-        return render_fragment(request, "query_text.html", pieces=pieces)
+        return render_template(request, "query_text.html", pieces=pieces)
     back = address.with_sample(address.sample_id)
     return render_template(request, "query_part.html", pieces=pieces, part=part.replace("-", " "), back=back)
 
@@ -814,7 +814,7 @@ def split_pieces(text: str) -> list[tuple[int, int]]:
 
 def other_runs(request: Request) -> Response:
     """What other runs of the same dataset returned for a sample, as a fragment."""
-    workbench, address = workbench_of(request), QueryAddress.of(request)
+    workbench, address = workbench_of(request), QueryAddress.from_request(request)
     record = workbench.find(address.runs[0])
     position = find_position(workbench, record, address.sample_id)
     if position is None:
@@ -842,7 +842,7 @@ def other_runs(request: Request) -> Response:
             }
         )
     has_gold = any(level > 0 for level in gold.levels.values())
-    return render_fragment(request, "query_others.html", rows=rows, count=len(listed), has_gold=has_gold)
+    return render_template(request, "query_others.html", rows=rows, count=len(listed), has_gold=has_gold)
 
 
 def _answer_text(output: SystemOutputs) -> str:

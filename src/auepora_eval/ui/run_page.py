@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
@@ -51,8 +50,7 @@ from ..report.score_sections import (
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore, samples_contain
-from .query_list import query_table
-from .workbench import Workbench, make_url, render_fragment, render_template, workbench_of
+from .workbench import Workbench, make_url, render_template, run_url, workbench_of
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -70,11 +68,6 @@ MAX_GROUPS = 30
 def queries_url(record: RunRecord, *conditions: str) -> str:
     """The address of the list of queries of a run under some conditions."""
     return make_url("/queries", run=record.run_id, where=list(conditions))
-
-
-def run_url(record: RunRecord, *parts: str) -> str:
-    """The address of a run, or of a part of its page. An id may contain any character."""
-    return "/".join(["/runs", quote(record.run_id, safe="", errors="replace"), *parts])
 
 
 def derivation_url(record: RunRecord, metric: str, sample_id: str | None = None, *, fragment: bool = False) -> str:
@@ -311,7 +304,7 @@ class FilterChartRenderer(ChartRenderer):
 
 def _field_name(field: str) -> str:
     """The field of a figure as a condition names it."""
-    return field if field in ("seconds", "rank") else str(Condition("metric", field, value="0")).removesuffix("=0")
+    return field if field in ("seconds", "rank") else Condition("metric", field).key
 
 
 def _group_condition(field: str, group: str) -> str:
@@ -439,10 +432,7 @@ def section_fragment(request: Request) -> HTMLResponse:
     record = workbench.find(request.path_params["run_id"])
     if name == "verdict":
         run = workbench.run(record)
-        return render_fragment(request, "verdict.html", verdict=run_verdict(run, check_stored_gates(run)))
-    if name == "causes":
-        causes = cause_bar(workbench, workbench.run(record), split=True)
-        return render_fragment(request, "causes.html", causes=causes)
+        return render_template(request, "verdict.html", verdict=run_verdict(run, check_stored_gates(run)))
     if name not in SECTIONS:
         known = f"; choose one of: {', '.join(SECTIONS)}"
         raise BadValueError(f"a run has no section '{name}'{did_you_mean(name, SECTIONS, otherwise=known)}")
@@ -461,7 +451,7 @@ def _render_sections(request: Request, record: RunRecord, names: Sequence[str]) 
         for name in names:
             context: dict[str, Any] = {"section": built.get(name), "empty": SECTIONS[name].empty}
             drawn = FilterChartRenderer(run, f"{name}-")
-            pages[name] = bytes(render_fragment(request, "run_section.html", drawn=drawn, **context).body)
+            pages[name] = bytes(render_template(request, "run_section.html", drawn=drawn, **context).body)
     return pages
 
 
@@ -556,7 +546,6 @@ def run_page(request: Request) -> HTMLResponse:
         record=record,
         subtitle=run_subtitle(run),
         verdict=run_verdict(run, gates, timings=not is_large),
-        base=run_url(record),
         is_large=is_large,
         status_note=status_notes(workbench, run),
         offers=gold_offers(workbench, record, run.results),
@@ -588,7 +577,6 @@ def derivation_page(request: Request) -> HTMLResponse:
     return render_template(
         request,
         "derivation.html",
-        base=run_url(record),
         parent="fragment.html" if parameters.get("fragment") else "layout.html",
         record=record,
         title=_derivation_title(found),
@@ -658,8 +646,8 @@ def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
 
 
 ROUTES = [
-    Route("/runs/{run_id}", run_page),
-    Route("/runs/{run_id}/sections/{name}", section_fragment),
-    Route("/runs/{run_id}/derivation", derivation_page),
-    Route("/runs/{run_id}/report.html", download_report),
+    Route("/runs/{run_id:path}/sections/{name}", section_fragment),
+    Route("/runs/{run_id:path}/derivation", derivation_page),
+    Route("/runs/{run_id:path}/report.html", download_report),
+    Route("/runs/{run_id:path}", run_page),
 ]

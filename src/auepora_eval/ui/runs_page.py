@@ -31,7 +31,7 @@ from ..render.html import interval_text, metric_range, seconds_text, value_text
 from ..report.score_sections import value_bar
 from ..store.records import RunRecord, RunStatus, utc_now
 from ..store.runs import all_result_summaries, count_all_outputs, latest_result_times
-from .workbench import Workbench, make_url, render_fragment, render_template, workbench_of
+from .workbench import Workbench, make_url, render_template, workbench_of
 
 PAGE_SIZE = 50
 TREND_RUNS = 200
@@ -452,7 +452,7 @@ def runs_page(request: Request) -> Response:
     fragment = request.query_params.get("fragment")
     if fragment == "trend":
         figure = trend_figure(listed, results, trend_metric)
-        return render_fragment(request, "block_list.html", listed=[figure])
+        return render_template(request, "block_list.html", listed=[figure])
     metrics = Counter(name for one in listed for name in results[one.run_id].by_name)
     if run_filter.metric:
         metrics.setdefault(run_filter.metric, 0)
@@ -474,7 +474,7 @@ def runs_page(request: Request) -> Response:
         "query": escape(make_url("/runs", **run_filter.to_params()).partition("?")[2]),
     }
     if fragment == "list":
-        return render_fragment(request, "runs_list.html", **context)
+        return render_template(request, "runs_list.html", **context)
     return render_template(request, "runs.html", **context)
 
 
@@ -509,7 +509,7 @@ async def change_tags(request: Request) -> Response:
         row = RunRow(record, None, (0, 0), None)
         run_filter = RunFilter.from_params(QueryParams(query))
         return await run_in_threadpool(
-            render_fragment, request, "runs_tags.html", row=row, filter=run_filter, query=escape(query)
+            render_template, request, "runs_tags.html", row=row, filter=run_filter, query=escape(query)
         )
     return RedirectResponse(f"/runs?{query}" if query else "/runs", 303)
 
@@ -530,5 +530,5 @@ def _save_tags(workbench: Workbench, run_id: str, fields: Mapping[str, str]) -> 
 
 ROUTES: list[BaseRoute] = [
     Route("/runs", runs_page),
-    Route("/runs/{run_id}/tags", change_tags, methods=["POST"]),
+    Route("/runs/{run_id:path}/tags", change_tags, methods=["POST"]),
 ]

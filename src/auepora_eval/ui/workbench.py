@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -247,21 +247,21 @@ def make_url(path: str, /, **parameters: Any) -> UncutText:
     return UncutText(f"{path}?{query}" if query else path)
 
 
+def run_url(record: RunRecord, *parts: str) -> UncutText:
+    """The address of a run, or of a part of its page. An id may contain any character."""
+    return UncutText("/".join(["/runs", quote(record.run_id, safe="", errors="replace"), *parts]))
+
+
 @cache
 def _environment() -> Environment:
     environment = make_environment("auepora_eval.ui", "auepora_eval.render")
-    environment.globals["url"] = make_url
+    environment.globals.update(url=make_url, run_url=run_url)
     return environment
 
 
 def render_template(request: Request, name: str, *, status: int = 200, **context: Any) -> HTMLResponse:
-    """A page or a part of one, from a template: every text is escaped."""
+    """A page, or a part of one that ``shell.js`` inserts, from a template: every text is escaped."""
     return HTMLResponse(_encode(_render(request, name, context)), status)
-
-
-def render_fragment(request: Request, name: str, *, status: int = 200, **context: Any) -> HTMLResponse:
-    """A part of a page, which ``shell.js`` inserts into it."""
-    return render_template(request, name, status=status, **context)
 
 
 def render_blocks(blocks: Iterable[Block]) -> Markup:

@@ -215,6 +215,7 @@ def test_search(table: QueryTable) -> None:
     rows |= {"timeout": "q2", "q1": "q1 q10", "PARIS": "q10", "w": "q1 q2 q10 q5", "wh": "q1 q2 q5", "wh e": "q1 q2 q5"}
     for text, expected in rows.items():
         assert ids(table, search=text) == expected, text
+    assert ids(table, search=" ".join(f"w{number}" for number in range(2000))) == ""
     assert ids(table, "label.lang=de", search="wh") == "q1"
 
 

@@ -1,6 +1,8 @@
 """Access to the workbench: token, cookie, Host, Origin, CSRF token and response headers, by requests to a real server."""
 
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 
 import pytest
 
@@ -56,6 +58,7 @@ REFUSED = {
     "script of another site": {"cookie": "{cookie}", "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
     "script of another port": {"cookie": "{cookie}", "sec-fetch-site": "same-site", "sec-fetch-mode": "cors"},
     "frame in another page": {"cookie": "{cookie}", "sec-fetch-site": "cross-site", "sec-fetch-dest": "iframe"},
+    "object in another page": {"cookie": "{cookie}", "sec-fetch-site": "same-site", "sec-fetch-dest": "object"},
 }
 
 
@@ -81,13 +84,30 @@ ACCEPTED = {
     "own form": {"origin": "null", "sec-fetch-site": "same-origin"},
     "own script": {"sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"},
     "link on another site": {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"},
+    "odd cookies of other servers": {"cookie": 'a={{"x": 1}}; b c; {cookie}'},
+    "two cookies of the same name": {"cookie": "{cookie}; auepora_ui_{port}=wrong"},
 }
 
 
 @pytest.mark.parametrize("given", ACCEPTED.values(), ids=ACCEPTED)
 def test_a_request_with_access_is_answered(server: UiServer, given: dict[str, str]) -> None:
-    headers = {name: value.format(port=server.access.port) for name, value in given.items()}
+    headers = {name: value.format(port=server.access.port, cookie=server.cookie) for name, value in given.items()}
     assert server.get("/runs", **headers).status == 200
+
+
+def test_other_methods_are_not_used(server: UiServer) -> None:
+    for method in ("OPTIONS", "PUT", "DELETE", "TRACE"):
+        assert server.request(method, "/runs", headers={"cookie": server.cookie}).status == 405
+        assert server.request(method, "/runs", headers={}).status == 403
+
+
+def test_the_headers_of_a_page_alone(server: UiServer) -> None:
+    for path in ("/runs", "/assets/theme.css", "/live/events"):
+        with closing(HTTPConnection("127.0.0.1", server.access.port, timeout=10)) as connection:
+            for _ in range(2):  # a stream without an end would block the connection
+                connection.request("HEAD", path, headers={"cookie": server.cookie})
+                with connection.getresponse() as reply:
+                    assert (reply.status, reply.read()) == (200, b"")
 
 
 def test_a_write_needs_the_csrf_token(server: UiServer) -> None:

@@ -63,6 +63,7 @@ from .types import ComparisonKind, run_labels
 
 _MAX_SEARCHES = 32
 """The number of searches whose rows are kept."""
+_MAX_CONDITIONS = 50
 
 # --- several runs over the same queries ------------------------------------------------------------------------------
 
@@ -336,14 +337,20 @@ class QueryTable:
         return self._search(terms) if terms else None
 
     def _search(self, terms: tuple[str, ...]) -> Bools:
+        found: Bools | None = None
+        for count in range(1, len(terms) + 1):
+            found = self._search_last(terms[:count], found)
+        assert found is not None
+        return found
+
+    def _search_last(self, terms: tuple[str, ...], among: Bools | None) -> Bools:
+        """The rows with the last term, of those that contain the others."""
         with self._lock:
             found = self._searches.pop(terms, None)
             # A longer word is only where the shorter one is that was typed before.
-            among = self._searches.get((*terms[:-1], terms[-1][:-1]))
+            shorter = self._searches.get((*terms[:-1], terms[-1][:-1]))
         if found is None:
-            if among is None and len(terms) > 1:
-                among = self._search(terms[:-1])
-            found = self._rows_with(terms[-1], among)
+            found = self._rows_with(terms[-1], among if shorter is None else shorter)
         with self._lock:
             self._searches[terms] = found  # the last one used is last
             while len(self._searches) > _MAX_SEARCHES:
@@ -752,7 +759,10 @@ class SampleFilter:
     @classmethod
     def parse(cls, search: str = "", where: Iterable[str] = (), sort: str = "") -> Self:
         """A filter from texts; a condition that is given twice counts once."""
-        return cls(search.strip(), tuple(dict.fromkeys(map(parse_condition, where))), "" if sort == "order" else sort)
+        texts = list(dict.fromkeys(where))
+        if len(texts) > _MAX_CONDITIONS:
+            raise BadValueError(f"a filter has at most {_MAX_CONDITIONS} conditions, not {len(texts):,}")
+        return cls(search.strip(), tuple(dict.fromkeys(map(parse_condition, texts))), "" if sort == "order" else sort)
 
     @classmethod
     def from_params(cls, params: QueryParams) -> Self:

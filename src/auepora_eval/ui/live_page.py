@@ -297,6 +297,8 @@ def live_runs(request: Request) -> Response:
 
 async def live_events(request: Request) -> Response:
     """The stream of server-sent events."""
+    if request.method == "HEAD":  # a stream has no end
+        return Response(media_type="text/event-stream")
     return StreamingResponse(_feed(request).stream(), media_type="text/event-stream")
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import secrets
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -89,11 +88,9 @@ class Access:
 
     def has_session(self, headers: Headers) -> bool:
         """Whether a request has the cookie."""
-        try:
-            found = SimpleCookie("; ".join(headers.getlist("cookie"))).get(self.cookie)
-        except CookieError:
-            return False
-        return found is not None and _equal(found.value, self.session)
+        # Other servers on this host set cookies, too, of any name and form: http.cookies would stop at the first odd one.
+        pairs = (one.strip().partition("=") for text in headers.getlist("cookie") for one in text.split(";"))
+        return any(name == self.cookie and _equal(value, self.session) for name, _, value in pairs)
 
 
 def _equal(given: str, expected: str) -> bool:
@@ -118,7 +115,9 @@ class SecurityMiddleware:
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         response: Response | None = self._refuse(scope) or self._sign_in(scope)
-        if response is None and scope["method"] not in ("GET", "HEAD"):
+        if response is None and scope["method"] not in ("GET", "HEAD", "POST"):
+            response = PlainTextResponse("This method is not used here.", 405, {"allow": "GET, HEAD, POST"})
+        elif response is None and scope["method"] == "POST":
             body = await _read_body(receive)
             response = self._refuse_write(scope, body)
             receive = _replay(body or b"", receive)
@@ -136,7 +135,8 @@ class SecurityMiddleware:
             own.add("null")
         if not own.issuperset(headers.getlist("origin")):
             return _refusal("This request comes from another page.")
-        is_link = mode == "navigate" and scope["method"] == "GET" and headers.get("sec-fetch-dest") != "iframe"
+        is_page = headers.get("sec-fetch-dest", "document") == "document"  # not in a frame
+        is_link = mode == "navigate" and scope["method"] == "GET" and is_page
         if site in ("cross-site", "same-site") and not is_link:  # same-site: another port of this host
             return _refusal("This request comes from another page.")
         return None

@@ -24,7 +24,7 @@ from auepora_eval.runs.scoring import rescore
 from auepora_eval.store.records import StoredOutput, to_iso, utc_now
 from auepora_eval.store.runs import RunStore, active_runs, rescoring
 from auepora_eval.ui import live_page
-from auepora_eval.ui.live_page import LiveFeed, LiveRun, find_plans
+from auepora_eval.ui.live_page import LiveFeed, LiveRun, find_plans, read_plan_file
 from auepora_eval.ui.workbench import Workbench
 from helpers.judge_server import Asked, JudgeServer
 from helpers.stored_runs import samples
@@ -209,6 +209,11 @@ def test_a_problem_of_the_store_is_an_event(server: UiServer) -> None:
         with closing(sqlite3.connect(server.workbench.label)) as database, database:
             database.execute("ALTER TABLE other RENAME TO eval_runs")
         assert next(stream) == ("progress", {"runs": []})
+        label = Path(server.workbench.label)
+        other = label.rename(label.with_suffix(".old"))
+        name, data = next(stream)
+        assert (name, "was deleted or replaced" in data["error"]) == ("problem", True)
+        other.rename(label)
 
 
 def test_a_dead_process_is_shown_as_interrupted(server: UiServer) -> None:
@@ -444,15 +449,37 @@ def test_a_plan_is_read_again_after_a_change(plan_server: UiServer, plans: Path)
 def test_variables_are_not_resolved(plan_server: UiServer, plans: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "value-of-the-token")
     monkeypatch.setenv("MY_SIZE", "value-of-the-size")
-    text = "dataset: data.jsonl\nsystem: {http: {url: 'http://host/${MY_TOKEN}'}}\nrun: {top_k: '${MY_SIZE}'}\n"
+    text = "dataset: data.jsonl\nsystem: {http: {url: 'http://host/${MY_TOKEN}?api_key=${MY_TOKEN}'}}\nrun: {top_k: '${MY_SIZE}'}\n"
     (plans / "variables.yaml").write_text(text)
     try:
         page = plan_server.get("/plans/view?path=variables.yaml").text
         listed = plan_server.get("/plans").text
     finally:
         (plans / "variables.yaml").unlink()
-    assert "${MY_TOKEN}" in page
+    assert "${MY_TOKEN}?api_key=${MY_TOKEN}" in page
     assert "value-of-the" not in page + listed
+
+
+MASKED = {  # plans with the secret hunter22
+    "flow.yaml": "dataset: d.jsonl\nsystem: {http: {url: u, headers: {Authorization: Bearer hunter22}}}\n",
+    "lines.yaml": "dataset: d.jsonl\noutputs: a.jsonl\njudge:\n  api_key: |\n    hunter22\n  password:\n    hunter22\n",
+    "folded.yaml": "dataset: d.jsonl\noutputs: a.jsonl\njudge: {api_key: 'first\n    hunter22'}\n",
+    "comment.yaml": "dataset: d.jsonl # api_key: hunter22\noutputs: a.jsonl\n# token: hunter22\n",
+    "address.yaml": "dataset: d.jsonl\nsystem: {http: {url: 'http://a/b?api_key=hunter22'}}\n",
+    "alias.yaml": "dataset: d.jsonl\noutputs: a.jsonl\nname: &k hunter22\njudge: {api_key: *k}\n",
+    "option.yaml": "dataset: d.jsonl\nsystem: {command: [run, --api-key, hunter22]}\n",
+    "broken.yaml": "dataset: d.jsonl\njudge: {model: m, api_key: hunter22\n  : [\n",
+    "one.json": '{"dataset": "d.jsonl", "outputs": "a.jsonl", "judge": {"api_key": "hunter22", "model": "m"}}',
+    "one.toml": 'dataset = "d.jsonl"\noutputs = "a.jsonl"\njudge = {api_key = "hunter22", model = "m"}\n',
+}
+
+
+def test_literal_secrets_are_masked(tmp_path: Path) -> None:
+    for name, text in MASKED.items():
+        (tmp_path / name).write_text(text)
+        shown = str(read_plan_file(tmp_path / name, tmp_path))
+        assert "hunter22" not in shown, name
+        assert "d.jsonl" in shown
 
 
 NOT_SHOWN = [  # the query, the status and a part of the message

@@ -30,7 +30,14 @@ from ..render.blocks import Block
 from ..render.html import UncutText, format_time
 from ..report.score_sections import sequential_path
 from ..runs.sequential import StopPlan, recorded_plan
-from ..runtime.secrets import MIN_SECRET_LENGTH, REDACTED, Secrets, is_secret_name, looks_like_secret
+from ..runtime.secrets import (
+    MIN_SECRET_LENGTH,
+    REDACTED,
+    Secrets,
+    is_secret_name,
+    looks_like_secret,
+    url_secrets,
+)
 from ..store.records import RunRecord, RunStatus, is_running, utc_now
 from ..store.runs import active_runs, count_all_outputs, failure_counts
 from .workbench import Workbench, render_blocks, render_template, workbench_of
@@ -107,6 +114,7 @@ class LiveFeed:
 
     def read(self) -> list[LiveRun]:
         """The runs in progress, and those whose process ended; newest first. May be called from any thread."""
+        self._workbench.check_store()
         store = self._workbench.store
         records = active_runs(store, since=utc_now() - RECENT)
         counts = count_all_outputs(store, [one.run_id for one in records])
@@ -351,7 +359,10 @@ MAX_PLANS, MAX_ENTRIES, MAX_DEPTH = 200, 20_000, 6
 """Limits of the search for plans: files that are listed, files and folders that are looked at, levels of folders."""
 MAX_PLAN_BYTES = 1_000_000
 _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
-_ASSIGNMENT = re.compile(r"""^(?P<before>[\s\-{"']*(?P<name>[\w.-]+)["']?\s*[:=]\s*)(?P<value>[^\s#].*)$""")
+_LINE = r"""^(?P<before>[\s\-{"'#]*(?P<name>[\w.-]+)["']?\s*[:=]\s*)(?P<value>[^\s#].*)$"""
+_ITEM = r"""(?P<before>(?P<name>[\w.-]+)["']?\s*[:=]\s*)(?P<value>"[^"]*"|'[^']*'|[^\s,{}\[\]#"'][^,{}\[\]#]*)"""
+_ASSIGNMENTS = re.compile(_LINE), re.compile(_ITEM)
+"""A key with its value, on a line of its own or among others."""
 
 _TOML_DATASET = re.compile(rb"^\s*(dataset\s*=|\[dataset\b)", re.MULTILINE)
 """What a plan in TOML has and other TOML files do not have."""
@@ -467,8 +478,8 @@ def read_plan_file(path: Path, folder: Path) -> PlanFile:
     try:
         _, findings = plan_findings(path, load=False)
         errors = [one for one in findings.errors if isinstance(one, PlanError)]
-        values = findings.source.values
-        secrets = Secrets([*findings.environment.secrets, *_secret_texts(values)], hide_passwords=True)
+        literal = {one for one in _literal_secrets(findings.source.values) if len(one) >= MIN_SECRET_LENGTH}
+        secrets = Secrets(findings.environment.secrets | literal, hide_passwords=True)
         notes = [
             f"{key}: {code} is not imported here, so it is not checked" for key, code in findings.not_loaded.items()
         ]
@@ -482,25 +493,34 @@ def read_plan_file(path: Path, folder: Path) -> PlanFile:
     return PlanFile(relative, secrets.message(name), lines, masked, tuple(map(secrets.message, notes)))
 
 
-def _secret_texts(value: Any, name: str = "") -> Iterator[str]:
-    """The lines of the strings under names of secrets in a nested value."""
+def _literal_secrets(value: Any, name: str = "") -> Iterator[str]:
+    """The texts of a plan under the name of a secret, in addresses, and after an option such as ``--api-key``."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _secret_texts(inner, str(key))
+            yield from _literal_secrets(inner, name if is_secret_name(name) else str(key))
     elif isinstance(value, list):
-        for inner in value:
-            yield from _secret_texts(inner, name)
-    elif isinstance(value, str) and is_secret_name(name) and "${" not in value:
-        yield from (line.strip() for line in value.splitlines() if len(line.strip()) >= MIN_SECRET_LENGTH)
+        for before, inner in zip(["", *value], value, strict=False):
+            is_option = isinstance(before, str) and before.startswith("--")
+            yield from _literal_secrets(inner, before if is_option and not is_secret_name(name) else name)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        text = str(value)
+        if is_secret_name(name) and "${" not in text:
+            yield from (text, *text.split())  # its words: a long text may have several lines
+        yield from (one for one in url_secrets(text) if "${" not in one)
 
 
 def _mask_line(line: str, secrets: Secrets) -> str:
-    """A line of a plan without secrets: values under the name of one, passwords in addresses, well-known keys."""
-    found = _ASSIGNMENT.match(line)
-    if found is not None and is_secret_name(found["name"]) and "${" not in found["value"]:
-        return f"{found['before']}{REDACTED}"
-    words = (REDACTED if looks_like_secret(one.strip("\"',")) else one for one in re.split(r"(\s+)", line))
-    return secrets.message("".join(words))
+    """A line of a plan without secrets: known ones, values under the name of one, passwords in addresses, keys."""
+
+    def mask(found: re.Match[str]) -> str:
+        is_shown = not is_secret_name(found["name"]) or "${" in found["value"]
+        return found[0] if is_shown else f"{found['before']}{REDACTED}"
+
+    line = secrets.message(line)
+    for one in _ASSIGNMENTS:
+        line = one.sub(mask, line)
+    words = (REDACTED if looks_like_secret(one.strip("\"',{}[]")) else one for one in re.split(r"(\s+)", line))
+    return "".join(words)
 
 
 def _stored_plan_text(record: RunRecord) -> str:

@@ -88,7 +88,7 @@ class Access:
 
     def has_session(self, headers: Headers) -> bool:
         """Whether a request has the cookie."""
-        # Other servers on this host set cookies, too, of any name and form: http.cookies would stop at the first odd one.
+        # Other servers on this host set cookies, too, of any name and form: SimpleCookie would stop at an odd one.
         pairs = (one.strip().partition("=") for text in headers.getlist("cookie") for one in text.split(";"))
         return any(name == self.cookie and _equal(value, self.session) for name, _, value in pairs)
 

@@ -207,7 +207,7 @@ def test_panels_shortcuts_and_theme_by_keyboard(browser: Any, server: UiServer, 
         expect(alert).to_contain_text("unknown")
         # A command is copied, and a screen reader announces it.
         page.goto(server.address + address("/queries", run=run_ids["before"], where="rank<=5"))
-        page.locator("[data-copy], [data-copy-from]").first.focus()
+        page.locator("[data-copy]").first.focus()
         page.keyboard.press("Enter")
         expect(page.locator("#announcements")).to_have_text("Copied")
         assert page.evaluate("navigator.clipboard.readText()").startswith("auepora queries ")

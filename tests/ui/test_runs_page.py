@@ -150,7 +150,7 @@ def test_the_judged_proportion_opens_the_queries_that_others_may_improve(tmp_pat
         store.finish(record.run_id)
         with ui_server(store) as server:
             page = server.get("/runs").text
-            link = f"/queries?run={record.run_id}&amp;where=%22recall%3C2%3E%22%3C1&amp;sort=recall%3C2%3E"
+            link = f"/queries?run={record.run_id}&amp;where=%22recall%3C2%3E%22%3C1&amp;sort=%22recall%3C2%3E%22"
             assert f'href="{link}"' in page
             assert "0 of 4" in server.get(unescape(link)).text
     assert "50 %</a><small>of the first 2</small>" in page

@@ -27,7 +27,7 @@ from ..errors import AueporaError, BadValueError, PlanError
 from ..plan.prepare import plan_findings
 from ..plan.source import SUFFIXES, looks_like_plan
 from ..render.blocks import Block
-from ..render.html import UncutText, format_time
+from ..render.html import format_time
 from ..report.score_sections import sequential_path
 from ..runs.sequential import StopPlan, recorded_plan
 from ..runtime.secrets import (
@@ -333,7 +333,7 @@ def _live_context(request: Request) -> dict[str, Any]:
         "interrupted": [one for one in found if not one.is_active],
         "ended": ended[:MAX_ENDED],
         "stages": STAGES,
-        "store_option": UncutText(f" --store {shlex.quote(workbench.label)}"),
+        "store_option": f" --store {shlex.quote(workbench.label)}",
         "time_text": format_time,
         "age": lambda moment: _duration((utc_now() - moment).total_seconds()),
         "path_of": lambda one: render_blocks(_path_blocks(workbench, one)),

@@ -763,10 +763,11 @@ def whole_text(request: Request) -> Response:
     part = request.query_params.get("part", "")
     text, marks = _find_text(run, part)
     pieces = [split_marks(text, start, end, marks) for start, end in split_pieces(text)]
-    if request.query_params.get("fragment") == "1":
-        return render_template(request, "query_text.html", pieces=pieces)
+    parent = "fragment.html" if request.query_params.get("fragment") else "layout.html"
     back = address.with_sample(address.sample_id)
-    return render_template(request, "query_part.html", pieces=pieces, part=part.replace("-", " "), back=back)
+    return render_template(
+        request, "query_part.html", parent=parent, pieces=pieces, part=part.replace("-", " "), back=back
+    )
 
 
 def _find_text(run: QueryRun, part: str) -> tuple[str, Sequence[Mark]]:

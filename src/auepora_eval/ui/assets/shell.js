@@ -4,7 +4,6 @@
 //   data-fragment="URL"  the element is filled with the fragment when it comes near the view
 //   data-drawer="URL"    on a link: opens the fragment in a side panel; data-title names the panel
 //   data-copy="TEXT"     on a button: copies the text
-//   data-copy-from="ID"  on a button: copies the text of that element
 //   data-key="j"         on a link or button: a shortcut; data-key-text describes it, else its name does
 // Event: "fragment" on an element whose fragment was inserted; it bubbles.
 
@@ -266,8 +265,7 @@ async function copyText(text) {
 }
 
 async function copyFrom(button) {
-  const source = button.dataset.copyFrom;
-  const isCopied = await copyText(source ? document.getElementById(source).textContent : button.dataset.copy);
+  const isCopied = await copyText(button.dataset.copy);
   button.focus();
   const message = isCopied ? "Copied" : "Not copied: select the text instead";
   announce(message);
@@ -397,7 +395,7 @@ function setUpShortcuts() {
 
 document.addEventListener("click", (event) => {
   if (event.defaultPrevented || event.button !== 0 || !(event.target instanceof Element)) return;
-  const copy = event.target.closest("[data-copy], [data-copy-from]");
+  const copy = event.target.closest("[data-copy]");
   if (copy) {
     copyFrom(copy);
     return;

@@ -219,6 +219,10 @@ def test_outcomes_filter_the_queries_by_keyboard(opened: Any, pair: list[RunReco
     page.keyboard.press("Enter")
     expect(page.locator("#queries")).to_contain_text("2 of 12")
     assert parse_qs(urlsplit(page.url).query)["where"] == ["exact_match=a-only"]
+    page.go_back()
+    expect(page.locator("#queries")).not_to_contain_text("of 12")
+    page.go_forward()
+    expect(page.locator("#queries")).to_contain_text("2 of 12")
     page.reload()
     expect(page.locator("#queries")).to_contain_text("2 of 12")
     page.locator("body").press("x")

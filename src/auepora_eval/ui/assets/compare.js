@@ -1,34 +1,16 @@
 // The comparison page: links that filter the list of queries, the metric of the outcomes, links to derivations and queries.
-import { announce, replaceFragment } from "/assets/shell.js";
+
+import { showQueries } from "/assets/queries.js";
+import { clickedLink, replaceFragment } from "/assets/shell.js";
 
 const outcomes = document.getElementById("outcomes");
-const queries = document.getElementById("queries");
 const form = document.getElementById("outcome-form");
-
-/** The address of the list of queries with the filters of an address of this page. */
-function queriesUrl(address) {
-  const parameters = new URLSearchParams();
-  for (const name of ["run", "q", "where", "sort", "page"]) {
-    for (const value of address.searchParams.getAll(name)) parameters.append(name, value);
-  }
-  parameters.set("fragment", "1");
-  return `/queries?${parameters}`;
-}
 
 /** Whether a link leads to this comparison with filters. */
 function isFilter(address) {
   if (address.origin !== location.origin || address.pathname !== location.pathname || !address.searchParams.has("where")) return false;
   const here = new URL(location.href).searchParams.getAll("run");
   return address.searchParams.getAll("run").join("\n") === here.join("\n");
-}
-
-async function filterQueries(address) {
-  history.pushState(null, "", address);
-  const title = document.getElementById("queries-title");
-  title.tabIndex = -1;
-  title.focus({ preventScroll: true });
-  title.scrollIntoView({ block: "start" });
-  if (await replaceFragment(queries, queriesUrl(address))) announce("The list of queries is filtered");
 }
 
 /** The page of the query that a link of a report names by its id. */
@@ -64,14 +46,12 @@ function showOutcomes() {
 }
 
 document.addEventListener("click", (event) => {
-  if (event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-  const link = event.target instanceof Element ? event.target.closest("#outcomes a[href]") : null;
+  const link = clickedLink(event, "#outcomes a[href]");
   if (!link || !isFilter(new URL(link.href))) return;
   event.preventDefault();
-  filterQueries(new URL(link.href));
+  showQueries(link.href);
 });
 
-addEventListener("popstate", () => { if (queries) replaceFragment(queries, queriesUrl(new URL(location.href))); });
 document.addEventListener("fragment", (event) => {
   prepareLinks(event.target);
   if (event.target.id === "summary") document.getElementById("large-hint")?.remove();

@@ -1,6 +1,6 @@
 // The page of runs in progress: numbers from server-sent events, and new parts of the page where a run changes its form.
 
-import { announce, replaceFragment } from "./shell.js";
+import { announce, replaceFragment } from "/assets/shell.js";
 
 const list = document.getElementById("live-runs");
 const connection = document.getElementById("connection");

@@ -1,7 +1,7 @@
 // The list of queries: search while typing, filters and order in the address, suggestions for values.
 // Works on every page that contains the fragment /queries?...&fragment=1.
 
-import { announce, onKey, replaceFragment } from "/assets/shell.js";
+import { announce, clickedLink, onKey, replaceFragment } from "/assets/shell.js";
 
 const FILTER_NAMES = ["q", "where", "sort", "page"];
 const DELAY_MS = 120;
@@ -87,8 +87,8 @@ document.addEventListener("submit", async (event) => {
 });
 
 document.addEventListener("click", (event) => {
-  const link = event.target.closest(".query-list a[data-filter]");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const link = clickedLink(event, ".query-list a[data-filter]");
+  if (!link) return;
   event.preventDefault();
   const root = rootOf(link);
   const params = new URL(link.href).searchParams;
@@ -101,16 +101,43 @@ document.addEventListener("click", (event) => {
   show(root, params);
 });
 
-/** Focus the search, which a page loads when the list comes into view. */
-function focusSearch() {
-  const field = document.getElementById("query-search");
-  if (field) {
-    field.focus();
-    return;
-  }
-  const list = document.getElementById("queries");
-  list?.addEventListener("fragment", () => document.getElementById("query-search")?.focus(), { once: true });
-  list?.scrollIntoView();
+onKey("/", "Search queries", () => document.getElementById("query-search")?.focus());
+
+// --- the list as a part of another page: the element #queries, whose data-address names the runs -------------------------
+
+const list = document.getElementById("queries");
+
+/** The filters in the address of the page. */
+export function currentFilters() {
+  const address = new URLSearchParams(location.search);
+  const filters = new URLSearchParams();
+  for (const name of FILTER_NAMES) for (const value of address.getAll(name)) filters.append(name, value);
+  return filters;
 }
 
-onKey("/", "Search queries", focusSearch);
+function loadQueries() {
+  const url = new URL(list.dataset.address, location.href);
+  for (const [name, value] of currentFilters()) url.searchParams.append(name, value);
+  url.searchParams.set("fragment", "1");
+  return replaceFragment(list, url.pathname + url.search);
+}
+
+/** Show the queries that an address of the page filters, and go to the list. */
+export async function showQueries(address) {
+  history.pushState(null, "", address);
+  document.querySelector("dialog[open]")?.close();
+  const isLoaded = loadQueries();
+  list.closest("section").scrollIntoView();
+  list.focus({ preventScroll: true });
+  if (await isLoaded) announce(`The queries are filtered by ${currentFilters().getAll("where").join(" and ")}`);
+}
+
+// A link to another part of the page is no change of the filter.
+window.addEventListener("popstate", () => {
+  if (!list?.dataset.address) return;
+  const shown = paramsOf(list);
+  const filters = currentFilters();
+  shown.sort();
+  filters.sort();
+  if (list.ariaBusy === "true" || shown.toString() !== filters.toString()) loadQueries();
+});

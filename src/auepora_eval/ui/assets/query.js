@@ -1,6 +1,6 @@
 // The query page: lines between two rankings, values at a cut-off, evidence of claims, whole texts.
 
-import { announce, replaceFragment } from "/assets/shell.js";
+import { announce, clickedLink, replaceFragment } from "/assets/shell.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -110,8 +110,8 @@ function setUpClaims() {
 // --- whole texts --------------------------------------------------------------------------------------------------------
 
 document.addEventListener("click", async (event) => {
-  const link = event.target instanceof Element ? event.target.closest("a[data-whole]") : null;
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  const link = clickedLink(event, "a[data-whole]");
+  if (!link) return;
   event.preventDefault();
   const holder = link.closest(".shown-text");
   if (await replaceFragment(holder, `${link.href}&fragment=1`)) {

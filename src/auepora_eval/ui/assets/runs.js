@@ -1,6 +1,6 @@
 // The list of runs: filters without a new page, tags, and the choice of runs to compare.
 
-import { announce, onKey, postForm, replaceFragment } from "./shell.js";
+import { announce, clickedLink, onKey, postForm, replaceFragment } from "/assets/shell.js";
 
 const list = document.getElementById("runs");
 const filters = document.getElementById("filters");
@@ -138,8 +138,8 @@ if (filters) {
   });
   list.addEventListener("click", (event) => {
     if (event.target.closest("#trend > summary")) isTrendOpen = !document.getElementById("trend").open;
-    const link = event.target.closest("a[data-list]");
-    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    const link = clickedLink(event, "a[data-list]");
+    if (!link) return;
     event.preventDefault();
     showList(link.href).then(() => list.querySelector(".runs")?.scrollIntoView({ block: "nearest" }));
   });

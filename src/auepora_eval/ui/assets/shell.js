@@ -31,7 +31,7 @@ export function announce(text) {
 // --- requests --------------------------------------------------------------------------------------------------------
 
 /** Get a fragment of a page; throws an Error with a message for the user. */
-export async function getFragment(url, { signal } = {}) {
+async function getFragment(url, { signal } = {}) {
   return parseBody(await request(url, { signal }));
 }
 
@@ -247,6 +247,12 @@ function openDrawer(link) {
   replaceFragment(drawer.body, link.dataset.drawer);
 }
 
+/** The link that a click opens in this page, unless a key asks for a new tab or window. */
+export function clickedLink(event, selector) {
+  if (event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return null;
+  return event.target instanceof Element ? event.target.closest(selector) : null;
+}
+
 // --- copying ---------------------------------------------------------------------------------------------------------
 
 async function copyText(text) {
@@ -394,14 +400,10 @@ function setUpShortcuts() {
 }
 
 document.addEventListener("click", (event) => {
-  if (event.defaultPrevented || event.button !== 0 || !(event.target instanceof Element)) return;
-  const copy = event.target.closest("[data-copy]");
-  if (copy) {
-    copyFrom(copy);
-    return;
-  }
-  const link = event.target.closest("a[data-drawer]");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  const button = clickedLink(event, "[data-copy]");
+  if (button) copyFrom(button);
+  const link = clickedLink(event, "a[data-drawer]");
+  if (!link) return;
   event.preventDefault();
   openDrawer(link);
 });

@@ -23,8 +23,8 @@ from auepora_eval import Response, SystemOutputs
 from auepora_eval.core.scores import Scores
 from auepora_eval.errors import BadValueError, MissingDependencyError, StoreError, UnknownRunError
 from auepora_eval.store.records import RunRecord, StoredOutput
-from auepora_eval.store.runs import RunStore
-from auepora_eval.ui.workbench import Workbench, error_status, make_url, run_url
+from auepora_eval.store.runs import RunStore, result_summaries, result_with_scores
+from auepora_eval.ui.workbench import Workbench, error_status, make_url
 from helpers.stored_runs import samples, scored
 from helpers.ui_server import UiServer, ui_server, workbench_page
 
@@ -100,7 +100,10 @@ def test_a_run_that_is_deleted_while_it_is_shown(path: Path) -> None:
     with serving(path) as (server, store):
         (record,) = store.runs()
         assert server.get(f"/runs/{record.run_id}").status == 200
+        (summary,) = result_summaries(store, record.run_id)
         store.delete(record.run_id)
+        with pytest.raises(UnknownRunError, match="was deleted"):
+            result_with_scores(store, record.run_id, summary)
         reply = server.get(f"/runs/{record.run_id}")
         assert (reply.status, f"no run is called &#39;{record.run_id}&#39;" in reply.text) == (404, True)
 

@@ -678,9 +678,12 @@ def read_result(connection: Connection, run_id: str, name: str) -> MetricResult:
 
 
 def read_one(connection: Connection, run_id: str, name: str, signature: str) -> MetricResult:
-    """Read the result of that name and signature, which must exist."""
+    """Read the result of that name and signature; raises if the run was deleted or scored again since it was listed."""
     where = (scores.c.run_id == run_id) & (scores.c.score_key == score_key(name, signature))
-    return _result_from_row(connection.execute(select(scores).where(where)).mappings().one())
+    row = connection.execute(select(scores).where(where)).mappings().first()
+    if row is None:
+        raise UnknownRunError(f"'{run_id}' was deleted, or '{name}' was computed again; read the run again")
+    return _result_from_row(row)
 
 
 # --- one result ------------------------------------------------------------------------------------------------------

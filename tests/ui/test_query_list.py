@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import pytest
 
@@ -91,6 +92,18 @@ def test_links_keep_odd_ids(server: UiServer, both: str) -> None:
     assert params["id"] == [ODD]
     assert len(params["run"]) == 2
     assert params["where"] == [f"id={ODD}"]
+
+
+def test_long_and_odd_filters_are_not_changed(server: UiServer, both: str) -> None:
+    """Texts are cut and escaped where they are shown, but not in addresses and fields."""
+    search, condition = "lakes " * 400, "label.topic!=turned \u202e around"
+    text = server.get(f"{both}&{urlencode({'q': search, 'where': condition})}").text
+    assert f'name="where" value="{condition}"' in text
+    assert f'name="q" value="{search.strip()}"' in text
+    links = [unescape(one) for one in re.findall(r'(?:href|data-params)="([^"]*where=[^"]*)"', text)]
+    assert len(links) > PAGE_SIZE / 2
+    assert {parse_qs(one.partition("?")[2] or one)["where"][0] for one in links} == {condition}
+    assert not [one for one in links if "…" in one]
 
 
 def test_fragments_have_no_frame(server: UiServer, both: str) -> None:

@@ -50,7 +50,7 @@ from ..render.blocks import (
     simple_table,
     without_empty_columns,
 )
-from ..render.html import format_time, percentage, pluralize, result_row
+from ..render.html import UncutText, format_time, percentage, pluralize, result_row
 from ..report.comparison_sections import (
     CAUSES,
     ComparedRuns,
@@ -167,7 +167,7 @@ class ComparisonRequest:
 
     def filter_url(self, *conditions: Condition, **parameters: Any) -> str:
         """The address of this page with the queries that fulfil the conditions."""
-        return f"{self.url(**parameters, where=[str(one) for one in conditions])}#queries-title"
+        return UncutText(f"{self.url(**parameters, where=[str(one) for one in conditions])}#queries-title")
 
     @property
     def swap_url(self) -> str:

@@ -26,7 +26,7 @@ from ..compare.filters import (
 )
 from ..compare.queries import Cause
 from ..errors import BadValueError
-from ..render.html import pluralize, value_text
+from ..render.html import UncutText, pluralize, value_text
 from ..store.records import RunRecord
 from .workbench import Workbench, make_url, render_template, workbench_of
 
@@ -119,12 +119,12 @@ class QueryListPage:
 
     def url(self, found: SampleFilter | None = None, *, page: int = 1) -> str:
         """The address of the list with a filter."""
-        return f"{make_url('/queries', run=self.runs)}&{self.encode(found, page=page)}".rstrip("&")
+        return UncutText(f"{make_url('/queries', run=self.runs)}&{self.encode(found, page=page)}".rstrip("&"))
 
     def encode(self, found: SampleFilter | None = None, *, page: int = 1) -> str:
         """A filter as parameters of an address."""
         params = (self.filter if found is None else found).to_params()
-        return urlencode(params + ([("page", str(page))] if page > 1 else []), errors="replace")
+        return UncutText(urlencode(params + ([("page", str(page))] if page > 1 else []), errors="replace"))
 
     @property
     def title(self) -> str:
@@ -253,7 +253,7 @@ class QueryListPage:
         return [
             {
                 "row": row,
-                "url": f"{base}&{urlencode({'id': row.sample_id}, errors='replace')}{further}",
+                "url": UncutText(f"{base}&{urlencode({'id': row.sample_id}, errors='replace')}{further}"),
                 "states": self._states(row),
                 "cells": self._cells(row),
             }

@@ -20,7 +20,9 @@ from auepora_eval.core.registry import metric
 from auepora_eval.core.scores import Score, Scores
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.errors import BadValueError
+from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.query_list import swap_runs
 from helpers.browser_runs import put, scored
 from helpers.checks import for_each
 
@@ -170,6 +172,21 @@ def test_conditions(table: QueryTable) -> None:
     assert ids(table, "token_f1=changed", "label.lang=en") == "q10"
 
 
+def test_swapped_conditions_give_the_same_queries(store: RunStore, table: QueryTable) -> None:
+    swapped = QueryTable([RunColumns(store, store.find(name)) for name in ("after", "before")])
+
+    @for_each(one for one in CONDITIONS if one != "hit=win")
+    def check(condition: str) -> None:
+        found = swap_runs(SampleFilter.parse("", [condition], ""))
+        assert " ".join(swapped.ids[row] for row in found.rows(swapped)) == CONDITIONS[condition]
+
+    check()
+    assert swap_runs(SampleFilter.parse("", ["hit=win"])) == SampleFilter()
+    for sort in ("-id", "token_f1", "-A.rank", "diff.token_f1", "-diff.token_f1", '-"odd[a=1]=\\"<"'):
+        found = swap_runs(SampleFilter.parse(sort=sort))
+        assert " ".join(swapped.ids[row] for row in found.rows(swapped)) == ids(table, sort=sort), sort
+
+
 ERRORS = {  # condition: a part of the message
     "token_f1": "write a name, an operator",
     "token_f1<": "has no value after <",
@@ -279,6 +296,32 @@ def test_rows(table: QueryTable) -> None:
     assert failed.sides[1].outcomes == {"token_f1": "measure_failed:judge_unparseable"}
     assert (failed.sides[1].answer, failed.sides[1].rank) == ("failed", 0)
     assert shown_metrics(table, [parse_condition("hallucination_rate>0")])[0] == "hallucination_rate"
+
+
+def test_rows_of_repeats_show_what_conditions_find(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path / "repeats.sqlite") as store:
+        record = store.create_run("twice", SAMPLES[:2], dataset_name="made", plan={}, repeats=2)
+        failed = SystemOutputs([], error="TimeoutError")
+        repeats = [[failed, failed], [output("xa", "Goethe"), failed]]
+        for repeat, outputs in enumerate(repeats):
+            rows = enumerate(outputs)
+            store.append(record.run_id, [StoredOutput(at, repeat, SAMPLES[at].sample_id, one) for at, one in rows])
+        store.finish(record.run_id)
+        twice = QueryTable([RunColumns(store, store.get(record.run_id))])
+        assert (ids(twice, "rank=2"), ids(twice, "answer=failed")) == ("q1", "q2")
+        shown = [(row.sides[0].answer, row.sides[0].rank) for row in list_rows(twice, [0, 1], [])]
+        assert shown == [("answered", 2), ("failed", 0)]
+
+
+def test_metrics_of_different_definitions_are_not_compared(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path / "other.sqlite") as store:
+        for name, definition in (("a", "token_f1"), ("b", {"token_f1": {"ignore_case": False}})):
+            result = make_result(metric(definition), Scores.of([1.0] * 5))  # type: ignore[arg-type]
+            put(store, name, SAMPLES, OUTPUTS_A, [result])
+        both = QueryTable([RunColumns(store, store.find(name)) for name in "ab"])
+        for condition in ("token_f1=both-right", "token_f1=worse", "diff.token_f1>0"):
+            with pytest.raises(BadValueError, match="computed differently"):
+                ids(both, condition)
 
 
 def test_the_command_prints_the_same_list(store: RunStore, table: QueryTable) -> None:

@@ -136,6 +136,7 @@ def test_runs_on_other_datasets(server: UiServer, store: RunStore, pair: list[Ru
     other = scored(store, "other", more, {"exact_match": [1.0, 0.0, 1.0, 0.0]})
     html = server.get(address("/compare/sections/summary", [pair[0], other])).text
     assert "ran on different datasets" in html
+    assert "they are compared" not in html
     (href,) = links(html.replace('class="button" ', ""), "Compare over 3 common ids")
     html = server.get(href.replace("/compare", "/compare/sections/summary")).text
     assert "ran on different datasets" not in html
@@ -172,17 +173,24 @@ def test_addresses(server: UiServer, pair: list[RunRecord], query: str, status: 
 def test_banners(server: UiServer, store: RunStore) -> None:
     dataset = samples(N, reference="banners")
     part = store.create_run("part", dataset, dataset_name="made", plan={"metrics": ["token_f1"]})
-    whole = run(store, "whole", dataset, lambda i: "banners", ["token_f1"], config={"chunker_version": "1"})
-    other = run(store, "chunks", dataset, lambda i: ["gold"], ["recall@5", "token_f1"], config={"chunker_version": "2"})
+    metrics = ["recall@5", "token_f1"]
+    whole = run(store, "whole", dataset, lambda i: "banners", metrics, config={"chunker_version": "1"})
+    other = run(store, "chunks", dataset, lambda i: ["gold"], metrics, config={"chunker_version": "2"})
 
     def banners(*records: RunRecord) -> str:
         html = server.get(address("/compare/sections/summary", list(records))).text
         return unescape(" ".join(re.findall(r'<div class="(?:banner|verdict)[^"]*".*?</div>', html, re.DOTALL)))
 
     assert "The two runs have different chunks" in banners(whole, other)
+    outcomes = server.get(address("/compare/sections/outcomes", [whole, other], metric="recall@5")).text
+    assert "not compared by recall@5: chunks were cut differently" in outcomes
     assert "is still running" in banners(part, whole)
     looked = judged_until(store, "looked", dataset, "token_f1", [1.0] * 6, sequential_test(whole.run_id, n=N))
     assert "token_f1: sequential: stopped at look 7 of 20" in banners(whole, looked)
+    outcomes = server.get(address("/compare/sections/outcomes", [whole, looked], metric="token_f1")).text
+    (href,) = links(outcomes, "6 queries")
+    found = server.get(address("/queries", [whole, looked], where=conditions(href))).text
+    assert "6 of 12 queries" in found
     judged = judged_until(store, "judged", dataset, "token_f1", [1.0] * 6, None)
     assert "not sequentially valid" in banners(whole, judged)
 

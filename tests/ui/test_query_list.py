@@ -139,6 +139,8 @@ def test_bad_parameters_are_named(server: UiServer, both: str) -> None:
     assert server.get("/queries?run=missing").status == 404
     run = both.partition("?")[2].partition("&")[0]
     assert "name each run once" in server.get(f"/queries?{run}&{run}").text
+    third = server.workbench.store.runs()[0].run_id
+    assert "a list shows the queries of one run or of two" in server.get(f"{both}&run={third}").text
 
 
 def test_hostile_texts_are_escaped(server: UiServer) -> None:

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
+from html import unescape
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -40,7 +41,11 @@ SAMPLES = [
         reference_answer=Response("Apollo landed in 1969."),
         labels={"topic": "space"},
         metadata={"source": "handmade"},
-        history=[{"role": "user", "content": "Tell me about space."}, {"role": "assistant", "content": "Gladly."}],
+        history=[
+            {"role": "user", "content": "Tell me about space."},
+            {"role": "assistant", "content": [{"text": "Gladly."}, {"text": "Ask " * 400}]},
+        ],
+        cluster_id="a & b",
     ),
     EvaluationSample("bread", "How is bread made?", relevant_docs=[Document("noise", NOISE)]),
     EvaluationSample("long", "Say much.", relevant_docs=[]),
@@ -159,7 +164,8 @@ def test_claims_are_those_of_the_answer() -> None:
     )
     claims = judged_claims([*JUDGEMENTS[:3], reference], 0, "whatever")
     assert list(claims) == CLAIMS
-    assert [one.label for verdicts in claims.values() for one in verdicts] == ["full", "none"]
+    found = [(one.label, one.source) for verdicts in claims.values() for one in verdicts]
+    assert found == [("full", "the documents"), ("none", "the documents")]
     assert judged_claims(JUDGEMENTS, 1, "another repeat") == {}
 
 
@@ -207,7 +213,7 @@ def query_address(*runs: str, sample: str = "moon/1", path: str = "/query", **mo
 
 def text_of(html: str) -> str:
     """The text of a page, without elements."""
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", html))
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", "", html)))
 
 
 def test_two_runs_side_by_side(server: UiServer) -> None:
@@ -218,7 +224,8 @@ def test_two_runs_side_by_side(server: UiServer) -> None:
     for expected in (
         "When did Apollo land on the Moon?", "Tell me about space.", "Apollo landed in 1969.", "topic: space",
         "A: rank 1", "B: rank 3", "✕ A: not retrieved", "▼ from 1", "⊘ refused", "✕ not retrieved",
-        "✓ supported", "✕ not supported", "nothing about penguins", "friendly enough",
+        "✓ supported by the documents", "✕ not supported by the documents", "judge-a against the documents",
+        "Gladly. Ask", "belongs to a & b", "A: Scores are means over 2 answers.", "nothing about penguins", "friendly enough",
         "3 of 11 words in none of the retrieved documents", "down by 2", "1 of 3", "Exploratory",
     ):  # fmt: skip
         assert expected in text, expected
@@ -230,6 +237,9 @@ def test_two_runs_side_by_side(server: UiServer) -> None:
     assert [recall for recall, _, _ in second_run] == [0, 0, 1 / 2]
     assert [size for _, _, size in first_run] == [len(APOLLO), len(APOLLO + ORION), len(APOLLO + ORION + NOISE)]
     assert f"/query?run={second}&amp;run={first}&amp;id=moon%2F1" in reply.text  # swap
+    filters = {"where": "token_f1=worse", "sort": "token_f1", "repeat": [1, 0]}
+    swapped = urlencode({"repeat": [0, 1], "where": "token_f1=better", "sort": "A.token_f1"}, doseq=True)
+    assert swapped in unescape(server.get(query_address(first, second, **filters)).text)
     assert f"/runs/{first}/derivation?metric=recall%401&amp;sample=moon%2F1&amp;fragment=1" in reply.text
     assert f"auepora label {second} --sample moon/1" in text
 
@@ -240,6 +250,8 @@ def test_runs_over_different_datasets(server: UiServer) -> None:
         text = text_of(server.get(query_address(*runs)).text)
         assert "This query is not in the dataset of the run." in text
         assert "Apollo landed on the Moon in 1969." in text
+        assert f"of {len(SAMPLES) + len(HOSTILE) - 1} ⇄ Swap" in text  # the queries of both; "long" is in both
+        assert "Rank in " in text
 
 
 def test_values_that_conventions_refuse_are_left_out(tmp_path: Path) -> None:

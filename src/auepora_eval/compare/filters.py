@@ -45,6 +45,7 @@ from .columns import (
     ABSENT,
     ANSWERED,
     ANSWERS,
+    MISSING,
     REFUSED,
     SECONDS,
     Bools,
@@ -173,6 +174,13 @@ class QueryTable:
         if len(self.runs) < 2:
             raise BadValueError(f"{what} compares two runs, and only one is given; add a second run")
 
+    def require_comparable(self, name: str, what: str) -> None:
+        """Raise if there is only one run, or if a metric was computed differently in the first and the last."""
+        self.require_two(what)
+        first, last = self.scores(name, 0), self.scores(name, len(self.runs) - 1)
+        if first is not None and last is not None and first.result.signature != last.result.signature:
+            raise BadValueError(f"'{name}' was computed differently in the two runs, so they cannot be compared by it")
+
     def scores(self, name: str, run: int) -> ScoreColumn | None:
         """The scores of a metric in a run; ``None`` if the run does not have it."""
         if name not in self.metrics:
@@ -191,11 +199,8 @@ class QueryTable:
         return np.full(len(self), ABSENT, np.uint8) if column is None else self.spread(run, column.status, ABSENT)
 
     def difference(self, name: str) -> Floats:
-        """The scores of the last run minus those of the first; an error if they were computed differently."""
-        self.require_two(f"diff.{name}")
-        first, last = self.scores(name, 0), self.scores(name, len(self.runs) - 1)
-        if first is not None and last is not None and first.result.signature != last.result.signature:
-            raise BadValueError(f"'{name}' was computed differently in the two runs, so there is no difference")
+        """The scores of the last run minus those of the first."""
+        self.require_comparable(name, f"diff.{name}")
         return self.values(name, len(self.runs) - 1) - self.values(name, 0)
 
     def change(self, name: str) -> npt.NDArray[np.int8]:
@@ -550,7 +555,7 @@ class Condition:
         if self.word in _CHANGES:
             return self._negated(np.isin(table.change(self.name), _CHANGES[self.word]))
         if self.word in _PAIRS:
-            table.require_two(self.word)
+            table.require_comparable(self.name, self.word)
             threshold = _number(detail) if detail else None
             first, last = (table.right(self.name, place, threshold) for place in (0, len(table.runs) - 1))
             known = ~np.isnan(table.values(self.name, 0)) & ~np.isnan(table.values(self.name, len(table.runs) - 1))
@@ -862,13 +867,15 @@ def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) ->
             sample, output = found[position]
             questions[place] = questions[place] or sample.query
             known = {name: one.score_at(position) for name, one in columns.items() if one is not None}
-            gold = sample.relevant_docs or ()
             has_gold = bool(run.samples.has_gold[position])
-            rank = first_rank(gold, output) if output is not None and output.error is None else 0
-            state = ANSWERS[0] if output is None else ANSWERS[output_state(output)]
+            if run.record.repeats > 1:  # as in conditions: the first output that did not fail
+                rank, state = int(run.outputs.ranks[position]), int(run.outputs.states[position])
+            else:
+                rank = first_rank(sample.relevant_docs or (), output) if output and output.error is None else 0
+                state = MISSING if output is None else output_state(output)
             scores = {name: known[name][0] if name in known else None for name in metrics}
             outcomes = {name: known[name][1] if name in known else "" for name in metrics}
-            sides[place].append(QuerySide(state, rank if has_gold else None, scores, outcomes))
+            sides[place].append(QuerySide(ANSWERS[state], rank if has_gold else None, scores, outcomes))
     changes = {name: _change_words(table, name, rows) for name in metrics}
     return [
         QueryRow(table.ids[row], questions[place], sides[place], {name: changes[name][place] for name in metrics})

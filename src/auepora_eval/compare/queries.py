@@ -414,6 +414,11 @@ _OPPOSITE = {
 }
 
 
+def opposite_cause(cause: Cause) -> Cause:
+    """The cause of the same change when the runs change places."""
+    return (_OPPOSITE | {better: worse for worse, better in _OPPOSITE.items()}).get(cause, cause)
+
+
 class MetricScope(StrEnum):
     """What a metric scores, and so where the cause of a change may lie."""
 

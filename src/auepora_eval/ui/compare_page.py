@@ -285,7 +285,7 @@ def _other_datasets(chosen: ComparisonRequest, runs: Sequence[StoredRun]) -> Com
         build_leaderboard(chosen.workbench.store, chosen.records)
         raise AssertionError("runs on different datasets are refused")
     except AueporaError as error:
-        refused = comparison_verdict(ComparedRuns(runs, error=str(error)))
+        refused = ReportVerdict(f"These runs cannot be compared: {error}", "bad", [])
     ids = [set(chosen.workbench.store.sample_ids(one)) for one in chosen.runs]
     common = len(set.intersection(*ids))
     if not common:
@@ -432,12 +432,17 @@ def outcome_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str, th
         ["A is right", cells["both-right"], cells["a-only"]],
         ["A is wrong", cells["b-only"], cells["both-wrong"]],
     ]
+    if without := len(table) - known:
+        no_score = [replace(one, operator="!=") for one in conditions.values()]
+        href = chosen.filter_url(*no_score, metric=metric, threshold=threshold or None)
+        rows.append(["A or B has no score", Cell(pluralize(without, "query", "queries"), href=href), ""])
     column = table.scores(metric, 1)
     sign = "at least" if column is None or column.meta.higher_score_is_better else "at most"
     caption = f"{pluralize(known, 'query', 'queries')} with a score in both runs. Right is {metric} of {sign} {limit:g}"
     blocks: list[Block] = [simple_table(["", "B is right", "B is wrong"], rows, caption=f"{caption} ({rule}).")]
-    without = len(table) - known
-    return [*blocks, Prose(f"{pluralize(without, 'query', 'queries')} without a score in both.")] if without else blocks
+    if known and counts["both-wrong"] == known:
+        blocks.append(Prose("No answer reaches this score. Give another one in 'Right from'.", tone="muted"))
+    return blocks
 
 
 def cause_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str) -> list[Block]:
@@ -599,11 +604,19 @@ def _metric(chosen: ComparisonRequest, request: Request) -> str:
 def _outcomes_context(chosen: ComparisonRequest, request: Request) -> dict[str, Any]:
     metric, threshold = _metric(chosen, request), _threshold(request)
     try:
+        if reason := _refusal(chosen, metric):
+            return {"blocks": render_blocks([Prose(f"The runs are not compared by {metric}: {reason}.", tone="open")])}
         blocks = outcome_blocks(chosen, query_table(chosen.workbench, chosen.records), metric, threshold)
     except AueporaError as error:  # such as a metric without a best score
         blocks = [Prose(str(error), tone="open")]
     causes = chosen.url("/compare/sections/causes", metric=metric)
     return {"blocks": render_blocks(blocks), "causes_url": causes, "is_large": chosen.is_large}
+
+
+def _refusal(chosen: ComparisonRequest, metric: str) -> str:
+    """Why the comparison refuses a metric. Large runs are not compared for it, which takes long."""
+    board = None if chosen.is_large else compare_runs_of(chosen).board
+    return "" if board is None else board.refused.get(metric, "")
 
 
 def _causes_context(chosen: ComparisonRequest, request: Request) -> dict[str, Any]:

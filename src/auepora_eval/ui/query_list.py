@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,9 +22,10 @@ from ..compare.filters import (
     SampleFilter,
     list_rows,
     parse_condition,
+    parse_name,
     shown_metrics,
 )
-from ..compare.queries import Cause
+from ..compare.queries import Cause, opposite_cause
 from ..errors import BadValueError
 from ..render.html import UncutText, pluralize, value_text
 from ..store.records import RunRecord
@@ -62,13 +63,74 @@ def run_columns(workbench: Workbench, record: RunRecord) -> RunColumns:
 
 
 def records_of(workbench: Workbench, params: QueryParams) -> list[RunRecord]:
-    """The runs of an address; an error if there is none, or one twice."""
+    """The one or two runs of an address."""
     records = [workbench.find(one) for one in params.getlist("run")]
     if not records:
         raise BadValueError("the address needs the parameter 'run', the id of a run; a second one compares two")
     if len({one.run_id for one in records}) < len(records):
         raise BadValueError("the parameter 'run' names the same run twice; name each run once")
+    if len(records) > 2:
+        raise BadValueError(f"the address names {len(records)} runs; a list shows the queries of one run or of two")
     return records
+
+
+def add_condition(params: QueryParams | Mapping[str, Any], condition: Condition | str) -> list[tuple[str, str]]:
+    """The parameters of an address with a further condition, and without a page number; encode with ``urlencode``."""
+    items = params.multi_items() if isinstance(params, QueryParams) else _listed(params)
+    kept = [(name, value) for name, value in items if name not in ("page", "fragment")]
+    new = ("where", str(condition))
+    return kept if new in kept else [*kept, new]
+
+
+def _listed(params: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [
+        (name, str(one))
+        for name, value in params.items()
+        for one in (value if isinstance(value, (list, tuple)) else [value])
+    ]
+
+
+# --- the same queries when two runs change places --------------------------------------------------------------------
+
+_SWAPPED_WORDS = {"better": "worse", "a-only": "b-only"}
+_SWAPPED_WORDS |= {new: old for old, new in _SWAPPED_WORDS.items()}
+_SWAPPED_HITS = {"lost": "gained", "regression": "gained", "gained": "lost", "draw": "draw"}
+
+
+def swap_runs(found: SampleFilter) -> SampleFilter:
+    """The filter that gives the same queries when the runs A and B change places.
+
+    Conditions that cannot be turned round are left out: ``hit=win`` and ``hit=loss``.
+    """
+    swapped = (_swap_condition(one) for one in found.conditions)
+    return SampleFilter(found.search, tuple(one for one in swapped if one is not None), _swap_sort(found.sort))
+
+
+def _swap_condition(one: Condition) -> Condition | None:
+    if one.field in ("label", "cluster", "id"):
+        return one
+    if one.run == "diff":
+        value = "0" if float(one.value) == 0 else f"-{one.value}".replace("--", "").replace("-+", "-")
+        return replace(one, operator=one.operator.translate(str.maketrans("<>", "><")), value=value)
+    if one.field == "change":
+        return replace(one, value=opposite_cause(Cause(one.word.replace("-", "_"))).value)
+    if one.field == "metric" and one.word in _PAIR_VALUES:
+        _, colon, detail = one.value.partition(":")
+        return replace(one, value=f"{_SWAPPED_WORDS.get(one.word, one.word)}{colon}{detail}")
+    if one.field == "hit" and one.word not in ("hit", "miss"):
+        return replace(one, value=_SWAPPED_HITS[one.word]) if one.word in _SWAPPED_HITS else None
+    return replace(one, run="" if one.run == "A" else "A")
+
+
+def _swap_sort(sort: str) -> str:
+    key = sort.removeprefix("-")
+    if key in ("", "order", "id", "question"):
+        return sort
+    field, name, run = parse_name(key)
+    if run == "diff":
+        return key if sort != key else f"-{key}"
+    text = str(Condition(field, name, "" if run == "A" else "A", value="1")).removesuffix("=1")
+    return sort.replace(key, text)
 
 
 # --- the page --------------------------------------------------------------------------------------------------------

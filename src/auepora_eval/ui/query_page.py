@@ -18,7 +18,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ..compare.columns import RunColumns, ScoreColumn
-from ..compare.filters import SampleFilter
+from ..compare.filters import Condition, SampleFilter
+from ..core.derivation import format_subject
 from ..core.results import to_json_value
 from ..core.targets import TARGETS
 from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
@@ -44,9 +45,8 @@ from ..store.records import RunRecord, plan_conventions
 from ..store.rows import StoredJudgement
 from ..store.runs import sample_at
 from ..text.sentences import sentence_spans
-from .query_list import query_table, run_columns
-from .run_page import derivation_url
-from .workbench import Workbench, make_url, render_template, workbench_of
+from .query_list import query_table, run_columns, swap_runs
+from .workbench import Workbench, make_url, render_fragment, render_template, workbench_of
 
 MAX_RUNS = 2
 MAX_DOCUMENTS = 20
@@ -104,6 +104,16 @@ class QueryAddress:
     def with_runs(self, runs: Sequence[str]) -> str:
         """The address of the sample in other runs."""
         return make_url("/query", run=runs, id=self.sample_id, **self.filters)
+
+    @property
+    def swapped(self) -> str:
+        """The address with the two runs the other way round, in the same list."""
+        where, sort = self.filters.get("where", ()), "".join(self.filters.get("sort", ())[:1])
+        swapped = swap_runs(SampleFilter.parse("", where, sort))
+        filters = {"where": [str(one) for one in swapped.conditions], "sort": swapped.sort or None}
+        repeats = [self.repeat(place) for place in reversed(range(len(self.runs)))] if any(self.repeats) else None
+        found = {"run": self.runs[::-1], "id": self.sample_id, "repeat": repeats, "q": self.filters.get("q")}
+        return make_url("/query", **found, **filters)
 
     @property
     def list_address(self) -> str:
@@ -397,7 +407,7 @@ def ranking_table(runs: Sequence[QueryRun]) -> Table:
         mark = Cell("gold", "good", "●") if doc_id in gold else Cell("")
         rows.append([Cell(doc_id), mark if mark.text else "", *cells, *_change(found, doc_id in gold)])
     several = len(runs) > 1
-    names = [f"Rank in {run.letter}" if several else "Rank" for run in runs]
+    names = [f"Rank in {run.letter}" if run.letter else "Rank" for run in runs]
     columns = [TableColumn("Document"), TableColumn("Gold", brief=True)]
     columns += [TableColumn(name, number=True) for name in names]
     columns += [TableColumn("Change from A to B")] if several else []
@@ -513,7 +523,9 @@ def judgement_rows(run: QueryRun) -> list[dict[str, Any]]:
     current = {one.name: one.signature for one in run.columns.results.values()}
     missing = dict.fromkeys(("critic", "again", "failed", "old", "message", "answer", "raw"))
     return [
-        missing | judgement_fields(one, is_old=current.get(one.metric, one.signature) != one.signature)
+        missing
+        | judgement_fields(one, is_old=current.get(one.metric, one.signature) != one.signature)
+        | {"subject": format_subject(one.body.get("about") or {})}
         for one in run.judgements
         if one.repeat == run.repeat
     ]
@@ -559,12 +571,13 @@ def query_page(request: Request) -> Response:
         table=table if table is not None and any(group.rows for group in table.groups) else None,
         connections=joined,
         cut_offs=_cut_offs(answered, depth),
-        cut_off_runs=[run.letter or run.record.name for run in answered],
+        cut_off_runs=[run.letter for run in answered],
         scores=score_groups(score_rows(runs)),
         mark_labels=MARK_LABELS,
         to_text=to_text,
         neighbours=neighbours(workbench, request, runs, address),
-        swapped=address.with_runs(address.runs[::-1]),
+        cluster_url=make_url("/queries", run=address.runs, where=str(Condition("cluster", value=first.sample.cluster))),
+        swapped=address.swapped,
         others=make_url("/query/others", run=first.record.run_id, id=address.sample_id, shown=address.runs),
         label_command=label_command(workbench, runs),
         pool_command=shlex.join(["auepora", "pool", *address.runs, "--store", workbench.label]),
@@ -593,11 +606,19 @@ def _thread(run: QueryRun, address: QueryAddress) -> list[tuple[str, ShownText]]
     assert run.sample is not None
     turns = []
     for number, turn in enumerate(run.sample.history, 1):
-        content = turn.get("content") if isinstance(turn, Mapping) else turn
-        text = content if isinstance(content, str) else to_text(turn)
         role = str(turn.get("role", "turn")) if isinstance(turn, Mapping) else "turn"
-        turns.append((role, show_text(text, text_address(run, address, f"turn-{number}"))))
+        turns.append((role, show_text(_turn_text(turn), text_address(run, address, f"turn-{number}"))))
     return turns
+
+
+def _turn_text(turn: Any) -> str:
+    """The text of a turn; the texts of its parts, one below the other; else all of it as JSON."""
+    content = turn.get("content") if isinstance(turn, Mapping) else turn
+    parts = content if isinstance(content, list) else [content]
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    if texts and all(isinstance(text, str) for text in texts):
+        return "\n".join(texts)
+    return json.dumps(to_json_value(turn), indent=2, ensure_ascii=False)
 
 
 def _golds(runs: Sequence[QueryRun], address: QueryAddress) -> list[dict[str, Any]]:
@@ -727,7 +748,7 @@ class Neighbours(NamedTuple):
 
 def neighbours(workbench: Workbench, request: Request, runs: Sequence[QueryRun], address: QueryAddress) -> Neighbours:
     """The samples before and after this one in the list that the filter of the address gives."""
-    if address.filters or runs[0].position is None:
+    if address.filters or len({run.record.fingerprint for run in runs}) > 1:
         table = query_table(workbench, [run.record for run in runs])
         rows = SampleFilter.from_params(request.query_params).rows(table)
         found = np.flatnonzero(rows == table.row_of(address.sample_id)).tolist()
@@ -780,7 +801,7 @@ def _find_text(run: QueryRun, part: str) -> tuple[str, Sequence[Mark]]:
     retrieved = {doc.doc_id: doc.text for doc in reversed(run.documents)}
     texts: dict[str, Sequence[str | None]] = {
         "reference": sample.references,
-        "turn": [_plain(turn.get("content", turn)) for turn in sample.history],
+        "turn": [_turn_text(turn) for turn in sample.history],
         "gold": [doc.text or retrieved.get(doc.doc_id) for doc in sample.relevant_docs or ()],
         "document": [doc.text for doc in run.documents],
     }

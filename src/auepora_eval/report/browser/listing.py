@@ -158,6 +158,8 @@ class ClaimVerdict:
     critic: str
     label: str
     rationale: str
+    source: str = ""
+    """What the claim was compared with, such as "the documents"."""
 
 
 def judged_claims(judgements: Iterable[StoredJudgement], repeat: int, answer: str) -> dict[str, list[ClaimVerdict]]:
@@ -179,7 +181,8 @@ def judged_claims(judgements: Iterable[StoredJudgement], repeat: int, answer: st
                 continue
             verdict = by_number.get(number, {})
             label = str(verdict.get("verdict", "no verdict"))
-            one = ClaimVerdict(row.metric, row.critic, label, str(verdict.get("why", "")))
+            why, source = str(verdict.get("why", "")), str(about.get("of") or "")
+            one = ClaimVerdict(row.metric, row.critic, label, why, source)
             claims.setdefault(statement, []).append(one)
     return claims
 

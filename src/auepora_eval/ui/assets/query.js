@@ -65,7 +65,7 @@ function setUpCutOff() {
       box.append(term);
       data.values.forEach((values, run) => {
         const value = document.createElement("dd");
-        value.textContent = `${data.values.length > 1 ? `${data.runs[run]}: ` : ""}${format(values[k - 1][column])}`;
+        value.textContent = `${data.runs[run] && `${data.runs[run]}: `}${format(values[k - 1][column])}`;
         box.append(value);
       });
       return box;

@@ -151,6 +151,14 @@ def test_hostile_texts_are_escaped(server: UiServer) -> None:
     assert len(text) < 300_000, "a question of a megabyte is cut"
 
 
+def test_ranks_are_shown_where_there_is_gold(server: UiServer, both: str) -> None:
+    sample = EvaluationSample("q0", "No gold", None)
+    record = put(server.workbench.store, "no gold", [sample], [SystemOutputs([], Response("yes"))])
+    assert "rank of gold" in server.get(both).text
+    text = server.get(f"/queries?run={record.run_id}").text
+    assert ("1 query" in text, "rank" in re.sub(r'<option value="rank"[^<]*', "", text)) == (True, False)
+
+
 def test_a_table_is_kept_until_the_run_changes(server: UiServer) -> None:
     store = server.workbench.store
     record = store.find("before")

@@ -178,6 +178,7 @@ class QueryListPage:
         self.pages = max(1, -(-len(self.rows) // PAGE_SIZE))
         self.page = min(_page_number(params.get("page", "1")), self.pages)
         self.metrics = shown_metrics(self.table, self.filter.conditions, self.filter.sort)
+        self.has_gold = any(run.samples.has_gold.any() for run in self.table.runs)
 
     def url(self, found: SampleFilter | None = None, *, page: int = 1) -> str:
         """The address of the list with a filter."""
@@ -241,13 +242,13 @@ class QueryListPage:
         last = f" in {self.table.letters[-1]}" if len(self.records) > 1 else ""
         yield f"failed{last}", Condition("answer", value="failed")
         yield f"refused{last}", Condition("answer", value="refused")
-        if any(run.samples.has_gold.any() for run in self.table.runs):
+        if self.has_gold:
             yield f"no gold document retrieved{last}", Condition("rank", value="none")
         if len(self.records) > 1:
             for name in self.metrics[:1]:
                 yield f"{name} worse", Condition("metric", name, value="worse")
                 yield f"{name} better", Condition("metric", name, value="better")
-            if any(run.samples.has_gold.any() for run in self.table.runs):
+            if self.has_gold:
                 yield "gold document lost", Condition("hit", value="lost")
         for name in self.metrics[:1]:
             yield f"{name} not scored{last}", Condition("metric", name, operator="!=", value="scored")
@@ -258,7 +259,8 @@ class QueryListPage:
     @property
     def sorts(self) -> list[tuple[str, str]]:
         """The sort keys of the menu, with their names."""
-        found = [("", "order of the dataset"), ("id", "id"), ("question", "question"), ("rank", "rank of gold")]
+        found = [("", "order of the dataset"), ("id", "id"), ("question", "question")]
+        found += [("rank", "rank of gold")] if self.has_gold else []
         found.append(("-seconds", "slowest first"))
         for name in self.metrics:
             text = Condition("metric", name).key
@@ -281,7 +283,7 @@ class QueryListPage:
         """The columns after the query."""
         letters = self.table.letters if len(self.records) > 1 else [""]
         found = []
-        for letter in letters:
+        for letter in letters if self.has_gold else ():
             key = f"{letter}.rank" if letter else "rank"
             found.append(self.column(f"rank {letter}".strip(), key, note="of the first gold document"))
         for name in self.metrics:
@@ -331,7 +333,7 @@ class QueryListPage:
                 yield ListCell(f"{run}{words.get(side.answer, side.answer)}", "bad" if side.answer == "failed" else "")
 
     def _cells(self, row: QueryRow) -> Iterator[ListCell]:
-        for side in row.sides:
+        for side in row.sides if self.has_gold else ():
             none = "none" if side.rank == 0 else "no gold"
             yield ListCell(str(side.rank) if side.rank else none, "" if side.rank else "muted")
         for name in self.metrics:

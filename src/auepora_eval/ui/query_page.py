@@ -616,8 +616,8 @@ def _turn_text(turn: Any) -> str:
     content = turn.get("content") if isinstance(turn, Mapping) else turn
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
-    if texts and all(isinstance(text, str) for text in texts):
-        return "\n".join(texts)
+    if all(isinstance(text, str) for text in texts):
+        return "\n".join(map(str, texts))
     return json.dumps(to_json_value(turn), indent=2, ensure_ascii=False)
 
 

@@ -185,6 +185,8 @@ def test_banners(server: UiServer, store: RunStore) -> None:
     outcomes = server.get(address("/compare/sections/outcomes", [whole, other], metric="recall@5")).text
     assert "not compared by recall@5: chunks were cut differently" in outcomes
     assert "is still running" in banners(part, whole)
+    page = server.get(address("/compare", [part, whole])).text
+    assert ("/compare/sections/outcomes" in page, page.count("The runs have no metric in common.")) == (False, 2)
     looked = judged_until(store, "looked", dataset, "token_f1", [1.0] * 6, sequential_test(whole.run_id, n=N))
     assert "token_f1: sequential: stopped at look 7 of 20" in banners(whole, looked)
     outcomes = server.get(address("/compare/sections/outcomes", [whole, looked], metric="token_f1")).text

@@ -100,6 +100,13 @@ JUDGEMENTS = [
     StoredJudgement(
         "tone", "s", 0, "r3", critic="judge-b", body={"answer": {"score": 3, "rationale": "friendly enough"}}
     ),
+    StoredJudgement(
+        "claim_hallucination", "s", 0, "r5", critic="judge-a",
+        body={
+            "about": {"of": "the documents", "statements": CLAIMS[1:]},
+            "answer": {"verdicts": [{"number": 1, "why": "nothing about penguins", "verdict": "none"}]},
+        },
+    ),
     StoredJudgement("tone", "s", 1, "r4", critic="judge-b", reason="unparseable", body={"message": "no JSON", "raw": "?"}),
 ]  # fmt: skip
 
@@ -225,7 +232,7 @@ def test_two_runs_side_by_side(server: UiServer) -> None:
         "When did Apollo land on the Moon?", "Tell me about space.", "Apollo landed in 1969.", "topic: space",
         "A: rank 1", "B: rank 3", "✕ A: not retrieved", "▼ from 1", "⊘ refused", "✕ not retrieved",
         "✓ supported by the documents", "✕ not supported by the documents", "judge-a against the documents",
-        "Gladly. Ask", "belongs to a & b", "A: Scores are means over 2 answers.", "nothing about penguins", "friendly enough",
+        "Gladly. Ask", "belongs to a & b", "claim_faithfulness, claim_hallucination by judge-a nothing about penguins", "A: Scores are means over 2 answers.", "nothing about penguins", "friendly enough",
         "3 of 11 words in none of the retrieved documents", "down by 2", "1 of 3", "Exploratory",
     ):  # fmt: skip
         assert expected in text, expected
@@ -352,7 +359,7 @@ def test_one_sample_and_its_judgements_are_read_alone(server: UiServer) -> None:
     store = server.workbench.store
     record = store.get(run_ids(server)[0])
     assert sample_at(store, record, 1) == SAMPLES[1]
-    assert [one.request for one in store.judgements(record.run_id, position=0)] == ["r1", "r2", "r3"]
+    assert [one.request for one in store.judgements(record.run_id, position=0)] == ["r1", "r2", "r3", "r5"]
     assert [one.request for one in store.judgements(record.run_id, position=1, failed=True)] == ["r4"]
     assert list(store.judgements(record.run_id, position=2)) == []
 

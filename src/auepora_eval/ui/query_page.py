@@ -323,8 +323,16 @@ def answer_claims(run: QueryRun, answer: str, sentences: Sequence[tuple[int, int
             found = EvidenceSentence(
                 closest.text + 1, document.doc_id, shorten(sentence, 600), closest.shared, closest.words
             )
-        claims.append(AnswerClaim(text, None if place is None else place.text, verdicts, found))
+        claims.append(AnswerClaim(text, None if place is None else place.text, _join_metrics(verdicts), found))
     return claims
+
+
+def _join_metrics(verdicts: Sequence[ClaimVerdict]) -> list[ClaimVerdict]:
+    """The verdicts on a claim; metrics that share one, as they share judgements, are listed together."""
+    metrics: dict[ClaimVerdict, list[str]] = {}
+    for one in verdicts:
+        metrics.setdefault(replace(one, metric=""), []).append(one.metric)
+    return [replace(one, metric=", ".join(dict.fromkeys(names))) for one, names in metrics.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -607,7 +615,8 @@ def _thread(run: QueryRun, address: QueryAddress) -> list[tuple[str, ShownText]]
     turns = []
     for number, turn in enumerate(run.sample.history, 1):
         role = str(turn.get("role", "turn")) if isinstance(turn, Mapping) else "turn"
-        turns.append((role, show_text(_turn_text(turn), text_address(run, address, f"turn-{number}"))))
+        whole = text_address(run, address, f"turn-{number}")
+        turns.append((role, show_text(_turn_text(turn), whole, limit=DOCUMENT_LENGTH)))
     return turns
 
 

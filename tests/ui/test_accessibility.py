@@ -145,7 +145,7 @@ def test_every_page_is_accessible(browser: Any, server: UiServer, run_ids: dict[
     with workbench_page(browser, server, expected=("status of 404",)) as page:
         for name, path in ordinary_pages(run_ids).items():
             page.goto(server.address + path)
-            load_all(page)
+            load_all(page, unfold=True)
             problems[name] = find_problems(page)
             if name in TABBED_PAGES:
                 problems[name] += tab_problems(page)
@@ -157,7 +157,7 @@ def test_hostile_texts_execute_nothing(browser: Any, server: UiServer, run_ids: 
     with workbench_page(browser, server, expected=("status of 40",), viewport=PHONE) as page:
         for name, path in hostile_pages(run_ids).items():
             response = page.goto(server.address + path)
-            load_all(page)
+            load_all(page, unfold=True)
             page.evaluate(SCRIPT)
             found = [f"status {response.status}"] if response.status >= 500 else []
             problems[name] = found + page.evaluate(FOREIGN_ELEMENTS) + page.evaluate("window.accessibility.width()")

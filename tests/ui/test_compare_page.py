@@ -246,15 +246,3 @@ def test_derivations_open_in_the_side_panel(opened: Any) -> None:
     expect(opened.get_by_role("dialog")).to_contain_text("exact_match")
     opened.keyboard.press("Escape")
     expect(opened.get_by_role("dialog")).to_have_count(0)
-
-
-@pytest.mark.part("chromium")
-def test_phone_width(browser: Any, server: UiServer, pair: list[RunRecord]) -> None:
-    viewport = {"width": 360, "height": 800}
-    with workbench_page(browser, server, address("/compare", pair), viewport=viewport, color_scheme="dark") as page:
-        expect(page.locator("#summary .verdict")).to_be_visible()
-        for title in ("Options of the comparison", "Wins and losses", "Scores"):
-            page.get_by_text(title, exact=True).click()
-        expect(page.locator("details[open] figure").first).to_be_visible()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        assert page.evaluate("window.pwned") is None

@@ -44,7 +44,7 @@ def show(page: Any, section: str, wanted: str) -> Any:
     return found
 
 
-def test_the_keyboard_opens_a_derivation_its_sample_and_its_queries(page: Any) -> None:
+def test_derivations_filters_and_the_report_with_the_keyboard_alone(page: Any) -> None:
     value = page.get_by_role("link", name="how token_f1 was computed")
     value.focus()
     page.keyboard.press("Enter")
@@ -62,6 +62,19 @@ def test_the_keyboard_opens_a_derivation_its_sample_and_its_queries(page: Any) -
     wait_for_count(page, "2 of 20 queries")
     assert page.url.endswith("?where=token_f1%3Dskipped")
     assert drawer.count() == 0
+    # A group of a slice replaces the filter; two numbers narrow it as a selected range does.
+    show(page, "slices", "ul.chips").get_by_role("link", name="easy").focus()
+    page.keyboard.press("Enter")
+    wait_for_count(page, "10 of 20 queries")
+    show(page, "latency", "form.range").get_by_label("from").focus()
+    page.keyboard.type("0.95")
+    page.keyboard.press("Tab")
+    page.keyboard.type("1.55")
+    page.keyboard.press("Enter")
+    wait_for_count(page, "2 of 20 queries")  # 1.2 and 1.4 seconds
+    with page.expect_download() as download:
+        page.keyboard.press("d")
+    assert download.value.suggested_filename == "report-mixed.html"
 
 
 def test_counts_and_causes_filter_and_the_address_restores(page: Any) -> None:
@@ -75,21 +88,10 @@ def test_counts_and_causes_filter_and_the_address_restores(page: Any) -> None:
     page.go_back()
     wait_for_count(page, "3 of 20 queries")
     page.reload()
+    page.locator("#queries").scroll_into_view_if_needed()
     wait_for_count(page, "3 of 20 queries")
     page.keyboard.press("c")
     page.get_by_role("heading", name="Compare mixed").wait_for()
-
-
-def test_two_numbers_and_a_button_filter_without_a_pointer(page: Any) -> None:
-    show(page, "latency", "form.range").get_by_label("from").focus()
-    page.keyboard.type("0.95")
-    page.keyboard.press("Tab")
-    page.keyboard.type("1.55")
-    page.keyboard.press("Enter")
-    wait_for_count(page, "5 of 20 queries")  # 1.1 to 1.5 seconds; the one of 1.0 failed
-    show(page, "slices", "ul.chips").get_by_role("link", name="easy").focus()
-    page.keyboard.press("Enter")
-    wait_for_count(page, "10 of 20 queries")
 
 
 def drag(page: Any, brush: Any, start: float, end: float) -> None:
@@ -116,14 +118,3 @@ def test_a_selected_range_of_a_chart_narrows_the_filter(page: Any) -> None:
     assert page.locator("#latency form.range [name=from]").input_value() == "0"
     show(page, "slices", ".chart.usual .brush-band").click(force=True)  # below its mark
     wait_for_count(page, "1 of 20 queries")
-
-
-def test_the_page_on_a_phone_and_the_report(browser: Any, server: UiServer) -> None:
-    run_id = server.workbench.find("mixed").run_id
-    size = {"width": 360, "height": 800}
-    with workbench_page(browser, server, f"/runs/{run_id}", viewport=size, has_touch=True) as page:
-        show(page, "distributions", ".brush")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        with page.expect_download() as download:
-            page.get_by_role("link", name="Download report").click()
-        assert download.value.suggested_filename == "report-mixed.html"

@@ -186,6 +186,12 @@ def test_a_run_without_gold_is_offered_ways_to_get_some(server: UiServer, store:
         assert "No gold documents" not in server.get(f"/runs/{run_id}").text
 
 
+def test_a_run_without_causes_has_no_bar(server: UiServer, store: RunStore) -> None:
+    run_id = run(store, "right", questions(), lambda _: "yes", ["token_f1"]).run_id
+    assert "cause-bar" not in server.get(f"/runs/{run_id}").text
+    assert server.get(f"/runs/{run_id}/sections/causes").status == 400
+
+
 def test_the_page_of_an_unfinished_run_shows_how_to_continue(server: UiServer, store: RunStore) -> None:
     record = store.create_run("half", questions(), dataset_name="made", plan={})
     store.append(record.run_id, [StoredOutput(0, 0, "q00000", answer(0))])

@@ -188,6 +188,8 @@ DROPPED = "a step of the system returned a relevant document, but the final rank
 class BarSegment:
     """A part of the bar; start and width are in percent."""
 
+    number: int
+    """The number of its colour, the same in every run."""
     name: str
     count: int
     share: str
@@ -225,7 +227,7 @@ def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> CauseBar 
         num_dropped = int(Condition("cause", name, value="dropped").mask(table).sum())
     total, start = sum(counts.values()), 0.0
     segments = []
-    for word, causes in parts.items():
+    for number, (word, causes) in enumerate(parts.items(), 1):
         present = [one for one in causes if counts.get(one)]
         count = num_dropped if word == "dropped" else sum(counts[one] for one in present)
         if word == "retriever":
@@ -235,7 +237,9 @@ def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> CauseBar 
             share, width = percentage(count, total), 100 * count / total
             link = _condition_link(run.record, f"{count:,}", str(Condition("cause", name, value=word)))
             shown = CAUSE_NAMES.get(word, word.replace("-", " "))
-            segments.append(BarSegment(shown, count, share, words, round(start, 3), round(width, 3), link))
+            segments.append(
+                BarSegment(min(number, 7), shown, count, share, words, round(start, 3), round(width, 3), link)
+            )
             start += width
     return CauseBar(display_name(result), total, segments)
 
@@ -432,7 +436,12 @@ def section_fragment(request: Request) -> HTMLResponse:
     record = workbench.find(request.path_params["run_id"])
     if name == "verdict":
         run = workbench.run(record)
-        return render_template(request, "verdict.html", verdict=run_verdict(run, check_stored_gates(run)))
+        return render_fragment(request, "verdict.html", verdict=run_verdict(run, check_stored_gates(run)))
+    if name == "causes":
+        causes = cause_bar(workbench, workbench.run(record), split=True)
+        if causes is None:
+            raise BadValueError("the causes of wrong answers of this run are not known")
+        return render_fragment(request, "causes.html", causes=causes)
     if name not in SECTIONS:
         known = f"; choose one of: {', '.join(SECTIONS)}"
         raise BadValueError(f"a run has no section '{name}'{did_you_mean(name, SECTIONS, otherwise=known)}")

@@ -60,6 +60,7 @@ MAX_POINTS = 400
 MAX_BREAKS = 8
 """The number of breaks of a trend that are marked."""
 _CURVE_HEIGHT = 220.0
+_TREND_HEIGHT = 130.0
 _LOG_K_RATIO = 20
 
 
@@ -232,6 +233,7 @@ def trend_chart(lines: Mapping[str, Sequence[Row]], name: str, *, title: str | N
     panel = _line_panel(
         {line: some for line, some in curves.items() if some}, f"runs in order of time, {ends}", "", names
     )
+    panel["height"] = _TREND_HEIGHT
     subtitle = [f"{number}: {text}" for number, (_, text) in enumerate(breaks[:MAX_BREAKS], 1)]
     subtitle += [f"and {pluralize(len(breaks) - MAX_BREAKS, 'more change')}"] if len(breaks) > MAX_BREAKS else []
     rest = list(lines)[MAX_LINES:]

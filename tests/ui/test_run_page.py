@@ -187,9 +187,13 @@ def test_a_run_without_gold_is_offered_ways_to_get_some(server: UiServer, store:
 
 
 def test_a_run_without_causes_has_no_bar(server: UiServer, store: RunStore) -> None:
-    run_id = run(store, "right", questions(), lambda _: "yes", ["token_f1"]).run_id
-    assert "cause-bar" not in server.get(f"/runs/{run_id}").text
-    assert server.get(f"/runs/{run_id}/sections/causes").status == 400
+    texts = {"token_f1": "-m failure_attribution@5</code>", "failure_attribution@5": "No answer is wrong by failure"}
+    for place, text in enumerate(texts.values(), 1):
+        run_id = run(store, "right", questions(), lambda _: "yes", list(texts)[:place]).run_id
+        page = server.get(f"/runs/{run_id}").text
+        assert text in page
+        assert "cause-bar" not in page
+        assert server.get(f"/runs/{run_id}/sections/causes").status == 400
 
 
 def test_the_page_of_an_unfinished_run_shows_how_to_continue(server: UiServer, store: RunStore) -> None:

@@ -521,6 +521,19 @@ def gold_offers(workbench: Workbench, record: RunRecord, results: Sequence[Metri
     ]
 
 
+def cause_offer(workbench: Workbench, run: StoredRun) -> Offer | None:
+    """How to find the causes of wrong answers, for a run with gold, references and no attribution of failures."""
+    targets = {one.target for one in run.results if one.defined}
+    if TargetCategory.GENERATION_CORRECTNESS not in targets or not has_gold(workbench, run.record):
+        return None
+    found = next((one for one in run.results if isinstance(one.details.get("causes"), Mapping)), None)
+    if found is not None:
+        return Offer("", f"No answer is wrong by {display_name(found)}.", ())
+    store = shlex.quote(workbench.label)
+    command = f"auepora rescore {run.record.run_id} --store {store} -m failure_attribution@5"
+    return Offer("", "This command finds the cause of each wrong answer, from retriever to generator:", [command])
+
+
 def status_notes(workbench: Workbench, run: StoredRun) -> dict[str, Any] | None:
     """The status of a run that is not finished: a sentence, and how to continue it."""
     record = run.record
@@ -548,6 +561,7 @@ def run_page(request: Request) -> HTMLResponse:
     is_large = record.num_samples * max(record.repeats, 1) > LARGE
     gates = None if is_large else check_stored_gates(run)
     absent = () if has_gold(workbench, record) else ("curves", "quality")
+    causes = cause_bar(workbench, run, split=not is_large)
     filters = {name: request.query_params.getlist(name) for name in ("q", "where", "sort", "page")}
     return render_template(
         request,
@@ -560,7 +574,8 @@ def run_page(request: Request) -> HTMLResponse:
         offers=gold_offers(workbench, record, run.results),
         groups=score_groups(run),
         has_uncertain=any(map(interval_flags, run.results)),
-        causes=cause_bar(workbench, run, split=not is_large),
+        causes=causes,
+        cause_offer=None if causes else cause_offer(workbench, run),
         sections={name: one.title for name, one in SECTIONS.items() if one.is_present(run) and name not in absent},
         queries=make_url("/queries", run=record.run_id, **filters),
         queries_fragment=make_url("/queries", run=record.run_id, **filters, fragment="1"),

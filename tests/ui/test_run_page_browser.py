@@ -118,3 +118,20 @@ def test_a_selected_range_of_a_chart_narrows_the_filter(page: Any) -> None:
     assert page.locator("#latency form.range [name=from]").input_value() == "0"
     show(page, "slices", ".chart.usual .brush-band").click(force=True)  # below its mark
     wait_for_count(page, "1 of 20 queries")
+    selected = page.locator("#latency .chart.usual .brush-selection:not([width='0'])")
+    assert selected.count() == 1
+    page.locator("#queries").get_by_role("link", name="Clear all").click()
+    wait_for_count(page, "20 queries")
+    assert selected.count() == 0
+    assert page.locator("#latency form.range [name=from]").input_value() == ""
+
+
+def test_the_page_on_a_phone_and_the_report(browser: Any, server: UiServer) -> None:
+    run_id = server.workbench.find("mixed").run_id
+    size = {"width": 360, "height": 800}
+    with workbench_page(browser, server, f"/runs/{run_id}", viewport=size, has_touch=True) as page:
+        show(page, "distributions", ".brush")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Download report").click()
+        assert download.value.suggested_filename == "report-mixed.html"

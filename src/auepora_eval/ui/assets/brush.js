@@ -30,6 +30,15 @@ export function setUpBrushes(root) {
   }
 }
 
+/** Remove the selections in charts whose field is not in the filter. */
+export function clearSelections(isFiltered) {
+  for (const wrapper of document.querySelectorAll("[data-scale][data-ready]")) {
+    if (isFiltered(JSON.parse(wrapper.dataset.scale).field)) continue;
+    wrapper.querySelector(".brush-selection")?.setAttribute("width", 0);
+    wrapper.closest("figure")?.querySelector("form[data-range]")?.reset();
+  }
+}
+
 function dispatchFilter(element, field, conditions, also) {
   const all = also && conditions.length ? [...conditions, also] : conditions;
   element.dispatchEvent(new CustomEvent("filter", { bubbles: true, detail: { field, conditions: all } }));

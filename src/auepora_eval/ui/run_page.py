@@ -300,6 +300,7 @@ class FilterChartRenderer(ChartRenderer):
         step = "1" if field == "rank" else "any"
         return Markup(
             '<form class="range" data-range="{}" data-also="{}" aria-label="Filter the queries by {}{}" hidden>'
+            "<span>Drag over the chart, or filter</span>"
             '<label>from <input type="number" name="from" step="{}"></label>'
             '<label>to <input type="number" name="to" step="{}"></label>'
             '<button class="quiet">Filter</button></form>'

@@ -117,6 +117,7 @@ BANDS = {  # the label of a band, the values that it has
     "0.25": (0.25, 0.25),
     "−2": (-2, -2),
     "1e+7": (1e7, 1e7),
+    "0.208333": (0.20833092, 0.20833508),  # rounded to six digits
 }
 
 

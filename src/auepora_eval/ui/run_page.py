@@ -354,7 +354,7 @@ def _band_ends(label: str) -> tuple[float | None, float | None]:
     low, high = numbers[0], numbers[-1]
     digits = re.sub(r"\D", "", label).lstrip("0")
     margin = 1e-5 * abs(low) if len(digits) >= 6 else 0.0  # the label is rounded to six digits
-    return low - margin, high + margin
+    return float(f"{low - margin:.8g}"), float(f"{high + margin:.8g}")
 
 
 # --- sections that are loaded when they come into view ---------------------------------------------------------------

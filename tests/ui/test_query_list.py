@@ -118,6 +118,10 @@ def test_the_menu_adds_a_condition(server: UiServer, both: str) -> None:
     reply = server.get(f"{both}&q=lakes&add=token_f1&operator=%3C&value=0.75")
     assert reply.status == 303
     assert parse_qs(urlsplit(reply.headers["location"]).query)["where"] == ["token_f1<0.75"]
+    reply = server.get(f"{both}&where=token_f1%3Dworse&add=token_f1&operator=%3C&value=much&fragment=results")
+    assert (reply.status, count_of(reply.text)) == (200, "36 of 120 queries"), "the other filters stay"
+    assert "should be a number" in reply.text
+    assert server.get(f"{both}&add=token_f1&operator=%3C&value=much").status == 400
 
 
 BAD = {
@@ -215,6 +219,7 @@ def test_search_and_filters_in_a_browser(server: UiServer, both: str, browser: A
         page.get_by_text("Page 2 of 2").wait_for()
         command = page.get_by_role("button", name="Copy as command").get_attribute("data-copy")
         assert "--where 'label.topic=water & <b>wine</b>'" in command
+        assert "-n 96 " in command
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.set_viewport_size({"width": 360, "height": 700})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

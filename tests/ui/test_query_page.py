@@ -74,7 +74,6 @@ SECOND = [
         retrieved(("orion", ORION), ("noise", NOISE), ("apollo", APOLLO)),
         Response("I do not know."),
         timings={"end_to_end": 0.5},
-        refused=True,
     ),
     SystemOutputs([], error="timeout: no answer within 30 s", extra={"attempts": 3}, timings={"end_to_end": 30.0}),
     None,

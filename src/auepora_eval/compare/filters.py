@@ -785,7 +785,7 @@ class SampleFilter:
         params += [("where", str(one)) for one in self.conditions]
         return params + ([("sort", self.sort)] if self.sort else [])
 
-    def to_command(self, store: str, runs: Sequence[str]) -> str:
+    def to_command(self, store: str, runs: Sequence[str], *, limit: int | None = None) -> str:
         """The command that prints the same list, quoted for a shell."""
         words = ["auepora", "queries", *runs]
         words += ["--search", self.search] if self.search else []
@@ -793,6 +793,7 @@ class SampleFilter:
             words += ["--where", str(one)]
         if self.sort:
             words.append(f"--sort={self.sort}")
+        words += [] if limit is None else ["-n", str(limit)]
         return shlex.join([*words, "--store", store])
 
     def rows(self, table: QueryTable) -> Rows:

@@ -32,6 +32,8 @@ from ..store.records import RunRecord
 from .workbench import Workbench, make_url, render_template, workbench_of
 
 PAGE_SIZE = 50
+_MAX_COMMAND_ROWS = 10_000
+"""The number of queries that the copied command lists."""
 _MAX_VALUES = 80
 """The number of values of a label that are suggested."""
 _OUTCOMES = ("scored", "skipped", "failed", "absent")
@@ -172,9 +174,17 @@ class QueryListPage:
         self.workbench, params = workbench_of(request), request.query_params
         self.records = records_of(self.workbench, params)
         self.runs = [one.run_id for one in self.records]
-        self.filter = _with_addition(SampleFilter.from_params(params), params)
+        self.filter = SampleFilter.from_params(params)
         self.table = query_table(self.workbench, self.records)
-        self.rows = self.filter.rows(self.table)
+        self.error = ""
+        """Why the condition of the menu is left out."""
+        try:
+            added = _with_addition(self.filter, params)
+            self.rows, self.filter = added.rows(self.table), added
+        except BadValueError as error:
+            if not ("add" in params and "fragment" in params):
+                raise
+            self.rows, self.error = self.filter.rows(self.table), str(error)
         self.pages = max(1, -(-len(self.rows) // PAGE_SIZE))
         self.page = min(_page_number(params.get("page", "1")), self.pages)
         self.metrics = shown_metrics(self.table, self.filter.conditions, self.filter.sort)
@@ -381,7 +391,8 @@ class QueryListPage:
     @property
     def command(self) -> str:
         """The command that prints the same list."""
-        return self.filter.to_command(self.workbench.label, self.runs)
+        limit = min(len(self.rows), _MAX_COMMAND_ROWS) if len(self.rows) > PAGE_SIZE else None
+        return self.filter.to_command(self.workbench.label, self.runs, limit=limit)
 
     @property
     def form_fields(self) -> list[tuple[str, str]]:

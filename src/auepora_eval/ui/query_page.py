@@ -24,6 +24,7 @@ from ..core.results import to_json_value
 from ..core.targets import TARGETS
 from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
 from ..errors import AueporaError, BadValueError
+from ..features.refusals import RefusalDetector
 from ..render.blocks import Cell, Row, Table, TableColumn, simple_table, without_empty_columns
 from ..render.html import pluralize, shorten
 from ..render.tables import format_value
@@ -680,6 +681,7 @@ def _side(run: QueryRun, address: QueryAddress, joined: Sequence[Connection]) ->
     gold = {doc.doc_id for doc in run.sample.relevant_docs or () if relevance(doc) > 0}
     return side | {
         "error": None if output.error is None else show_text(output.error, text_address(run, address, "error")),
+        "is_refusal": _is_refusal(run.sample, output),
         "attempts": output.extra.get("attempts", 1),
         "answer": _answer(run, address),
         "is_ranking_known": is_known,
@@ -866,6 +868,7 @@ def other_runs(request: Request) -> Response:
             {
                 "record": one,
                 "output": output,
+                "is_refusal": output is not None and _is_refusal(sample, output),
                 "text": "" if output is None else shorten(output.error or _answer_text(output), 200),
                 "rank": None if output is None else gold.first_rank([item.doc for item in output.retrieved]),
                 "address": address.with_runs([one.run_id]),
@@ -874,6 +877,11 @@ def other_runs(request: Request) -> Response:
         )
     has_gold = any(level > 0 for level in gold.levels.values())
     return render_template(request, "query_others.html", rows=rows, count=len(listed), has_gold=has_gold)
+
+
+def _is_refusal(sample: EvaluationSample, output: SystemOutputs) -> bool:
+    """Whether an answer is a refusal, as in the condition ``answer=refused``."""
+    return bool(_answer_text(output).strip()) and RefusalDetector().refused(sample, output) is True
 
 
 def _answer_text(output: SystemOutputs) -> str:

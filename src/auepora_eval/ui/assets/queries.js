@@ -8,11 +8,12 @@ const DELAY_MS = 120;
 const timers = new WeakMap();
 
 const rootOf = (element) => element.closest(".query-list");
-const paramsOf = (root) => new URLSearchParams(root.querySelector(".query-part")?.dataset.params ?? "");
+const paramsOf = (root) => new URLSearchParams(root.querySelector(".query-part")?.dataset.params ?? root.dataset.params ?? "");
 
 /** Show the queries of these parameters. */
 async function show(root, params) {
   clearTimeout(timers.get(root));
+  root.dataset.params = paramsOf(root); // for the time after an error
   const url = new URL(root.dataset.address, location.href);
   for (const [name, value] of params) url.searchParams.append(name, value);
   url.searchParams.set("fragment", "results");

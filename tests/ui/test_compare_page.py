@@ -184,6 +184,10 @@ def test_banners(server: UiServer, store: RunStore) -> None:
     assert "The two runs have different chunks" in banners(whole, other)
     outcomes = server.get(address("/compare/sections/outcomes", [whole, other], metric="recall@5")).text
     assert "not compared by recall@5: chunks were cut differently" in outcomes
+    for path in ("/queries", "/query"):
+        assert (
+            "different chunks (chunker_version 1 and 2)" in server.get(address(path, [whole, other], id="q00001")).text
+        )
     assert "is still running" in banners(part, whole)
     page = server.get(address("/compare", [part, whole])).text
     assert ("/compare/sections/outcomes" in page, page.count("The runs have no metric in common.")) == (False, 2)

@@ -26,6 +26,7 @@ from ..compare.filters import (
     shown_metrics,
 )
 from ..compare.queries import Cause, opposite_cause
+from ..compare.stores import chunker_versions
 from ..errors import BadValueError
 from ..render.html import UncutText, pluralize, value_text
 from ..store.records import RunRecord
@@ -74,6 +75,16 @@ def records_of(workbench: Workbench, params: QueryParams) -> list[RunRecord]:
     if len(records) > 2:
         raise BadValueError(f"the address names {len(records)} runs; a list shows the queries of one run or of two")
     return records
+
+
+def chunks_note(records: Sequence[RunRecord]) -> str:
+    """A sentence where two runs are known to have different chunks; else empty."""
+    if len(records) < 2 or None in (versions := chunker_versions(*records)) or versions[0] == versions[1]:
+        return ""
+    return (
+        f"The runs have different chunks (chunker_version {versions[0]} and {versions[1]}): metrics that go by the ids "
+        "of chunks cannot be compared."
+    )
 
 
 def add_condition(params: QueryParams | Mapping[str, Any], condition: Condition | str) -> list[tuple[str, str]]:
@@ -235,7 +246,7 @@ class QueryListPage:
     @property
     def notes(self) -> list[str]:
         """What the words of the conditions mean, where the runs decide it."""
-        notes = []
+        notes = [note] if (note := chunks_note(self.records)) else []
         for one in self.filter.conditions:
             if one.field == "metric" and one.word in _PAIR_VALUES[4:] and ":" not in one.value:
                 threshold, source = self.table.right_from(one.name)

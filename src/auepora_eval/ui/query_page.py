@@ -46,7 +46,7 @@ from ..store.records import RunRecord, plan_conventions
 from ..store.rows import StoredJudgement
 from ..store.runs import sample_at
 from ..text.sentences import sentence_spans
-from .query_list import query_table, run_columns, swap_runs
+from .query_list import chunks_note, query_table, run_columns, swap_runs
 from .workbench import Workbench, make_url, render_fragment, render_template, workbench_of
 
 MAX_RUNS = 2
@@ -583,6 +583,7 @@ def query_page(request: Request) -> Response:
         cut_off_runs=[run.letter for run in answered],
         scores=score_groups(score_rows(runs)),
         mark_labels=MARK_LABELS,
+        chunks_note=chunks_note(records),
         to_text=to_text,
         neighbours=neighbours(workbench, request, runs, address),
         cluster_url=make_url("/queries", run=address.runs, where=str(Condition("cluster", value=first.sample.cluster))),

@@ -311,10 +311,8 @@ async def live_events(request: Request) -> Response:
 
 
 def _feed(request: Request) -> LiveFeed:
-    state = request.app.state
-    if not hasattr(state, "live_feed"):
-        state.live_feed = LiveFeed(workbench_of(request))
-    feed: LiveFeed = state.live_feed
+    feed = request.app.state.live_feed
+    assert isinstance(feed, LiveFeed)
     return feed
 
 

@@ -47,12 +47,13 @@ def create_app(workbench: Workbench, access: Access) -> ASGIApp:
         exception_handlers={AueporaError: handle_error, HTTPException: handle_error, Exception: handle_error},
     )
     app.state.workbench, app.state.access = workbench, access
+    app.state.live_feed = live_page.LiveFeed(workbench)
     return SecurityMiddleware(app, access)  # outside the application, so that its error pages get the headers, too
 
 
 def asset(request: Request) -> Response:
     """A script or style sheet. The browser keeps it and asks whether its content has changed."""
-    found = _read_asset(request.path_params["name"])
+    found = _assets().get(request.path_params["name"])
     if found is None:
         raise HTTPException(404, f"there is no asset {request.path_params['name']}")
     content, kind, tag = found
@@ -63,15 +64,16 @@ def asset(request: Request) -> Response:
 
 
 @cache
-def _read_asset(name: str) -> tuple[bytes, str, str] | None:
-    """The content, media type and tag of an asset; ``None`` where there is none of that name."""
+def _assets() -> dict[str, tuple[bytes, str, str]]:
+    """The content, media type and tag of every asset, by name."""
+    found: dict[str, tuple[bytes, str, str]] = {}
     for package in ASSETS:
         for file in files(package).joinpath("assets").iterdir():
-            if file.name == name:
-                content = file.read_bytes()
-                kind = "text/javascript" if name.endswith(".js") else guess_type(name)[0] or "application/octet-stream"
-                return content, kind, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    return None
+            content = file.read_bytes()
+            kind = "text/javascript" if file.name.endswith(".js") else guess_type(file.name)[0]
+            tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+            found.setdefault(file.name, (content, kind or "application/octet-stream", tag))
+    return found
 
 
 def open_socket(port: int) -> socket.socket:

@@ -216,7 +216,16 @@ def test_panels_shortcuts_and_theme_by_keyboard(browser: Any, server: UiServer, 
 def test_a_filter_by_keyboard_keeps_focus_and_filters(browser: Any, server: UiServer, run_ids: dict[str, str]) -> None:
     expect = need("playwright.sync_api").expect
     path = address(f"/runs/{run_ids['before']}", where="rank<=5")
-    with workbench_page(browser, server, path, expected=("status of 400",)) as page:
+    low = {"width": 1280, "height": 400}  # the list is out of view, and not loaded
+    with workbench_page(browser, server, path, expected=("status of 400",), viewport=low) as page:
+        # A count in a panel closes it and leads to its queries, and not to those of the address of the page.
+        page.locator("main a[data-drawer]").first.focus()
+        page.keyboard.press("Enter")
+        page.locator("dialog a[data-where]").first.focus()
+        page.keyboard.press("Enter")
+        expect(page.locator(".chip.active code")).to_have_text(["recall@5=scored"])
+        expect(page.locator("#queries")).to_be_focused()
+        page.goto(server.address + path)
         page.keyboard.press("/")  # loads the list
         expect(page.locator("#query-search")).to_be_focused()
         # A header sorts, and again the other way round.

@@ -96,6 +96,7 @@ const pendingRequests = new WeakMap();
  * After an error, an element that was filled before keeps its content below the message.
  */
 export async function replaceFragment(element, url) {
+  lazyFragments.unobserve(element); // what is asked for now is not replaced by what comes into view
   pendingRequests.get(element)?.abort();
   const controller = new AbortController();
   pendingRequests.set(element, controller);
@@ -180,7 +181,6 @@ function paragraph(className, text) {
 const lazyFragments = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
     if (!isIntersecting) continue;
-    lazyFragments.unobserve(target);
     replaceFragment(target, target.dataset.fragment);
   }
 }, { rootMargin: "400px" });
@@ -222,7 +222,7 @@ function createDialog(className, title) {
   dialog.addEventListener("close", () => {
     if (liveRegion && dialog.contains(liveRegion)) document.body.append(liveRegion);
     dialog.remove();
-    if (before?.isConnected) before.focus({ preventScroll: true });
+    if (document.activeElement === document.body && before?.isConnected) before.focus({ preventScroll: true });
   });
   document.body.append(dialog);
   return { dialog, heading, header, close, body };

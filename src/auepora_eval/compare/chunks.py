@@ -5,14 +5,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.types import EvaluationSample, SystemOutputs
+from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..features.hits import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, span_of
 from ..features.rankings import RankingColumns, document_rankings
 from ..features.refusals import RefusalDetector
@@ -21,13 +21,15 @@ from ..store.records import RunRecord
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import CachedStore, RunStore
 from .golden import ChunkLocations, SharedQueries, id_or_span
-from .stores import RunOutputs, chunker_versions, run_outputs
+from .stores import DocumentFacts, RunOutputs, chunker_versions, run_outputs
 
 Bools = npt.NDArray[np.bool_]
 _SEVERAL = -1
 """In place of the hash of a text: an id has several texts, or an empty one. Python has no such hash."""
 _BATCH = 1000
 """How many queries are explained at once."""
+_MAX_KNOWN = 100_000
+"""How many documents are remembered to skip them when they are retrieved again."""
 _MOST_CHANGED = 20
 """Fewer than one in this many ids may name another text or span: documents are edited now and then."""
 
@@ -158,19 +160,25 @@ class _RunChunks:
     def __init__(self, run: RunOutputs, numbers: dict[str, int]) -> None:
         self.parent_ids: set[int] = set()
         seen, parents, spans, texts = bytearray(), array("q"), array("q"), array("q")
-        for row in run.stored(None):
-            for item, key in zip(row.output.retrieved, row.text_keys or repeat(None), strict=False):
-                doc = item.doc
-                number = numbers.setdefault(doc.doc_id, len(numbers))
+        known: set[DocumentFacts] = set()
+        for documents in run.documents():
+            # Most documents are retrieved for many queries; once is enough for each.
+            fresh = set(documents) - known
+            if len(known) > _MAX_KNOWN:
+                known.clear()
+            known |= fresh
+            for doc_id, parent_id, place, key in fresh:
+                number = numbers.setdefault(doc_id, len(numbers))
                 if number >= len(seen):
                     missing = number + 1 - len(seen)
                     seen.extend(bytes(missing))
                     for column in (parents, spans, texts):
                         column.extend([0] * missing)
-                parent = 0 if doc.parent_id is None else hash(doc.parent_id) or 1
+                parent = 0 if parent_id is None else hash(parent_id) or 1
                 if parent:
-                    self.parent_ids.add(hash(doc.parent_id))
-                span = 0 if doc.span is None or (known := span_of(doc)) is None else hash(known) or 1
+                    self.parent_ids.add(hash(parent_id))
+                found = None if place is None else span_of(Document(doc_id, span=place))
+                span = 0 if found is None else hash(found) or 1
                 if not seen[number]:
                     seen[number], parents[number], spans[number] = 1, parent, span
                 elif seen[number] == 1 and (parents[number] != parent or spans[number] != span):

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import repeat as repeat_value
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,15 @@ from ..runtime.imports import search_folders, store_folders
 from ..runtime.processes import gc_paused
 from ..store.decisions import DESIGNS, DecisionKind, decisions, record_decision
 from ..store.records import RunRecord, RunStatus, StoredOutput
-from ..store.runs import RunStore, lazy_samples
+from ..store.runs import RunStore, lazy_samples, packed_outputs
+from ..store.texts import PackedOutput
 
 _MAX_KEPT = 4096
 """A run with more samples or outputs is read from the store on every pass."""
 Positions = npt.NDArray[np.intp]
 """Positions of samples in the dataset of a run."""
+DocumentFacts = tuple[str, str | None, tuple[int, int] | None, str | None]
+"""Id, parent and span of a retrieved document, and the key of its text; ``None`` where one is unknown."""
 Store = RunStore | str | Path | None
 """A store, the path or URL of one, or ``None`` for ``$AUEPORA_STORE``, else ``runs.sqlite``."""
 
@@ -52,6 +56,8 @@ class RunOutputs:
     """Returns the outputs of one repeat, or of all, by repeat and position."""
     answered: int
     """How many outputs there are, failed ones included."""
+    packed: Callable[[], Iterator[PackedOutput]] | None = field(default=None, repr=False)
+    """Returns all outputs as stored, where reading them as ``stored`` does takes long."""
 
     @property
     def repeats(self) -> int:
@@ -66,6 +72,23 @@ class RunOutputs:
     def positions(self) -> dict[str, int]:
         """The position of each query by its id."""
         return {sample.sample_id: position for position, sample in enumerate(self.samples)}
+
+    def documents(self) -> Iterator[Iterable[DocumentFacts]]:
+        """The documents that each output retrieved, over all repeats."""
+        if self.packed is not None:
+            for one in self.packed():
+                yield zip(
+                    one.ids,
+                    one.parents or repeat_value(None),
+                    one.spans or repeat_value(None),
+                    one.texts or repeat_value(None),
+                    strict=False,
+                )
+            return
+        for row in self.stored(None):
+            docs = [item.doc for item in row.output.retrieved]
+            keys = row.text_keys or [None] * len(docs)
+            yield [(doc.doc_id, doc.parent_id, doc.span, key) for doc, key in zip(docs, keys, strict=True)]
 
     def outputs_at(self, positions: Positions, repeat: int) -> Iterator[SystemOutputs | None]:
         """The output at each of these positions; ``None`` where there is none."""
@@ -88,7 +111,11 @@ def run_outputs(store: RunStore, record: RunRecord) -> RunOutputs:
     answered, _ = store.counts(record.run_id)
     if max(answered, record.num_samples) > _MAX_KEPT:
         return RunOutputs(
-            record, samples, lambda repeat: store.outputs(record.run_id, repeat=repeat, texts=False), answered
+            record,
+            samples,
+            lambda repeat: store.outputs(record.run_id, repeat=repeat, texts=False),
+            answered,
+            lambda: (output for _, _, output in packed_outputs(store, record)),
         )
     with gc_paused():
         rows = list(store.outputs(record.run_id, texts=False))

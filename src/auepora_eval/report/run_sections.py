@@ -21,6 +21,7 @@ from ..core.results import Results, display_name
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..errors import AueporaError, BadValueError
+from ..features.hits import has_spans
 from ..gates import GateReport, check_run, gates_blocks
 from ..plan.gates import parse_gates
 from ..render import charts
@@ -88,6 +89,11 @@ class StoredRun:
     def clusters(self) -> Clusters | None:
         """The cluster code of each sample; ``None`` where there are no clusters."""
         return sample_clusters(self.samples)
+
+    @cached_property
+    def has_spans(self) -> bool:
+        """Whether any gold document has a span."""
+        return any(map(has_spans, self.samples))
 
     def outputs(self) -> Iterator[SystemOutputs | None]:
         """Read the outputs of the first repeat, in the order of the samples; ``None`` where one is missing."""

@@ -438,7 +438,7 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None) -> Retrieva
 
 def _gold_ranks(run: StoredRun) -> list[GoldRank | None]:
     """The first hit of each sample's gold; ``None`` where no gold has a span."""
-    if not any(map(has_spans, run.samples)):
+    if not run.has_spans:
         return [None] * len(run.samples)
     rules = plan_conventions(run.record)
     return [

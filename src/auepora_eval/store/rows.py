@@ -366,7 +366,8 @@ def read_outputs(
             rows, after = read_output_chunk(connection, run_id, after, repeat=repeat, position=position)
             if positions is not None:
                 rows = [row for row in rows if row[1] in positions]
-            packed = [decode_packed(data) for _, _, _, data in rows]
+            with gc_paused():
+                packed = [decode_packed(data) for _, _, _, data in rows]
             found: Any = None
             if texts:
                 found = reader.read(connection, (key for one in packed for key in one.texts or ()))

@@ -18,16 +18,19 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from ..core.metrics_base import sample_clusters
+from ..core.reduce import Clusters
 from ..core.results import Results
 from ..core.scores import Scores
 from ..core.types import EvaluationSample
 from ..errors import AueporaError, MissingDependencyError, StoreError, UnknownRunError
+from ..features.hits import has_spans
 from ..render.blocks import Block
 from ..render.html import ChartRenderer, UncutText, make_environment
 from ..report.run_sections import Floats, StoredRun
 from ..runtime.processes import return_free_memory
 from ..store.records import RunRecord
-from ..store.runs import CachedStore, RunStore, lazy_samples, run_version
+from ..store.runs import CachedStore, RunStore, lazy_samples, run_version, samples_contain
 from .security import csrf_token
 
 if TYPE_CHECKING:
@@ -192,6 +195,21 @@ class _CachedRun(StoredRun):
         if self.record.num_samples > MAX_CACHED_SAMPLES:
             return lazy_samples(self.store, self.record.run_id, texts=False)
         return self.store.samples(self.record.run_id, texts=False)
+
+    @cached_property
+    def clusters(self) -> Clusters | None:
+        """As in ``StoredRun``; the samples are decoded only if one may belong to a cluster."""
+        is_clustered = self._samples_contain('"cluster_id"') or self._samples_contain('"variant_of"')
+        return sample_clusters(self.samples) if is_clustered else None
+
+    @cached_property
+    def has_spans(self) -> bool:
+        """As in ``StoredRun``; the samples are decoded only if one may have a span."""
+        return self._samples_contain('"span"') and any(map(has_spans, self.samples))
+
+    def _samples_contain(self, text: str) -> bool:
+        key = (self.record.fingerprint, "contains", text)
+        return self._workbench.cached(key, lambda: samples_contain(self.store, self.record.run_id, text), size=100)
 
     @cached_property
     def _summary(self) -> tuple[list[str], dict[str, Floats], int]:

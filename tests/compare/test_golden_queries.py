@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from auepora_eval.compare import ComparisonKind, QueryComparison, compare_queries
 from auepora_eval.compare.golden import aggregate_of
 from auepora_eval.compare.queries import QueryComparisons, compare_run_outputs, comparison_kind
-from auepora_eval.compare.stores import RunOutputs
+from auepora_eval.compare.stores import RunOutputs, select_outputs
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.errors import BadValueError
 from auepora_eval.io.golden import dataset_fingerprint
@@ -60,9 +61,7 @@ def answers(name: str, queries: list[EvaluationSample], *repeats: Sequence[Syste
         for position, one in enumerate(each)
         if one is not None
     ]
-    return RunOutputs(
-        record, queries, lambda repeat: iter([row for row in rows if repeat in (None, row.repeat)]), len(rows)
-    )
+    return RunOutputs(record, queries, partial(select_outputs, rows), len(rows))
 
 
 # --- kinds -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.types import Document, EvaluationSample, SystemOutputs
-from ..features.hits import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, span_of
+from ..features.hits import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, has_spans, span_of
 from ..features.rankings import RankingColumns, document_rankings
 from ..features.refusals import RefusalDetector
 from ..runtime.processes import gc_paused
@@ -244,7 +244,7 @@ def _hits_gold(run: RunOutputs, gold: Mapping[str, Sequence[GoldDocument]], *, b
     kinds = ("span",) if by == "span" else ("span", "document")
     return any(
         first_rank(gold_ranks(ones, [item.doc for item in row.output.retrieved], "place")).by in kinds
-        for row in run.stored(None)
+        for row in run.stored(None, None)
         if row.output.error is None and (ones := gold.get(row.sample_id))
     )
 
@@ -302,8 +302,8 @@ def paired_outputs(
         samples = [query for query, _, _ in batch]
         golds = [gold_documents(one) if places is None else places.expected(one) for one in samples]
         matching: list[Matching] = [
-            "place" if places is not None else id_or_span(gold, [*in_a, *in_b])
-            for gold, (_, in_a, in_b) in zip(golds, batch, strict=True)
+            "place" if places is not None else id_or_span(gold, [*in_a, *in_b]) if has_spans(query) else "id"
+            for gold, (query, in_a, in_b) in zip(golds, batch, strict=True)
         ]
         outputs_a = _query_outputs(samples, [in_a for _, in_a, _ in batch], golds, matching)
         outputs_b = _query_outputs(samples, [in_b for _, _, in_b in batch], golds, matching)
@@ -318,9 +318,10 @@ def _query_outputs(
     matching: Sequence[Matching],
 ) -> list[QueryOutput]:
     answered_by_sample = [[one for one in repeats if one is not None and one.error is None] for repeats in by_sample]
-    documents = document_rankings(
-        Batch(samples, [answered[0] if answered else None for answered in answered_by_sample])
-    )
+    has_gold = [bool(gold or gold_documents(sample)) for sample, gold in zip(samples, golds, strict=True)]
+    # Rankings of documents are needed only for queries that list expected documents instead of gold.
+    batch = Batch(samples, [answered[0] if answered else None for answered in answered_by_sample])
+    documents = None if all(has_gold) else document_rankings(batch)
     detector = RefusalDetector()
     query_outputs = []
     for row, (sample, repeats, answered) in enumerate(zip(samples, by_sample, answered_by_sample, strict=True)):
@@ -334,7 +335,7 @@ def _query_outputs(
                 context=_context(answered[0], how) if answered else None,
                 answers=tuple(_answer(one) for one in answered if one.response is not None),
                 gold=_gold_ranks(gold, answered[0] if answered else None, how)
-                if gold or gold_documents(sample)
+                if documents is None or has_gold[row]
                 else _listed_gold_ranks(documents, row),
                 error=errors[0] if errors else missing,
             )

@@ -248,7 +248,7 @@ class ChunkLocations:
 def _located_hits(run: RunOutputs, expected: set[str]) -> dict[str, Document]:
     """The expected chunks among a run's hits with a known location: the first of each id, or the first with a span."""
     found: dict[str, Document] = {}
-    for row in run.stored(None):
+    for row in run.stored(None, None):
         for hit in row.output.retrieved:
             doc = hit.doc
             if doc.doc_id not in expected or (doc.parent_id is None and span_of(doc) is None):
@@ -341,7 +341,7 @@ def store_missing_aggregate(
         return
     run = run_outputs(store, record)
     unknown = False
-    for row in run.stored(None):
+    for row in run.stored(None, None):
         if row.output.error is None:
             unknown = isinstance(row.output.retrieved, UnknownRanking)
             if not unknown:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import repeat as repeat_value
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,8 @@ class RunOutputs:
     record: RunRecord
     samples: Iterable[EvaluationSample]
     """In the order of the dataset."""
-    stored: Callable[[int | None], Iterator[StoredOutput]] = field(repr=False)
-    """Returns the outputs of one repeat, or of all, by repeat and position."""
+    stored: Callable[[int | None, Container[int] | None], Iterator[StoredOutput]] = field(repr=False)
+    """Returns the outputs of one repeat, or of all, by repeat and position; those at some positions, or all."""
     answered: int
     """How many outputs there are, failed ones included."""
     packed: Callable[[], Iterator[PackedOutput]] | None = field(default=None, repr=False)
@@ -85,17 +86,17 @@ class RunOutputs:
                     strict=False,
                 )
             return
-        for row in self.stored(None):
+        for row in self.stored(None, None):
             docs = [item.doc for item in row.output.retrieved]
-            keys = row.text_keys or [None] * len(docs)
+            keys: Sequence[str | None] = row.text_keys or [None] * len(docs)
             yield [(doc.doc_id, doc.parent_id, doc.span, key) for doc, key in zip(docs, keys, strict=True)]
 
     def outputs_at(self, positions: Positions, repeat: int) -> Iterator[SystemOutputs | None]:
         """The output at each of these positions; ``None`` where there is none."""
-        rows = self.stored(repeat)
+        wanted = None if len(positions) == self.record.num_samples else set(positions.tolist())
+        rows = self.stored(repeat, wanted)
         if (np.diff(positions) <= 0).any():  # not in the order of the dataset
-            wanted = set(positions.tolist())
-            found = {row.position: row.output for row in rows if row.position in wanted}
+            found = {row.position: row.output for row in rows}
             yield from (found.get(position) for position in positions.tolist())
             return
         row = next(rows, None)
@@ -113,15 +114,20 @@ def run_outputs(store: RunStore, record: RunRecord) -> RunOutputs:
         return RunOutputs(
             record,
             samples,
-            lambda repeat: store.outputs(record.run_id, repeat=repeat, texts=False),
+            lambda repeat, positions: store.outputs(record.run_id, repeat=repeat, positions=positions, texts=False),
             answered,
             lambda: (output for _, _, output in packed_outputs(store, record)),
         )
     with gc_paused():
         rows = list(store.outputs(record.run_id, texts=False))
-        return RunOutputs(
-            record, list(samples), lambda repeat: (row for row in rows if repeat in (None, row.repeat)), answered
-        )
+        return RunOutputs(record, list(samples), partial(select_outputs, rows), answered)
+
+
+def select_outputs(
+    rows: Iterable[StoredOutput], repeat: int | None, positions: Container[int] | None
+) -> Iterator[StoredOutput]:
+    """The outputs of one repeat, or of all; those at some positions, or all."""
+    return (row for row in rows if repeat in (None, row.repeat) and (positions is None or row.position in positions))
 
 
 # --- the register of decisions: how often a dataset has decided a comparison, a sweep or a gate ----------------------

@@ -6,6 +6,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date
 from typing import Any
@@ -31,7 +32,7 @@ from ..render.html import interval_text, metric_range, seconds_text, value_text
 from ..report.score_sections import value_bar
 from ..store.records import RunRecord, RunStatus, utc_now
 from ..store.runs import all_result_summaries, count_all_outputs, latest_result_times
-from .workbench import Workbench, make_url, render_template, workbench_of
+from .workbench import Workbench, load_templates, make_url, render_fragment, render_template, workbench_of
 
 PAGE_SIZE = 50
 TREND_RUNS = 200
@@ -431,6 +432,13 @@ def trend_figure(records: Sequence[RunRecord], results: Mapping[str, ResultSumma
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------
+
+
+def prepare(workbench: Workbench) -> None:
+    """Load what the first page needs. An error of the store is shown on the page."""
+    load_templates("layout.html", "blocks.html", "runs.html", "runs_list.html", "runs_tags.html")
+    with suppress(AueporaError):
+        read_results(workbench, workbench.store.runs())
 
 
 def runs_page(request: Request) -> Response:

@@ -142,5 +142,6 @@ def serve(workbench: Workbench, *, port: int, ready: Callable[[str], None]) -> N
     """Serve the workbench until Ctrl-C or SIGTERM. ``ready`` is called with the address to open."""
     with closing(open_socket(port)) as listening:
         server = WorkbenchServer(workbench, listening)
+        runs_page.prepare(workbench)
         ready(server.access.url)
         server.serve_forever()

@@ -277,6 +277,12 @@ def _environment() -> Environment:
     return environment
 
 
+def load_templates(*names: str) -> None:
+    """Compile templates before a page needs them."""
+    for name in names:
+        _environment().get_template(name)
+
+
 def render_template(request: Request, name: str, *, status: int = 200, **context: Any) -> HTMLResponse:
     """A page, or a part of one that ``shell.js`` inserts, from a template: every text is escaped."""
     return HTMLResponse(_encode(_render(request, name, context)), status)

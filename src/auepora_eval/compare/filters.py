@@ -270,19 +270,7 @@ class QueryTable:
     def first_hits(self) -> Bytes:
         """Per query the comparison of its first gold document in two runs: 1 + index in ``_HITS``; 0 is none."""
         self.require_two("hit")
-        return self._known.get("hits", self._compare_hits)
-
-    def _compare_hits(self) -> Bytes:
-        first, last = self.runs[0], self.runs[-1]
-        codes = np.zeros(len(self), np.uint8)
-        for one in compare_queries(first.store, first.record, last.record).per_query:
-            row = self.row_of(one.query_id)
-            kind = one.kind.value.lower()
-            if one.kind is ComparisonKind.WIN and one.a_hit_rank is None:
-                kind = "gained"
-            if row is not None:
-                codes[row] = 1 + _HITS.index(kind)
-        return codes
+        return self._known.get("hits", lambda: _compare_hits(self))
 
     def states(self, run: int, *, refusals: bool = False) -> Bytes:
         """Per query its state in a run, as an index of ``ANSWERS``; ``ABSENT`` if it is not in the dataset."""
@@ -389,6 +377,19 @@ class QueryTable:
         # Queries without a value are last in either direction.
         known = np.isfinite(values)
         return np.argsort(np.where(known, -values if sort != key else values, np.inf), kind="stable")
+
+
+def _compare_hits(table: QueryTable) -> Bytes:
+    first, last = table.runs[0], table.runs[-1]
+    codes = np.zeros(len(table), np.uint8)
+    for one in compare_queries(first.store, first.record, last.record).per_query:
+        row = table.row_of(one.query_id)
+        kind = one.kind.value.lower()
+        if one.kind is ComparisonKind.WIN and one.a_hit_rank is None:
+            kind = "gained"
+        if row is not None:
+            codes[row] = 1 + _HITS.index(kind)
+    return codes
 
 
 def _sort_values(table: QueryTable, key: str) -> Floats:

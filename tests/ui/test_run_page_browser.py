@@ -91,7 +91,30 @@ def test_counts_and_causes_filter_and_the_address_restores(page: Any) -> None:
     page.locator("#queries").scroll_into_view_if_needed()
     wait_for_count(page, "3 of 20 queries")
     page.keyboard.press("c")
-    page.get_by_role("heading", name="Compare mixed").wait_for()
+    page.locator("#chosen", has_text="A: mixed. Tick at least one more.").wait_for()
+
+
+def test_a_link_filters_a_list_that_was_not_in_view_yet(browser: Any, server: UiServer) -> None:
+    run_id = server.workbench.find("mixed").run_id
+    with workbench_page(browser, server, f"/runs/{run_id}", viewport={"width": 1280, "height": 300}) as page:
+        with page.expect_response(lambda reply: "/queries?" in reply.url) as loaded:
+            page.locator("#scores").get_by_role("link", name="2 skipped: no_reference").first.click()
+        assert "where=" in loaded.value.url
+        wait_for_count(page, "2 of 20 queries")
+        page.wait_for_load_state("networkidle")
+        wait_for_count(page, "2 of 20 queries")
+
+
+def test_two_numbers_and_a_button_filter_without_a_pointer(page: Any) -> None:
+    show(page, "latency", "form.range").get_by_label("from").focus()
+    page.keyboard.type("0.95")
+    page.keyboard.press("Tab")
+    page.keyboard.type("1.55")
+    page.keyboard.press("Enter")
+    wait_for_count(page, "5 of 20 queries")  # 1.1 to 1.5 seconds; the one of 1.0 failed
+    show(page, "slices", "ul.chips").get_by_role("link", name="easy").focus()
+    page.keyboard.press("Enter")
+    wait_for_count(page, "10 of 20 queries")
 
 
 def drag(page: Any, brush: Any, start: float, end: float) -> None:

@@ -181,7 +181,9 @@ function paragraph(className, text) {
 const lazyFragments = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
     if (!isIntersecting) continue;
-    replaceFragment(target, target.dataset.fragment);
+    lazyFragments.unobserve(target);
+    // A link may have filled it with another content before it came into view.
+    if (!pendingRequests.has(target)) replaceFragment(target, target.dataset.fragment);
   }
 }, { rootMargin: "400px" });
 

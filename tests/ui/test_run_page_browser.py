@@ -103,6 +103,10 @@ def test_a_link_filters_a_list_that_was_not_in_view_yet(browser: Any, server: Ui
         wait_for_count(page, "2 of 20 queries")
         page.wait_for_load_state("networkidle")
         wait_for_count(page, "2 of 20 queries")
+        page.locator("a.chip[href='#provenance']").click()
+        page.locator("#cards [data-filled]").wait_for()
+        page.locator("#provenance [data-filled]").wait_for()
+        page.wait_for_function("Math.abs(document.getElementById('provenance').getBoundingClientRect().y) < 300")
 
 
 def test_two_numbers_and_a_button_filter_without_a_pointer(page: Any) -> None:

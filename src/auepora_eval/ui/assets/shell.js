@@ -187,6 +187,23 @@ const lazyFragments = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: "400px" });
 
+// A link to a part of the page: parts above it that are filled later do not move it out of view.
+let destination = null;
+
+function setDestination(hash) {
+  destination = hash.length > 1 ? document.getElementById(decodeURIComponent(hash.slice(1))) : null;
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target instanceof Element ? event.target.closest('a[href^="#"]') : null;
+  if (link) setDestination(link.hash);
+});
+document.addEventListener("fragment", () => destination?.scrollIntoView({ behavior: "instant" }));
+for (const name of ["wheel", "touchstart", "pointerdown", "keydown"]) {
+  document.addEventListener(name, () => { destination = null; }, { passive: true });
+}
+try { setDestination(location.hash); } catch { /* an address with a wrong percent encoding */ }
+
 /** Prepare new elements: fragments that are filled later, and names of shortcuts. */
 function prepare(root) {
   for (const element of root.querySelectorAll("[data-fragment]:not([data-filled])")) lazyFragments.observe(element);

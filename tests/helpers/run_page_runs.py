@@ -20,7 +20,9 @@ def answer(number: int) -> SystemOutputs:
     hits = [RetrievedDocument(Document(one, f"text of {one}"), 1.0 / rank, rank) for rank, one in enumerate(ids, 1)]
     if number == 9:
         return SystemOutputs([], error="Timeout: no answer within 30 s")
-    steps = [{"query": "first"}, {"query": "second", "retrieved": ["c", "gold"]}] if number in (5, 7) else []
+    steps: list[dict[str, object]] = (
+        [{"query": "first"}, {"query": "second", "retrieved": ["c", "gold"]}] if number in (5, 7) else []
+    )
     return SystemOutputs(hits, Response(text), timings={"end_to_end": 0.1 * (number + 1)}, steps=steps)
 
 

@@ -61,6 +61,9 @@ def test_page_is_sent_before_the_comparison_is_computed(server: UiServer, pair: 
     page = server.get(address("/compare", pair))
     assert page.status == 200
     assert HOSTILE not in page.text
+    targets = re.findall('class="chip" href="#([^"]*)"', page.text)
+    assert targets == ["summary", "outcomes-title", "queries-title", "more"]
+    assert all(f'id="{one}"' in page.text for one in targets)
     assert f'href="/compare?{urlencode({"run": [one.run_id for one in pair[::-1]]}, doseq=True)}"' in unescape(
         page.text
     )

@@ -220,7 +220,10 @@ def test_errors_name_what_is_allowed(table: QueryTable) -> None:
 
 
 def test_one_run_cannot_be_compared(store: RunStore) -> None:
-    single = QueryTable([RunColumns(store, store.find("after"))])
+    columns = RunColumns(store, store.find("after"))
+    with pytest.raises(BadValueError, match="name each run once"):
+        QueryTable([columns, columns])
+    single = QueryTable([columns])
     assert ids(single, "token_f1<0.75") == "q1 q5"
     for condition in ("token_f1=worse", "diff.token_f1<0", "change=lost", "hit=lost", "token_f1=both-right"):
         with pytest.raises(BadValueError, match="add a second run"):

@@ -94,6 +94,8 @@ class QueryTable:
     def __init__(self, runs: Sequence[RunColumns]) -> None:
         if not runs:
             raise BadValueError("a list of queries needs at least one run")
+        if len({run.record.run_id for run in runs}) < len(runs):
+            raise BadValueError("the same run is given twice; name each run once")
         self.runs = list(runs)
         first = runs[0].samples
         self._rows: list[Rows | None] = [None]

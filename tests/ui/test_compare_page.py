@@ -123,11 +123,16 @@ def test_same_comparison_is_recorded_once(server: UiServer, store: RunStore) -> 
     def summary(*records: RunRecord, **options: str) -> str:
         return server.get(address("/compare/sections/summary", list(records), **options)).text
 
+    def record(*records: RunRecord, **options: str) -> str:
+        return server.post(address("/compare/decision", list(records), **options)).text
+
     for _ in range(2):
         summary(a, b)
         server.get(address("/compare/sections/wins", [a, b]))
-        summary(b, a)
-        summary(a, b, adjust="holm")
+        server.get(address("/compare/report.html", [a, b]))
+    assert decisions(store, fingerprint=a.fingerprint) == []  # only a POST writes
+    for _ in range(2):
+        assert record(a, b) == record(b, a) == record(a, b, adjust="holm") == '{"recorded":true}'
     own = decisions(store, fingerprint=a.fingerprint)
     assert [(one.kind, set(one.runs)) for one in own] == [("comparison", {a.run_id, b.run_id})]
     assert "decided 1 comparison before" in summary(a, c)

@@ -12,12 +12,13 @@ from auepora_eval.compare.columns import RunColumns
 from auepora_eval.compare.filters import QueryTable, SampleFilter
 from auepora_eval.core.types import GOLD_BY
 from auepora_eval.report.pages import write_report
+from auepora_eval.store.decisions import decisions
 from auepora_eval.store.records import RunStatus, StoredOutput
 from auepora_eval.store.runs import RunStore
 from auepora_eval.ui.run_page import SECTIONS, _band_ends
 from helpers.report_pages import HOSTILE, Page, hostile_run
 from helpers.run_page_runs import answer, mixed_run, questions
-from helpers.stored_runs import run
+from helpers.stored_runs import run, scored
 from helpers.ui_server import UiServer, ui_server
 
 
@@ -222,3 +223,19 @@ def test_hostile_texts_stay_texts(server: UiServer, store: RunStore) -> None:
         assert taken.tags.count("script") <= 4
         assert not [one for one in taken.attributes if one[1].startswith("on") or one[1] == "style"]
         assert "<img" not in part.text
+
+
+def test_gates_are_recorded_by_a_post(server: UiServer, store: RunStore) -> None:
+    plan = {"gates": ["not worse(token_f1)"]}
+    before, after = (
+        scored(store, "gated", questions(), {"token_f1": [value] * 20}, plan=plan) for value in (0.5, 0.75)
+    )
+    html = server.get(f"/runs/{after.run_id}/sections/gates").text
+    assert "token_f1" in html
+    assert server.get(f"/runs/{after.run_id}").status == 200
+    assert decisions(store, run_id=after.run_id) == []
+    (address,) = re.findall(r'data-record="([^"]*)"', html)
+    assert server.post(unescape(address)).json() == {"recorded": True}
+    assert [(one.kind, one.runs) for one in decisions(store, run_id=after.run_id)] == [
+        ("gate", (before.run_id, after.run_id))
+    ]

@@ -157,10 +157,13 @@ class DecisionRegister:
 def register_decision(
     store: RunStore, records: Sequence[RunRecord], kind: DecisionKind, verdicts: Mapping[str, Any]
 ) -> DecisionRegister:
-    """Record that runs were compared on their dataset, with what was found by metric; returns what came before."""
+    """Record that runs were compared on their dataset, with what was found by metric; returns what came before.
+
+    Nothing is recorded where the store object does not record decisions.
+    """
     runs, fingerprints = [one.run_id for one in records], {one.fingerprint for one in records}
     is_recorded = True
-    for fingerprint in fingerprints:
+    for fingerprint in fingerprints if store.records_decisions else ():
         try:
             record_decision(store, fingerprint, kind, runs, list(verdicts), {"verdicts": dict(verdicts)}, replace=True)
         except StoreError:  # a read-only store is enough for a comparison

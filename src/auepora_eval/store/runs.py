@@ -93,6 +93,9 @@ class RunStore:
     Every method that writes is one transaction: when it returns, everything is stored; when it raises, nothing is.
     """
 
+    records_decisions = True
+    """Whether comparisons and gates that are computed with this object enter the register of decisions."""
+
     def __init__(self, database: Database, *, secrets: Iterable[str] = ()) -> None:
         """Use ``open`` to create one."""
         self._database = database

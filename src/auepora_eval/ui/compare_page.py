@@ -76,7 +76,7 @@ from ..store.records import RunRecord, RunStatus
 from ..store.runs import result_summaries
 from .query_list import query_table
 from .run_page import derivation_url, report_response
-from .workbench import Workbench, make_url, render_blocks, render_template, workbench_of
+from .workbench import Workbench, make_url, recorded_response, render_blocks, render_template, workbench_of
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -266,7 +266,7 @@ class ComparisonContent:
 
 
 def compare_runs_of(chosen: ComparisonRequest) -> ComparisonContent:
-    """The comparison, cached while the runs do not change. Computing it records it in the register, as ``compare``."""
+    """The comparison, cached while the runs do not change."""
     return chosen.cached(("comparison", *chosen.key), lambda: _build_comparison(chosen), _COMPARISON_BYTES)
 
 
@@ -584,6 +584,14 @@ def section(request: Request) -> Response:
     return render_template(request, "compare_parts.html", part=name, chosen=chosen, **parts[name]())
 
 
+def record_comparison(request: Request) -> Response:
+    """Record the comparison in the register of decisions, as ``auepora compare`` does."""
+    chosen = ComparisonRequest.from_request(request)
+    board = compare_runs_of(chosen).board if len(chosen.records) > 1 else None
+    recorded = None if board is None else board.record_in(chosen.workbench.store, chosen.records)
+    return recorded_response(None if recorded is None else recorded.register)
+
+
 def _threshold(request: Request) -> str:
     text = request.query_params.get("threshold", "").strip()
     try:
@@ -681,4 +689,5 @@ ROUTES: list[BaseRoute] = [
     Route("/compare", compare_page),
     Route("/compare/sections/{name}", section),
     Route("/compare/report.html", download_report),
+    Route("/compare/decision", record_comparison, methods=["POST"]),
 ]

@@ -18,6 +18,7 @@ from ..core.results import display_name, sequential_details, two_stage_details
 from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError, did_you_mean
+from ..gates import GateReport
 from ..render.blocks import Figure, ReportSection
 from ..render.charts.chart import Chart
 from ..render.charts.svg import BandScale, build_scale, plot_areas
@@ -50,7 +51,8 @@ from ..report.score_sections import (
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore, samples_contain
-from .workbench import Workbench, make_url, render_template, run_url, workbench_of
+from .query_list import query_table
+from .workbench import Workbench, make_url, recorded_response, render_template, run_url, workbench_of
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -460,6 +462,8 @@ def _render_sections(request: Request, record: RunRecord, names: Sequence[str]) 
         built = {one.name: one for one in SECTIONS[names[0]].build(run) if one is not None}
         for name in names:
             context: dict[str, Any] = {"section": built.get(name), "empty": SECTIONS[name].empty}
+            if name == "gates":
+                context["record_url"] = run_url(record, "decision")
             drawn = FilterChartRenderer(run, f"{name}-")
             pages[name] = bytes(render_template(request, "run_section.html", drawn=drawn, **context).body)
     return pages
@@ -659,7 +663,9 @@ def download_report(request: Request) -> Response:
 
 def report_response(workbench: Workbench, records: Sequence[RunRecord]) -> Response:
     """The report of ``auepora report`` on these runs as a file, named after the last of them."""
-    content = build_report(CachedStore(workbench.store), records)
+    store = CachedStore(workbench.store)
+    store.records_decisions = False
+    content = build_report(store, records)
     pieces = report_html(content)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", records[-1].name).strip("-.")[:60] or "run"
     headers = {"Content-Disposition": f'attachment; filename="report-{name}.html"'}
@@ -670,7 +676,16 @@ def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
     return (piece.encode("utf-8", "replace") for piece in pieces)
 
 
+def record_gates(request: Request) -> Response:
+    """Record what the gates of a run decided against its baseline."""
+    workbench = workbench_of(request)
+    record = workbench.find(request.path_params["run_id"])
+    checked = check_stored_gates(StoredRun(workbench.store, record))
+    return recorded_response(checked.register if isinstance(checked, GateReport) else None)
+
+
 ROUTES = [
+    Route("/runs/{run_id:path}/decision", record_gates, methods=["POST"]),
     Route("/runs/{run_id:path}/sections/{name}", section_fragment),
     Route("/runs/{run_id:path}/derivation", derivation_page),
     Route("/runs/{run_id:path}/report.html", download_report),

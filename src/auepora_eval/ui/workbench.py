@@ -16,10 +16,9 @@ from urllib.parse import quote, urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from ..core.metrics_base import sample_clusters
-from ..core.reduce import Clusters
+from ..compare.stores import DecisionRegister
 from ..core.results import Results
 from ..core.scores import Scores
 from ..core.types import EvaluationSample
@@ -153,6 +152,8 @@ class _ByteCache:
 
 class _WorkbenchStore(CachedStore):
     """A store whose cached values are in the cache of a workbench, for one version of a run."""
+
+    records_decisions = False  # a page is a GET request: its decisions are recorded by a POST
 
     def __init__(self, workbench: Workbench, record: RunRecord) -> None:
         super().__init__(workbench.store)
@@ -351,6 +352,13 @@ def error_status(error: AueporaError) -> int:
     if isinstance(error, StoreError):
         return 503 if error.is_locked else 500
     return 501 if isinstance(error, MissingDependencyError) else 400
+
+
+def recorded_response(register: DecisionRegister | None) -> Response:
+    """Whether a decision that a page shows is recorded; a message where it is not."""
+    if register is not None and not register.is_recorded:
+        return JSONResponse({"recorded": False, "message": "This decision is not recorded: the store is read-only."})
+    return JSONResponse({"recorded": register is not None})
 
 
 def handle_error(request: Request, error: Exception) -> Response:

@@ -4,6 +4,7 @@
 //   data-fragment="URL"  the element is filled with the fragment when it comes near the view
 //   data-drawer="URL"    on a link: opens the fragment in a side panel; data-title names the panel
 //   data-copy="TEXT"     on a button: copies the text
+//   data-record="URL"    the decision that the page shows is recorded by a POST; a message appears where it is not
 //   data-key="j"         on a link or button: a shortcut; data-key-text describes it, else its name does
 // Event: "fragment" on an element whose fragment was inserted; it bubbles.
 
@@ -207,7 +208,21 @@ try { setDestination(location.hash); } catch { /* an address with a wrong percen
 /** Prepare new elements: fragments that are filled later, and names of shortcuts. */
 function prepare(root) {
   for (const element of root.querySelectorAll("[data-fragment]:not([data-filled])")) lazyFragments.observe(element);
+  for (const element of root.querySelectorAll("[data-record]")) recordDecision(element);
   for (const element of root.querySelectorAll("[data-key]")) element.setAttribute("aria-keyshortcuts", element.dataset.key);
+}
+
+async function recordDecision(element) {
+  const url = element.dataset.record;
+  delete element.dataset.record; // once
+  let message = "";
+  try {
+    ({ message = "" } = await postForm(url));
+  } catch (error) {
+    message = `This decision is not recorded: ${error.message}`;
+  }
+  element.textContent = message;
+  element.hidden = !message;
 }
 
 // --- dialogs: the side panel and the list of shortcuts -----------------------------------------------------------------

@@ -230,9 +230,12 @@ def expect(locator: Any) -> Any:
 
 
 @pytest.mark.part("chromium")
-def test_outcomes_filter_the_queries_by_keyboard(opened: Any, pair: list[RunRecord]) -> None:
+def test_outcomes_filter_the_queries_by_keyboard(opened: Any, store: RunStore, pair: list[RunRecord]) -> None:
     page = opened
     expect(page.locator("#summary .verdict")).to_be_visible()
+    expect(page.locator("#summary [data-record]")).to_have_count(0)  # its address is removed before it is sent
+    page.wait_for_load_state("networkidle")
+    assert [one.kind for one in decisions(store, run_id=pair[0].run_id)] == ["comparison"]
     page.locator("#metric").focus()
     page.keyboard.type("exact")
     link = page.get_by_role("link", name="2 only A right")

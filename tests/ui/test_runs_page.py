@@ -16,7 +16,7 @@ from auepora_eval.core.types import GOLD_BY
 from auepora_eval.engine.evaluate import evaluate, resolve_metrics
 from auepora_eval.runs.scoring import score_run
 from auepora_eval.store.records import RunStatus, StoredOutput, to_iso
-from auepora_eval.store.runs import RunStore
+from auepora_eval.store.runs import RunStore, all_result_summaries
 from auepora_eval.ui import runs_page
 from auepora_eval.ui.runs_page import read_results, trend_lines
 from helpers.stored_runs import answering, run, samples, scored
@@ -212,6 +212,21 @@ def test_the_trend_names_the_option_that_changed(tmp_path: Path) -> None:
             points = trend_lines(records, read_results(server.workbench, records), "ndcg@5")["made"]
     assert points[0]["change"] == ""
     assert points[1]["change"].startswith("other signature (gain binary → linear")
+
+
+def test_the_first_page_reads_no_results_again(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def read(store: RunStore, run_ids: Sequence[str]) -> object:
+        asked.append(len(run_ids))
+        return all_result_summaries(store, run_ids)
+
+    monkeypatch.setattr(runs_page, "all_result_summaries", read)
+    with ui_server(store) as server:
+        runs_page.prepare(server.workbench)
+        server.get("/runs")
+    assert asked[0] > 0
+    assert sum(asked[1:]) == 0
 
 
 def test_new_results_are_read(tmp_path: Path) -> None:

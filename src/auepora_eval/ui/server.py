@@ -116,10 +116,6 @@ class WorkbenchServer(uvicorn.Server):
 
     def serve_forever(self) -> None:
         """Serve until a signal, or until ``should_exit`` is set."""
-        # A page over a large run makes millions of short-lived objects; with the defaults half of its time is spent on
-        # looking for cycles among them.
-        gc.freeze()
-        gc.set_threshold(GC_THRESHOLD, 20, 20)
         with suppress(KeyboardInterrupt):  # uvicorn has stopped by then, and raises the signal again
             self.run(sockets=[self.listening])
 
@@ -143,5 +139,9 @@ def serve(workbench: Workbench, *, port: int, ready: Callable[[str], None]) -> N
     with closing(open_socket(port)) as listening:
         server = WorkbenchServer(workbench, listening)
         runs_page.prepare(workbench)
+        # A page over a large run makes millions of short-lived objects; with the defaults half of its time is spent on
+        # looking for cycles among them.
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD, 20, 20)
         ready(server.access.url)
         server.serve_forever()

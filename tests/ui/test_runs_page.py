@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path

@@ -61,8 +61,8 @@ OUTPUTS_B = [
     None,
     chunk("d2", 0, 10),
 ]
-F1_A = [1.0, 0.5, 0.25, Score.skip("no_reference"), 0.5]
-F1_B = [0.5, Score.fail("judge_unparseable"), 0.75, Score.skip("no_reference"), 0.5]
+F1_A: list[float | Score] = [1.0, 0.5, 0.25, Score.skip("no_reference"), 0.5]
+F1_B: list[float | Score] = [0.5, Score.fail("judge_unparseable"), 0.75, Score.skip("no_reference"), 0.5]
 CAUSES = ("not_returned", "below_cut", "refused", "contradicts_context", "unused", "system_failed")
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -243,7 +244,7 @@ def test_two_runs_side_by_side(server: UiServer) -> None:
     assert [recall for recall, _, _ in second_run] == [0, 0, 1 / 2]
     assert [size for _, _, size in first_run] == [len(APOLLO), len(APOLLO + ORION), len(APOLLO + ORION + NOISE)]
     assert f"/query?run={second}&amp;run={first}&amp;id=moon%2F1" in reply.text  # swap
-    filters = {"where": "token_f1=worse", "sort": "token_f1", "repeat": [1, 0]}
+    filters: dict[str, Any] = {"where": "token_f1=worse", "sort": "token_f1", "repeat": [1, 0]}
     swapped = urlencode({"repeat": [0, 1], "where": "token_f1=better", "sort": "A.token_f1"}, doseq=True)
     assert swapped in unescape(server.get(query_address(first, second, **filters)).text)
     assert f"/runs/{first}/derivation?metric=recall%401&amp;sample=moon%2F1&amp;fragment=1" in reply.text
@@ -323,7 +324,7 @@ def test_order_of_the_list_decides_the_neighbours(server: UiServer) -> None:
     page = server.get(query_address(first, sample="bread")).text
     assert re.search(r'href="/query\?run=[^"]*&amp;id=moon%2F1" data-key="k"', page)
     assert re.search(r'href="/query\?run=[^"]*&amp;id=long" data-key="j"', page)
-    filters = {"where": ["token_f1>=0", "id!=bread"], "sort": "-id"}
+    filters: dict[str, Any] = {"where": ["token_f1>=0", "id!=bread"], "sort": "-id"}
     page = server.get(query_address(first, sample="moon/1", **filters)).text
     assert "1 of 1, filtered" in text_of(page)
     assert 'data-key="j"' not in page

@@ -109,18 +109,6 @@ def test_a_link_filters_a_list_that_was_not_in_view_yet(browser: Any, server: Ui
         page.wait_for_function("Math.abs(document.getElementById('provenance').getBoundingClientRect().y) < 300")
 
 
-def test_two_numbers_and_a_button_filter_without_a_pointer(page: Any) -> None:
-    show(page, "latency", "form.range").get_by_label("from").focus()
-    page.keyboard.type("0.95")
-    page.keyboard.press("Tab")
-    page.keyboard.type("1.55")
-    page.keyboard.press("Enter")
-    wait_for_count(page, "5 of 20 queries")  # 1.1 to 1.5 seconds; the one of 1.0 failed
-    show(page, "slices", "ul.chips").get_by_role("link", name="easy").focus()
-    page.keyboard.press("Enter")
-    wait_for_count(page, "10 of 20 queries")
-
-
 def drag(page: Any, brush: Any, start: float, end: float) -> None:
     """Select a part of the plot of a chart."""
     brush.scroll_into_view_if_needed()
@@ -151,14 +139,3 @@ def test_a_selected_range_of_a_chart_narrows_the_filter(page: Any) -> None:
     wait_for_count(page, "20 queries")
     assert selected.count() == 0
     assert page.locator("#latency form.range [name=from]").input_value() == ""
-
-
-def test_the_page_on_a_phone_and_the_report(browser: Any, server: UiServer) -> None:
-    run_id = server.workbench.find("mixed").run_id
-    size = {"width": 360, "height": 800}
-    with workbench_page(browser, server, f"/runs/{run_id}", viewport=size, has_touch=True) as page:
-        show(page, "distributions", ".brush")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        with page.expect_download() as download:
-            page.get_by_role("link", name="Download report").click()
-        assert download.value.suggested_filename == "report-mixed.html"

@@ -24,7 +24,7 @@ from auepora_eval.core.scores import Scores
 from auepora_eval.errors import BadValueError, MissingDependencyError, StoreError, UnknownRunError
 from auepora_eval.store.records import RunRecord, StoredOutput
 from auepora_eval.store.runs import RunStore, result_summaries, result_with_scores
-from auepora_eval.ui.workbench import Workbench, error_status, make_url
+from auepora_eval.ui.workbench import Workbench, error_status, make_url, run_url
 from helpers.stored_runs import samples, scored
 from helpers.ui_server import UiServer, ui_server, workbench_page
 
@@ -109,7 +109,7 @@ def test_a_run_that_is_deleted_while_it_is_shown(path: Path) -> None:
 
 
 def test_a_run_with_a_difficult_id_is_linked_everywhere(path: Path) -> None:
-    with serving(path) as (server, store):
+    with serving(path, plans=path.parent) as (server, store):
         record = store.create_run("odd", samples(1), dataset_name="made", plan={}, run_id='a/b c?#%2F"é')
         store.append(record.run_id, [StoredOutput(0, 0, "q00000", SystemOutputs([], Response("yes")))])
         store.finish(record.run_id)

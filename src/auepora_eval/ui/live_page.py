@@ -476,7 +476,8 @@ def read_plan_file(path: Path, folder: Path) -> PlanFile:
     try:
         _, findings = plan_findings(path, load=False)
         errors = [one for one in findings.errors if isinstance(one, PlanError)]
-        literal = {one for one in _literal_secrets(findings.source.values) if len(one) >= MIN_SECRET_LENGTH}
+        values = findings.source.values
+        literal = {one for one in _literal_secrets(values) if len(one) >= MIN_SECRET_LENGTH}
         secrets = Secrets(findings.environment.secrets | literal, hide_passwords=True)
         notes = [
             f"{key}: {code} is not imported here, so it is not checked" for key, code in findings.not_loaded.items()
@@ -503,7 +504,7 @@ def _literal_secrets(value: Any, name: str = "") -> Iterator[str]:
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
         text = str(value)
         if is_secret_name(name) and "${" not in text:
-            yield from (text, *text.split())  # its words: a long text may have several lines
+            yield from (text, *(word for word in text.split() if len(word) >= 8))  # words: it may have several lines
         yield from (one for one in url_secrets(text) if "${" not in one)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -66,10 +66,14 @@ def run_columns(workbench: Workbench, record: RunRecord) -> RunColumns:
 
 
 def records_of(workbench: Workbench, params: QueryParams) -> list[RunRecord]:
-    """The runs of an address; an error if there is none."""
+    """The one or two runs of an address."""
     records = [workbench.find(one) for one in params.getlist("run")]
     if not records:
         raise BadValueError("the address needs the parameter 'run', the id of a run; a second one compares two")
+    if len({one.run_id for one in records}) < len(records):
+        raise BadValueError("the parameter 'run' names the same run twice; name each run once")
+    if len(records) > 2:
+        raise BadValueError(f"the address names {len(records)} runs; a list shows the queries of one run or of two")
     return records
 
 
@@ -81,22 +85,6 @@ def chunks_note(records: Sequence[RunRecord]) -> str:
         f"The runs have different chunks (chunker_version {versions[0]} and {versions[1]}): metrics that go by the ids "
         "of chunks cannot be compared."
     )
-
-
-def add_condition(params: QueryParams | Mapping[str, Any], condition: Condition | str) -> list[tuple[str, str]]:
-    """The parameters of an address with a further condition, and without a page number; encode with ``urlencode``."""
-    items = params.multi_items() if isinstance(params, QueryParams) else _listed(params)
-    kept = [(name, value) for name, value in items if name not in ("page", "fragment")]
-    new = ("where", str(condition))
-    return kept if new in kept else [*kept, new]
-
-
-def _listed(params: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [
-        (name, str(one))
-        for name, value in params.items()
-        for one in (value if isinstance(value, (list, tuple)) else [value])
-    ]
 
 
 # --- the same queries when two runs change places --------------------------------------------------------------------
@@ -138,7 +126,7 @@ def _swap_sort(sort: str) -> str:
     field, name, run = parse_name(key)
     if run == "diff":
         return key if sort != key else f"-{key}"
-    text = str(Condition(field, name, "" if run == "A" else "A", value="1")).removesuffix("=1")
+    text = Condition(field, name, "" if run == "A" else "A").key
     return sort.replace(key, text)
 
 

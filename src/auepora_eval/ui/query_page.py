@@ -47,7 +47,8 @@ from ..store.rows import StoredJudgement
 from ..store.runs import sample_at
 from ..text.sentences import sentence_spans
 from .query_list import chunks_note, query_table, run_columns, swap_runs
-from .workbench import Workbench, make_url, render_fragment, render_template, workbench_of
+from .run_page import derivation_url
+from .workbench import Workbench, make_url, render_template, workbench_of
 
 MAX_RUNS = 2
 MAX_DOCUMENTS = 20

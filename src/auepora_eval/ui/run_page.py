@@ -439,12 +439,12 @@ def section_fragment(request: Request) -> HTMLResponse:
     record = workbench.find(request.path_params["run_id"])
     if name == "verdict":
         run = workbench.run(record)
-        return render_fragment(request, "verdict.html", verdict=run_verdict(run, check_stored_gates(run)))
+        return render_template(request, "verdict.html", verdict=run_verdict(run, check_stored_gates(run)))
     if name == "causes":
         causes = cause_bar(workbench, workbench.run(record), split=True)
         if causes is None:
             raise BadValueError("the causes of wrong answers of this run are not known")
-        return render_fragment(request, "causes.html", causes=causes)
+        return render_template(request, "causes.html", causes=causes)
     if name not in SECTIONS:
         known = f"; choose one of: {', '.join(SECTIONS)}"
         raise BadValueError(f"a run has no section '{name}'{did_you_mean(name, SECTIONS, otherwise=known)}")

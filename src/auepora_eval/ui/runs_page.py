@@ -32,7 +32,7 @@ from ..render.html import interval_text, metric_range, seconds_text, value_text
 from ..report.score_sections import value_bar
 from ..store.records import RunRecord, RunStatus, utc_now
 from ..store.runs import all_result_summaries, count_all_outputs, latest_result_times
-from .workbench import Workbench, load_templates, make_url, render_fragment, render_template, workbench_of
+from .workbench import Workbench, load_templates, make_url, render_template, workbench_of
 
 PAGE_SIZE = 50
 TREND_RUNS = 200
@@ -267,10 +267,8 @@ class RunRow:
     @property
     def judged_url(self) -> str:
         """The queries whose score may rise when more documents are judged."""
-        name = "" if self.judged is None else self.judged.name
-        return make_url(
-            "/queries", run=self.record.run_id, where=str(Condition("metric", name, "", "<", "1")), sort=name
-        )
+        below = Condition("metric", "" if self.judged is None else self.judged.name, operator="<", value="1")
+        return make_url("/queries", run=self.record.run_id, where=str(below), sort=below.key)
 
     @property
     def seconds(self) -> float | None:

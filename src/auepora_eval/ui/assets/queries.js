@@ -6,6 +6,7 @@ import { announce, clickedLink, onKey, replaceFragment } from "/assets/shell.js"
 const FILTER_NAMES = ["q", "where", "sort", "page"];
 const DELAY_MS = 120;
 const timers = new WeakMap();
+const list = document.getElementById("queries"); // where another page contains the list
 
 const rootOf = (element) => element.closest(".query-list");
 const paramsOf = (root) => new URLSearchParams(root.querySelector(".query-part")?.dataset.params ?? root.dataset.params ?? "");
@@ -102,11 +103,20 @@ document.addEventListener("click", (event) => {
   show(root, params);
 });
 
-onKey("/", "Search queries", () => document.getElementById("query-search")?.focus());
+/** Focus the search, which a page loads when the list comes into view. */
+function focusSearch() {
+  const field = document.getElementById("query-search");
+  if (field) {
+    field.focus();
+    return;
+  }
+  list?.addEventListener("fragment", () => document.getElementById("query-search")?.focus(), { once: true });
+  list?.scrollIntoView();
+}
+
+onKey("/", "Search queries", focusSearch);
 
 // --- the list as a part of another page: the element #queries, whose data-address names the runs -------------------------
-
-const list = document.getElementById("queries");
 
 /** The filters in the address of the page. */
 export function currentFilters() {
@@ -114,6 +124,11 @@ export function currentFilters() {
   const filters = new URLSearchParams();
   for (const name of FILTER_NAMES) for (const value of address.getAll(name)) filters.append(name, value);
   return filters;
+}
+
+/** The filters of the list as it is shown. */
+export function shownFilters() {
+  return paramsOf(list);
 }
 
 function loadQueries() {
@@ -136,7 +151,7 @@ export async function showQueries(address) {
 // A link to another part of the page is no change of the filter.
 window.addEventListener("popstate", () => {
   if (!list?.dataset.address) return;
-  const shown = paramsOf(list);
+  const shown = shownFilters();
   const filters = currentFilters();
   shown.sort();
   filters.sort();

@@ -182,9 +182,7 @@ function paragraph(className, text) {
 const lazyFragments = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
     if (!isIntersecting) continue;
-    lazyFragments.unobserve(target);
-    // A link may have filled it with another content before it came into view.
-    if (!pendingRequests.has(target)) replaceFragment(target, target.dataset.fragment);
+    replaceFragment(target, target.dataset.fragment);
   }
 }, { rootMargin: "400px" });
 
@@ -320,11 +318,9 @@ async function copyFrom(button) {
 const SHORTCUT_SETTING = "auepora-shortcuts";
 const shortcuts = new Map();
 
-/** Call an action when a key is pressed outside of a field. Returns a function that removes the shortcut. */
+/** Call an action when a key is pressed outside of a field. */
 export function onKey(key, description, action) {
-  const shortcut = { description, action };
-  shortcuts.set(key, shortcut);
-  return () => { if (shortcuts.get(key) === shortcut) shortcuts.delete(key); };
+  shortcuts.set(key, { description, action });
 }
 
 function areShortcutsOn() {

@@ -72,6 +72,7 @@ CASES: dict[str, list[str]] = {
     "run: resume": ["run", "repeated.yaml", "--resume", "--run", "repeated", "--retry-failed"],
     "rescore": ["rescore", "second", "-m", "chrf", "-m", "map@10:conventions=trec", "--slice", "labels.lang"],
     "rescore: preview": ["rescore", "judged", "--preview"],
+    "queries: filtered": ["queries", "baseline", "second", "--where", "recall@5<1", "--sort", "-recall@5", "-n", "4"],
     "show: run": ["show", "baseline", "--per-query"],
     "show: judged run": ["show", "judged"],
     "show: repeated run": ["show", "repeated"],

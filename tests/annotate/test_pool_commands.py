@@ -165,6 +165,7 @@ class Slow(LLMCritic):
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes(auepora: Cli) -> None:
     Path("my_judge.py").write_text(JUDGE)
     Path("judge.yaml").write_text('resources: {judge: {python: "my_judge:Slow"}}\njudge: {concurrency: 2}\n')

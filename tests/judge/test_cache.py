@@ -259,6 +259,7 @@ def counting() -> Iterator[CountingServer]:
         server.server.shutdown()
 
 
+@pytest.mark.slow
 def test_processes_that_share_a_file_pay_once(tmp_path: Path, counting: CountingServer) -> None:
     path = tmp_path / "c.sqlite"
     common = [f"common-{n}" for n in range(200)]
@@ -275,6 +276,7 @@ def test_processes_that_share_a_file_pay_once(tmp_path: Path, counting: Counting
     file.close()
 
 
+@pytest.mark.slow
 def test_a_killed_process_repeats_no_answered_request(tmp_path: Path, counting: CountingServer) -> None:
     """All eight places are taken by requests without a reply, so every other reply was delivered, just before."""
     path, prompts = tmp_path / "c.sqlite", [f"p{n}" for n in range(48)]

@@ -219,6 +219,7 @@ def test_a_fault_is_an_error_with_its_reason(make: Make, code: str, reason: str,
         assert re.search(message, error.message), error.message
 
 
+@pytest.mark.slow
 def test_a_question_that_is_never_read_to_its_end_is_not_waited_for(make: Make) -> None:
     system = make("os.close(0); time.sleep(60)")
     assert failure(system, sample(query="x" * 300_000)).message == "it closed its input"
@@ -260,6 +261,7 @@ def test_two_lines_for_one_question_are_never_taken_for_the_next_answer(make: Ma
     assert answered >= 3
 
 
+@pytest.mark.slow
 def test_after_a_timeout_a_late_answer_is_not_taken_for_the_next(make: Make, tmp_path: Path) -> None:
     mark = tmp_path / "slow"
     slow = f"if not os.path.exists({str(mark)!r}): open({str(mark)!r}, 'w').close(); time.sleep(60)\n"
@@ -298,6 +300,7 @@ def test_a_timeout_ends_the_process_and_its_children(make: Make) -> None:
     assert all(map(is_gone, pids))
 
 
+@pytest.mark.slow
 def test_processes_that_ignore_sigterm_are_killed(make: Make) -> None:
     system = make("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + ECHO + "\ntime.sleep(600)")
     everyone = threading.Barrier(3)

@@ -397,6 +397,7 @@ def ask_until_answered(system: HttpSystem, sample_id: str, retries: int) -> Syst
     raise AssertionError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retries", [0, 5])
 def test_every_sample_ends_answered_or_with_a_reason(retries: int) -> None:
     chance = random.Random(7)

@@ -277,6 +277,7 @@ else:
 SYSTEMS = ["plain", "in_a_thread", "blocking", "stubborn"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_hanging_calls_do_not_block_the_exit(system: str) -> None:
     done = subprocess.run(

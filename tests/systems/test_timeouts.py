@@ -53,7 +53,7 @@ def hanging_async(*, every: int, times: int = 10**9, stubborn: bool = False) -> 
     return run
 
 
-@pytest.mark.parametrize("kind", ["threads", "coroutines", "stubborn coroutines"])
+@pytest.mark.parametrize("kind", ["threads", "coroutines", pytest.param("stubborn coroutines", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_hanging_call_is_a_failure_and_frees_its_slot(kind: str, concurrency: int, release: threading.Event) -> None:
     system = hanging(release, every=5) if kind == "threads" else hanging_async(every=5, stubborn="stubborn" in kind)
@@ -163,6 +163,7 @@ def test_coroutines_that_compute_make_each_other_late_but_do_not_end_it(monkeypa
     assert set(book.errors()) <= {None, "timeout: no answer within 0.7 s"}
 
 
+@pytest.mark.slow
 def test_calls_given_up_before_they_began_do_not_count_as_hanging() -> None:
     async def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
         time.sleep(0.02)  # three at once cannot be done within the deadline

@@ -178,6 +178,7 @@ def test_addresses(server: UiServer, pair: list[RunRecord], query: str, status: 
     assert (reply.status, text in reply.text) == (status, True)
 
 
+@pytest.mark.slow
 def test_banners(server: UiServer, store: RunStore) -> None:
     dataset = samples(N, reference="banners")
     part = store.create_run("part", dataset, dataset_name="made", plan={"metrics": ["token_f1"]})

@@ -251,6 +251,7 @@ def test_two_runs_side_by_side(server: UiServer) -> None:
     assert f"auepora label {second} --sample moon/1" in text
 
 
+@pytest.mark.slow
 def test_runs_over_different_datasets(server: UiServer) -> None:
     first, _, other = run_ids(server)
     for runs in ((first, other), (other, first)):
@@ -297,6 +298,7 @@ def test_failed_query_shows_error_attempts_and_other_runs(server: UiServer) -> N
     assert "The run has no output for this query." in missing
 
 
+@pytest.mark.slow
 def test_long_texts_are_cut(server: UiServer) -> None:
     first = run_ids(server)[0]
     page = server.get(query_address(first, sample="long"))

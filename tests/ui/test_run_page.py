@@ -188,6 +188,7 @@ def test_a_run_without_gold_is_offered_ways_to_get_some(server: UiServer, store:
         assert "No gold documents" not in server.get(f"/runs/{run_id}").text
 
 
+@pytest.mark.slow
 def test_a_run_without_causes_has_no_bar(server: UiServer, store: RunStore) -> None:
     texts = {"token_f1": "-m failure_attribution@5</code>", "failure_attribution@5": "No answer is wrong by failure"}
     for place, text in enumerate(texts.values(), 1):
@@ -210,6 +211,7 @@ def test_the_page_of_an_unfinished_run_shows_how_to_continue(server: UiServer, s
     assert f"--resume --run {record.run_id}" in stopped
 
 
+@pytest.mark.slow
 def test_hostile_texts_stay_texts(server: UiServer, store: RunStore) -> None:
     record = hostile_run(store, '<img src=x onerror="alert(1)">')
     base = f"/runs/{quote(record.run_id, safe='')}"

@@ -137,6 +137,7 @@ def test_a_row_has_the_numbers_of_its_run_and_opens_its_queries(server: UiServer
     assert "<script>alert" not in server.get("/runs").text
 
 
+@pytest.mark.slow
 def test_the_judged_proportion_opens_the_queries_that_others_may_improve(tmp_path: Path) -> None:
     dataset = samples(4)
     for one in dataset:
@@ -199,6 +200,7 @@ def test_the_trend_is_broken_where_values_are_not_comparable(store: RunStore, se
     assert "no run has a value of none" in server.get("/runs?fragment=trend&metric=none").text
 
 
+@pytest.mark.slow
 def test_the_trend_names_the_option_that_changed(tmp_path: Path) -> None:
     dataset, system = samples(3), answering(lambda number: ["gold"])
     outputs = [system(one, top_k=1) for one in dataset]

@@ -82,6 +82,7 @@ def test_an_empty_store(tmp_path: Path) -> None:
         assert server.get("/live").status == 200
 
 
+@pytest.mark.slow
 def test_a_store_that_is_deleted_or_damaged_while_it_is_open(path: Path) -> None:
     with serving(path) as (server, store):
         assert server.get("/runs").status == 200
@@ -108,6 +109,7 @@ def test_a_run_that_is_deleted_while_it_is_shown(path: Path) -> None:
         assert (reply.status, f"no run is called &#39;{record.run_id}&#39;" in reply.text) == (404, True)
 
 
+@pytest.mark.slow
 def test_a_run_with_a_difficult_id_is_linked_everywhere(path: Path) -> None:
     with serving(path, plans=path.parent) as (server, store):
         record = store.create_run("odd", samples(1), dataset_name="made", plan={}, run_id='a/b c?#%2F"é')
@@ -123,6 +125,7 @@ def test_a_run_with_a_difficult_id_is_linked_everywhere(path: Path) -> None:
         assert missing == []
 
 
+@pytest.mark.slow
 def test_a_locked_store_can_be_read(path: Path) -> None:
     with serving(path) as (server, store), closing(sqlite3.connect(path, isolation_level=None)) as other:
         (record,) = store.runs()
@@ -134,6 +137,7 @@ def test_a_locked_store_can_be_read(path: Path) -> None:
         assert store.get(record.run_id).tags == ()
 
 
+@pytest.mark.slow
 def test_a_store_that_cannot_be_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auepora_eval.store.connect.is_writable", lambda path: False)  # the tests may run as root
     with serving(path) as (server, store):
@@ -189,6 +193,7 @@ def test_an_error_in_the_form_that_was_requested(path: Path) -> None:
         assert server.post("/runs").status == 405
 
 
+@pytest.mark.slow
 def test_an_error_of_the_program(
     path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

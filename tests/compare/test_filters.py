@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
@@ -258,6 +258,7 @@ def test_metric_conditions_of_any_name_are_read_back(name: str, run: str, operat
 
 
 @given(NAMES, NAMES)
+@example("'", "'")
 def test_label_conditions_of_any_name_are_read_back(name: str, value: str) -> None:
     condition = Condition("label", name, value=value)
     assert parse_condition(str(condition)) == condition

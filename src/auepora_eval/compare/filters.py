@@ -447,6 +447,7 @@ def search_terms(text: str) -> list[str]:
 # --- conditions ------------------------------------------------------------------------------------------------------
 
 _OPERATOR = re.compile(r"<=|>=|!=|<|>|=")
+_OPENING_QUOTE = re.compile(r"(?:^|\.)['\"]")
 _RUN_FIELDS = ("cause", "answer", "rank", "hit", "seconds")
 """Fields of a run, which ``A.`` may precede."""
 _FIELDS = (*_RUN_FIELDS, "change", "label", "cluster", "id")
@@ -667,7 +668,9 @@ def _quote_value(text: str) -> str:
 
 
 def _reads_as(left: str, expected: tuple[str, str, str]) -> bool:
-    """Whether the left side of a condition is read as this field, name and run."""
+    """Whether the left side of a condition is read as this field, name and run, whatever its value."""
+    if _OPENING_QUOTE.search(left):
+        return False  # its closing quote may be in the value
     split = _split(f"{left}=1")
     return split is not None and split[1:] == ("=", "1") and parse_name(split[0]) == expected
 

@@ -29,7 +29,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # no test downloads a model
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # No deadlines, because they measure the machine; derandomised, so that a failure can be repeated.
-for name, max_examples in {"fast": 20, "thorough": 40}.items():
+for name, max_examples in {"fast": 20, "thorough": 30}.items():
     settings.register_profile(name, deadline=None, derandomize=True, max_examples=max_examples)
 settings.load_profile(requirements.profile())
 

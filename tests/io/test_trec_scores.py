@@ -50,6 +50,7 @@ def evaluate_as_texts(qrels: Path, run: Path, metrics: Any, conventions: str | C
     return evaluate_rankings(gold, ranked, metrics, conventions=conventions, ids=ids)
 
 
+@pytest.mark.slow
 @given(judged=JUDGED, run=RUN, distinct=st.booleans(), min_relevance=st.integers(0, 3), depth=st.none() | st.just(2))
 @settings(max_examples=examples(150), deadline=None)
 def test_columns_equal_texts(

@@ -46,6 +46,7 @@ def scored(*pairs: tuple[EvaluationSample, SystemOutputs], metrics: Any = tuple(
     return {r.name: r for r in evaluate(samples, outputs, metrics)}
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(TEXT, TEXT, TEXT), min_size=1, max_size=5))
 @settings(max_examples=examples(150))
 def test_number_or_a_reason(rows: list[tuple[str, str, str]]) -> None:
@@ -56,6 +57,7 @@ def test_number_or_a_reason(rows: list[tuple[str, str, str]]) -> None:
         assert math.isfinite(result.value)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(TEXT, st.lists(TEXT, min_size=1, max_size=3), TEXT), min_size=1, max_size=4), st.integers(1, 3)
 )

@@ -444,6 +444,7 @@ def test_bounds_where_nothing_could_be_measured() -> None:
     assert "bounds" not in result.details
 
 
+@pytest.mark.slow
 def test_function_goes_to_other_processes_too() -> None:
     rows, outs = answered("a", "b", "ab", "")
     for out in outs:

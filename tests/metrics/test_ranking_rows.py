@@ -343,6 +343,7 @@ def test_tied_documents_share_their_gains(levels: Any, scores: Any, k: int | Non
     assert tied_ndcg(levels, scores, k=k) == pytest.approx(want, abs=1e-15)
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(st.sampled_from("abcdefgh"), st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2),
     st.integers(1, 9),

@@ -191,6 +191,7 @@ def test_rejection_at_rate_1_covers_all_questions(demo: dict[str, Any]) -> None:
     assert curve.metrics["recall@5"][2].value == 0
 
 
+@pytest.mark.slow
 def test_curve_falls_and_has_intervals(demo: dict[str, Any]) -> None:
     for name in ("recall@5", "mrr@10", "token_f1"):
         first, second, last = demo["swept"].curve.metrics[name]

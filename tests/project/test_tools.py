@@ -37,6 +37,7 @@ def test_structure_as_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert printed.splitlines()[-1].split()[:2] == ["all", "2"]
 
 
+@pytest.mark.slow
 def test_size(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     figures = json.loads(run(size.main, "--json", monkeypatch=monkeypatch, capsys=capsys))
     assert figures["total"]["files"] == len(MODULES)

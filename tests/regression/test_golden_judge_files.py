@@ -137,6 +137,7 @@ def test_labels_are_written(folder: Path, auepora: Cli, monkeypatch: pytest.Monk
     check_file("settled.jsonl")
 
 
+@pytest.mark.slow
 def test_labels_are_read(folder: Path, auepora: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     take("ann.jsonl", "ann.draw.json", "bob.jsonl", "eve.jsonl", "eve.draw.json", "settled.jsonl")
     take("max.jsonl", "sue.jsonl")

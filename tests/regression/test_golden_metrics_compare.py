@@ -251,6 +251,7 @@ def test_three_runs(stored: tuple[int, RunStore]) -> None:
     )
 
 
+@pytest.mark.slow
 def test_runs_with_repeats(tmp_path: Path) -> None:
     """Two outputs per sample: the spread of the answers to one sample."""
     samples = make_samples(1, clustered=False)[:24]

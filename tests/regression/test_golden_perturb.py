@@ -296,6 +296,7 @@ SWEEPS = ("noise=0,0.5,1", "drop=0,1", "counterfactual=0,0.5,1", "arms=none,orig
 BAD_SWEEPS = ("noise", "nois=0,1", "noise=", "noise=0,2", "noise=0,0", "arms=none,all", "noise=a")
 
 
+@pytest.mark.slow
 def test_sweeps(auepora: Auepora, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     forget(monkeypatch, "golden_perturb_system")

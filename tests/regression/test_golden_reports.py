@@ -358,6 +358,7 @@ class System:
 '''
 
 
+@pytest.mark.slow
 def test_charts(store: str, auepora: Auepora, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setitem(sys.modules, "golden_report_system", ModuleType("golden_report_system"))

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from helpers.golden import check_golden, write_golden
 from helpers.golden_store import DATA, auepora, in_project
 from helpers.requirements import need
@@ -60,6 +62,7 @@ main(sys.argv[1:])
 '''
 
 
+@pytest.mark.slow
 def test_a_half_complete_checkpoint_is_resumed(tmp_path: Path) -> None:
     need("pyarrow")
     if write_golden():

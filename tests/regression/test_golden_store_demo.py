@@ -14,6 +14,7 @@ MEASURED = ("mean_latency[end_to_end]", "quantile_latency[end_to_end,0.95]")
 """Metrics of time: their values are measured anew."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["baseline", "bm25"])
 def test_a_copied_plan_runs(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "demo"

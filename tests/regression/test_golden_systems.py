@@ -234,6 +234,7 @@ REQUESTS: dict[str, Http | str] = {
 }
 
 
+@pytest.mark.slow
 def test_requests(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOLDEN_TOKEN", "golden-token")
     monkeypatch.setenv("GOLDEN_PLACE", "here")

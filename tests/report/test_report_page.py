@@ -115,6 +115,7 @@ def test_comparison_of_two_runs(store: RunStore, tmp_path: Path) -> None:
     assert re.search(r"A: before: \d+ samples, mean", page.text)
 
 
+@pytest.mark.slow
 def test_page_with_part_of_the_queries(store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = run_of(store, "before"), run_of(store, "after", 3)
     monkeypatch.setattr(pack, "MAX_QUERIES", 39)
@@ -266,6 +267,7 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunStor
         yield opened, run_of(opened, "good", n=12), run_of(opened, "other", 2, n=12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BROKEN)
 def test_incomplete_runs_are_compared(
     two_runs: tuple[RunStore, RunRecord, RunRecord], tmp_path: Path, kind: str
@@ -311,6 +313,7 @@ def test_markdown_report(store: RunStore, tmp_path: Path) -> None:
     assert "| Retrieval relevance | recall@5 |" in text
 
 
+@pytest.mark.slow
 def test_report_of_200_queries_is_small(store: RunStore, tmp_path: Path) -> None:
     records = [run_of(store, name, shift, n=200) for name, shift in (("one", 0), ("two", 3))]
     path = write_report(records, tmp_path / "report.html", store=store)

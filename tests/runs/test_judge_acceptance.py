@@ -228,7 +228,7 @@ def test_killed_run_repeats_no_request(folder: Path, auepora: Cli) -> None:
 
 @pytest.mark.part("llama")
 def test_small_local_model_judges_the_plan(folder: Path, auepora: Cli) -> None:
-    with local_model() as model:
+    with local_model(cache_prompt=True) as model:
         write_plan(folder, model.base_url, 1, ", max_tokens: 60")
         expected = preview(auepora, "run", "judged.yaml")
         assert auepora("run", "judged.yaml", "-q")[0] in (0, 3)  # so small a model may not finish a reply

@@ -238,6 +238,7 @@ def test_judgements_known_before_are_the_first_look(make: Callable[..., JudgedRu
     assert len(runs.server.asked) == count
 
 
+@pytest.mark.slow
 def test_the_test_of_a_baseline_is_kept_when_it_is_judged_further(make: Callable[..., JudgedRuns]) -> None:
     runs = make()
     runs.run("base")

@@ -112,6 +112,7 @@ def test_expensive_judge_scores_the_draw_and_the_mean_is_corrected(project: Make
     assert odd["judged"] + result.slices["labels.parity"]["even"].details["two_stage"]["judged"] == 20
 
 
+@pytest.mark.slow
 def test_preview_has_a_forecast_and_labels_correct_to_another_target(project: Make, auepora: Cli) -> None:
     with JudgeServer(judge) as server:
         write_plan(project(SAMPLES), server.base_url)
@@ -217,6 +218,7 @@ def test_failed_judgements_reduce_the_draw_and_failed_answers_count(project: Mak
     assert details["interval"] is not None
 
 
+@pytest.mark.slow
 def test_history_calibrates_the_draw_of_other_samples(project: Make, auepora: Cli) -> None:
     with JudgeServer(judge) as server:
         write_plan(project(SAMPLES), server.base_url, two_stage=f"{JUDGES}, budget: 60")

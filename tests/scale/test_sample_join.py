@@ -82,6 +82,7 @@ def families(draw: st.DrawFn) -> Rows:
     return samples, outputs
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60), deadline=None)
 @given(given=families(), size=st.integers(1, 15))
 def test_any_families_are_joined_as_among_all(given: Rows, size: int) -> None:

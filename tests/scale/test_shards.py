@@ -71,6 +71,7 @@ def test_the_same_as_from_lists(tmp_path: Path, suffix: str, batch_size: int, mi
     assert not sharded.unknown
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25), deadline=None)
 @given(
     total=st.integers(1, 60),

@@ -230,6 +230,7 @@ def test_intervals_are_those_of_the_seed() -> None:
     assert alpha_report(FOUR_OBSERVERS, seed=2, draws=200).interval != one.interval
 
 
+@pytest.mark.slow
 def test_the_interval_covers() -> None:
     """Two raters who are each right nine times in ten: alpha of the population is known."""
     rng = np.random.default_rng(3)

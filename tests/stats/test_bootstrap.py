@@ -205,6 +205,7 @@ def test_no_interval(table: Floats, codes: Ints | None) -> None:
     )
 
 
+@pytest.mark.slow
 def test_coverage_of_a_median() -> None:
     """Repetitions of 60 values: 95 % give or take 4."""
     repetitions = examples(500)

@@ -86,6 +86,7 @@ def family(rng: Generator, n: int, differ: int) -> Floats:
     return np.asarray(values * 10.0 ** np.arange(-6, 6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("differ", "least"), [(0, 0.03), (4, 0.02)], ids=["none differs", "four of twelve differ"])
 def test_any_false_alarm_among_many_metrics(differ: int, least: float) -> None:
     rng = np.random.default_rng(differ)

@@ -222,6 +222,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from("adtsec"), JSON))
 def test_any_reply_is_an_output_or_a_failure(reply: dict[str, Any]) -> None:
     for body in (json.dumps(reply), json.dumps({"retrieved": reply.get("d"), "response": reply.get("a")})):

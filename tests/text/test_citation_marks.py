@@ -156,6 +156,7 @@ def test_any_text_is_read(parts: list[str]) -> None:
         )
 
 
+@pytest.mark.slow
 def test_long_texts_take_no_square() -> None:
     many = 20_000
     assert len(marked_sentences(" " * 200_000 + "Cats sleep [1].", IDS)) == 1

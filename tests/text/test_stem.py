@@ -135,6 +135,7 @@ SUFFIXES = re.findall(
 ENDINGS = ["", "s", "ed", "ing", "ly"]
 
 
+@pytest.mark.slow
 def test_equals_nltk_on_every_suffix_after_every_short_stem(nltk_stem: Stem) -> None:
     stems = ["".join(letters) for size in range(4) for letters in itertools.product("aylt", repeat=size)]
     check_all((a + b + c for a in stems for b in SUFFIXES for c in ENDINGS), nltk_stem)

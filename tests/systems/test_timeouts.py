@@ -86,9 +86,9 @@ def test_an_answer_that_comes_too_late_is_dropped() -> None:
             gone.set()  # by now the first is given up; its answer arrives while others are asked
         return own(sample)
 
-    result, book = asked(run, 50, timeout=0.5, concurrency=1)
+    result, book = asked(run, 50, timeout=2, concurrency=1)
     assert (result.delivered, result.failed) == (50, 1)
-    assert book.errors()[0] == "timeout: no answer within 0.5 s"
+    assert book.errors()[0] == "timeout: no answer within 2 s"
 
 
 def test_late_output_is_a_timeout() -> None:
@@ -151,16 +151,17 @@ def test_a_loop_blocked_for_a_moment_recovers(monkeypatch: pytest.MonkeyPatch) -
     assert book.errors()[15:] == [None] * 15
 
 
+@pytest.mark.slow
 def test_coroutines_that_compute_make_each_other_late_but_do_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "GRACE", 0.05)  # shorter than one of them computes
 
     async def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
-        time.sleep(0.2)
+        time.sleep(0.4)
         return own(sample)
 
-    result, book = asked(run, 12, timeout=0.7, concurrency=6)
+    result, book = asked(run, 12, timeout=2, concurrency=6)
     assert (result.ended, result.delivered) == ("done", 12)
-    assert set(book.errors()) <= {None, "timeout: no answer within 0.7 s"}
+    assert set(book.errors()) <= {None, "timeout: no answer within 2 s"}
 
 
 @pytest.mark.slow

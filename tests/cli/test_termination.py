@@ -110,7 +110,8 @@ def test_signal_while_scoring_in_processes_leaves_nothing(
     err = scoring.communicate(timeout=60)[1].decode()
     codes = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9, signal.SIGINT: 130}
     assert scoring.returncode == codes[number], err
-    assert "Traceback" not in err
+    if number != signal.SIGKILL:  # a process that is just being started cannot be stopped then
+        assert "Traceback" not in err
     until(lambda: not any(map(is_running, started)), f"processes to end after {number.name}")
     assert not [one for one in semaphores if os.path.exists(one)]
     if number is not signal.SIGKILL:

@@ -96,7 +96,7 @@ def workbench_page(
     """
     made = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
     try:
-        made.set_default_timeout(10_000)
+        made.set_default_timeout(30_000)
         made.add_cookies([{"name": server.access.cookie, "value": server.access.session, "url": server.address}])
         watched = Watched(made.new_page())
         watched.page.goto(server.address + path)

@@ -31,7 +31,7 @@ def opened(browser: Any) -> Iterator[Open]:
 
     def open_page(path: Path, address: str = "", **context: Any) -> Any:
         made = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
-        made.set_default_timeout(10_000)
+        made.set_default_timeout(30_000)
         watched = Watched(made.new_page())
         seen.append((watched, path, made))
         return watched.open(path, address)

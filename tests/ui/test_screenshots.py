@@ -68,7 +68,7 @@ def reduce_colours(picture: bytes) -> bytes:
 def test_report_of_the_demo_renders(browser: Any, demo: Path) -> None:
     path = demo / "report.html"
     context = browser.new_context(viewport=VIEWPORT, color_scheme="light")
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(30_000)
     watched = Watched(context.new_page())
     page = watched.open(path)
     assert "bm25" in page.locator("body").inner_text()

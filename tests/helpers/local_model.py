@@ -105,7 +105,7 @@ def _serve() -> None:
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.n_ctx = 4096
-    # One request at a time by one thread, and nothing kept from the last one: how work is split, or what is known from
+    # One request at a time by one thread, and nothing kept by default: how work is split, or what is known from
     # before, may change the last digit. Besides, threads that wait for each other crawl on a busy machine.
     params.n_parallel = 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1

@@ -42,7 +42,8 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..compare.filters import QueryRow, QueryTable
+    from ..compare.columns import QueryTable
+    from ..compare.filters import QueryRow
     from ..core.results import Results
     from ..core.types import EvaluationSample, SystemOutputs
     from ..store.records import RunRecord
@@ -386,8 +387,8 @@ def queries_command(
     auepora queries latest --search refund --where answer=refused
     auepora queries baseline latest --where ndcg@10=worse --sort diff.ndcg@10
     """
-    from ..compare.columns import RunColumns
-    from ..compare.filters import QueryTable, SampleFilter, list_rows, shown_metrics
+    from ..compare.columns import QueryTable, RunColumns
+    from ..compare.filters import SampleFilter, list_rows, shown_metrics
 
     form = "json" if as_json else output_format(output)
     if form == "csv":

@@ -17,7 +17,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ..compare.analysis import parse_margin
-from ..compare.filters import Condition, QueryTable
+from ..compare.columns import QueryTable
+from ..compare.filters import Condition
 from ..compare.metrics import headline_order
 from ..compare.queries import Cause
 from ..compare.rendering import (

@@ -13,12 +13,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ..compare.columns import ANSWERS, SECONDS, RunColumns, read_samples
+from ..compare.columns import ANSWERS, SECONDS, QueryTable, RunColumns, read_samples
 from ..compare.filters import (
     CAUSE_GROUPS,
     Condition,
     QueryRow,
-    QueryTable,
     SampleFilter,
     list_rows,
     parse_condition,

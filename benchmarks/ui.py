@@ -138,6 +138,8 @@ def measure_all(store: Path, runs: Sequence[str], sample: str) -> None:
             measure(server, f"{label}: search", [_queries(chosen, q=word) for word in WORDS], "keystroke")
             conditions = ["recall@5<0.5", "token_f1=scored", "answer=refused", "rank<=5", "label.topic=billing"]
             measure(server, f"{label}: conditions", [_queries(chosen, where=one) for one in conditions], "keystroke")
+            waiting = _queries(chosen, q=WORDS[0], where="answer=refused", wait="1")
+            measure(server, f"{label}: search and condition with all answers", [waiting])
             measure(server, f"{label}: order", [_queries(chosen, sort=key) for key in ("token_f1", "-token_f1")])
         measure_page(server, "other run", f"/runs/{runs[1]}", "run")
         measure_page(server, "compare", f"/compare?{urlencode(both, doseq=True)}", "compare")
@@ -147,7 +149,8 @@ def measure_all(store: Path, runs: Sequence[str], sample: str) -> None:
 
 
 def _queries(runs: Mapping[str, object], **parameters: str) -> str:
-    return f"/queries?{urlencode({**runs, **parameters, 'fragment': 1}, doseq=True)}"
+    part = "results" if parameters else "1"
+    return f"/queries?{urlencode({**runs, **parameters, 'fragment': part}, doseq=True)}"
 
 
 def main() -> None:

@@ -1,14 +1,17 @@
 """The list of queries on a real server, and in a real browser."""
 
 import re
+import threading
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.compare import columns
 from auepora_eval.core.scores import Score
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
@@ -223,3 +226,42 @@ def test_search_and_filters_in_a_browser(server: UiServer, both: str, browser: A
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.set_viewport_size({"width": 360, "height": 700})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.part("chromium")
+def test_a_list_does_not_wait_for_outputs(tmp_path: Path, browser: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids and questions are searched at once; the list completes itself when the outputs have been read."""
+    is_read, read = threading.Event(), columns._read_outputs
+
+    def read_later(*arguments: Any) -> columns.OutputColumns:
+        assert is_read.wait(30)
+        return read(*arguments)
+
+    monkeypatch.setattr(columns, "_read_outputs", read_later)
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        address = "/queries?" + "&".join(f"run={one.run_id}" for one in make_runs(store))
+        first = COUNT - (COUNT // 10)
+        with ui_server(store) as server:
+            # A word of all answers that is in no question; a word of questions; conditions.
+            for parameters, expected in (
+                ("q=answer", "0 of 120 queries so far"),
+                ("q=rivers+11", "6 of 120 queries so far"),
+                ("q=rivers+another", "0 of 120 queries so far"),
+                ("where=answer%3Dfailed", "0 of 120 queries so far"),
+                ("sort=rank", "0 of 120 queries so far"),
+                ("where=token_f1%3Dworse", "36 of 120 queries"),
+            ):
+                reply = server.get(f"{address}&{parameters}&fragment=results")
+                assert (count_of(reply.text), "No query fulfils" in reply.text) == (expected, False), parameters
+            assert server.get(f"{address}&where=nonsense%3D1&fragment=results").status == 400
+            with workbench_page(browser, server, f"{address}&where=token_f1%3Dscored") as page:
+                page.locator("#query-search").fill("another")
+                page.get_by_text("The outputs are still being read").wait_for()
+                page.locator("#query-search").fill("rivers")
+                page.get_by_text("Answers are still being read").wait_for()
+                page.locator("#query-search").fill("another rivers")
+                page.locator(".query-count").get_by_text("0 of 120 queries so far").wait_for()
+                is_read.set()
+                page.locator(".query-count").get_by_text("60 of 120 queries", exact=True).wait_for()
+            reply = server.get(f"{address}&q=another&fragment=results&wait=1")
+            assert count_of(reply.text) == f"{first} of 120 queries"

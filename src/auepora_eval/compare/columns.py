@@ -50,6 +50,7 @@ _MAX_SEARCHES = 32
 _COUNTED_BYTES = 50_000
 _FEW_POSITIONS = 200
 _SEPARATOR = b"\xff"  # not a byte of UTF-8
+_READING = threading.Lock()
 SECONDS = "end_to_end"
 """The timing of the condition ``seconds``."""
 
@@ -265,8 +266,9 @@ class RunColumns:
             self._thread.start()
 
     def _prepare(self) -> None:
-        # An error such as a deleted run is raised again by the next access.
-        with suppress(AueporaError):
+        # One run at a time, so that requests meanwhile share the interpreter with one thread only. An error such as a
+        # deleted run is raised again by the next access.
+        with _READING, suppress(AueporaError):
             _ = self.outputs, self.refused
 
     @property
@@ -467,7 +469,7 @@ class QueryTable:
         if len(self.ids) > len(first.ids):
             self._rows[0] = np.arange(len(first.ids))
         self._known = KnownValues()
-        self._searches: dict[tuple[str, ...], Bools] = {}
+        self._searches: dict[tuple[tuple[int, ...], tuple[str, ...]], Bools] = {}
         self._lock = threading.Lock()
 
     def _add_ids(self, ids: Sequence[str]) -> Rows:
@@ -680,43 +682,42 @@ class QueryTable:
 
     # --- search and order ---
 
-    def search(self, text: str) -> Bools | None:
+    def search(self, text: str, *, outputs: bool = True) -> Bools | None:
         """Which queries contain all words and quoted phrases of a text in id, question or answers, in any case.
 
-        ``None`` if the text has no word.
+        ``None`` if the text has no word. Without ``outputs``, answers count only in runs whose outputs have been read.
         """
         terms = tuple(search_terms(text))
-        return self._search(terms) if terms else None
-
-    def _search(self, terms: tuple[str, ...]) -> Bools:
+        answers = tuple(number for number, run in enumerate(self.runs) if outputs or run.has_outputs)
         found: Bools | None = None
         for count in range(1, len(terms) + 1):
-            found = self._search_last(terms[:count], found)
-        assert found is not None
+            found = self._search_last(terms[:count], found, answers)
         return found
 
-    def _search_last(self, terms: tuple[str, ...], among: Bools | None) -> Bools:
-        """The rows with the last term, of those that contain the others."""
+    def _search_last(self, terms: tuple[str, ...], among: Bools | None, answers: tuple[int, ...]) -> Bools:
+        """The rows with the last term, of those that contain the others; ``answers``: the runs whose answers count."""
+        key = answers, terms
         with self._lock:
-            found = self._searches.pop(terms, None)
+            found = self._searches.pop(key, None)
             # A longer word is only where the shorter one is that was typed before.
-            shorter = self._searches.get((*terms[:-1], terms[-1][:-1]))
+            shorter = self._searches.get((answers, (*terms[:-1], terms[-1][:-1])))
         if found is None:
-            found = self._rows_with(terms[-1], among if shorter is None else shorter)
+            found = self._rows_with(terms[-1], among if shorter is None else shorter, answers)
         with self._lock:
-            self._searches[terms] = found  # the last one used is last
+            self._searches[key] = found  # the last one used is last
             while len(self._searches) > _MAX_SEARCHES:
                 del self._searches[next(iter(self._searches))]
         return found
 
-    def _rows_with(self, term: str, among: Bools | None) -> Bools:
+    def _rows_with(self, term: str, among: Bools | None, answers: tuple[int, ...]) -> Bools:
         found = np.zeros(len(self), np.bool_)
         missing = np.ones(len(self), np.bool_) if among is None else among.copy()
         for number, run in enumerate(self.runs):
             rows = self._rows[number]
-            for column in (run.samples.searched, run.outputs.searched):
-                if number and rows is None and column is run.samples.searched:
-                    continue  # the samples of the first run
+            # If the rows are the same, so are the samples.
+            columns = [run.samples.searched] if number == 0 or rows is not None else []
+            columns += [run.outputs.searched] if number in answers else []
+            for column in columns:
                 places = column.contain(term, missing if rows is None else missing[rows])
                 found[places if rows is None else rows[places]] = True
                 missing &= ~found

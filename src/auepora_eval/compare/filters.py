@@ -123,6 +123,11 @@ class Condition:
         """The value before a colon, in lower case with hyphens."""
         return self.value.partition(":")[0].strip().lower().replace("_", "-")
 
+    @property
+    def reads_outputs(self) -> bool:
+        """Whether it depends on more than the scores and the samples of the runs."""
+        return self.field in (*_RUN_FIELDS, "change")
+
     def mask(self, table: QueryTable) -> Bools:
         """Which queries of a table fulfil the condition."""
         if self.field in ("label", "cluster", "id"):
@@ -422,9 +427,14 @@ def _text_order(texts: Sequence[Any]) -> Floats:
 # --- a whole filter --------------------------------------------------------------------------------------------------
 
 
-def apply(table: QueryTable, search: str = "", conditions: Iterable[Condition] = (), sort: str = "") -> Rows:
-    """The numbers of the rows that contain the search text and fulfil all conditions, in order."""
-    kept = table.search(search)
+def apply(
+    table: QueryTable, search: str = "", conditions: Iterable[Condition] = (), sort: str = "", *, outputs: bool = True
+) -> Rows:
+    """The numbers of the rows that contain the search text and fulfil all conditions, in order.
+
+    Without ``outputs``, the search leaves out outputs that have not been read.
+    """
+    kept = table.search(search, outputs=outputs)
     for condition in conditions:
         mask = condition.mask(table)
         kept = mask if kept is None else kept & mask
@@ -488,6 +498,16 @@ class SampleFilter:
     def rows(self, table: QueryTable) -> Rows:
         """The numbers of the rows of a table that fulfil the filter, in order."""
         return apply(table, self.search, self.conditions, self.sort)
+
+    @property
+    def reads_outputs(self) -> bool:
+        """Whether conditions or order depend on more than the scores and the samples of the runs."""
+        key = parse_name(self.sort.removeprefix("-"))[0]
+        return key in _RUN_FIELDS or any(one.reads_outputs for one in self.conditions)
+
+    def rows_without_outputs(self, table: QueryTable) -> Rows | None:
+        """The rows as far as they are known before the outputs are read; ``None`` if conditions or order need them."""
+        return None if self.reads_outputs else apply(table, self.search, self.conditions, self.sort, outputs=False)
 
 
 # --- the rows of a list ----------------------------------------------------------------------------------------------

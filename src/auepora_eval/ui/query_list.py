@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
+import numpy as np
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ..compare.columns import ANSWERS, SECONDS, QueryTable, RunColumns, read_samples
+from ..compare.columns import ANSWERS, SECONDS, QueryTable, Rows, RunColumns, read_samples
 from ..compare.filters import (
     CAUSE_GROUPS,
     Condition,
@@ -36,6 +38,8 @@ _MAX_COMMAND_ROWS = 10_000
 """The number of queries that the copied command lists."""
 _MAX_VALUES = 80
 """The number of values of a label that are suggested."""
+_FRAGMENT_SECONDS = 0.04
+"""How long a fragment waits for all rows before it shows those that are known."""
 _OUTCOMES = ("scored", "skipped", "failed", "absent")
 _PAIR_VALUES = ("better", "worse", "same", "changed", "both-right", "a-only", "b-only", "both-wrong")
 _HIT_VALUES = ("win", "loss", "draw", "lost", "gained")
@@ -172,17 +176,31 @@ class QueryListPage:
         self.table = query_table(self.workbench, self.records)
         self.error = ""
         """Why the condition of the menu is left out."""
+        self.is_partial = False
+        """Whether outputs are still being read, so that rows may be missing."""
+        self._waits = "fragment" not in params or "wait" in params
         try:
             added = _with_addition(self.filter, params)
-            self.rows, self.filter = added.rows(self.table), added
+            self.rows, self.filter = self._find_rows(added), added
         except BadValueError as error:
             if not ("add" in params and "fragment" in params):
                 raise
-            self.rows, self.error = self.filter.rows(self.table), str(error)
+            self.rows, self.error = self._find_rows(self.filter), str(error)
         self.pages = max(1, -(-len(self.rows) // PAGE_SIZE))
         self.page = min(_page_number(params.get("page", "1")), self.pages)
         self.metrics = shown_metrics(self.table, self.filter.conditions, self.filter.sort)
         self.has_gold = any(run.samples.has_gold.any() for run in self.table.runs)
+
+    def _find_rows(self, found: SampleFilter) -> Rows:
+        self.is_partial = False
+        if self._waits:
+            return found.rows(self.table)
+        is_ready = not (found.search or found.reads_outputs) or all(run.has_outputs for run in self.table.runs)
+        rows = _rows_within(self.table, found, _FRAGMENT_SECONDS) if is_ready else None
+        if rows is None:
+            self.is_partial = True
+            rows = found.rows_without_outputs(self.table)
+        return np.zeros(0, np.intp) if rows is None else rows
 
     def url(self, found: SampleFilter | None = None, *, page: int = 1) -> str:
         """The address of the list with a filter."""
@@ -207,6 +225,8 @@ class QueryListPage:
     def count(self) -> str:
         """How many queries are listed."""
         total = pluralize(len(self.table), "query", "queries")
+        if self.is_partial:
+            return f"{len(self.rows):,} of {total} so far"
         if self.filter.search or self.filter.conditions:
             return f"{len(self.rows):,} of {total}"
         return total
@@ -394,6 +414,25 @@ class QueryListPage:
         return [("run", one) for one in self.runs]
 
 
+def _rows_within(table: QueryTable, found: SampleFilter, seconds: float) -> Rows | None:
+    """The rows of a filter; ``None`` if they take longer. Columns that are being read stay with the table."""
+    rows: list[Rows] = []
+    errors: list[Exception] = []
+
+    def find() -> None:
+        try:
+            rows.append(found.rows(table))
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=find, name="auepora-filter", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    return rows[0] if rows else None
+
+
 def _difference(first: float | None, last: float | None, change: str) -> ListCell:
     if first is None or last is None or not change:
         return ListCell("–", "muted")
@@ -418,7 +457,10 @@ def _page_number(text: str) -> int:
 
 
 def queries_page(request: Request) -> Response:
-    """The list as a page; with ``fragment=1`` as a part of another page, with ``fragment=results`` without the menu."""
+    """The list as a page; with ``fragment=1`` as a part of another page, with ``fragment=results`` without the menu.
+
+    A fragment shows the rows that are known before the outputs are read, unless the address has ``wait=1``.
+    """
     params = request.query_params
     found = QueryListPage(request)
     part = params.get("fragment")

@@ -11,19 +11,22 @@ const list = document.getElementById("queries"); // where another page contains 
 const rootOf = (element) => element.closest(".query-list");
 const paramsOf = (root) => new URLSearchParams(root.querySelector(".query-part")?.dataset.params ?? root.dataset.params ?? "");
 
-/** Show the queries of these parameters. */
-async function show(root, params) {
+/** Show the queries of these parameters; those that are known at once, or all of them after some time. */
+async function show(root, params, { all = false } = {}) {
   clearTimeout(timers.get(root));
   root.dataset.params = paramsOf(root); // for the time after an error
   const url = new URL(root.dataset.address, location.href);
   for (const [name, value] of params) url.searchParams.append(name, value);
   url.searchParams.set("fragment", "results");
+  if (all) url.searchParams.set("wait", "1");
   await replaceFragment(root.querySelector(".query-results"), url.pathname + url.search);
 }
 
 document.addEventListener("fragment", (event) => {
-  if (!event.target.matches(".query-results")) return;
   const part = event.target.querySelector(".query-part");
+  if (!part) return;
+  if ("partial" in part.dataset) show(rootOf(part), paramsOf(rootOf(part)), { all: true });
+  if (!event.target.matches(".query-results")) return;
   updateAddress(new URLSearchParams(part.dataset.params));
   announce(part.dataset.count);
 });

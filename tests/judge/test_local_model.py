@@ -25,7 +25,10 @@ SAMPLES = 3
 FAITHFULNESS = (
     '{"llm_faithfulness": {"critic": {"use": "judge"}, "scale": "1-5", "rationale": false, "prompt": "short.md"}}'
 )
-QUALITY = '{"llm_answer_quality": {"critic": {"use": "judge"}, "dimensions": ["clarity"], "rationale": false}}'
+QUALITY = (
+    '{"llm_answer_quality": {"critic": {"use": "judge"}, "dimensions": ["clarity"], "rationale": false, '
+    '"prompt": "quality.md"}}'
+)
 PROMPT = """---
 name: short
 version: 1
@@ -41,6 +44,22 @@ You rate answers.
 {{evidence}}
 {{answer}}
 Is it supported? The score is {{scale}}. {{form}}
+"""
+QUALITY_PROMPT = """---
+name: short quality
+version: 1
+purpose: A prompt that a small machine reads quickly.
+---
+# System
+
+You rate answers.
+
+# Prompt
+
+{{question}}
+{{answer}}
+{{criteria}}
+The score is {{scale}}. {{form}}
 """
 
 
@@ -65,6 +84,7 @@ def plan(model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     path = Path(made.plan(more=f"resources: {{judge: {judge}}}\njudge: {{concurrency: 2, timeout: 110}}\n"))
     text = path.read_text()
     (tmp_path / "short.md").write_text(PROMPT)
+    (tmp_path / "quality.md").write_text(QUALITY_PROMPT)
     metrics = f"metrics: [recall@5, {FAITHFULNESS}]\n"
     path.write_text(text[: text.index("metrics:")] + metrics + text[text.index("slices:") :])
     model.asked.clear()

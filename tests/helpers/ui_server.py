@@ -2,6 +2,9 @@
 
 import http.client
 import json
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -30,21 +33,18 @@ class Reply:
         return json.loads(self.text)
 
 
-@dataclass(frozen=True, slots=True)
-class UiServer:
-    """A running workbench."""
+class UiClient:
+    """Requests to a workbench by someone who is signed in."""
 
-    workbench: Workbench
-    access: Access
+    port: int
+    cookie: str
+    """The header Cookie."""
+    csrf_token: str
 
     @property
     def address(self) -> str:
         """The address without token and path."""
-        return f"http://127.0.0.1:{self.access.port}"
-
-    @property
-    def cookie(self) -> str:
-        return f"{self.access.cookie}={self.access.session}"
+        return f"http://127.0.0.1:{self.port}"
 
     def get(self, path: str, **headers: str) -> Reply:
         """GET with the cookie; ``sec_fetch_dest`` is the header Sec-Fetch-Dest."""
@@ -54,7 +54,7 @@ class UiServer:
         """POST a form with the cookie and the CSRF token; a list repeats its field."""
         common = {
             "cookie": self.cookie,
-            CSRF_HEADER: self.access.csrf_token,
+            CSRF_HEADER: self.csrf_token,
             "content-type": "application/x-www-form-urlencoded",
         }
         return self.request("POST", path, body=urlencode(fields or {}, doseq=True), headers=common | headers)
@@ -62,11 +62,59 @@ class UiServer:
     def request(self, method: str, path: str, *, body: str | None = None, headers: Mapping[str, str]) -> Reply:
         """A request with exactly these headers, and Host unless it is given."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        with closing(http.client.HTTPConnection("127.0.0.1", self.access.port, timeout=30)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
             connection.request(method, path, body, named)
             response = connection.getresponse()
             text = response.read().decode()
         return Reply(response.status, {name.lower(): value for name, value in response.getheaders()}, text)
+
+
+class UiServer(UiClient):
+    """A running workbench."""
+
+    def __init__(self, workbench: Workbench, access: Access) -> None:
+        self.workbench, self.access, self.port = workbench, access, access.port
+        self.cookie, self.csrf_token = f"{access.cookie}={access.session}", access.csrf_token
+
+
+class UiProcess(UiClient):
+    """``auepora ui`` in a process of its own. After ``kill`` it can be started again, on the same port."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.arguments, self.port, self.url = arguments, 0, ""
+
+    def start(self) -> None:
+        """Start the server and sign in."""
+        self.process, self.url = start_process(*self.arguments, port=self.port)
+        self.port = int(self.url.partition("127.0.0.1:")[2].partition("/")[0])
+        signed_in = self.request("GET", self.url.removeprefix(self.address), headers={})
+        self.cookie = signed_in.headers["set-cookie"].partition(";")[0]
+        found = re.search(r'name="csrf-token" content="([^"]+)"', self.get("/runs").text)
+        assert found is not None
+        self.csrf_token = found[1]
+
+    def kill(self) -> None:
+        """End the process at once, as ``kill -9`` does."""
+        self.process.kill()
+        self.process.communicate()
+
+    def __enter__(self) -> "UiProcess":
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+
+
+def start_process(*arguments: str, port: int = 0) -> tuple["subprocess.Popen[str]", str]:
+    """Start ``auepora ui`` in a process; return it with the address that it printed."""
+    command = [sys.executable, "-m", "auepora_eval", "ui", "--no-open", "--port", str(port), "--json", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise AssertionError(process.communicate()[1])
+    return process, json.loads(line)["url"]
 
 
 @contextmanager
@@ -87,7 +135,7 @@ def ui_server(store: RunStore, *, plans: Path | None = None) -> Iterator[UiServe
 
 @contextmanager
 def workbench_page(
-    browser: Any, server: UiServer, path: str = "/runs", *, expected: tuple[str, ...] = (), **context: Any
+    browser: Any, server: UiClient, path: str = "/runs", *, expected: tuple[str, ...] = (), **context: Any
 ) -> Iterator[Any]:
     """A page of the workbench in the browser, signed in.
 
@@ -97,7 +145,8 @@ def workbench_page(
     made = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
     try:
         made.set_default_timeout(30_000)
-        made.add_cookies([{"name": server.access.cookie, "value": server.access.session, "url": server.address}])
+        name, _, value = server.cookie.partition("=")
+        made.add_cookies([{"name": name, "value": value, "url": server.address}])
         watched = Watched(made.new_page())
         watched.page.goto(server.address + path)
         yield watched.page

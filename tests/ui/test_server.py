@@ -5,7 +5,6 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -26,7 +25,7 @@ from auepora_eval.store.records import RunRecord, StoredOutput
 from auepora_eval.store.runs import RunStore, result_summaries, result_with_scores
 from auepora_eval.ui.workbench import Workbench, error_status, make_url, run_url
 from helpers.stored_runs import samples, scored
-from helpers.ui_server import UiServer, ui_server, workbench_page
+from helpers.ui_server import UiServer, start_process, ui_server, workbench_page
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -320,11 +319,10 @@ def test_a_run_is_read_once_until_it_changes(path: Path) -> None:
 @contextmanager
 def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """``auepora ui`` in a process, and the address that it printed."""
-    command = [sys.executable, "-m", "auepora_eval", "ui", "--no-open", "--port", "0", "--json", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    running, url = start_process(*arguments)
+    with running:
         try:
-            assert running.stdout is not None
-            yield running, json.loads(running.stdout.readline())["url"]
+            yield running, url
         finally:
             running.kill()
 

@@ -1,11 +1,12 @@
 """The workbench on a large store: time of each page and fragment, and memory of the server.
 
-    python -m benchmarks.ui [--store runs.sqlite] [--quick]
+    python -m benchmarks.ui [--store runs.sqlite] [--quick] [--only labels]
 
 Prints Markdown. The server is a process of its own, and the client asks for one page after the other. Without
 ``--store`` the store of ``benchmarks.ui_data`` is made first: 500 runs, two of them with 100,000 queries. "First" is
 the first request after the start of the server, "again" the median of the next five, each with the processor time of
-the server; of several addresses, the slowest.
+the server; of several addresses, the slowest. Labels are given in a batch of 10,000 items that has as many labels of
+another annotator; their folder is a temporary one, on the disk of the store if ``--store`` is given.
 """
 
 import argparse
@@ -20,10 +21,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
+from auepora_eval.annotate.batches import BatchOptions, create_batch, plan_batch
+from auepora_eval.annotate.draws import read_draws
+from auepora_eval.io.labels import Label, write_labels
 from auepora_eval.store.runs import RunStore
 
 from .ui_data import LARGE_NAMES, write_store
@@ -31,7 +36,9 @@ from .ui_data import LARGE_NAMES, write_store
 REPEATS = 5
 WORDS = ("w", "wh", "wha", "what", "what is")
 """What a user types, keystroke by keystroke."""
-TARGETS = {"runs": 0.3, "run": 1.0, "compare": 1.0, "keystroke": 0.1, "query": 1.0}
+TARGETS = {"runs": 0.3, "run": 1.0, "compare": 1.0, "keystroke": 0.1, "query": 1.0, "queue": 0.5, "label": 0.05}
+ITEMS, LABELS = 10_000, 100
+"""Items of a batch, and the number of labels that are given to it."""
 MAX_MEMORY = 400
 _FRAGMENT = re.compile(r'data-fragment="([^"]*)"')
 
@@ -50,8 +57,24 @@ class Server:
 
     def get(self, path: str) -> tuple[str, float, float]:
         """The page, the seconds it took, and the processor time of the server."""
+        return self.request("GET", path)
+
+    def post(self, path: str, **fields: object) -> tuple[str, float, float]:
+        """The same for a form."""
+        return self.request("POST", path, urlencode({**fields, "csrf_token": self.csrf_token}))
+
+    @cached_property
+    def csrf_token(self) -> str:
+        """The token of forms."""
+        found = re.search(r'name="csrf-token" content="([^"]+)"', self.get("/plans")[0])
+        assert found is not None
+        return found[1]
+
+    def request(self, method: str, path: str, body: str | None = None) -> tuple[str, float, float]:
+        """The response, the seconds it took, and the processor time of the server."""
+        form = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
         before, started = self.cpu, time.perf_counter()
-        self.connection.request("GET", path, headers=self.headers)
+        self.connection.request(method, path, body, headers=self.headers | (form if body else {}))
         response = self.connection.getresponse()
         text = response.read().decode()
         seconds = time.perf_counter() - started
@@ -74,8 +97,9 @@ class Server:
 
 
 @contextmanager
-def start_server(store: Path) -> Iterator[Server]:
+def start_server(store: Path, *arguments: str) -> Iterator[Server]:
     command = [sys.executable, "-m", "auepora_eval", "ui", "--store", str(store), "--port", "0", "--no-open", "--json"]
+    command += arguments
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None
@@ -94,18 +118,32 @@ def measure(server: Server, name: str, paths: Sequence[str], kind: str = "") -> 
     for path in paths:
         page, wall, cpu = server.get(path)
         later = [server.get(path)[1:] for _ in range(REPEATS)]
-        columns.append(
-            [wall, cpu, statistics.median(one for one, _ in later), statistics.mean(one for _, one in later)]
-        )
+        columns.append([wall, cpu, *_middle(later)])
+    print_row(server, name, [max(column) for column in zip(*columns, strict=True)], kind)
+    return page
+
+
+def _middle(times: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The median of the seconds, and the mean of the processor time, which is counted in hundredths of a second."""
+    return statistics.median(one for one, _ in times), statistics.mean(one for _, one in times)
+
+
+def print_heads() -> None:
+    """Print the head of the table."""
+    heads = ["page", "first, ms", "processor", "again, ms", "processor", "target, ms", "memory, MB"]
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+
+
+def print_row(server: Server, name: str, seconds: Sequence[float], kind: str = "") -> None:
+    """Print a row of the table."""
     target = TARGETS.get(kind)
     cells = [
         name,
-        *(f"{max(column) * 1000:,.0f}" for column in zip(*columns, strict=True)),
+        *(f"{one * 1000:,.0f}" for one in seconds),
         "" if target is None else f"{target * 1000:,.0f}",
         f"{server.memory('VmRSS'):,.0f}",
     ]
     print(f"| {' | '.join(cells)} |", flush=True)
-    return page
 
 
 def measure_page(server: Server, name: str, path: str, kind: str) -> None:
@@ -125,8 +163,7 @@ def measure_all(store: Path, runs: Sequence[str], sample: str) -> None:
     """Print the table."""
     one, both = {"run": runs[0]}, {"run": list(runs)}
     with start_server(store) as server:
-        heads = ["page", "first, ms", "processor", "again, ms", "processor", "target, ms", "memory, MB"]
-        print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+        print_heads()
         measure_page(server, "runs", "/runs", "runs")
         measure(
             server, "runs: search", [f"/runs?{urlencode({'q': 'ager'[:n], 'fragment': 'list'})}" for n in (1, 2, 3)]
@@ -148,6 +185,33 @@ def measure_all(store: Path, runs: Sequence[str], sample: str) -> None:
     print(f"\nPeak memory of the server: {peak:,.0f} MB (target {MAX_MEMORY} MB)")
 
 
+def measure_labels(path: Path, folder: Path, run: str) -> None:
+    """Print the rows of a batch: the queue is opened, and labels are saved."""
+    with RunStore.open(path, create=False) as store:
+        n = min(ITEMS, store.get(run).num_samples // 2)
+        options = BatchOptions("calibrate", (run,), metric="containment", n=n, annotators=2)
+        batch = create_batch(folder, plan_batch(store, options))
+    selections = read_draws(batch.journal)[run].selections()
+    write_labels(
+        batch.journal,
+        [
+            Label(one, "right", "bob", run, "containment", draw=how.draw, probability=how.probability)
+            for one, how in selections.items()
+        ],
+    )
+    with start_server(path, "--labels", str(folder)) as server:
+        print_heads()
+        measure(server, f"label: queue of {n:,} items", [f"/label/{batch.id}/item?as=ann"], "queue")
+        times = [
+            server.post(
+                f"/label/{batch.id}/label", **{"as": "ann", "item": item, "value": "right", "submission": item}
+            )[1:]
+            for item in range(1, LABELS + 1)
+        ]
+        print_row(server, "label: saved", [*times[0], *_middle(times)], "label")
+        print(f"\nSlowest of {LABELS} labels: {max(times)[0] * 1000:,.0f} ms")
+
+
 def _queries(runs: Mapping[str, object], **parameters: str) -> str:
     part = "results" if parameters else "1"
     return f"/queries?{urlencode({**runs, **parameters, 'fragment': part}, doseq=True)}"
@@ -157,15 +221,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, help="a store of `python -m benchmarks.ui_data`; default: make one")
     parser.add_argument("--quick", action="store_true", help="a small store, to see that it works")
+    parser.add_argument("--only", choices=("pages", "labels"), help="measure these only")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=options.store and options.store.parent) as folder:
+        labels = Path(folder) / "labels"
         path = options.store or Path(folder) / "runs.sqlite"
         if options.store is None:
             write_store(path, queries=1_000 if options.quick else 100_000, runs=20 if options.quick else 500)
         with RunStore.open(path, create=False) as store:
             runs = [store.find(name).run_id for name in LARGE_NAMES]
             sample = store.sample_ids(runs[0])[7]
-        measure_all(path, runs, sample)
+        if options.only != "labels":
+            measure_all(path, runs, sample)
+        if options.only != "pages":
+            measure_labels(path, labels, runs[0])
 
 
 if __name__ == "__main__":

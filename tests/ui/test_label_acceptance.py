@@ -1,0 +1,318 @@
+"""Labelling in the workbench as a whole: two annotators, blind comparison, killed servers, and one afternoon of work."""
+
+import html
+import json
+import random
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlencode
+
+import pytest
+
+from auepora_eval import Document, EvaluationDataset, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.annotate.batches import BatchOptions, LabelBatch, LabelQueue, create_batch, plan_batch
+from auepora_eval.io.labels import read_labels
+from auepora_eval.runs.run import run_system
+from auepora_eval.store.runs import RunStore
+from helpers import fault_server, judge_server, stored_runs
+from helpers.requirements import need
+from helpers.ui_server import Reply, UiClient, UiProcess, UiServer, ui_server, workbench_page
+
+pytestmark = pytest.mark.slow
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+def new_batch(store: RunStore, folder: Path, **options: Any) -> LabelBatch:
+    """A batch in the labels folder of the test."""
+    return create_batch(folder, plan_batch(store, BatchOptions(**options)))
+
+
+def item_path(batch: LabelBatch, annotator: str, **parameters: Any) -> str:
+    return f"/label/{batch.id}/item?{urlencode({'as': annotator, **parameters})}"
+
+
+# --- a thousand labels, and a server that is killed ------------------------------------------------------------------
+
+KILLS = 4
+ITEMS = 500
+
+
+class LabelClient(threading.Thread):
+    """An annotator who labels every item, and sends a label again with the same submission id until it is saved."""
+
+    def __init__(self, name: str, batch: str, server: UiProcess, is_up: threading.Event) -> None:
+        super().__init__(name=name, daemon=True)
+        self.batch, self.server, self.is_up = batch, server, is_up
+        rng = random.Random(name)
+        self.values = {item: rng.choice(["right", "wrong"]) for item in range(1, ITEMS + 1)}
+        self.saved: list[int] = []
+        """The items whose label the server has acknowledged."""
+        self.retries = 0
+        self.problem = ""
+
+    def run(self) -> None:
+        for item, value in self.values.items():
+            fields = {"as": self.name, "item": item, "value": value, "submission": f"{self.name}-{item}"}
+            while not self.is_saved(fields):
+                self.retries += 1
+                if self.problem or self.retries > 200:
+                    return
+            self.saved.append(item)
+
+    def is_saved(self, fields: Mapping[str, Any]) -> bool:
+        self.is_up.wait(20)
+        try:
+            reply = self.server.post(f"/label/{self.batch}/label", fields, accept="application/json")
+        except (OSError, HTTPException):
+            return False  # the server was killed before it answered
+        if reply.status not in (200, 403):  # 403: the token of the server before
+            self.problem = f"item {fields['item']}: status {reply.status}, {reply.text[:300]}"
+        return reply.status == 200
+
+
+def test_every_acknowledged_label_is_there_once(tmp_path: Path) -> None:
+    rng, path, folder = random.Random(36), tmp_path / "runs.sqlite", tmp_path / "labels"
+    with RunStore.open(path) as store:
+        run = stored_runs.run(store, "nightly", stored_runs.samples(ITEMS), lambda number: "yes", ["containment"])
+        batch = new_batch(store, folder, purpose="calibrate", runs=(run.run_id,), n=ITEMS, annotators=2)
+    is_up = threading.Event()
+    with UiProcess("--store", str(path), "--labels", str(folder)) as server:
+        is_up.set()
+        clients = [LabelClient(name, batch.id, server, is_up) for name in ("ann", "bob")]
+        for client in clients:
+            client.start()
+        for count in sorted(rng.sample(range(50, 2 * ITEMS - 50), KILLS)):
+            while sum(len(one.saved) for one in clients) < count and any(one.is_alive() for one in clients):
+                clients[0].join(0.001)
+            threading.Event().wait(rng.uniform(0, 0.02))  # at any moment of a request
+            is_up.clear()
+            server.kill()
+            server.start()
+            is_up.set()
+        for client in clients:
+            client.join(30)
+    assert [one.problem for one in clients] == ["", ""]
+    assert sum(one.retries for one in clients) >= KILLS
+    lines = [json.loads(line) for line in batch.journal.read_text().splitlines()[1:]]
+    positions = {one: number for number, one in enumerate((item.sample_id for item in batch.items), 1)}
+    found = Counter((one["annotator"], positions[one["sample_id"]], one["label"]) for one in lines)
+    assert found == {(one.name, item, value): 1 for one in clients for item, value in one.values.items()}
+    assert len(read_labels(batch.journal)) == 2 * ITEMS
+
+
+# --- blind: nothing that names a run reaches the browser --------------------------------------------------------------
+
+MARK = "zqmark"
+"""In everything that an annotator must not see."""
+SCORE = 0.7182818
+
+
+def marked_sample(number: int) -> EvaluationSample:
+    return EvaluationSample(
+        f"{MARK}-sample-{number}",
+        f"Which rule applies to case {number}?",
+        relevant_docs=[Document(f"{MARK}-gold-{number}", f"Rule {number}.", {"source": f"{MARK}-gold-source"})],
+        reference_answer=Response(f"Rule {number}", metadata={"by": f"{MARK}-reference"}),
+        labels={"topic": f"{MARK}-label"},
+        metadata={"origin": f"{MARK}-origin"},
+        cluster_id=None,
+    )
+
+
+def marked_system(letter: str, sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+    number = int(sample.sample_id.rpartition("-")[2])
+    document = Document(
+        f"{MARK}-doc-{number}", f"Rule {number} is old.", {"file": f"{MARK}-file"}, parent_id=f"{MARK}-parent"
+    )
+    return SystemOutputs(
+        [RetrievedDocument(document, SCORE, 1)],
+        Response(f"It is rule {number + number % (2 if letter == 'a' else 3)}.", metadata={"model": f"{MARK}-answer"}),
+        {"end_to_end": SCORE},
+        extra={"model": f"{MARK}-extra"},
+        citations=[document.doc_id],
+        steps=[{"query": f"{MARK}-step", "retrieved": [document.doc_id]}],
+    )
+
+
+@dataclass
+class Recorder(UiClient):
+    """An annotator's browser: everything that it receives."""
+
+    server: UiServer
+    received: list[tuple[str, Reply]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.port, self.cookie, self.csrf_token = self.server.port, self.server.cookie, self.server.csrf_token
+
+    def request(self, method: str, path: str, *, body: str | None = None, headers: Mapping[str, str]) -> Reply:
+        reply = super().request(method, path, body=body, headers=headers)
+        self.received.append((f"{method} {path} {body or ''}", reply))
+        return reply
+
+    def leaks(self) -> list[tuple[str, list[str]]]:
+        """What must not be in a response, with the request."""
+        found = []
+        for request, reply in self.received:
+            text = f"{reply.headers} {reply.text}"
+            names = re.findall(rf"{MARK}[\w./-]*|{str(SCORE)[:6]}", unquote(html.unescape(text)), re.IGNORECASE)
+            found += [(f"{request[:100]}: {reply.status}", sorted(set(names)))] if names else []
+        return found
+
+
+def use_every_page(client: Recorder, batch: LabelBatch, value: str) -> None:
+    """Requests of an annotator to all label pages, also such as are answered by an error."""
+    path = f"/label/{batch.id}"
+    for query in ("", "?as=ann", "?as="):
+        client.get(path + query)
+    for more in ({}, {"fragment": 1}, {"item": 2}, {"item": 0}, {"item": 999}, {"item": "x"}, {"adjudicate": 1}):
+        client.get(item_path(batch, "ann", **more))
+        client.get(item_path(batch, "ann", **more), accept="application/json", sec_fetch_dest="empty")
+    saved = []
+    for accept in ("text/html", "application/json"):
+        common = {"as": "ann", "item": 1}
+        client.post(f"{path}/renew", common, accept=accept)
+        client.post(f"{path}/skip", {**common, "reason": "I cannot read it", "submission": f"skip {accept}"}, accept=accept)
+        client.post(f"{path}/undo", {"as": "ann"}, accept=accept)
+        label = {**common, "value": value, "comment": "a comment", "submission": f"label {accept}"}
+        for change in ({}, {}, {"value": "none of these"}, {"submission": "another"}, {"item": 999}, {"as": ""}):
+            saved.append(client.post(f"{path}/label", {**label, **change}, accept=accept).status)
+        client.post(f"{path}/undo", {"as": "ann"}, accept=accept)
+    assert saved[0] == saved[1] == 303, saved
+    assert saved[6] == saved[7] == 200, saved
+    assert {one for place, one in enumerate(saved) if place % 6 > 1} <= {400, 404, 409}, saved
+    for wrong in (f"{path}/none", "/label/none", f"/label/{batch.id}0/item?as=ann"):
+        assert client.get(wrong).status == 404
+
+
+def test_blind_pages_contain_no_name_in_any_byte(tmp_path: Path) -> None:
+    folder = tmp_path / f"{MARK}-folder"
+    folder.mkdir()
+    with RunStore.open(folder / f"{MARK}-store.sqlite") as store:
+        dataset = EvaluationDataset([marked_sample(number) for number in range(20)], name=f"{MARK}-dataset")
+        runs = [
+            run_system(
+                partial(marked_system, letter),
+                dataset,
+                ["token_f1"],
+                store=store,
+                name=f"{MARK}-run-{letter}",
+                config={"model": f"{MARK}-model"},
+                tags=[f"{MARK}-tag"],
+            ).record.run_id
+            for letter in "ab"
+        ]
+        common = {"title": f"{MARK} title", "created_by": f"{MARK} organiser", "metric": "token_f1"}
+        batches = {
+            "right": new_batch(store, folder / "labels", purpose="calibrate", runs=(runs[0],), n=10, **common),
+            "first": new_batch(store, folder / "labels", purpose="compare", runs=tuple(runs), n=10, **common),
+            "2": new_batch(store, folder / "labels", purpose="grade", runs=tuple(runs), n=10, **common),
+        }
+        with ui_server(store, labels=folder / "labels") as server:
+            client = Recorder(server)
+            for value, batch in batches.items():
+                use_every_page(client, batch, value)
+            assert client.leaks() == []
+            # A journal that was damaged, a run that was deleted, and a store that was: what names a file stays out, too.
+            with batches["first"].journal.open("a") as journal:
+                journal.write('{"sample_id": 7}\n')
+            store.delete(runs[0])
+            for batch in batches.values():
+                client.get(f"/label/{batch.id}?as=ann")
+                client.get(item_path(batch, "ann"))
+                client.post(f"/label/{batch.id}/label", {"as": "ann", "item": 2, "value": "right", "submission": "late"})
+            assert {reply.status for _, reply in client.received[-9:]} & {404, 500}
+            (folder / f"{MARK}-store.sqlite").rename(folder / "moved.sqlite")
+            for accept in ("text/html", "application/json"):
+                client.get(item_path(batches["right"], "ann"), accept=accept)
+            assert client.leaks() == []
+
+
+def test_the_order_of_two_answers_does_not_depend_on_the_run(tmp_path: Path) -> None:
+    """Of 400 pairs each run is first in about half, also among those that it answers right."""
+    right = {name: [random.Random(f"{name} {n}").random() < 0.5 for n in range(400)] for name in ("old", "new")}
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        runs = []
+        for name, values in right.items():
+            answers = [f"{name} yes" if one else f"{name} no" for one in values]
+            runs.append(stored_runs.run(store, name, stored_runs.samples(400), answers.__getitem__, ["containment"]).run_id)
+        batch = new_batch(store, tmp_path, purpose="compare", runs=tuple(runs), metric="containment", n=400)
+        queue = LabelQueue(store, batch)
+        first = Counter(queue.item(number).answers[0] for number in range(1, 401))
+    # Four standard deviations: 4 * sqrt(400 / 4), and of about 200 answers 4 * sqrt(200 / 4).
+    assert abs(first["old yes"] + first["old no"] - 200) < 40
+    assert abs(first["old yes"] - sum(right["old"]) / 2) < 29
+    assert abs(first["new yes"] - sum(right["new"]) / 2) < 29
+
+
+# --- one afternoon: a service without gold, a judge, 40 labels, a verdict --------------------------------------------
+
+QUESTIONS = 60
+PLAN = """\
+name: {name}
+dataset: questions.jsonl
+system:
+  http:
+    url: {url}/{name}
+    request: {{question: "{{query}}"}}
+    response: {{answer: text, retrieved: sources, doc_id: id, text: passage}}
+resources: {{judge: {{openai: {{model: small, base_url: "{judge}"}}}}}}
+metrics: [{{llm_faithfulness: {{critic: {{use: judge}}, scale: 0-1}}}}]
+run: {{concurrency: 8}}
+store: runs.sqlite
+"""
+
+
+def is_right(version: str, number: int) -> bool:
+    """Whether this version of the service answers the question of this number right: 24 or 54 of 60."""
+    return random.Random(f"{version} {number}").random() < {"old": 0.4, "new": 0.9}[version]
+
+
+def answer_of_service(reply: fault_server.Reply, asked: fault_server.Asked) -> None:
+    """The service: the fee of a tariff from one passage, by the version in the path."""
+    version, number = asked.path.rpartition("/")[2], int(asked.json["question"].split()[-1].strip("?"))
+    fee = number if is_right(version, number) else number + 100
+    passage = f"Tariff {number} costs {number} euros a month."
+    reply.send({"text": f"Tariff {number} costs {fee} euros.", "sources": [{"id": f"t{number}", "passage": passage}]})
+
+
+def judge_answer(asked: judge_server.Asked) -> dict[str, Any]:
+    """The judge: it compares the fees, and errs on one answer in ten."""
+    fees = {int(one.split()[1]): int(one.split()[3]) for one in asked.prompt.splitlines() if one.startswith("Tariff ")}
+    ((number, fee),) = fees.items()
+    correct = (fee == number) is not (random.Random(f"judge {number} {fee}").random() < 0.1)
+    return {"rationale": "the fee was compared", "score": int(correct)}
+
+
+@pytest.fixture(scope="module")
+def afternoon(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store of two runs of the service, with judge scores and without gold."""
+    from auepora_eval.cli.main import main
+
+    folder = tmp_path_factory.mktemp("afternoon")
+    rows = [{"sample_id": f"q{n}", "query": f"What is the fee of tariff {n}?"} for n in range(QUESTIONS)]
+    (folder / "questions.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        fault_server.serving(answer_of_service) as service,
+        judge_server.JudgeServer(judge_answer) as judge,
+    ):
+        patch.chdir(folder)
+        patch.delenv("AUEPORA_STORE", raising=False)
+        for name in ("old", "new"):
+            text = PLAN.format(name=name, url=service.url.removesuffix("/ask"), judge=judge.base_url)
+            (folder / f"{name}.yaml").write_text(text)
+            with pytest.raises(SystemExit) as stopped:
+                main(["run", f"{name}.yaml", "--quiet"])
+            assert stopped.value.code == 0
+    return folder
+
+

@@ -1,6 +1,7 @@
 """Labelling in the workbench as a whole: two annotators, blind comparison, killed servers, and one afternoon of work."""
 
 import html
+import io
 import json
 import random
 import re
@@ -17,8 +18,9 @@ from urllib.parse import unquote, urlencode
 
 import pytest
 
-from auepora_eval import Document, EvaluationDataset, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.annotate.batches import BatchOptions, LabelBatch, LabelQueue, create_batch, plan_batch
+from auepora_eval.core.dataset import InMemoryDataset
 from auepora_eval.io.labels import read_labels
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.runs import RunStore
@@ -180,7 +182,9 @@ def use_every_page(client: Recorder, batch: LabelBatch, value: str) -> None:
     for accept in ("text/html", "application/json"):
         common = {"as": "ann", "item": 1}
         client.post(f"{path}/renew", common, accept=accept)
-        client.post(f"{path}/skip", {**common, "reason": "I cannot read it", "submission": f"skip {accept}"}, accept=accept)
+        client.post(
+            f"{path}/skip", {**common, "reason": "I cannot read it", "submission": f"skip {accept}"}, accept=accept
+        )
         client.post(f"{path}/undo", {"as": "ann"}, accept=accept)
         label = {**common, "value": value, "comment": "a comment", "submission": f"label {accept}"}
         for change in ({}, {}, {"value": "none of these"}, {"submission": "another"}, {"item": 999}, {"as": ""}):
@@ -197,7 +201,7 @@ def test_blind_pages_contain_no_name_in_any_byte(tmp_path: Path) -> None:
     folder = tmp_path / f"{MARK}-folder"
     folder.mkdir()
     with RunStore.open(folder / f"{MARK}-store.sqlite") as store:
-        dataset = EvaluationDataset([marked_sample(number) for number in range(20)], name=f"{MARK}-dataset")
+        dataset = InMemoryDataset(f"{MARK}-dataset", [marked_sample(number) for number in range(20)])
         runs = [
             run_system(
                 partial(marked_system, letter),
@@ -228,7 +232,9 @@ def test_blind_pages_contain_no_name_in_any_byte(tmp_path: Path) -> None:
             for batch in batches.values():
                 client.get(f"/label/{batch.id}?as=ann")
                 client.get(item_path(batch, "ann"))
-                client.post(f"/label/{batch.id}/label", {"as": "ann", "item": 2, "value": "right", "submission": "late"})
+                client.post(
+                    f"/label/{batch.id}/label", {"as": "ann", "item": 2, "value": "right", "submission": "late"}
+                )
             assert {reply.status for _, reply in client.received[-9:]} & {404, 500}
             (folder / f"{MARK}-store.sqlite").rename(folder / "moved.sqlite")
             for accept in ("text/html", "application/json"):
@@ -243,14 +249,148 @@ def test_the_order_of_two_answers_does_not_depend_on_the_run(tmp_path: Path) -> 
         runs = []
         for name, values in right.items():
             answers = [f"{name} yes" if one else f"{name} no" for one in values]
-            runs.append(stored_runs.run(store, name, stored_runs.samples(400), answers.__getitem__, ["containment"]).run_id)
+            runs.append(
+                stored_runs.run(store, name, stored_runs.samples(400), answers.__getitem__, ["containment"]).run_id
+            )
         batch = new_batch(store, tmp_path, purpose="compare", runs=tuple(runs), metric="containment", n=400)
-        queue = LabelQueue(store, batch)
-        first = Counter(queue.item(number).answers[0] for number in range(1, 401))
+        queue = LabelQueue(batch, store)
+        first = Counter(queue.item(number).answers[0].text for number in range(1, 401))
     # Four standard deviations: 4 * sqrt(400 / 4), and of about 200 answers 4 * sqrt(200 / 4).
     assert abs(first["old yes"] + first["old no"] - 200) < 40
     assert abs(first["old yes"] - sum(right["old"]) / 2) < 29
     assert abs(first["new yes"] - sum(right["new"]) / 2) < 29
+
+
+# --- labels of samples that a person picked --------------------------------------------------------------------------
+
+
+def without_counts(text: str) -> str:
+    """A JSON text without the number of labels that were left out because a person picked the sample."""
+
+    def strip(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: strip(one) for name, one in value.items() if name != "chosen"}
+        return [strip(one) for one in value] if isinstance(value, list) else value
+
+    return json.dumps(strip(json.loads(text)), indent=1)
+
+
+def test_labels_chosen_by_hand_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, auepora: Cli) -> None:
+    """Labels of a review batch, and those that the terminal adds to the file of a draw: all figures stay the same."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AUEPORA_STORE", raising=False)
+    with RunStore.open("runs.sqlite") as store:
+        runs = [
+            stored_runs.run(store, name, stored_runs.samples(40), answers, ["containment"]).run_id
+            for name, answers in (
+                ("old", lambda n: "yes" if n % 3 else "no"),
+                ("new", lambda n: "yes" if n % 7 else "no"),
+            )
+        ]
+        common = {"metric": "containment", "annotators": 2}
+        batches = [
+            new_batch(store, tmp_path, purpose="calibrate", runs=(runs[1],), n=30, **common),
+            new_batch(store, tmp_path, purpose="compare", runs=tuple(runs), n=30, **common),
+        ]
+        for batch, values in zip(batches, (("right", "wrong"), ("both", "first")), strict=True):
+            queue = LabelQueue(batch, store)
+            for place, name in enumerate(("ann", "bob")):
+                for number in range(1, 31):
+                    value = values[number % (4 + place) == 0]
+                    assert queue.submit(name, number, [value], submission=f"{name} {number}").outcome == "saved"
+
+        def figures(*more: Path) -> list[str]:
+            found = []
+            for batch in batches:
+                files = [str(batch.journal), *map(str, more)]
+                labels = [part for one in files for part in ("--labels", one)]
+                for command in (
+                    ["label", "--agreement", *files],
+                    ["judge", "calibrate", *batch.runs, "-m", "containment", *labels],
+                ):
+                    code, out, err = auepora(*command, "--json")
+                    assert code == 0, err
+                    found.append(without_counts(out))
+            return found
+
+        before = figures()
+        assert [name for name in ("kappa", "corrected", '"verdict"') if not any(name in one for one in before)] == []
+        # The opposite label for every sample of the run, of a review batch and of a session in the terminal.
+        review = new_batch(
+            store,
+            tmp_path,
+            purpose="review",
+            runs=(runs[1],),
+            samples=tuple(store.sample_ids(runs[1])),
+            metric="containment",
+        )
+        queue = LabelQueue(review, store)
+        for number in range(1, 41):
+            assert queue.submit("ann", number, ["wrong"], submission=f"{number}").outcome == "saved"
+        assert all(one.chosen and one.draw is None for one in read_labels(review.journal))
+        picked = [part for one in store.sample_ids(runs[1])[:20] for part in ("--sample", one)]
+        monkeypatch.setattr("sys.stdin", io.StringIO("w\n" * 20))
+        code, _, err = auepora(
+            "label", runs[1], *picked, "--labels", str(batches[0].journal), "--annotator", "ann", "-m", "containment"
+        )
+        assert code == 0, err
+        assert sum(one.chosen for one in read_labels(batches[0].journal)) == 20
+        assert figures(review.journal) == before
+
+
+# --- the whole flow in the browser, with the keyboard alone -----------------------------------------------------------
+
+
+def focus(page: Any, role: str, name: str) -> None:
+    """Focus a control by what a screen reader calls it."""
+    page.get_by_role(role, name=name).first.focus()
+
+
+def type_into(page: Any, label: str, text: str) -> None:
+    """Replace the text of a field, or choose the option that begins with it."""
+    page.get_by_label(label, exact=True).focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type(text)
+
+
+def create_comparison(page: Any, n: int, metric: str, **fields: str) -> str:
+    """Create a batch that decides between two runs; return its id."""
+    expect = need("playwright.sync_api").expect
+    page.keyboard.press("n")
+    focus(page, "link", "Decide between")
+    page.keyboard.press("Enter")
+    type_into(page, "Run A", "old")
+    expect(page.locator("#batch-metric option", has_text=metric)).to_be_attached()
+    type_into(page, "Run B", "new")
+    type_into(page, "Metric", metric)
+    for label, text in {"Number of samples": str(n), **fields}.items():
+        type_into(page, label, text)
+    expect(page.locator("#forecast")).to_contain_text(f"{n} of ")
+    expect(page.locator("#forecast")).to_contain_text("is decided with probability 0.8")
+    focus(page, "button", "Create the batch")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/batches/[0-9a-f]{12}$"))
+    return str(page.url).rpartition("/")[2]
+
+
+def start_labelling(page: Any, server: UiClient, batch: str, name: str) -> None:
+    page.goto(f"{server.address}/label/{batch}")
+    type_into(page, "Your name", name)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#label-item")
+
+
+def label_items(page: Any, count: int, choose: Callable[[str, list[str]], str]) -> list[int]:
+    """Label so many items with the key that ``choose`` gives for question and answers; return their numbers."""
+    numbers = []
+    for _ in range(count):
+        number = page.locator("#label-item").get_attribute("data-item")
+        question = page.locator(".is-question .text").inner_text()
+        answers = page.locator(".is-answer .text").all_inner_texts()
+        page.keyboard.press(choose(question, answers))
+        page.wait_for_selector(f"#label-item:not([data-item='{number}'])")
+        numbers.append(int(number))
+    return numbers
 
 
 # --- one afternoon: a service without gold, a judge, 40 labels, a verdict --------------------------------------------
@@ -314,5 +454,3 @@ def afternoon(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 main(["run", f"{name}.yaml", "--quiet"])
             assert stopped.value.code == 0
     return folder
-
-

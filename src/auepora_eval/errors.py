@@ -15,6 +15,7 @@ AueporaError
 ├── WorkerError              (RuntimeError)                a scoring process cannot be used, or died
 ├── DataFileError            (ValueError)                  a file, line and field that cannot be read
 │   └── PlanError                                          ... of a plan: an invalid key or value
+├── ConflictError            (RuntimeError)                another person or process was first
 ├── SystemCallError          (RuntimeError)                the system under evaluation gave no answer, and why
 ├── JudgeError               (RuntimeError)                a judge gave no judgement, and why
 ├── StoreError               (RuntimeError)                a store that cannot be opened, read or written
@@ -35,6 +36,7 @@ __all__ = [
     "BadOptionError",
     "BadTypeError",
     "BadValueError",
+    "ConflictError",
     "DataFileError",
     "DuplicateIdError",
     "JudgeError",
@@ -206,6 +208,10 @@ class PlanError(DataFileError):
     def __init__(self, path: str | Path, line: int | None, key: str, problem: str) -> None:
         self.key = key
         super().__init__(path, line, f"{key}: {problem}" if key else problem)
+
+
+class ConflictError(AueporaError, RuntimeError):
+    """Something cannot be written because of what another person or process wrote before."""
 
 
 class SystemCallError(AueporaError, RuntimeError):

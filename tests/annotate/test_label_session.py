@@ -21,7 +21,7 @@ from auepora_eval.annotate.session import (
     save_line,
 )
 from auepora_eval.errors import BadValueError, DataFileError
-from auepora_eval.io.labels import Label, append_label, read_labels
+from auepora_eval.io.labels import Label, read_labels
 from helpers.requirements import examples
 
 
@@ -220,7 +220,7 @@ def sheet(path: Path, **more: Any) -> LabelFile:
 @given(st.lists(st.sampled_from(["r", "w", "s", "u"]), max_size=25))
 def test_the_file_always_equals_the_state(tmp_path_factory: pytest.TempPathFactory, keys: list[str]) -> None:
     ours = sheet(tmp_path_factory.mktemp("sheet") / "labels.jsonl")
-    append_label(ours.path, Label("q1", "wrong", "bob", "run_1"))
+    ours.journal.append(Label("q1", "wrong", "bob", "run_1"))
     state = FormState(items(4))
     for key in keys:
         state = save_line(state, ours, key)
@@ -280,7 +280,7 @@ def test_labels_of_other_annotators_runs_and_metrics_are_ignored(tmp_path: Path)
         Label("q0", "right", "ann", "run_1", "exact_match"),
         Label("q0", "right", "ann", "run_1", adjudicated=True),
     ):
-        append_label(ours.path, label)
+        ours.journal.append(label)
     assert ours.labels_by_item(None) == {}
 
 
@@ -297,7 +297,7 @@ def test_a_missing_label_cannot_be_removed(tmp_path: Path) -> None:
     state = save_line(FormState(items(2)), ours, "r")
     ours.path.write_text("")
     state = save_line(state, ours, "u")
-    assert "the label of sample 'q0' is not there any more" in state.message
+    assert "the label is not there any more" in state.message
     assert state.position == 1
 
 
@@ -314,15 +314,15 @@ def test_labels_of_another_kind_are_not_mixed(
     tmp_path: Path, label: str | int, scale: LabelScale | None, message: str
 ) -> None:
     ours = sheet(tmp_path / "labels.jsonl")
-    append_label(ours.path, Label("q0", label, "ann", "run_1"))
+    ours.journal.append(Label("q0", label, "ann", "run_1"))
     with pytest.raises(DataFileError, match=f"this session expects {message}"):
         ours.labels_by_item(scale)
 
 
 def test_booleans_and_integers_are_accepted(tmp_path: Path) -> None:
     ours = sheet(tmp_path / "labels.jsonl")
-    append_label(ours.path, Label("q0", True, "ann", "run_1"))
+    ours.journal.append(Label("q0", True, "ann", "run_1"))
     assert ours.labels_by_item(None) == {("q0", ""): GivenLabel("right")}
     ours.path.unlink()
-    append_label(ours.path, Label("q0", 4.0, "ann", "run_1"))
+    ours.journal.append(Label("q0", 4.0, "ann", "run_1"))
     assert ours.labels_by_item(LabelScale(1, 5)) == {("q0", ""): GivenLabel(4)}

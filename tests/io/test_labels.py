@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.errors import BadValueError, DataFileError
-from auepora_eval.io.labels import Label, append_label, iter_labels, read_labels, remove_label, write_labels
+from auepora_eval.io.labels import Label, LabelEvent, LabelJournal, iter_labels, read_labels, write_labels
 from auepora_eval.io.problems import Problems
 
 WHOLE = (
@@ -111,7 +111,13 @@ WRONG = [  # line, message, why
         "picked by a person, or drawn at random",
         "picked and drawn",
     ),
-    ('{"sample_id": "q1", "label": 1', "not valid JSON", "a line cut off"),
+    ('"sample_id": "q1", "label": 1}', "not valid JSON", "a line without its beginning"),
+    ('{"format": "auepora-labels", "version": 3}', "version 3 of the format is newer than 2", "a newer version"),
+    ('{"format": "auepora-runs", "version": 1}', "field 'format' is 'auepora-runs'", "another format"),
+    ('{"event": "retrac", "sample_id": "q1"}', "did you mean 'retract'?", "an unknown event"),
+    ('{"event": "skip"}', "event 'skip' needs a sample", "a skip of nothing"),
+    ('{"event": "skip", "sample_id": "q1", "why": "x"}', "unknown field 'why'", "a foreign key of an event"),
+    ('{"event": "retract", "sample_id": "q9"}', "there is no label of sample 'q9'", "a retraction of nothing"),
     ("[1]", "each line must be one JSON object, not an array", "no object"),
     (f'{{"sample_id": "q1", "label": 1{"0" * 400}}}', "number", "larger than a number can be"),
 ]
@@ -162,21 +168,23 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, labels: list[Label
     folder = tmp_path_factory.mktemp("labels")
     write_labels(folder / "whole.jsonl", labels)
     for label in labels:
-        append_label(folder / "grown.jsonl", label)
+        LabelJournal(folder / "grown.jsonl").append(label)
     assert read_labels(folder / "whole.jsonl") == labels
     if labels:
         assert (folder / "grown.jsonl").read_bytes() == (folder / "whole.jsonl").read_bytes()
 
 
-def test_concurrent_append_and_remove(tmp_path: Path) -> None:
+def test_concurrent_append_and_retract(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
+    shared = LabelJournal(path)
 
     def annotate(name: str) -> None:
+        journal = shared if name in "ab" else LabelJournal(path)
         for number in range(30):
             label = Label(f"q{number}", "right", name)
-            append_label(path, label)
+            journal.append(label)
             if number % 3 == 0:
-                remove_label(path, label.key)
+                journal.append(LabelEvent("retract", label.key))
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(annotate, "abcd"))
@@ -186,34 +194,20 @@ def test_concurrent_append_and_remove(tmp_path: Path) -> None:
         assert [one.sample_id for one in found if one.annotator == name] == kept
 
 
-def test_remove_keeps_other_lines(tmp_path: Path) -> None:
-    unusual = '{ "label":1,   "sample_id":"q9" }'
-    path = write_file(tmp_path, unusual, WHOLE)
-    remove_label(path, read_labels(path)[1].key)
-    assert path.read_text() == f"{unusual}\n"
-    with pytest.raises(DataFileError, match="the label of sample 'q7' is not there any more"):
-        remove_label(path, Label("q7", 1).key)
-    with pytest.raises(DataFileError, match="cannot be written"):
-        remove_label(tmp_path / "none.jsonl", Label("q7", 1).key)
-    write_file(tmp_path, unusual, "{")
-    with pytest.raises(DataFileError, match=r"labels\.jsonl:2: not valid JSON"):
-        remove_label(path, Label("q9", 1).key)
-
-
 def test_append_after_a_line_without_newline(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     path.write_text(WHOLE, encoding="utf-8")
-    append_label(path, Label("q2", "wrong"))
+    LabelJournal(path).append(Label("q2", "wrong"))
     assert [label.sample_id for label in read_labels(path)] == ["q1", "q2"]
 
 
 def test_unwritable_labels(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match="cannot be written"):
-        append_label(tmp_path / "no" / "labels.jsonl", Label("q1", 1))
+        LabelJournal(tmp_path / "no" / "labels.jsonl").append(Label("q1", 1))
     with pytest.raises(DataFileError, match="compressed"):
-        append_label(tmp_path / "labels.jsonl.gz", Label("q1", 1))
+        LabelJournal(tmp_path / "labels.jsonl.gz").append(Label("q1", 1))
     with pytest.raises(BadValueError, match="surrogate"):
-        append_label(tmp_path / "labels.jsonl", Label("q1", 1, comment="\ud800"))
+        LabelJournal(tmp_path / "labels.jsonl").append(Label("q1", 1, comment="\ud800"))
     assert not (tmp_path / "labels.jsonl").exists()
 
 
@@ -225,7 +219,7 @@ def test_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
         with pytest.raises(DataFileError, match="cannot be written"):
-            append_label(path, Label("q2", "right"))
+            LabelJournal(path).append(Label("q2", "right"))
         with pytest.raises(DataFileError, match="cannot be written"):
             write_labels(path, [replace(Label("q2", "right"), comment="x" * 9999)])
     finally:

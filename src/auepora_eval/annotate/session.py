@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..core.slices import parse_slices, require_slice_values
 from ..errors import AueporaError, BadValueError, DataFileError
 from ..features.hits import gold_documents, gold_ranks
-from ..io.labels import RIGHT, WRONG, Label, Provenance, append_label, read_labels, remove_label
+from ..io.labels import RIGHT, WRONG, Label, LabelEvent, LabelJournal, Provenance
 from ..judge.ratings import question_frames
 from ..perturb.edits import hash_uniform
 from .draws import SINGLE_STRATUM, Selection
@@ -426,6 +426,10 @@ class LabelFile:
     """The second run of a session over two runs."""
     chosen: bool = False
     """Whether a person picked the samples."""
+    journal: LabelJournal = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "journal", LabelJournal(self.path))
 
     @property
     def display_name(self) -> str:
@@ -434,9 +438,8 @@ class LabelFile:
 
     def labels(self) -> list[Label]:
         """The existing labels of this annotator for this run, in order."""
-        if not self.path.exists():
-            return []
-        own_labels = [one for one in read_labels(self.path) if self._belongs_to_session(one)]
+        self.journal.refresh()
+        own_labels = [one for one in self.journal.labels if self._belongs_to_session(one)]
         for one in own_labels:
             if (one.provenance == "model") != (self.provenance == "model"):
                 raise DataFileError(
@@ -456,12 +459,9 @@ class LabelFile:
         return found
 
     def apply(self, change: LabelChange) -> None:
-        """Write or remove a label; it is on disk on return."""
+        """Append a label, or the retraction of one; it is on disk on return."""
         label = self._label(change)
-        if change.is_removal:
-            remove_label(self.path, label.key)
-        else:
-            append_label(self.path, label)
+        self.journal.append(LabelEvent("retract", label.key, at=label.at) if change.is_removal else label)
 
     def _label(self, change: LabelChange) -> Label:
         selection = self.selections.get(change.sample_id, Selection())

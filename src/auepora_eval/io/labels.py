@@ -1,23 +1,44 @@
-"""Human labels of answers, one JSON object per line, and nugget files, a query with its nuggets per line."""
+"""Human labels of answers: a journal of JSON lines. Nugget files: a query with its nuggets per line."""
 
 from __future__ import annotations
 
+import codecs
 import math
 import os
+import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, get_args
+from threading import RLock
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar, get_args
 
 import msgspec
 
 from ..core.types import EvaluationSample
-from ..errors import AueporaError, AueporaWarning, BadValueError, DataFileError, DuplicateIdError, did_you_mean
+from ..errors import (
+    AueporaError,
+    AueporaWarning,
+    BadValueError,
+    ConflictError,
+    DataFileError,
+    DuplicateIdError,
+    did_you_mean,
+)
 from ..judge.nuggets import NUGGETS_KEY, NuggetTopic, parse_nuggets
-from ..runtime.files import is_compressed, read_lines, translate_write_errors, write_lines
+from ..runtime.files import (
+    is_compressed,
+    limit_message,
+    max_line_size,
+    open_bytes,
+    read_lines,
+    translate_write_errors,
+    write_lines,
+)
 from .codec import LineError
 from .problems import PUT_IN_QUOTES, Problems, quote_text, type_name
 from .tables import read_records
@@ -26,8 +47,8 @@ from .values import parse_json
 Provenance = Literal["human", "model", "corrected"]
 """The source of a label: a person, a model, or a person who corrected a model."""
 
-LabelKey = tuple[str, str, str | None, str | None, bool, bool]
-"""Sample, annotator, run, metric, whether it is an adjudication, and whether a person picked the sample."""
+EventName = Literal["retract", "skip", "close", "tuning"]
+"""What a line of a journal that is no label does."""
 
 RIGHT, WRONG = "right", "wrong"
 _VALUES = {RIGHT: 1.0, WRONG: 0.0}
@@ -47,6 +68,8 @@ _KEYS = (
     "position",
     "shown",
     "chosen",
+    "id",
+    "doc_id",
 )
 _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     **dict.fromkeys(("adjudicated", "tuning", "chosen"), (bool, "true or false")),
@@ -57,7 +80,6 @@ _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
 """The types of fields that are no strings, with their description."""
 # Names that other tools use for these fields.
 _FIELD_ALIASES = {
-    "id": "sample_id",
     "query_id": "sample_id",
     "question_id": "sample_id",
     "score": "label",
@@ -74,6 +96,19 @@ _FIELD_ALIASES = {
     "created_at": "at",
     "weight": "probability",
 }
+
+
+class LabelKey(NamedTuple):
+    """What is unique in a file: an annotator labels an answer, or a document, once."""
+
+    sample_id: str
+    annotator: str
+    run: str | None = None
+    metric: str | None = None
+    adjudicated: bool = False
+    chosen: bool = False
+    """Whether a person picked the sample."""
+    doc_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +141,10 @@ class Label:
     """What the annotator saw beside question and answer, such as ``documents`` or ``reference``."""
     chosen: bool = False
     """Whether a person picked the sample; such a label is kept and shown, and nothing is estimated from it."""
+    id: str | None = None
+    """The unique id of the submission; the labels of one submission share it."""
+    doc_id: str | None = None
+    """The document, if the label is a grade of a document."""
 
     def __post_init__(self) -> None:
         if isinstance(self.shown, list):
@@ -121,8 +160,10 @@ class Label:
 
     @property
     def key(self) -> LabelKey:
-        """The key that is unique in a file: an annotator labels an answer once."""
-        return self.sample_id, self.annotator, self.run, self.metric, self.adjudicated, self.chosen
+        """What is unique in a file."""
+        return LabelKey(
+            self.sample_id, self.annotator, self.run, self.metric, self.adjudicated, self.chosen, self.doc_id
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the label as stored in a file; values of ``None`` are omitted, and ``chosen`` unless it is true."""
@@ -130,72 +171,290 @@ class Label:
         return {key: value for key, value in values.items() if value is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class LabelEvent:
+    """A line of a journal that is no label.
+
+    ``retract`` takes back a label or a skip, ``skip`` records that the annotator gave no label, ``close`` ends
+    labelling, and ``tuning`` makes a label one that was used to tune a prompt.
+    """
+
+    event: EventName
+    key: LabelKey | None = None
+    """The label or skip that it is about; ``None`` for ``close``."""
+    by: str = ""
+    """Who did it, if it is not the annotator of the key."""
+    reason: str = ""
+    at: str | None = None
+    """The time, in ISO 8601."""
+    id: str | None = None
+    """The unique id of the submission."""
+
+    def __post_init__(self) -> None:
+        if (self.key is None) != (self.event == "close"):
+            raise BadValueError(f"event {self.event!r} {'needs a' if self.key is None else 'has no'} sample")
+
+    @property
+    def annotator(self) -> str:
+        """The annotator of the label or skip."""
+        return self.by if self.key is None else self.key.annotator
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as stored in a file, without empty values."""
+        values = {"event": self.event, **({} if self.key is None else self.key._asdict())}
+        values |= {"by": self.by, "reason": self.reason, "at": self.at, "id": self.id}
+        return {name: one for name, one in values.items() if one or name == "annotator"}
+
+
 def read_labels(path: str | Path) -> list[Label]:
-    """Read the labels of a file, in its order; an invalid line is an error that names file, line and field."""
+    """Read the labels in force of a file, in its order; an invalid line is an error that names file, line and field.
+
+    A label that was retracted is not among them. A line that was cut off is skipped with a warning.
+    """
     return [label for _, label in iter_labels(Path(path), Problems())]
 
 
 def iter_labels(path: Path, problems: Problems) -> Iterator[tuple[int, Label]]:
-    """Yield the labels of a file, each with its line; invalid ones are added to the problems."""
-    seen: dict[LabelKey, int] = {}
+    """Yield the labels in force of a file, each with its line; invalid lines are added to the problems."""
+    journal = LabelJournal(path)
     for number, line in read_lines(path):
         try:
-            label = _parse_label(parse_json(line))
-        except LineError as error:
-            problems.add(path, number, str(error))
-            continue
-        before = seen.setdefault(label.key, number)
-        if before != number:
-            who = f"annotator {quote_text(label.annotator)}" if label.annotator else "the annotator, who is not named,"
-            sample = quote_text(label.sample_id)
-            message = f"{who} labelled sample {sample} already on line {before}; keep the one that counts"
-            problems.add(path, number, message)
-            continue
-        yield number, label
+            journal.read_line(number, line)
+        except DataFileError as error:
+            problems.add(path, number, error.problem)
+    yield from journal.numbered_labels()
 
 
 def write_labels(path: str | Path, labels: Iterable[Label]) -> None:
     """Write the labels to a file, atomically."""
-    write_lines(Path(path), map(_encode_label, labels))
+    write_lines(Path(path), (LabelJournal.header(), *map(_encode_entry, labels)))
 
 
-def append_label(path: str | Path, label: Label) -> None:
-    """Append one label to a file, which is created if needed; on return it is on disk."""
-    path = Path(path)
-    if is_compressed(path):
-        raise DataFileError(path, None, "labels are added one by one, which a compressed file does not allow")
-    line = _encode_label(label) + b"\n"
-    with _locked_file(path, create=True) as file, translate_write_errors(path):
-        size = os.fstat(file).st_size
-        # An editor may have left the last line without a newline.
-        if size and os.pread(file, 1, size - 1) != b"\n":
-            line = b"\n" + line
+# --- a journal: an append-only file of JSON lines that several threads and processes share ---------------------------
+
+_MTIME_STEP = 50_000_000
+"""Nanoseconds. Two writes within one step of the clock of a file system may leave the same time."""
+
+
+class JournalEntry(Protocol):
+    """A line of a journal."""
+
+    @property
+    def id(self) -> str | None:
+        """The unique id of the submission; the lines of one submission share it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object of the line."""
+
+
+EntryT = TypeVar("EntryT", bound=JournalEntry)
+
+
+class Journal(ABC, Generic[EntryT]):
+    """An append-only file of JSON objects, one per line, and its content in memory.
+
+    Several threads and processes may share the file. ``refresh`` reads what was appended, and reads all again if the
+    part that was read before has changed. A subclass defines the format and applies each line to its content.
+    """
+
+    format: ClassVar[str]
+    version: ClassVar[int]
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._mutex = RLock()
+        self._file: int | None = None  # while it is locked
+        self._is_directory_synced = False
+        self._stamp: tuple[int, int, int] | None = None
+        self._restart()
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """Make the content empty."""
+
+    @abstractmethod
+    def _parse(self, row: Mapping[str, Any]) -> EntryT:
+        """Return the entry of a line; an invalid one is a ``LineError``."""
+
+    @abstractmethod
+    def _apply(self, number: int, entry: EntryT) -> None:
+        """Apply an entry to the content; one that contradicts earlier lines is a ``LineError``."""
+
+    @abstractmethod
+    def _check(self, entries: Sequence[EntryT]) -> None:
+        """Raise a ``ConflictError`` if the entries must not be appended to the content."""
+
+    @classmethod
+    def header(cls) -> bytes:
+        """Return the first line of a new file."""
+        return msgspec.json.encode({"format": cls.format, "version": cls.version})
+
+    def refresh(self) -> None:
+        """Read what was appended since the last call. A missing file is empty."""
+        with self._mutex:
+            if not os.path.exists(self.path):
+                self._restart()
+                return
+            with open_bytes(self.path) as file:
+                status = self.path.stat()
+                stamp = status.st_ino, status.st_size, status.st_mtime_ns
+                if stamp == self._stamp:
+                    return
+                data = file.read()
+            if not self._is_unchanged(data):
+                self._restart()
+            self._extend(data[self._size :])
+            if time.time_ns() - status.st_mtime_ns > _MTIME_STEP:
+                self._stamp = stamp
+
+    def append(self, *entries: EntryT, check: Callable[[Self], None] | None = None) -> bool:
+        """Append the entries in one write; on return they are on disk. ``False`` if all were there already.
+
+        An entry whose submission id is in the file with the same content is not written again; another content is a
+        ``ConflictError``. ``check`` is called under the lock, with the content up to date, and raises if the entries
+        must not be written. Nothing is written on any error.
+        """
+        lines = [_encode_entry(one) for one in entries]
+        with self.lock() as file:
+            self.refresh()
+            new = [number for number, one in enumerate(entries) if not self._is_stored(one, entries)]
+            if not new:
+                return False
+            self._check([entries[number] for number in new])
+            if check is not None:
+                check(self)
+            with translate_write_errors(self.path):
+                self._write(file, [lines[number] for number in new])
+        return True
+
+    @contextmanager
+    def lock(self) -> Iterator[int]:
+        """Lock the file against other threads and processes; it is created if needed. A thread may nest calls."""
+        if is_compressed(self.path):
+            raise DataFileError(self.path, None, "lines are added one by one, which a compressed file does not allow")
+        with self._mutex:
+            if self._file is not None:
+                yield self._file
+                return
+            with _locked_file(self.path) as file:
+                self._file = file
+                try:
+                    yield file
+                finally:
+                    self._file = None
+
+    def read_line(self, number: int, line: bytes) -> None:
+        """Apply a line of the file. One that was cut off is skipped with a warning."""
+        line = line.strip()
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        if not line:
+            return
+        if len(line) > max_line_size():
+            raise DataFileError(self.path, number, limit_message("the line"))
         try:
-            while line:
-                line = line[os.write(file, line) :]
+            row = parse_json(line)
+        except LineError as error:
+            if not _is_cut_off(line):
+                raise DataFileError(self.path, number, str(error)) from error
+            warnings.warn(f"{self.path}:{number}: the line was cut off and is skipped", AueporaWarning, stacklevel=2)
+            return
+        try:
+            if not isinstance(row, dict):
+                raise LineError(f"each line must be one JSON object, not {type_name(row)}")
+            if "format" in row:
+                self._check_header(row)
+                return
+            entry = self._parse(row)
+            self._apply(number, entry)
+        except LineError as error:
+            raise DataFileError(self.path, number, str(error)) from error
+        if entry.id is not None:
+            self._submissions.setdefault(entry.id, []).append(entry)
+
+    def _restart(self) -> None:
+        self._size = self._checksum = self._line = 0  # of the part that was read
+        self._is_line_open = False  # whether that part ends within a line
+        self._stamp = None  # inode, size and time, if they identify the content
+        self._submissions: dict[str, list[EntryT]] = {}
+        self._clear()
+
+    def _extend(self, data: bytes) -> None:
+        """Read the next part of the file. A last line without a line break is read if it is complete."""
+        *lines, last = data.split(b"\n")
+        size = 0
+        try:
+            for line in lines:
+                self.read_line(self._line + 1, line)
+                self._line += 1
+                size += len(line) + 1
+            if not _is_cut_off(last):
+                self.read_line(self._line + 1, last)
+                size += len(last)
+        finally:
+            self._checksum = zlib.crc32(memoryview(data)[:size], self._checksum)
+            self._size += size
+            if size:
+                self._is_line_open = data[size - 1 : size] != b"\n"
+
+    def _is_unchanged(self, data: bytes) -> bool:
+        """Whether the file still begins with the part that was read."""
+        size = self._size
+        if self._is_line_open and data[size : size + 1].strip():
+            return False
+        return len(data) >= size and zlib.crc32(memoryview(data)[:size]) == self._checksum
+
+    def _is_stored(self, entry: EntryT, entries: Sequence[EntryT]) -> bool:
+        """Whether the file has this entry of a submission; an interrupted write may have left a part of the entries."""
+        if entry.id is None:
+            return False
+        before = [_content(one) for one in self._submissions.get(entry.id, ())]
+        content = _content(entry)
+        if content not in before:
+            contents = [_content(one) for one in entries]
+            if any(one not in contents for one in before):
+                raise ConflictError("this submission was saved before, with another content")
+        return content in before
+
+    def _write(self, file: int, lines: Iterable[bytes]) -> None:
+        size = os.fstat(file).st_size
+        data = b"".join(line + b"\n" for line in lines)
+        if not size:
+            data = self.header() + b"\n" + data
+        elif os.pread(file, 1, size - 1) != b"\n":  # an editor, or a process that was killed
+            data = b"\n" + data
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(file, memoryview(data)[written:])
             os.fsync(file)
         except OSError:
-            os.ftruncate(file, size)  # half a line would corrupt the following ones
+            os.ftruncate(file, size)  # half a line would be left
             raise
+        if not self._is_directory_synced:
+            _sync_directory(self.path.parent)
+            self._is_directory_synced = True
+        self._extend(os.pread(file, size - self._size, self._size) + data)
 
-
-def remove_label(path: str | Path, key: LabelKey) -> None:
-    """Remove the label with that ``key`` from a file, atomically; all other lines are unchanged."""
-    path = Path(path)
-    with _locked_file(path, create=False):
-        lines = [(_parse_label_line(path, number, line).key, line) for number, line in read_lines(path)]
-        kept = [line.rstrip(b"\r\n") for one, line in lines if one != key]
-        if len(kept) == len(lines):
-            raise DataFileError(path, None, f"the label of sample {key[0]!r} is not there any more")
-        write_lines(path, kept)
+    def _check_header(self, row: Mapping[str, Any]) -> None:
+        version = row.get("version")
+        if row["format"] != self.format:
+            raise LineError(f"field 'format' is {quote_text(str(row['format']))}, not {self.format!r}")
+        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+            raise LineError(f"field 'version' must be a number from 1 up, not {type_name(version)}")
+        if version > self.version:
+            raise LineError(
+                f"version {version} of the format is newer than {self.version}, the last one that is known here; "
+                "install a newer auepora_eval"
+            )
 
 
 @contextmanager
-def _locked_file(path: Path, *, create: bool) -> Iterator[int]:
-    """Open and lock a file for appending, so that several annotators may share it."""
+def _locked_file(path: Path) -> Iterator[int]:
+    """Open and lock a file for appending; it is created if needed."""
     while True:
         with translate_write_errors(path):
-            file = os.open(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o666)
+            file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             _lock(file)
             # Another process may have replaced the file before this one got the lock.
@@ -215,31 +474,204 @@ def _lock(file: int) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
 
 
-def _parse_label_line(path: Path, number: int, line: bytes) -> Label:
-    try:
-        return _parse_label(parse_json(line))
-    except LineError as error:
-        raise DataFileError(path, number, str(error)) from error
+def _sync_directory(path: Path) -> None:
+    """Write the entry of a new file in its directory to disk."""
+    with suppress(OSError):  # not supported by every file system
+        directory = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
-def _encode_label(label: Label) -> bytes:
+def _is_cut_off(line: bytes) -> bool:
+    """Whether the line is a JSON object that ends early, as after a crash; some file systems leave zeros."""
+    line = line.strip()
+    content = line.rstrip(b"\0")
+    if not content.startswith(b"{"):
+        return not content and bool(line)
     try:
-        return msgspec.json.encode(label.to_dict())
+        msgspec.json.decode(content)
+    except msgspec.DecodeError as error:
+        message = str(error)
+        return "truncated" in message or ("invalid number" in message and content.endswith((b"-", b".", b"e", b"+")))
+    except (ValueError, RecursionError):
+        return False
+    return len(content) < len(line)
+
+
+def _content(entry: JournalEntry) -> dict[str, Any]:
+    return {name: one for name, one in entry.to_dict().items() if name != "at"}
+
+
+def _encode_entry(entry: JournalEntry) -> bytes:
+    row = entry.to_dict()
+    try:
+        return msgspec.json.encode(row)
     except UnicodeEncodeError as error:
-        raise BadValueError(
-            f"the label of sample {label.sample_id!r} cannot be written: it holds half of a surrogate pair"
-        ) from error
+        about = f" of sample {row['sample_id']!r}" if "sample_id" in row else ""
+        raise BadValueError(f"the line{about} cannot be written: it holds half of a surrogate pair") from error
 
 
-def _parse_label(row: object) -> Label:
-    if not isinstance(row, dict):
-        raise LineError(f"each line must be one JSON object, not {type_name(row)}")
+# --- the journal of labels -------------------------------------------------------------------------------------------
+
+
+class LabelJournal(Journal[Label | LabelEvent]):
+    """The labels and skips of a file, as they are in force.
+
+    A retraction removes a label or a skip, and the same answer may be labelled again. A label replaces the skip of the
+    same answer.
+    """
+
+    format = "auepora-labels"
+    version = 2
+
+    @property
+    def labels(self) -> list[Label]:
+        """The labels in force, in the order of the file."""
+        with self._mutex:
+            return [label for _, label in self._labels.values()]
+
+    @property
+    def skips(self) -> dict[LabelKey, LabelEvent]:
+        """The skips in force, in the order of the file."""
+        with self._mutex:
+            return dict(self._skips)
+
+    @property
+    def closed(self) -> LabelEvent | None:
+        """The event that ended labelling; ``None`` if it goes on."""
+        return self._closed
+
+    def numbered_labels(self) -> Iterator[tuple[int, Label]]:
+        """Yield the labels in force, each with its line."""
+        yield from self._labels.values()
+
+    def find(self, key: LabelKey) -> Label | LabelEvent | None:
+        """Return the label or the skip with this key; ``None`` if there is none in force."""
+        with self._mutex:
+            return self._by_annotator.get(key.annotator, {}).get(key)
+
+    def last(self, annotator: str) -> list[Label | LabelEvent]:
+        """Return the labels and skips of the annotator's last submission that are in force; empty if there is none."""
+        with self._mutex:
+            found: list[Label | LabelEvent] = []
+            for one in reversed(self._by_annotator.get(annotator, {}).values()):
+                if found and (one.id is None or one.id != found[0].id):
+                    break
+                found.insert(0, one)
+            return found
+
+    def submission(self, submission_id: str) -> list[Label | LabelEvent]:
+        """Return the entries with this submission id, in force or not; empty if it is unknown."""
+        with self._mutex:
+            return list(self._submissions.get(submission_id, ()))
+
+    def _clear(self) -> None:
+        self._labels: dict[LabelKey, tuple[int, Label]] = {}
+        self._skips: dict[LabelKey, LabelEvent] = {}
+        self._by_annotator: dict[str, dict[LabelKey, Label | LabelEvent]] = {}
+        self._tuning: set[LabelKey] = set()
+        self._closed: LabelEvent | None = None
+
+    def _parse(self, row: Mapping[str, Any]) -> Label | LabelEvent:
+        return _parse_event(row) if "event" in row else _parse_label(row)
+
+    def _apply(self, number: int, entry: Label | LabelEvent) -> None:
+        key = entry.key
+        if key is None:
+            assert isinstance(entry, LabelEvent)
+            self._closed = self._closed or entry
+            return
+        if problem := _entry_problem(entry, self.find(key)):
+            if isinstance(entry, Label):
+                problem = f"{problem} on line {self._labels[key][0]}; keep the one that counts"
+            raise LineError(problem)
+        own = self._by_annotator.setdefault(key.annotator, {})
+        if isinstance(entry, LabelEvent) and entry.event == "tuning":
+            self._tuning.add(key)
+            line, label = self._labels[key]
+            own[key] = label = replace(label, tuning=True)
+            self._labels[key] = line, label
+            return
+        for entries in (self._labels, self._skips, own):
+            entries.pop(key, None)
+        if isinstance(entry, Label):
+            own[key] = label = replace(entry, tuning=True) if key in self._tuning else entry
+            self._labels[key] = number, label
+        elif entry.event == "skip":
+            self._skips[key] = own[key] = entry
+
+    def _check(self, entries: Sequence[Label | LabelEvent]) -> None:
+        changed: dict[LabelKey, Label | LabelEvent | None] = {}
+        for one in entries:
+            if self._closed and not (isinstance(one, LabelEvent) and one.event == "tuning"):
+                raise ConflictError("labelling is closed")
+            if one.key is None:
+                continue
+            before = changed[one.key] if one.key in changed else self.find(one.key)
+            if _entry_problem(one, before):
+                raise ConflictError(_CONFLICTS["label" if isinstance(one, Label) else one.event])
+            if isinstance(one, Label) or one.event == "skip":
+                changed[one.key] = one
+            elif one.event == "retract":
+                changed[one.key] = None
+
+
+# No ids: these messages are shown to annotators who label blind.
+_CONFLICTS = {
+    "label": "this annotator has labelled it already",
+    "skip": "this annotator has labelled it already",
+    "retract": "the label is not there any more",
+    "tuning": "the label is not there any more",
+}
+
+
+def _entry_problem(entry: Label | LabelEvent, before: Label | LabelEvent | None) -> str:
+    """Why the entry contradicts the label or skip that is in force; empty if it does not."""
+    assert entry.key is not None
+    sample = f"sample {quote_text(entry.key.sample_id)}"
+    if isinstance(entry, Label) or entry.event == "skip":
+        name = entry.key.annotator
+        who = f"annotator {quote_text(name)}" if name else "the annotator, who is not named,"
+        return f"{who} labelled {sample} already" if isinstance(before, Label) else ""
+    if before is None or (entry.event == "tuning" and not isinstance(before, Label)):
+        return f"event {entry.event!r}: there is no label of {sample} with these fields before it"
+    return ""
+
+
+_EVENT_KEYS = ("event", *LabelKey._fields, "by", "reason", "at", "id")
+
+
+def _parse_event(row: Mapping[str, Any]) -> LabelEvent:
+    if row["event"] not in get_args(EventName):
+        known = get_args(EventName)
+        nearest = did_you_mean(str(row["event"])[:80], known, otherwise=f"; known: {', '.join(known)}")
+        raise LineError(f"field 'event' is {quote_text(str(row['event']))}{nearest}")
+    for key in row:
+        if key not in _EVENT_KEYS:
+            hint = did_you_mean(key[:80], _EVENT_KEYS, otherwise=f"; known fields: {', '.join(_EVENT_KEYS)}")
+            raise LineError(f"unknown field {quote_text(key)}{hint}")
+    values = {key: value for key, value in row.items() if value is not None}
+    if (problem := next(_type_errors(values), None)) is not None:
+        raise LineError(problem)
+    fields = {key: values.pop(key) for key in LabelKey._fields if key in values}
+    if fields and not fields.get("sample_id"):
+        raise LineError("field 'sample_id' is missing")
+    try:
+        return LabelEvent(key=LabelKey(**{"annotator": "", **fields}) if fields else None, **values)
+    except BadValueError as error:
+        raise LineError(str(error)) from error
+
+
+def _parse_label(row: Mapping[str, Any]) -> Label:
     for key in row:
         if key not in _KEYS:
             raise LineError(f"unknown field {quote_text(key)}{_unknown_key_hint(key)}")
     for key in ("sample_id", "label"):
         if row.get(key) is None:
-            raise LineError(f"field {key!r} is missing")
+            hint = "; 'id' is the id of a submission" if key == "sample_id" and "id" in row else ""
+            raise LineError(f"field {key!r} is missing{hint}")
     values = {key: value for key, value in row.items() if value is not None}
     if (problem := next(_type_errors(values), None)) is not None:
         raise LineError(problem)

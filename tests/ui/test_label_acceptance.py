@@ -19,12 +19,13 @@ from urllib.parse import unquote, urlencode
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.batches import BatchOptions, LabelBatch, LabelQueue, create_batch, plan_batch
+from auepora_eval.annotate.batches import BatchOptions, LabelBatch, LabelQueue, create_batch, find_batch, plan_batch
 from auepora_eval.core.dataset import InMemoryDataset
 from auepora_eval.io.labels import read_labels
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.runs import RunStore
 from helpers import fault_server, judge_server, stored_runs
+from helpers.accessibility import load_all
 from helpers.requirements import need
 from helpers.ui_server import Reply, UiClient, UiProcess, UiServer, ui_server, workbench_page
 
@@ -393,6 +394,108 @@ def label_items(page: Any, count: int, choose: Callable[[str, list[str]], str]) 
     return numbers
 
 
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with two runs of 20 questions: the first answers a third of them right, the second all."""
+    path = tmp_path_factory.mktemp("pair") / "runs.sqlite"
+    with RunStore.open(path) as store:
+        for name, answers in (("old", lambda n: "yes" if n % 3 == 0 else "no"), ("new", lambda n: "yes, it is")):
+            stored_runs.run(store, name, stored_runs.samples(20), answers, ["containment"])
+    return path
+
+
+def choose_answer(question: str, answers: list[str]) -> str:
+    """The key of an annotator who compares both answers with the right one."""
+    return {(True, False): "1", (False, True): "2", (True, True): "3", (False, False): "4"}[
+        answers[0].startswith("yes"), answers[1].startswith("yes")
+    ]
+
+
+def choose_otherwise(question: str, answers: list[str]) -> str:
+    """The key of an annotator who rejects both answers to two of the questions."""
+    return "4" if question in ("question 3?", "question 6?", "question 9?") else choose_answer(question, answers)
+
+
+def test_two_annotators_from_the_first_form_to_the_verdict(browser: Any, pair: Path) -> None:
+    expect = need("playwright.sync_api").expect
+    lost = ("ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "status of 403", "status of 409")
+    with UiProcess("--store", str(pair)) as server, workbench_page(browser, server, "/batches", expected=lost) as page:
+        batch = create_comparison(page, 20, "containment", **{"Labels per item": "2", "Title": "Release 7"})
+        expect(page.locator("main")).to_contain_text(f"{server.address}/label/{batch}")
+        page.goto("about:blank")
+        # The server is killed before it answers, and started again: the label of the fifth item is saved once.
+        with workbench_page(browser, server, "/runs", expected=lost) as ann:
+            start_labelling(ann, server, batch, "ann")
+            label_items(ann, 4, choose_answer)
+            fifth = ann.locator("#label-item").get_attribute("data-item")
+            server.kill()
+            ann.keyboard.press("c")
+            ann.keyboard.type("kept")
+            ann.keyboard.press("Escape")
+            ann.keyboard.press("3")
+            expect(ann.locator("#label-problem")).to_contain_text("The connection to the server is lost")
+            server.start()
+            focus(ann, "button", "Try now")
+            ann.keyboard.press("Enter")
+            expect(ann.locator("#label-problem")).to_contain_text("The server was started again")
+            other = ann.context.new_page()
+            other.goto(server.url.replace("/?token", f"/label/{batch}?token"))
+            other.close()
+            focus(ann, "button", "Try now")
+            ann.keyboard.press("Enter")
+            ann.wait_for_selector(f"#label-item:not([data-item='{fifth}'])")
+            # Undo brings the item back with its comment, and the label is given again.
+            ann.keyboard.press("u")
+            ann.wait_for_selector(f"#label-item[data-item='{fifth}']")
+            expect(ann.locator("textarea[name=comment]")).to_have_value("kept")
+            ann.locator("#label-heading").focus()
+            label_items(ann, 16, choose_answer)
+            expect(ann.locator("main")).to_contain_text("20 of 20 labelled")
+        with workbench_page(browser, server, "/runs", expected=lost) as bob:
+            start_labelling(bob, server, batch, "bob")
+            bob.keyboard.press("s")
+            bob.keyboard.type("cannot decide")
+            bob.keyboard.press("Enter")
+            expect(bob.locator("#label-status")).to_contain_text("kipped")
+            bob.keyboard.press("u")
+            label_items(bob, 20, choose_otherwise)
+        with workbench_page(browser, server, f"/batches/{batch}", expected=lost) as page:
+            load_all(page)
+            expect(page.locator("#agreement-title + div")).to_contain_text("kappa")
+            assert "better" not in page.locator("main").inner_text()  # no verdict before the batch is closed
+            page.keyboard.press("a")
+            differing = page.locator("#label-item")
+            type_into(page, "Your name", "eve")
+            page.keyboard.press("Enter")
+            differing.wait_for()
+            expect(page.locator("main")).to_contain_text("annotator 1")
+            label_items(page, 3, choose_answer)
+            page.goto(f"{server.address}/batches/{batch}")
+            focus(page, "group", "Close the batch")
+            page.locator("#close-batch summary").focus()
+            page.keyboard.press("Enter")
+            type_into(page, "Your name", "eve")
+            page.keyboard.press("Tab")
+            page.keyboard.press("Space")
+            page.keyboard.press("Tab")
+            page.keyboard.press("Enter")
+            expect(page.locator("#batch-results")).to_contain_text("new is better than old")
+            page.goto(f"{server.address}/batches/{batch}/items")
+            expect(page.locator("main")).to_contain_text("old")
+            reply = server.post(
+                f"/label/{batch}/label", {"as": "ann", "item": 1, "value": "both", "submission": "late"}
+            )
+            assert reply.status == 409
+    (journal,) = (pair.parent / "labels").glob("*.jsonl")
+    labels = read_labels(journal)
+    assert Counter((one.annotator, one.adjudicated) for one in labels) == {
+        ("ann", False): 40,
+        ("bob", False): 40,
+        ("eve", True): 6,
+    }
+    assert len({one.key for one in labels}) == len(labels)
+
+
 # --- one afternoon: a service without gold, a judge, 40 labels, a verdict --------------------------------------------
 
 QUESTIONS = 60
@@ -454,3 +557,36 @@ def afternoon(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 main(["run", f"{name}.yaml", "--quiet"])
             assert stopped.value.code == 0
     return folder
+
+
+def choose_fee(question: str, answers: list[str]) -> str:
+    """The key of an annotator who knows the fees."""
+    fee = question.split()[-1].strip("?")
+    return choose_answer(question, ["yes" if one.endswith(f" {fee} euros.") else "no" for one in answers])
+
+
+def test_one_afternoon(browser: Any, afternoon: Path, monkeypatch: pytest.MonkeyPatch, auepora: Cli) -> None:
+    expect = need("playwright.sync_api").expect
+    monkeypatch.chdir(afternoon)
+    with RunStore.open("runs.sqlite") as store, ui_server(store) as server:
+        with workbench_page(browser, server, "/batches") as page:
+            batch = create_comparison(page, 40, "llm_faithfulness")
+            start_labelling(page, server, batch, "ann")
+            label_items(page, 40, choose_fee)
+            page.goto(f"{server.address}/batches/{batch}")
+            page.locator("#close-batch summary").focus()
+            page.keyboard.press("Enter")
+            type_into(page, "Your name", "ann")
+            page.locator("#close-batch input[name=sure]").check()
+            focus(page, "button", "Close the batch")
+            page.keyboard.press("Enter")
+            load_all(page)
+            results = page.locator("#batch-results")
+            expect(results).to_contain_text("new is better than old")
+            expect(results).to_contain_text("corrected")
+        journal = find_batch(server.workbench.labels, batch).journal
+        code, out, err = auepora("judge", "calibrate", "old", "new", "--labels", str(journal), "--json")
+        assert code == 0, err
+        report = json.loads(out)
+        # People accept what is right: the corrected means are near the proportions of right answers.
+        print(report)

@@ -71,11 +71,14 @@ _KEYS = (
     "id",
     "doc_id",
 )
-_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
-    **dict.fromkeys(("adjudicated", "tuning", "chosen"), (bool, "true or false")),
+_KEY_SET = frozenset(_KEYS)
+_STRING: tuple[tuple[type, ...], str] = (str,), "a string"
+_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(("adjudicated", "tuning", "chosen"), ((bool,), "true or false")),
     "probability": ((int, float), "a number"),
-    "position": (int, "an integer"),
-    "shown": (list, "a list of strings"),
+    "position": ((int,), "an integer"),
+    "shown": ((list,), "a list of strings"),
+    "label": ((str, int, float, bool, list, dict), ""),  # checked with the values
 }
 """The types of fields that are no strings, with their description."""
 # Names that other tools use for these fields.
@@ -116,7 +119,7 @@ class Label:
     """The label of one annotator for the answer to one sample."""
 
     sample_id: str
-    label: str | float | bool
+    label: str | int | float | bool
     """``"right"`` or ``"wrong"``, true or false, or a number on a scale."""
     annotator: str = ""
     run: str | None = None
@@ -276,6 +279,10 @@ class Journal(ABC, Generic[EntryT]):
     def _parse(self, row: Mapping[str, Any]) -> EntryT:
         """Return the entry of a line; an invalid one is a ``LineError``."""
 
+    def _decode(self, line: bytes) -> EntryT | None:
+        """Return the entry of a valid line, if there is a fast decoder; ``None`` to parse it."""
+        return None
+
     @abstractmethod
     def _apply(self, number: int, entry: EntryT) -> None:
         """Apply an entry to the content; one that contradicts earlier lines is a ``LineError``."""
@@ -350,27 +357,30 @@ class Journal(ABC, Generic[EntryT]):
             line = line.removeprefix(codecs.BOM_UTF8)
         if not line:
             return
-        if len(line) > max_line_size():
-            raise DataFileError(self.path, number, limit_message("the line"))
         try:
-            row = parse_json(line)
-        except LineError as error:
-            if not _is_cut_off(line):
-                raise DataFileError(self.path, number, str(error)) from error
-            warnings.warn(f"{self.path}:{number}: the line was cut off and is skipped", AueporaWarning, stacklevel=2)
-            return
-        try:
-            if not isinstance(row, dict):
-                raise LineError(f"each line must be one JSON object, not {type_name(row)}")
-            if "format" in row:
-                self._check_header(row)
+            entry = self._decode(line) or self._parse_line(number, line)
+            if entry is None:
                 return
-            entry = self._parse(row)
             self._apply(number, entry)
         except LineError as error:
             raise DataFileError(self.path, number, str(error)) from error
         if entry.id is not None:
             self._submissions.setdefault(entry.id, []).append(entry)
+
+    def _parse_line(self, number: int, line: bytes) -> EntryT | None:
+        try:
+            row = parse_json(line)
+        except LineError:
+            if not _is_cut_off(line):
+                raise
+            warnings.warn(f"{self.path}:{number}: the line was cut off and is skipped", AueporaWarning, stacklevel=2)
+            return None
+        if not isinstance(row, dict):
+            raise LineError(f"each line must be one JSON object, not {type_name(row)}")
+        if "format" in row:
+            self._check_header(row)
+            return None
+        return self._parse(row)
 
     def _restart(self) -> None:
         self._size = self._checksum = self._line = 0  # of the part that was read
@@ -382,9 +392,11 @@ class Journal(ABC, Generic[EntryT]):
     def _extend(self, data: bytes) -> None:
         """Read the next part of the file. A last line without a line break is read if it is complete."""
         *lines, last = data.split(b"\n")
-        size = 0
+        size, limit = 0, max_line_size()
         try:
             for line in lines:
+                if len(line) > limit:
+                    raise DataFileError(self.path, self._line + 1, limit_message("the line"))
                 self.read_line(self._line + 1, line)
                 self._line += 1
                 size += len(line) + 1
@@ -574,6 +586,13 @@ class LabelJournal(Journal[Label | LabelEvent]):
         self._tuning: set[LabelKey] = set()
         self._closed: LabelEvent | None = None
 
+    def _decode(self, line: bytes) -> Label | None:
+        try:
+            _FIELD_NAMES.decode(line)
+            return _LABEL.decode(line)
+        except (ValueError, RecursionError):
+            return None
+
     def _parse(self, row: Mapping[str, Any]) -> Label | LabelEvent:
         return _parse_event(row) if "event" in row else _parse_label(row)
 
@@ -583,24 +602,30 @@ class LabelJournal(Journal[Label | LabelEvent]):
             assert isinstance(entry, LabelEvent)
             self._closed = self._closed or entry
             return
-        if problem := _entry_problem(entry, self.find(key)):
-            if isinstance(entry, Label):
-                problem = f"{problem} on line {self._labels[key][0]}; keep the one that counts"
-            raise LineError(problem)
         own = self._by_annotator.setdefault(key.annotator, {})
+        if _contradicts(entry, own.get(key)):
+            raise LineError(self._describe_contradiction(entry, key))
         if isinstance(entry, LabelEvent) and entry.event == "tuning":
             self._tuning.add(key)
             line, label = self._labels[key]
             own[key] = label = replace(label, tuning=True)
             self._labels[key] = line, label
             return
-        for entries in (self._labels, self._skips, own):
-            entries.pop(key, None)
+        if key in own:
+            for entries in (self._labels, self._skips, own):
+                entries.pop(key, None)
         if isinstance(entry, Label):
             own[key] = label = replace(entry, tuning=True) if key in self._tuning else entry
             self._labels[key] = number, label
         elif entry.event == "skip":
             self._skips[key] = own[key] = entry
+
+    def _describe_contradiction(self, entry: Label | LabelEvent, key: LabelKey) -> str:
+        sample = f"sample {quote_text(key.sample_id)}"
+        if isinstance(entry, LabelEvent) and entry.event != "skip":
+            return f"event {entry.event!r}: there is no label of {sample} with these fields before it"
+        who = f"annotator {quote_text(key.annotator)}" if key.annotator else "the annotator, who is not named,"
+        return f"{who} labelled {sample} already on line {self._labels[key][0]}; keep the one that counts"
 
     def _check(self, entries: Sequence[Label | LabelEvent]) -> None:
         changed: dict[LabelKey, Label | LabelEvent | None] = {}
@@ -610,13 +635,21 @@ class LabelJournal(Journal[Label | LabelEvent]):
             if one.key is None:
                 continue
             before = changed[one.key] if one.key in changed else self.find(one.key)
-            if _entry_problem(one, before):
+            if _contradicts(one, before):
                 raise ConflictError(_CONFLICTS["label" if isinstance(one, Label) else one.event])
             if isinstance(one, Label) or one.event == "skip":
                 changed[one.key] = one
             elif one.event == "retract":
                 changed[one.key] = None
 
+
+_LABEL = msgspec.json.Decoder(Label)
+# The decoder of a dataclass accepts unknown fields.
+_FIELD_NAMES = msgspec.json.Decoder(
+    msgspec.defstruct(
+        "_FieldNames", [(key, msgspec.Raw, msgspec.Raw(b"")) for key in _KEYS], forbid_unknown_fields=True
+    )
+)
 
 # No ids: these messages are shown to annotators who label blind.
 _CONFLICTS = {
@@ -627,17 +660,11 @@ _CONFLICTS = {
 }
 
 
-def _entry_problem(entry: Label | LabelEvent, before: Label | LabelEvent | None) -> str:
-    """Why the entry contradicts the label or skip that is in force; empty if it does not."""
-    assert entry.key is not None
-    sample = f"sample {quote_text(entry.key.sample_id)}"
+def _contradicts(entry: Label | LabelEvent, before: Label | LabelEvent | None) -> bool:
+    """Whether the entry contradicts the label or skip that is in force."""
     if isinstance(entry, Label) or entry.event == "skip":
-        name = entry.key.annotator
-        who = f"annotator {quote_text(name)}" if name else "the annotator, who is not named,"
-        return f"{who} labelled {sample} already" if isinstance(before, Label) else ""
-    if before is None or (entry.event == "tuning" and not isinstance(before, Label)):
-        return f"event {entry.event!r}: there is no label of {sample} with these fields before it"
-    return ""
+        return isinstance(before, Label)
+    return before is None or (entry.event == "tuning" and not isinstance(before, Label))
 
 
 _EVENT_KEYS = ("event", *LabelKey._fields, "by", "reason", "at", "id")
@@ -652,9 +679,7 @@ def _parse_event(row: Mapping[str, Any]) -> LabelEvent:
         if key not in _EVENT_KEYS:
             hint = did_you_mean(key[:80], _EVENT_KEYS, otherwise=f"; known fields: {', '.join(_EVENT_KEYS)}")
             raise LineError(f"unknown field {quote_text(key)}{hint}")
-    values = {key: value for key, value in row.items() if value is not None}
-    if (problem := next(_type_errors(values), None)) is not None:
-        raise LineError(problem)
+    values = _typed_values(row)
     fields = {key: values.pop(key) for key in LabelKey._fields if key in values}
     if fields and not fields.get("sample_id"):
         raise LineError("field 'sample_id' is missing")
@@ -665,31 +690,29 @@ def _parse_event(row: Mapping[str, Any]) -> LabelEvent:
 
 
 def _parse_label(row: Mapping[str, Any]) -> Label:
-    for key in row:
-        if key not in _KEYS:
-            raise LineError(f"unknown field {quote_text(key)}{_unknown_key_hint(key)}")
+    if not row.keys() <= _KEY_SET:
+        key = next(key for key in row if key not in _KEY_SET)
+        raise LineError(f"unknown field {quote_text(key)}{_unknown_key_hint(key)}")
     for key in ("sample_id", "label"):
         if row.get(key) is None:
             hint = "; 'id' is the id of a submission" if key == "sample_id" and "id" in row else ""
             raise LineError(f"field {key!r} is missing{hint}")
-    values = {key: value for key, value in row.items() if value is not None}
-    if (problem := next(_type_errors(values), None)) is not None:
-        raise LineError(problem)
+    values = _typed_values(row)
     try:
-        label = Label(**values)
+        return Label(**values)
     except BadValueError as error:
         raise LineError(str(error).partition(": ")[2]) from error
-    return label
 
 
-def _type_errors(row: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in row.items():
-        if key == "label":
-            continue
-        expected, description = _TYPES.get(key, (str, "a string"))
-        if isinstance(value, bool) != (expected is bool) or not isinstance(value, expected):
+def _typed_values(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are not null; one of another type is a ``LineError``."""
+    values = {key: value for key, value in row.items() if value is not None}
+    for key, value in values.items():
+        expected, description = _TYPES.get(key, _STRING)
+        if type(value) not in expected:
             quotes = PUT_IN_QUOTES if key == "sample_id" and type_name(value) == "a number" else ""
-            yield f"field {key!r} must be {description}, not {type_name(value)}{quotes}"
+            raise LineError(f"field {key!r} must be {description}, not {type_name(value)}{quotes}")
+    return values
 
 
 def _validation_errors(label: Label) -> Iterator[str]:

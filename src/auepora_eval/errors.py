@@ -20,6 +20,7 @@ AueporaError
 ├── JudgeError               (RuntimeError)                a judge gave no judgement, and why
 ├── StoreError               (RuntimeError)                a store that cannot be opened, read or written
 ├── UnknownRunError          (LookupError, ValueError)     no run of that name, or more than one
+├── UnknownBatchError        (LookupError, ValueError)     no batch of labels, or no item of it, at that address
 └── MissingDependencyError   (ImportError)                 an optional package is not installed
 
 AueporaWarning (UserWarning)                               the result is valid, but worth a look
@@ -47,6 +48,7 @@ __all__ = [
     "SignatureMismatchError",
     "StoreError",
     "SystemCallError",
+    "UnknownBatchError",
     "UnknownConventionError",
     "UnknownMetricError",
     "UnknownOptionError",
@@ -269,6 +271,10 @@ class StoreError(AueporaError, RuntimeError):
 
 class UnknownRunError(AueporaError, LookupError, ValueError):
     """No run has that name, or more than one does."""
+
+
+class UnknownBatchError(AueporaError, LookupError, ValueError):
+    """No batch of labels has that id, or it has no such item."""
 
 
 class MissingDependencyError(AueporaError, ImportError):

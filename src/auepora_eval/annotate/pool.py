@@ -582,10 +582,15 @@ def write_drawn_pairs(path: str | Path, pool: Pool, draw: PairDraw) -> bool:
         if Path(path).exists():
             return False
     documents = {one.key: one for one in pool.documents}
-    write_lines(record, [json.dumps(draw.to_dict(), indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace")])
+    write_pair_draw(record, draw)
     name = draw.id
     write_lines(Path(path), (_drawn_line(documents[one.key], name, one) for one in draw.order))
     return True
+
+
+def write_pair_draw(record: Path, draw: PairDraw) -> None:
+    """Write the record of a draw of pairs."""
+    write_lines(record, [json.dumps(draw.to_dict(), indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace")])
 
 
 def _drawn_line(document: PooledDocument, draw: str, pair: DrawnPair) -> bytes:

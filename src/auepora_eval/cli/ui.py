@@ -27,9 +27,14 @@ LOCK_TIMEOUT_S = 5.0
     default=".",
     help="Folder whose plans are shown; default: the current folder.",
 )
+@click.option(
+    "--labels",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of labels and corrections; default: labels next to the store.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the address as JSON.")
 @quiet_option
-def command(store: str | None, port: int, no_open: bool, plans: Path, as_json: bool) -> None:
+def command(store: str | None, port: int, no_open: bool, plans: Path, labels: Path | None, as_json: bool) -> None:
     """Open the stored runs in the browser: search, filter and compare them, down to a single query.
 
     The server listens on this machine only (127.0.0.1), and only the printed address, which contains a token, gives
@@ -51,5 +56,5 @@ def command(store: str | None, port: int, no_open: bool, plans: Path, as_json: b
             click.launch(url)
 
     with open_store(store, timeout=LOCK_TIMEOUT_S) as found:
-        serve(Workbench(found, plans=plans.absolute()), port=port, ready=ready)
+        serve(Workbench(found, plans=plans.absolute(), labels=labels), port=port, ready=ready)
     echo_err("Stopped.")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from numbers import Real
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -129,6 +130,19 @@ def _pairs(a: Sequence[Any], b: Sequence[Any]) -> tuple[Ints, Ints, list[Any]]:
 
 
 # --- any number of raters --------------------------------------------------------------------------------------------
+
+
+def expected_kappa_half_width(n: int, *, agreement: float, proportion: float) -> float | None:
+    r"""The half-width of the 95 % interval of Cohen's kappa to expect from ``n`` pairs of 0/1 labels.
+
+    ``agreement`` is the expected proportion of equal labels, and ``proportion`` that of labels of 1, the same for both
+    raters. The standard error is :math:`\sqrt{p_o (1 - p_o) / n} / (1 - p_e)`. ``None`` where kappa is undefined or
+    ``n`` is below 2.
+    """
+    by_chance = proportion**2 + (1 - proportion) ** 2
+    if n < 2 or by_chance >= 1:
+        return None
+    return NormalDist().inv_cdf(0.975) * math.sqrt(agreement * (1 - agreement) / n) / (1 - by_chance)
 
 
 def krippendorff_alpha(ratings: Sequence[Sequence[Any]] | npt.NDArray[Any], level: Level = "nominal") -> float:

@@ -18,13 +18,21 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from ..annotate.batches import LabelQueue, batch_path, find_batch, labels_folder
 from ..compare.stores import DecisionRegister
 from ..core.metrics_base import sample_clusters
 from ..core.reduce import Clusters
 from ..core.results import Results
 from ..core.scores import Scores
 from ..core.types import EvaluationSample
-from ..errors import AueporaError, MissingDependencyError, StoreError, UnknownRunError
+from ..errors import (
+    AueporaError,
+    ConflictError,
+    MissingDependencyError,
+    StoreError,
+    UnknownBatchError,
+    UnknownRunError,
+)
 from ..features.hits import has_spans
 from ..render.blocks import Block
 from ..render.html import ChartRenderer, UncutText, make_environment
@@ -54,9 +62,19 @@ SAMPLE_BYTES = 1000
 class Workbench:
     """The store of the pages, with a cache that is bounded by bytes. All methods may be called from any thread."""
 
-    def __init__(self, store: RunStore, *, plans: Path | None = None, cache_bytes: int = CACHE_BYTES) -> None:
-        """``plans`` is the folder whose plans are shown; default: the current folder."""
+    def __init__(
+        self,
+        store: RunStore,
+        *,
+        plans: Path | None = None,
+        labels: Path | None = None,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        """``plans`` is the folder whose plans are shown, ``labels`` the one of labels; default: ``labels_folder``."""
         self.store = store
+        self.labels = labels_folder(store, labels)
+        self._queues: dict[str, LabelQueue] = {}
+        self._queues_lock = threading.Lock()
         self.plans = Path.cwd() if plans is None else plans
         self.stopping = threading.Event()
         """Set when the server stops: event streams end."""
@@ -79,6 +97,15 @@ class Workbench:
             return self.store.get(text)
         except UnknownRunError:
             return self.store.find(text)
+
+    def queue(self, batch_id: str) -> LabelQueue:
+        """The queue of the batch with that id, opened once; ``UnknownBatchError`` where there is none."""
+        with self._queues_lock:
+            found = self._queues.get(batch_id)
+            if found is None or batch_path(self.labels, batch_id) is None:
+                self._queues.pop(batch_id, None)
+                found = self._queues[batch_id] = LabelQueue(find_batch(self.labels, batch_id), self.store)
+            return found
 
     def run(self, record: RunRecord, letter: str = "") -> StoredRun:
         """The stored data of a run for report sections, read through the cache."""
@@ -325,6 +352,7 @@ TITLES = {
     403: "No access",
     404: "Not found",
     405: "Not possible here",
+    409: "Not saved",
     413: "Too large",
     500: "Something went wrong",
     501: "A package is missing",
@@ -348,9 +376,11 @@ def error_response(request: Request, status: int, message: str) -> Response:
 
 
 def error_status(error: AueporaError) -> int:
-    """The status code: unknown run 404, locked store 503, damaged store 500, missing package 501, else 400."""
-    if isinstance(error, UnknownRunError):
+    """The status code: unknown run or batch 404, conflict 409, store 503 or 500, missing package 501, else 400."""
+    if isinstance(error, UnknownRunError | UnknownBatchError):
         return 404
+    if isinstance(error, ConflictError):
+        return 409
     if isinstance(error, StoreError):
         return 503 if error.is_locked else 500
     return 501 if isinstance(error, MissingDependencyError) else 400

@@ -1,0 +1,405 @@
+"""Planning a batch of labels: the draw of its items, the forecast of what they can decide, and its files."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from ..core.conventions import Conventions
+from ..errors import BadValueError, ConflictError, DataFileError
+from ..io.grades import read_grades
+from ..io.join import load_dataset
+from ..io.jsonl import save_jsonl_dataset
+from ..runtime.files import is_writable, translate_write_errors, write_lines
+from ..stats.agreement import expected_kappa_half_width
+from ..stats.sampling import expected_errors, forecast
+from .batches import BATCH_ID, BATCH_SUFFIX, SHOWN_PARTS, BatchEntry, LabelBatch, Purpose, batch_path, encode_batch
+from .draws import (
+    ASSUMED_ERROR,
+    LabelDraw,
+    describe_forecast,
+    draw_comparison,
+    draw_path,
+    draw_samples,
+    fix_design,
+    record_draw,
+)
+from .pool import PairDraw, PooledRuns, correctable_metrics, draw_pairs, gold_grades, pool_outputs, write_pair_draw
+from .session import LabelScale, load_population
+
+if TYPE_CHECKING:
+    from ..core.types import EvaluationSample
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
+
+GRADE_SCALE = "0-3"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """What a person chooses for a batch."""
+
+    purpose: Purpose
+    runs: tuple[str, ...] = ()
+    """Ids or names: one run; of a comparison two; of grades one or more; of drafts none."""
+    title: str = ""
+    metric: str | None = None
+    """The judge metric; of a comparison by default the only one."""
+    n: int = 100
+    """The number of samples, or of pairs of query and document, to draw."""
+    stratify: str | None = None
+    seed: int = 0
+    delta: float | None = None
+    looks: int = 0
+    history: tuple[str, ...] = ()
+    """Label files of earlier runs, for the draw of a comparison."""
+    scale: str | None = None
+    annotators: int = 1
+    instructions: str = ""
+    blind: bool = True
+    shown: tuple[str, ...] = ("documents",)
+    samples: tuple[str, ...] = ()
+    """Ids of the samples to review."""
+    dataset: str | None = None
+    """The file of drafts."""
+    qrels: str | None = None
+    """Of grades: qrels with the grades of a model for all pooled documents. Without them all ungraded documents of the
+    pool are graded."""
+    metrics: tuple[str, ...] = ()
+    """Of grades: the metrics to correct."""
+    depth: int = 10
+    """Of grades: the number of documents of each run in the pool."""
+    created_by: str = ""
+    id: str = ""
+    """The id of the batch, of ``new_batch_id``; the same id makes a batch once. Default: a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """A batch before it is created: its items and what they can decide."""
+
+    options: BatchOptions
+    store: RunStore = field(repr=False)
+    runs: tuple[RunRecord, ...]
+    metric: str | None
+    entries: tuple[BatchEntry, ...]
+    draw: LabelDraw | PairDraw | None
+    forecast: tuple[str, ...]
+    """What the labels can decide, a sentence each."""
+    figures: Mapping[str, Any]
+    """The forecast in numbers."""
+    drafts: tuple[EvaluationSample, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The start of the names of the files."""
+        return _file_name(self.options)
+
+
+def new_batch_id() -> str:
+    """A random id."""
+    return secrets.token_hex(6)
+
+
+def plan_batch(store: RunStore, options: BatchOptions) -> BatchPlan:
+    """Draw the items of a batch and forecast what their labels can decide; nothing is written."""
+    options = _check_batch_options(options)
+    records = tuple(store.find(one) for one in options.runs)
+    plan = _PLANNERS[options.purpose](store, options, records)
+    total = len(plan.entries) * options.annotators
+    figures = {"items": len(plan.entries), "annotators": options.annotators, **plan.figures}
+    if options.annotators > 1:
+        sentence = f"Each item is labelled by {options.annotators} annotators: {total:,} times in all."
+        plan = replace(plan, forecast=(*plan.forecast, sentence))
+    return replace(plan, figures=figures)
+
+
+def create_batch(folder: str | Path, plan: BatchPlan) -> LabelBatch:
+    """Fix the design, record the draw and write the batch. ``ConflictError`` if this plan was created before."""
+    options, directory = plan.options, Path(folder).absolute()
+    with translate_write_errors(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    if not is_writable(directory):
+        raise DataFileError(directory, None, "cannot be written to; change its rights, or use another --labels folder")
+    batch = LabelBatch(
+        id=options.id,
+        title=options.title,
+        purpose=options.purpose,
+        runs=tuple(one.run_id for one in plan.runs),
+        metric=plan.metric,
+        scale=options.scale,
+        instructions=options.instructions,
+        annotators=options.annotators,
+        blind=options.blind,
+        shown=options.shown,
+        seed=options.seed,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created_by=options.created_by,
+        draw=None if plan.draw is None else plan.draw.id,
+        items=plan.entries,
+        folder=str(directory),
+        name=plan.name,
+    )
+    content = encode_batch(batch)
+    if batch_path(directory, batch.id) is not None:
+        raise ConflictError("this batch was created already")
+    if isinstance(plan.draw, LabelDraw) and plan.draw.comparison is not None:
+        fix_design(plan.store, plan.runs[0], plan.draw)
+    leases = batch.file(".leases.json")
+    try:
+        with translate_write_errors(leases):
+            leases.touch(exist_ok=False)  # of two processes with the same plan one fails here
+    except DataFileError as error:
+        if isinstance(error.__cause__, FileExistsError):
+            raise ConflictError("this batch was created already") from error
+        raise
+    if isinstance(plan.draw, LabelDraw):
+        record_draw(batch.journal, plan.draw)
+    elif plan.draw is not None:
+        write_pair_draw(draw_path(batch.journal), plan.draw)
+    if plan.drafts:
+        save_jsonl_dataset(plan.drafts, batch.drafts_file)
+    write_lines(batch.file(BATCH_SUFFIX), [content])
+    return batch
+
+
+def _check_batch_options(options: BatchOptions) -> BatchOptions:
+    """The options with their defaults; ``BadValueError`` names the first that is invalid."""
+    purpose = options.purpose
+    if purpose not in get_args(Purpose):
+        raise BadValueError(f"purpose: {purpose!r} is unknown; known: {', '.join(get_args(Purpose))}")
+    wanted = {"compare": "two runs", "grade": "one run or more", "drafts": "no run"}.get(purpose, "one run")
+    fits = {"compare": len(options.runs) == 2, "grade": bool(options.runs), "drafts": not options.runs}
+    if not fits.get(purpose, len(options.runs) == 1):
+        raise BadValueError(f"runs: {len(options.runs)} are given; this purpose needs {wanted}")
+    if not 1 <= options.annotators <= 100:
+        raise BadValueError(f"annotators: {options.annotators} is not a number from 1 to 100")
+    if options.id and not BATCH_ID.fullmatch(options.id):
+        raise BadValueError("id: an id has 12 hexadecimal digits")
+    for name in options.shown:
+        if name not in SHOWN_PARTS or (name == "relevance" and options.blind):
+            allowed = SHOWN_PARTS[:2] if options.blind else SHOWN_PARTS
+            raise BadValueError(f"shown: {name!r} cannot be shown in this batch; possible: {', '.join(allowed)}")
+    if purpose == "drafts" and options.scale is not None:
+        raise BadValueError("scale: drafts are accepted or rejected; leave the scale out")
+    scale = GRADE_SCALE if purpose == "grade" else options.scale
+    return replace(
+        options,
+        id=options.id or new_batch_id(),
+        scale=None if scale is None else str(LabelScale.of(scale)),
+        blind=options.blind or purpose == "compare",
+    )
+
+
+def _file_name(options: BatchOptions) -> str:
+    ascii_title = unicodedata.normalize("NFKD", options.title).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", ascii_title)[:40].strip("-") or options.purpose
+    return f"{slug}-{options.id}"
+
+
+def _positions(store: RunStore, record: RunRecord) -> dict[str, int]:
+    return {one: position for position, one in enumerate(store.sample_ids(record.run_id))}
+
+
+def _plan_calibration(store: RunStore, options: BatchOptions, records: tuple[RunRecord, ...]) -> BatchPlan:
+    (record,) = records
+    population = load_population(store, record.run_id, options.stratify)
+    draw = draw_samples(
+        population.strata,
+        options.n,
+        run=record.run_id,
+        seed=options.seed,
+        stratify=options.stratify,
+        left_out=population.left_out,
+    )
+    positions = _positions(store, record)
+    entries = tuple(BatchEntry(one, (positions[one],)) for one in draw.sample_ids)
+    sentences, figures = _forecast_calibration(store, record, options, draw, population.strata)
+    return BatchPlan(options, store, records, options.metric, entries, draw, sentences, figures)
+
+
+def _forecast_calibration(
+    store: RunStore, record: RunRecord, options: BatchOptions, draw: LabelDraw, population: Mapping[str, str]
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The expected intervals of the corrected mean and of kappa, if the judge errs on one answer in ten."""
+    from .calibration import load_run_scores
+
+    n = len(draw.drawn_items)
+    figures: dict[str, Any] = {"n": n, "population": draw.population, "left_out": dict(draw.left_out)}
+    left_out = sum(draw.left_out.values())
+    others = f"; {left_out:,} without an answer are left out" if left_out else ""
+    sentences = [f"{n:,} of {draw.population:,} answers are drawn at random{others}."]
+    if n == draw.population:
+        return (*sentences, "All answers are labelled, so that their mean is known without an interval."), figures
+    try:
+        scored = load_run_scores(store, record, options.metric)
+    except BadValueError as error:
+        return (*sentences, f"There is no forecast of a corrected mean: {error}"), figures
+    values = [scored.probability(score) for one, score in scored.scores.items() if one in population]
+    if not scored.bounded or n < 4 or len(values) < n:
+        return (*sentences, f"There is no forecast for {scored.metric}: it has no range or too few scores."), figures
+    predictions = np.array(values)
+    errors = np.maximum(expected_errors(predictions, calibrated=False), ASSUMED_ERROR)
+    found = forecast(errors, predictions, np.full(len(values), n / len(values)))
+    figures |= {**found.to_dict(), "metric": scored.metric, "calibrated": False}
+    sentences.append(
+        f"Forecast, if the judge errs on one answer in ten: the interval of the corrected mean of {scored.metric} is "
+        f"about ±{found.half_width:.3f} (±{found.labels_half_width:.3f} from the labels alone), and a distance of "
+        f"{found.decidable_difference:.3f} from a threshold is decided with probability {found.power:g}."
+    )
+    if options.scale is None:
+        kappa = expected_kappa_half_width(n, agreement=1 - ASSUMED_ERROR, proportion=float(predictions.mean()))
+        if kappa is not None:
+            figures["kappa_half_width"] = kappa
+            sentences.append(f"The interval of kappa, the agreement of judge and people, is about ±{kappa:.2f}.")
+    return tuple(sentences), figures
+
+
+def plan_comparison(
+    store: RunStore,
+    records: tuple[RunRecord, RunRecord],
+    *,
+    metric: str | None = None,
+    n: int = 100,
+    seed: int = 0,
+    delta: float | None = None,
+    looks: int = 0,
+    history: Sequence[str | Path] = (),
+) -> LabelDraw:
+    """The draw for the difference of two runs, from the scores of the judge metric."""
+    from .agreement import read_annotations
+    from .calibration import fit_earlier_labels, load_run_scores, predict_labels
+    from .draws import read_all_draws
+
+    if records[0].run_id == records[1].run_id:
+        raise BadValueError(f"runs: the same run is given twice, {records[0].run_id}")
+    scored = load_run_scores(store, records[0], metric)
+    name = scored.metric
+    if looks and scored.clusters is not None:
+        raise BadValueError("samples share clusters, and --looks tests them one by one; leave it out")
+    calibrator = None
+    if history:
+        calibrator = fit_earlier_labels(store, records, name, read_annotations(history), read_all_draws(history))
+    first, second = (predict_labels(store, record, name, *(calibrator or ())) for record in records)
+    answered = [load_population(store, record.run_id).strata for record in records]
+    both = [one for one in first if one in second and all(one in each for each in answered)]
+    if records[0].fingerprint != records[1].fingerprint:
+        asked = [{one.sample_id: one.query for one in store.samples(each.run_id, texts=False)} for each in records]
+        if other := next((one for one in both if asked[0][one] != asked[1][one]), None):
+            raise BadValueError(f"the runs are of different datasets: sample '{other}' has another question in each")
+    num_others = max(len(first), len(second)) - len(both)
+    return draw_comparison(
+        {one: (first[one], second[one]) for one in both},
+        n,
+        runs=(records[0].run_id, records[1].run_id),
+        metric=name,
+        seed=seed,
+        delta=delta,
+        looks=looks,
+        calibrator=calibrator,
+        left_out={"not_in_both": num_others} if num_others else {},
+    )
+
+
+def _plan_comparison(store: RunStore, options: BatchOptions, records: tuple[RunRecord, ...]) -> BatchPlan:
+    first, second = records
+    draw = plan_comparison(
+        store,
+        (first, second),
+        metric=options.metric,
+        n=options.n,
+        seed=options.seed,
+        delta=options.delta,
+        looks=options.looks,
+        history=options.history,
+    )
+    assert draw.comparison is not None
+    positions = [_positions(store, record) for record in records]
+    entries = tuple(BatchEntry(one, tuple(each[one] for each in positions)) for one in draw.sample_ids)
+    sentences = tuple(describe_forecast(draw, f"{_file_name(options)}.jsonl"))
+    figures = {**draw.comparison.forecast, "n": draw.comparison.n, "looks": list(draw.comparison.looks)}
+    return BatchPlan(options, store, records, draw.comparison.metric, entries, draw, sentences, figures)
+
+
+def _plan_grades(store: RunStore, options: BatchOptions, records: tuple[RunRecord, ...]) -> BatchPlan:
+    from .relevance import DEFAULT_METRICS
+
+    sources = PooledRuns()
+    sources.add_stored(store, records)
+    samples = list(sources.samples.values())
+    known = gold_grades(samples)
+    if options.qrels is not None:
+        known |= read_grades(options.qrels)
+    pool = pool_outputs(samples, sources.runs, depth=options.depth, judged=known, seed=options.seed)
+    draw = None
+    if options.qrels is not None:
+        metrics = correctable_metrics(options.metrics or DEFAULT_METRICS, Conventions.of())
+        draw = draw_pairs(pool, metrics, options.n, seed=options.seed)
+        keys = [one.key for one in draw.order]
+        corrects = (
+            f"{len(keys):,} of {len(pool.documents):,} pairs of question and document are drawn for "
+            f"{', '.join(draw.metrics)}; their grades correct the grades of the model in these metrics."
+        )
+    else:
+        keys = [one.key for one in pool.documents if one.judged is None]
+        if not keys:
+            raise BadValueError(f"runs: all {len(pool.documents):,} documents of the pool have a grade already")
+        corrects = (
+            f"All {len(keys):,} ungraded documents of the pool are graded; {pool.num_judged:,} have a grade already. "
+            "To grade a random part, give the grades of a model."
+        )
+    positions = [_positions(store, record) for record in records]
+    entries = tuple(BatchEntry(one, tuple(each.get(one, -1) for each in positions), doc) for one, doc in keys)
+    queries = len({one for one, _ in keys})
+    figures = {"n": len(keys), "population": len(pool.documents), "queries": queries}
+    sentences = (corrects, f"They belong to {queries:,} questions.")
+    return BatchPlan(options, store, records, None, entries, draw, sentences, figures)
+
+
+def _plan_review(store: RunStore, options: BatchOptions, records: tuple[RunRecord, ...]) -> BatchPlan:
+    (record,) = records
+    ids = list(dict.fromkeys(options.samples))
+    if not ids:
+        raise BadValueError("samples: there is no sample to review; pick at least one")
+    positions = _positions(store, record)
+    for one in ids:
+        if one not in positions:
+            raise BadValueError(f"samples: {record.run_id} has no sample {one!r:.80}")
+    wanted = {positions[one]: one for one in ids}
+    single = next(iter(wanted)) if len(wanted) == 1 else None
+    rows = store.outputs(record.run_id, repeat=0, position=single, positions=wanted, texts=False)
+    answered = {row.sample_id for row in rows if row.output.error is None and row.output.response is not None}
+    if missing := next((one for one in ids if one not in answered), None):
+        raise BadValueError(f"samples: {record.run_id} has no answer to sample {missing!r:.80}")
+    entries = tuple(BatchEntry(one, (positions[one],)) for one in ids)
+    sentences = (
+        f"{len(ids):,} {'sample that was' if len(ids) == 1 else 'samples that were'} picked, not drawn: the labels are "
+        "kept and shown, and nothing is estimated from them.",
+    )
+    return BatchPlan(options, store, records, options.metric, entries, None, sentences, {"n": len(ids)})
+
+
+def _plan_drafts(store: RunStore, options: BatchOptions, records: tuple[RunRecord, ...]) -> BatchPlan:
+    if options.dataset is None:
+        raise BadValueError("dataset: give the file of the drafts")
+    drafts = tuple(load_dataset(options.dataset))
+    entries = tuple(BatchEntry(one.sample_id, (place,)) for place, one in enumerate(drafts))
+    sentences = (f"{len(drafts):,} drafts; when the batch is closed, the accepted ones are written to a file.",)
+    return BatchPlan(options, store, records, None, entries, None, sentences, {"n": len(drafts)}, drafts)
+
+
+_PLANNERS: dict[str, Callable[[RunStore, BatchOptions, tuple[RunRecord, ...]], BatchPlan]] = {
+    "calibrate": _plan_calibration,
+    "compare": _plan_comparison,
+    "grade": _plan_grades,
+    "drafts": _plan_drafts,
+    "review": _plan_review,
+}

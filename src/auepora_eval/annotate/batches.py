@@ -1,0 +1,888 @@
+"""Batches of items to label, and the queue from which several annotators label them.
+
+A batch is a file ``NAME.batch.json`` in the labels folder. Next to it are the draw, ``NAME.draw.json``, the journal of
+labels, ``NAME.jsonl``, and the leases, ``NAME.leases.json``.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from ..core.types import SystemOutputs
+from ..errors import BadValueError, ConflictError, DataFileError, StoreError, UnknownBatchError, UnknownRunError
+from ..io.codec import decode_sample
+from ..io.labels import RIGHT, WRONG, Label, LabelEvent, LabelJournal, LabelKey
+from ..perturb.edits import hash_uniform
+from ..runtime.files import open_bytes, read_bytes, translate_write_errors, write_lines
+from ..store.runs import sample_at
+from .draws import Selection, draw_path, read_draws
+from .pool import SHOWN, read_pair_draw
+from .session import LabelItem, LabelScale, PreviousLabel, ShownDocument, build_item
+
+if TYPE_CHECKING:
+    from ..core.types import EvaluationSample
+    from ..store.runs import RunStore
+
+Purpose = Literal["calibrate", "compare", "grade", "drafts", "review"]
+"""What the labels are for: to calibrate a judge, to decide between two runs, to grade documents, to accept or reject
+drafts of samples, or to review samples that a person picked."""
+SHOWN_PARTS = ("documents", "reference", "relevance")
+"""What a batch may show of an item beside question and answer."""
+LEASE_S = 600.0
+"""Seconds for which an item stays with an annotator, from the last time the page was opened or renewed."""
+MAX_NAME = 100
+BATCH_ID = re.compile(r"[0-9a-f]{12}")
+BATCH_SUFFIX = ".batch.json"
+_VERSION = 1
+
+# --- the labels folder and its batches -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LabelChoice:
+    """A label that an annotator can choose for an item, or for one answer of it."""
+
+    name: str
+    """The value of ``LabelQueue.submit``."""
+    key: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEntry:
+    """Where an item of a batch is stored."""
+
+    sample_id: str
+    positions: tuple[int, ...] = ()
+    """The position of the sample in the dataset of each run; -1 where a run does not have it. Of drafts, the line."""
+    doc_id: str | None = None
+    """The document to grade."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelBatch:
+    """What a batch is; it never changes."""
+
+    id: str
+    """Random; the only name of the batch that annotators see."""
+    title: str
+    purpose: Purpose
+    runs: tuple[str, ...]
+    """Ids of the runs."""
+    metric: str | None
+    """The metric that the labels are about; ``None``: any."""
+    scale: str | None
+    """Such as ``1-5``; ``None`` for right and wrong, accepted and rejected."""
+    instructions: str
+    annotators: int
+    """The number of annotators who label each item."""
+    blind: bool
+    shown: tuple[str, ...]
+    """What annotators see beside question and answer, of ``SHOWN_PARTS``."""
+    seed: int
+    created: str
+    created_by: str
+    draw: str | None
+    """The id of the draw; ``None`` where a person picked the samples."""
+    items: tuple[BatchEntry, ...]
+    """In the order of labelling."""
+    folder: str
+    name: str
+    """The start of the names of its files."""
+
+    @property
+    def journal(self) -> Path:
+        """The journal of labels, which ``auepora label`` and ``auepora judge calibrate`` read."""
+        return self.file(".jsonl")
+
+    @property
+    def drafts_file(self) -> Path:
+        """The samples of a batch of drafts."""
+        return self.file(".drafts.jsonl")
+
+    @property
+    def accepted_file(self) -> Path:
+        """The accepted drafts, written when the batch is closed."""
+        return self.file(".accepted.jsonl")
+
+    @property
+    def answers(self) -> int:
+        """The number of labels of one annotator for an item: two for the answers of two runs."""
+        return 2 if self.purpose == "compare" else 1
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether a person picked the samples, so that nothing is estimated from the labels."""
+        return self.purpose in ("review", "drafts")
+
+    @property
+    def question(self) -> str:
+        """The question to the annotator."""
+        if self.purpose == "drafts":
+            return "Is this a good test question, with the right reference?"
+        if self.purpose == "grade":
+            return "How relevant is the document to the question?"
+        if self.purpose == "compare":
+            return "Which answer is right?" if self.scale is None else "How good is each answer?"
+        return "Is the answer right?" if self.scale is None else "How good is the answer?"
+
+    @property
+    def choices(self) -> tuple[LabelChoice, ...]:
+        """What can be chosen: for the item, or on a scale for each of its answers."""
+        if self.scale is not None:
+            scale = LabelScale.of(self.scale)
+            texts = _GRADE_TEXTS if self.purpose == "grade" else {scale.low: "worst", scale.high: "best"}
+            return tuple(
+                LabelChoice(str(one), str(one), f"{one}: {texts[one]}" if one in texts else str(one))
+                for one in range(scale.low, scale.high + 1)
+            )
+        return _CHOICES.get(self.purpose, _CHOICES["calibrate"])
+
+    def parse_values(self, values: Sequence[str]) -> tuple[str | int, ...]:
+        """The labels of the answers, in the order shown, of what an annotator chose.
+
+        Without a scale this is the name of one choice; on a scale one grade for each answer.
+        """
+        names = [one.name for one in self.choices]
+        expected = 1 if self.scale is None else self.answers
+        if len(values) != expected or any(one not in names for one in values):
+            count = "one value" if expected == 1 else f"{expected} values"
+            raise BadValueError(f"label: {count} of {', '.join(names)} expected, not {', '.join(values)!r:.80}")
+        return tuple(map(int, values)) if self.scale is not None else _CHOICE_LABELS[values[0]]
+
+    def file(self, suffix: str) -> Path:
+        """The path of one of its files."""
+        return Path(self.folder, f"{self.name}{suffix}")
+
+
+_CHOICES = {
+    "calibrate": (LabelChoice("right", "r", "Right"), LabelChoice("wrong", "w", "Wrong")),
+    "compare": (
+        LabelChoice("first", "1", "Only the first is right"),
+        LabelChoice("second", "2", "Only the second is right"),
+        LabelChoice("both", "3", "Both are right"),
+        LabelChoice("neither", "4", "Both are wrong"),
+    ),
+    "drafts": (LabelChoice("accept", "y", "Accept"), LabelChoice("reject", "n", "Reject")),
+}
+_CHOICE_LABELS: dict[str, tuple[str, ...]] = {
+    "right": (RIGHT,),
+    "wrong": (WRONG,),
+    "first": (RIGHT, WRONG),
+    "second": (WRONG, RIGHT),
+    "both": (RIGHT, RIGHT),
+    "neither": (WRONG, WRONG),
+    "accept": (RIGHT,),
+    "reject": (WRONG,),
+}
+_GRADE_TEXTS = {0: "not relevant", 1: "related", 2: "answers in part", 3: "answers the question"}
+
+
+def labels_folder(store: RunStore, given: str | Path | None = None) -> Path:
+    """The labels folder: ``given``, else ``labels`` next to the file of the store, or in the current folder."""
+    if given is not None:
+        return Path(given).absolute()
+    return (Path.cwd() if store.file is None else store.file.parent) / "labels"
+
+
+def list_batches(folder: str | Path, problems: list[str] | None = None) -> list[LabelBatch]:
+    """The batches of a folder, newest first; batches that cannot be read are added to the problems."""
+    found = []
+    for path in sorted(Path(folder).glob(f"*{BATCH_SUFFIX}")):
+        try:
+            found.append(_read_batch(path))
+        except DataFileError as error:
+            if problems is not None:
+                problems.append(str(error))
+    return sorted(found, key=lambda one: (one.created, one.id), reverse=True)
+
+
+def find_batch(folder: str | Path, batch_id: str) -> LabelBatch:
+    """The batch with that id; ``UnknownBatchError`` where there is none."""
+    path = batch_path(Path(folder), batch_id) if BATCH_ID.fullmatch(batch_id) else None
+    if path is None:
+        raise UnknownBatchError("there is no batch of labels at this address; it may have been deleted")
+    return _read_batch(path)
+
+
+def batch_path(folder: Path, batch_id: str) -> Path | None:
+    """The path of the batch with that id; ``None`` where there is none."""
+    return next(folder.glob(f"*-{batch_id}{BATCH_SUFFIX}"), None)
+
+
+def _read_batch(path: Path) -> LabelBatch:
+    try:
+        row = msgspec.json.decode(read_bytes(path))
+        version = row.pop("version")
+        if version != _VERSION:
+            raise DataFileError(path, None, f"is a batch of version {version!r}, which needs a newer auepora")
+        files = {"folder": str(path.parent.absolute()), "name": path.name.removesuffix(BATCH_SUFFIX)}
+        return msgspec.convert(row | files, LabelBatch)
+    except (msgspec.MsgspecError, ValueError, LookupError, TypeError, AttributeError) as error:
+        if isinstance(error, DataFileError):
+            raise
+        raise DataFileError(path, None, f"is no batch of labels ({error}); restore it") from error
+
+
+def encode_batch(batch: LabelBatch) -> bytes:
+    """The content of the file of a batch."""
+    row = {"version": _VERSION, **msgspec.to_builtins(batch)}
+    del row["folder"], row["name"]
+    try:
+        return msgspec.json.encode(row)
+    except UnicodeEncodeError as error:
+        raise BadValueError("the batch cannot be written: a text contains half of a surrogate pair") from error
+
+
+# --- items as annotators see them, read one at a time ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ItemAnswer:
+    """An answer with the documents that were retrieved for it."""
+
+    text: str
+    documents: tuple[ShownDocument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchItem:
+    """One item to label. In a blind batch it has no id; documents are known by their place."""
+
+    number: int
+    """From 1, in the order of labelling."""
+    question: str
+    answers: tuple[ItemAnswer, ...] = ()
+    """One answer, or both of a comparison in random order; none where documents or drafts are labelled."""
+    documents: tuple[ShownDocument, ...] = ()
+    """The document to grade, or the relevant documents of a draft."""
+    references: tuple[str, ...] = ()
+    conversation: str = ""
+    """The turns before the question."""
+    shown: tuple[str, ...] = ()
+    """What is shown beside question and answer, as labels record it."""
+
+
+class _ItemReader:
+    """Reads the items of a batch from the store, or from the file of drafts."""
+
+    def __init__(self, batch: LabelBatch, store: RunStore) -> None:
+        self.batch, self.store = batch, store
+
+    def entry(self, number: int) -> BatchEntry:
+        if not 1 <= number <= len(self.batch.items):
+            raise UnknownBatchError(f"there is no item {number}; this batch has items 1 to {len(self.batch.items)}")
+        return self.batch.items[number - 1]
+
+    def runs(self, number: int) -> tuple[str, ...]:
+        """The runs of the answers, in the order in which they are shown."""
+        runs, entry = self.batch.runs, self.entry(number)
+        swapped = len(runs) == 2 and hash_uniform(self.batch.seed, "first answer", entry.sample_id) >= 0.5
+        return runs[::-1] if swapped and self.batch.purpose == "compare" else runs
+
+    def read(self, number: int) -> BatchItem:
+        entry = self.entry(number)
+        try:
+            if self.batch.purpose == "drafts":
+                return self._read_draft(number, entry)
+            return self._read_grade(number, entry) if entry.doc_id is not None else self._read_answers(number, entry)
+        except UnknownRunError as error:
+            problem = "what this item shows was deleted from the store; labels that were given are kept"
+            raise UnknownBatchError(problem) from error
+
+    def _read_answers(self, number: int, entry: BatchEntry) -> BatchItem:
+        places = dict(zip(self.batch.runs, entry.positions, strict=True))
+        items = [self._read_item(run, places[run], entry.sample_id) for run in self.runs(number)]
+        answers = tuple(ItemAnswer(one.answer, self._documents(one.evidence)) for one in items)
+        first = items[0]
+        references = first.references if "reference" in self.batch.shown else ()
+        shown = {
+            "documents": any(one.documents for one in answers),
+            "relevance": any(document.gold for one in answers for document in one.documents),
+            "reference": bool(references),
+        }
+        names = tuple(name for name, is_shown in shown.items() if is_shown)
+        return BatchItem(number, first.question, answers, (), references, first.conversation, names)
+
+    def _read_item(self, run: str, position: int, sample_id: str) -> LabelItem:
+        sample = self._read_sample(run, position, sample_id)
+        for row in self.store.outputs(run, repeat=0, position=position):
+            return build_item(sample, row.output)
+        raise UnknownRunError("the answer was deleted")
+
+    def _read_sample(self, run: str, position: int, sample_id: str) -> EvaluationSample:
+        sample = sample_at(self.store, self.store.get(run), position)
+        if sample.sample_id != sample_id:
+            raise UnknownRunError("the dataset of the run is another one")
+        return sample
+
+    def _documents(self, documents: Sequence[ShownDocument]) -> tuple[ShownDocument, ...]:
+        """The documents as the batch shows them: without ids in a blind one, without marks of relevance by default."""
+        if "documents" not in self.batch.shown:
+            return ()
+        if "relevance" not in self.batch.shown:
+            documents = [replace(one, gold=False) for one in documents if one.rank is not None]
+        return tuple(replace(one, doc_id="") if self.batch.blind else one for one in documents)
+
+    def _read_grade(self, number: int, entry: BatchEntry) -> BatchItem:
+        found: LabelItem | None = None
+        text = ""
+        for run, position in zip(self.batch.runs, entry.positions, strict=True):
+            if position < 0 or text:
+                continue
+            item = self._read_item(run, position, entry.sample_id)
+            found = found or item
+            text = next((one.text for one in item.evidence if one.doc_id == entry.doc_id and one.text), "")
+        if found is None:
+            raise UnknownRunError("no run has the sample")
+        name = "" if self.batch.blind else str(entry.doc_id)
+        document = ShownDocument(name, text, None, gold=False)
+        return BatchItem(number, found.question, (), (document,), (), found.conversation, SHOWN)
+
+    def _read_draft(self, number: int, entry: BatchEntry) -> BatchItem:
+        sample = decode_sample(self.draft_line(entry))
+        item = build_item(sample, SystemOutputs([]))
+        return BatchItem(
+            number,
+            sample.query,
+            (),
+            tuple(replace(one, doc_id="") if self.batch.blind else one for one in item.evidence),
+            item.references,
+            item.conversation,
+            ("documents", "reference"),
+        )
+
+    def draft_line(self, entry: BatchEntry) -> bytes:
+        """The line of a draft in its file."""
+        start, end = self._draft_places[entry.positions[0]]
+        with open_bytes(self.batch.drafts_file) as file:
+            file.seek(start)
+            return file.read(end - start)
+
+    @cached_property
+    def _draft_places(self) -> list[tuple[int, int]]:
+        places, start = [], 0
+        with open_bytes(self.batch.drafts_file) as file:
+            for line in file:
+                places.append((start, start + len(line)))
+                start += len(line)
+        return places
+
+
+# --- the queue -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What became of a label, or of a skip, that was sent."""
+
+    outcome: Literal["saved", "already saved", "conflict"]
+    number: int
+    message: str = ""
+    """Why it was not saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatorProgress:
+    """The progress of one annotator."""
+
+    labelled: int = 0
+    skipped: int = 0
+    adjudicated: int = 0
+    remaining: int = 0
+    """Items that this annotator can label now or later, skipped ones left out."""
+    waiting: int = 0
+    """Those of them that other annotators are labelling at present."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedItem:
+    """An item that an annotator skipped."""
+
+    number: int
+    annotator: str
+    reason: str
+    at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDisagreement:
+    """An item that annotators labelled differently."""
+
+    number: int
+    labels: tuple[PreviousLabel, ...]
+    """The annotators are numbered."""
+    adjudicated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RevealedItem:
+    """An item of a closed batch, with what was hidden."""
+
+    number: int
+    sample_id: str
+    doc_id: str | None
+    runs: tuple[str, ...]
+    """Ids of the runs, in the order in which the answers were shown."""
+    labels: tuple[Label, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """The progress of a batch."""
+
+    items: int
+    complete: int
+    """Items with as many labels as wanted."""
+    labels: int
+    """Labels of annotators, without adjudications; both labels of a comparison count as one."""
+    wanted: int
+    annotators: Mapping[str, AnnotatorProgress]
+    """By name, in order of the first label or skip."""
+    skipped: tuple[SkippedItem, ...]
+    disagreements: int
+    """Items to adjudicate."""
+    closed: LabelEvent | None
+    """Who closed the batch, and when."""
+
+
+class _BatchJournal(LabelJournal):
+    """The journal of a batch, with its labels and skips by item."""
+
+    def __init__(self, batch: LabelBatch) -> None:
+        self._batch = batch
+        self._numbers = {(one.sample_id, one.doc_id): number for number, one in enumerate(batch.items, start=1)}
+        self._runs = {None} if batch.purpose in ("grade", "drafts") else set(batch.runs)
+        super().__init__(batch.journal)
+
+    def number(self, key: LabelKey | None) -> int | None:
+        """The number of the item that a label is about; ``None`` if it is about something else."""
+        if key is None or key.run not in self._runs or key.metric != self._batch.metric:
+            return None
+        return self._numbers.get((key.sample_id, key.doc_id)) if key.chosen == self._batch.is_chosen else None
+
+    def _clear(self) -> None:
+        super()._clear()
+        self.given: dict[int, dict[str, dict[LabelKey, Label]]] = {}
+        """Labels by item and annotator."""
+        self.adjudications: dict[int, dict[LabelKey, Label]] = {}
+        self.skipped: dict[int, dict[str, LabelEvent]] = {}
+
+    def _apply(self, number: int, entry: Label | LabelEvent) -> None:
+        super()._apply(number, entry)
+        key, item = entry.key, self.number(entry.key)
+        if key is None or item is None:
+            return
+        found = self.find(key)
+        own = self.given.setdefault(item, {}).setdefault(key.annotator, {})
+        labels = self.adjudications.setdefault(item, {}) if key.adjudicated else own
+        labels.pop(key, None)
+        skips = self.skipped.setdefault(item, {})
+        skips.pop(key.annotator, None)
+        if isinstance(found, LabelEvent):
+            skips[key.annotator] = found
+        elif found is not None and found.provenance != "model":
+            labels[key] = found
+
+
+class LabelQueue:
+    """The items of a batch, handed out to annotators. One per batch and server; threads may share it.
+
+    Several servers on several machines may share the folder of the batch. An item is leased to an annotator while it is
+    labelled, so that two do not label the same one; a lease that has expired, or that was lost, loses no label.
+    """
+
+    def __init__(self, batch: LabelBatch, store: RunStore, *, clock: Callable[[], float] = time.time) -> None:
+        self.batch = batch
+        self._items = _ItemReader(batch, store)
+        self._journal = _BatchJournal(batch)
+        self._clock = clock
+        self._shown_parts: dict[int, tuple[str, ...]] = {}
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether labelling has ended."""
+        with self._public_errors():
+            self._journal.refresh()
+        return self._journal.closed is not None
+
+    def item(self, number: int) -> BatchItem:
+        """The item with this number; ``UnknownBatchError`` where it is not there or its run was deleted."""
+        with self._public_errors():
+            found = self._items.read(number)
+        self._shown_parts[number] = found.shown
+        return found
+
+    def next(self, annotator: str) -> int | None:
+        """Lease the next item to an annotator: its number, or ``None`` where nothing is left for them now.
+
+        An annotator who has a lease gets the same item again.
+        """
+        name = check_annotator(annotator)
+        with self._locked() as leases:
+            if self._journal.closed is not None:
+                return None
+            own = next((number for number, who in leases if who == name), None)
+            if own is not None and self._is_open(own, name):
+                found: int | None = own
+            else:
+                busy = self._busy(leases, name)
+                open_items = (number for number in range(1, len(self.batch.items) + 1) if self._is_open(number, name))
+                found = next((one for one in open_items if self._has_place(one, name, busy)), None)
+            for key in [one for one in leases if one[1] == name and one[0] != found]:
+                del leases[key]
+            if found is not None:
+                leases[found, name] = self._clock() + LEASE_S
+        return found
+
+    def renew(self, annotator: str, number: int) -> None:
+        """Extend the lease of an item that is still shown to an annotator."""
+        name = check_annotator(annotator)
+        self._items.entry(number)
+        with self._locked() as leases:
+            if self._journal.closed is not None:
+                raise ConflictError("labelling is closed")
+            leases[number, name] = self._clock() + LEASE_S
+
+    def submit(
+        self,
+        annotator: str,
+        number: int,
+        values: Sequence[str],
+        *,
+        comment: str = "",
+        submission: str,
+        adjudicated: bool = False,
+    ) -> Submission:
+        """Save the label of an item; it is on disk on return. ``values`` are names of choices, or grades.
+
+        A repeated call with the same ``submission`` saves once. The label is saved even if the lease has expired.
+        """
+        name, labels = check_annotator(annotator), self.batch.parse_values(values)
+        shown = self._shown(number, adjudicated=adjudicated)
+        keys = self._keys(number, name, adjudicated=adjudicated)
+        selection = self._selection(number)
+        entries = [
+            Label(
+                key.sample_id,
+                label,
+                name,
+                key.run,
+                key.metric,
+                adjudicated=adjudicated,
+                comment=comment,
+                at=_now(),
+                draw=selection.draw,
+                probability=selection.probability,
+                position=selection.position,
+                shown=shown,
+                chosen=key.chosen,
+                id=_check_submission(submission),
+                doc_id=key.doc_id,
+            )
+            for key, label in zip(keys, labels, strict=True)
+        ]
+
+        def check(journal: LabelJournal) -> None:
+            if adjudicated and not self._differs(number):
+                raise ConflictError("the annotators agree on this item now; there is nothing to adjudicate")
+
+        with self._public_errors(), self._journal.lock():
+            self._journal.refresh()
+            # The terminal labels the two answers of a comparison one by one; an equal label need not be given again.
+            known = [self._journal.find(one.key) for one in entries]
+            new = [
+                one
+                for one, before in zip(entries, known, strict=True)
+                if not (isinstance(before, Label) and before.id != one.id and before.label == one.label)
+            ]
+            return self._append(number, *(new if len(entries) > 1 and new else entries), check=check)
+
+    def skip(self, annotator: str, number: int, reason: str, *, submission: str) -> Submission:
+        """Record that an annotator gives no label to an item; it goes to others, and not to this one again."""
+        name = check_annotator(annotator)
+        events = [
+            LabelEvent("skip", key, reason=reason, at=_now(), id=_check_submission(submission))
+            for key in self._keys(number, name)
+        ]
+        with self._public_errors(), self._journal.lock():
+            self._journal.refresh()
+            labelled = self._journal.given.get(number, {}).get(name, {})
+            return self._append(number, *(one for one in events if one.key not in labelled or len(events) == 1))
+
+    def undo(self, annotator: str, *, submission: str = "") -> int | None:
+        """Retract the last label or skip of an annotator: the number of its item, which is leased again.
+
+        ``None`` where there is nothing to undo. A repeated call with the same ``submission`` retracts once.
+        """
+        name = check_annotator(annotator)
+        with self._locked() as leases:
+            before = self._journal.submission(submission) if submission else []
+            entries = before or self._journal.last(name)
+            number = next((found for one in entries if (found := self._journal.number(one.key)) is not None), None)
+            if not before and self._journal.closed is not None:
+                raise ConflictError("labelling is closed")
+            if number is None:
+                return None
+            if not before:
+                events = [LabelEvent("retract", one.key, at=_now(), id=submission or None) for one in entries]
+                self._journal.append(*events)
+            for key in [one for one in leases if one[1] == name]:
+                del leases[key]
+            leases[number, name] = self._clock() + LEASE_S
+        return number
+
+    def close(self, by: str) -> None:
+        """End labelling: from now on nothing is saved or undone. Of drafts, the accepted ones are written."""
+        with self._public_errors(), self._journal.lock():
+            self._journal.refresh()
+            if self._journal.closed is None and self.batch.purpose == "drafts":
+                write_lines(self.batch.accepted_file, self._accepted_lines())
+            self._journal.append(LabelEvent("close", by=by, at=_now()))
+
+    def progress(self) -> BatchProgress:
+        """The progress of all annotators."""
+        leases = self._read()
+        given, skipped = self._journal.given, self._journal.skipped
+        names = dict.fromkeys(name for each in given.values() for name in each)
+        names |= dict.fromkeys(name for each in skipped.values() for name in each)
+        complete = sum(self._num_labels(number) >= self.batch.annotators for number in given)
+        return BatchProgress(
+            items=len(self.batch.items),
+            complete=complete,
+            labels=sum(map(self._num_labels, given)),
+            wanted=len(self.batch.items) * self.batch.annotators,
+            annotators={name: self._annotator_progress(name, leases) for name in names},
+            skipped=tuple(
+                SkippedItem(number, name, one.reason, one.at)
+                for number, each in sorted(skipped.items())
+                for name, one in each.items()
+            ),
+            disagreements=sum(
+                self._differs(number) and not self._journal.adjudications.get(number) for number in given
+            ),
+            closed=self._journal.closed,
+        )
+
+    def annotator_progress(self, annotator: str) -> AnnotatorProgress:
+        """The progress of one annotator."""
+        return self._annotator_progress(check_annotator(annotator), self._read())
+
+    def skipped_items(self, annotator: str) -> list[int]:
+        """The numbers of the items that an annotator has skipped and not labelled."""
+        self._read()
+        return sorted(number for number, each in self._journal.skipped.items() if annotator in each)
+
+    def disagreements(self) -> list[ItemDisagreement]:
+        """The items that annotators labelled differently, with their labels."""
+        self._read()
+        found = []
+        names = list(dict.fromkeys(name for each in self._journal.given.values() for name in each))
+        for number in sorted(self._journal.given):
+            if not self._differs(number):
+                continue
+            each = self._journal.given[number]
+            labels = tuple(
+                PreviousLabel(f"annotator {place}", self._format(number, each[name]), _comment(each[name]))
+                for place, name in enumerate(names, start=1)
+                if each.get(name)
+            )
+            found.append(ItemDisagreement(number, labels, bool(self._journal.adjudications.get(number))))
+        return found
+
+    def reveal(self) -> Iterator[RevealedItem]:
+        """Yield all items with their runs and labels; ``ConflictError`` before the batch is closed."""
+        self._read()
+        if self._journal.closed is None:
+            raise ConflictError("runs and labels are shown when the batch is closed")
+        for number, entry in enumerate(self.batch.items, start=1):
+            given = self._journal.given.get(number, {}).values()
+            labels = [one for each in (*given, self._journal.adjudications.get(number, {})) for one in each.values()]
+            runs = self._items.runs(number) if self.batch.purpose != "grade" else ()
+            yield RevealedItem(number, entry.sample_id, entry.doc_id, runs, tuple(labels))
+
+    # --- what is left, and for whom ----------------------------------------------------------------------------------
+
+    def _is_open(self, number: int, name: str) -> bool:
+        """Whether an annotator has neither labelled nor skipped an item."""
+        if name in self._journal.skipped.get(number, ()):
+            return False
+        return len(self._journal.given.get(number, {}).get(name, ())) < self.batch.answers
+
+    def _has_place(self, number: int, name: str, busy: Mapping[int, set[str]]) -> bool:
+        """Whether an item needs one more annotator, beside those who have labelled it or are labelling it."""
+        others = {one for one, labels in self._journal.given.get(number, {}).items() if labels and one != name}
+        return len(others | busy.get(number, set())) < self.batch.annotators
+
+    def _busy(self, leases: Mapping[tuple[int, str], float], name: str) -> dict[int, set[str]]:
+        found: dict[int, set[str]] = {}
+        for number, who in leases:
+            if who != name:
+                found.setdefault(number, set()).add(who)
+        return found
+
+    def _annotator_progress(self, name: str, leases: Mapping[tuple[int, str], float]) -> AnnotatorProgress:
+        busy = self._busy(leases, name)
+        open_items = [number for number in range(1, len(self.batch.items) + 1) if self._is_open(number, name)]
+        needed = [number for number in open_items if self._has_place(number, name, {})]
+        own = [each[name] for each in self._journal.given.values() if name in each]
+        return AnnotatorProgress(
+            labelled=sum(len(labels) == self.batch.answers for labels in own),
+            skipped=sum(name in each for each in self._journal.skipped.values()),
+            adjudicated=sum(
+                any(one.annotator == name for one in each) for each in self._journal.adjudications.values()
+            ),
+            remaining=len(needed),
+            waiting=sum(not self._has_place(number, name, busy) for number in needed),
+        )
+
+    def _num_labels(self, number: int) -> int:
+        """The number of annotators who have labelled an item."""
+        return sum(len(one) == self.batch.answers for one in self._journal.given.get(number, {}).values())
+
+    def _differs(self, number: int) -> bool:
+        """Whether two annotators labelled an item differently."""
+        labelled = [one for one in self._journal.given.get(number, {}).values() if len(one) == self.batch.answers]
+        return len({tuple(sorted((str(one.run), one.value) for one in each.values())) for each in labelled}) > 1
+
+    # --- entries of the journal --------------------------------------------------------------------------------------
+
+    def _keys(self, number: int, name: str, *, adjudicated: bool = False) -> list[LabelKey]:
+        """The keys of the labels of an item, in the order in which its answers are shown."""
+        entry, batch = self._items.entry(number), self.batch
+        runs = (None,) if batch.purpose in ("grade", "drafts") else self._items.runs(number)
+        return [
+            LabelKey(entry.sample_id, name, run, batch.metric, adjudicated, batch.is_chosen, entry.doc_id)
+            for run in runs
+        ]
+
+    def _append(
+        self, number: int, *entries: Label | LabelEvent, check: Callable[[LabelJournal], None] | None = None
+    ) -> Submission:
+        try:
+            is_new = self._journal.append(*entries, check=check)
+        except ConflictError as error:
+            return Submission("conflict", number, str(error))
+        return Submission("saved" if is_new else "already saved", number)
+
+    def _selection(self, number: int) -> Selection:
+        entry = self._items.entry(number)
+        return self._selections.get((entry.sample_id, entry.doc_id), Selection())
+
+    @cached_property
+    def _selections(self) -> dict[tuple[str, str | None], Selection]:
+        """How each item was selected, by sample and document."""
+        batch = self.batch
+        if batch.draw is None:
+            return {}
+        with self._public_errors():
+            if batch.purpose == "grade":
+                pairs = read_pair_draw(draw_path(batch.journal))
+                if pairs.id == batch.draw:
+                    return {one.key: Selection(pairs.id, one.probability, one.position) for one in pairs.order}
+            else:
+                for draw in read_draws(batch.journal).values():
+                    if batch.draw in (draw.id, *draw.extends):
+                        return {(one, None): selection for one, selection in draw.selections().items()}
+            raise DataFileError(draw_path(batch.journal), None, "the record of the draw is missing; restore it")
+
+    def _shown(self, number: int, *, adjudicated: bool) -> tuple[str, ...]:
+        """What was shown of an item, as labels record it."""
+        if number not in self._shown_parts:
+            try:
+                self._shown_parts[number] = self._items.read(number).shown
+            except UnknownBatchError:
+                self._items.entry(number)
+                return self.batch.shown  # the run was deleted while the page was open: the label is kept
+        return (*self._shown_parts[number], *(("labels",) if adjudicated else ()))
+
+    def _format(self, number: int, labels: Mapping[LabelKey, Label]) -> str:
+        """The labels of an annotator for an item in words."""
+        by_run = {one.run: one for one in labels.values()}
+        values = tuple(by_run[key.run].label for key in self._keys(number, "") if key.run in by_run)
+        if self.batch.scale is not None:
+            return ", ".join(f"{one:g}" if isinstance(one, int | float) else one for one in values)
+        return next((one.text for one in self.batch.choices if _CHOICE_LABELS[one.name] == values), "")
+
+    def _accepted_lines(self) -> Iterator[bytes]:
+        for number, entry in enumerate(self.batch.items, start=1):
+            given = [one for each in self._journal.given.get(number, {}).values() for one in each.values()]
+            labels = list(self._journal.adjudications.get(number, {}).values()) or given
+            if 2 * sum(one.value for one in labels) > len(labels):
+                yield self._items.draft_line(entry).rstrip(b"\r\n")
+
+    # --- leases and errors -------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _locked(self) -> Iterator[dict[tuple[int, str], float]]:
+        """The leases in force by item and annotator, under the lock of the journal; changes are written."""
+        with self._public_errors(), self._journal.lock():
+            self._journal.refresh()
+            leases = self._read_leases()
+            before = dict(leases)
+            yield leases
+            if leases != before:
+                rows = [[number, name, expires] for (number, name), expires in leases.items()]
+                path = self.batch.file(".leases.json")
+                with translate_write_errors(path):
+                    path.write_bytes(msgspec.json.encode(rows))
+
+    def _read_leases(self) -> dict[tuple[int, str], float]:
+        """The leases in force; none where the file is missing or was cut off."""
+        try:
+            rows = msgspec.json.decode(self.batch.file(".leases.json").read_bytes(), type=list[tuple[int, str, float]])
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return {}
+        now = self._clock()
+        return {(number, name): expires for number, name, expires in rows if now < expires <= now + LEASE_S}
+
+    def _read(self) -> dict[tuple[int, str], float]:
+        """Read what is new in the journal; the leases in force."""
+        self._journal.refresh()
+        return self._read_leases()
+
+    @contextmanager
+    def _public_errors(self) -> Iterator[None]:
+        """Leave names of files and stores, and ids, out of errors that annotators of a blind batch see."""
+        try:
+            yield
+        except DataFileError as error:
+            if not self.batch.blind:
+                raise
+            is_access = error.problem.startswith(("cannot be", "no such file"))
+            problem = error.problem if is_access else "it is damaged; the page of the batch has the details"
+            raise DataFileError("the label file", error.line, problem) from error
+        except StoreError as error:
+            raise StoreError("of this batch", error.problem) if self.batch.blind else error from error
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _comment(labels: Mapping[LabelKey, Label]) -> str:
+    return next((one.comment for one in labels.values() if one.comment), "")
+
+
+def check_annotator(name: str) -> str:
+    """The name of an annotator without spaces around it; ``BadValueError`` for one that cannot be stored."""
+    text = name.strip()
+    if not text or len(text) > MAX_NAME or not text.isprintable():
+        raise BadValueError(f"annotator: a name has 1 to {MAX_NAME} characters that can be printed")
+    return text
+
+
+def _check_submission(text: str) -> str:
+    if not text or len(text) > MAX_NAME or not text.isprintable():
+        raise BadValueError(f"submission: an id has 1 to {MAX_NAME} characters")
+    return text

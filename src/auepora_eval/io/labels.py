@@ -50,6 +50,8 @@ Provenance = Literal["human", "model", "corrected"]
 EventName = Literal["retract", "skip", "close", "tuning"]
 """What a line of a journal that is no label does."""
 
+_NO_TIME = ", which is not a time; write it as 2030-01-31T12:00:00+00:00"
+_PROVENANCES = get_args(Provenance)
 RIGHT, WRONG = "right", "wrong"
 _VALUES = {RIGHT: 1.0, WRONG: 0.0}
 _KEYS = (
@@ -196,6 +198,8 @@ class LabelEvent:
     def __post_init__(self) -> None:
         if (self.key is None) != (self.event == "close"):
             raise BadValueError(f"event {self.event!r} {'needs a' if self.key is None else 'has no'} sample")
+        if self.at is not None and not _is_time(self.at):
+            raise BadValueError(f"field 'at' is {quote_text(self.at)}{_NO_TIME}")
 
     @property
     def annotator(self) -> str:
@@ -334,6 +338,11 @@ class Journal(ABC, Generic[EntryT]):
                 self._write(file, [lines[number] for number in new])
         return True
 
+    def submission(self, submission_id: str) -> list[EntryT]:
+        """Return the entries with this submission id, in force or not; empty if it is unknown."""
+        with self._mutex:
+            return [one for one in self._entries if one.id == submission_id] if submission_id in self._ids else []
+
     @contextmanager
     def lock(self) -> Iterator[int]:
         """Lock the file against other threads and processes; it is created if needed. A thread may nest calls."""
@@ -365,7 +374,8 @@ class Journal(ABC, Generic[EntryT]):
         except LineError as error:
             raise DataFileError(self.path, number, str(error)) from error
         if entry.id is not None:
-            self._submissions.setdefault(entry.id, []).append(entry)
+            self._ids.add(entry.id)
+            self._entries.append(entry)
 
     def _parse_line(self, number: int, line: bytes) -> EntryT | None:
         try:
@@ -386,7 +396,8 @@ class Journal(ABC, Generic[EntryT]):
         self._size = self._checksum = self._line = 0  # of the part that was read
         self._is_line_open = False  # whether that part ends within a line
         self._stamp = None  # inode, size and time, if they identify the content
-        self._submissions: dict[str, list[EntryT]] = {}
+        self._ids: set[str] = set()
+        self._entries: list[EntryT] = []  # those with an id
         self._clear()
 
     def _extend(self, data: bytes) -> None:
@@ -420,7 +431,7 @@ class Journal(ABC, Generic[EntryT]):
         """Whether the file has this entry of a submission; an interrupted write may have left a part of the entries."""
         if entry.id is None:
             return False
-        before = [_content(one) for one in self._submissions.get(entry.id, ())]
+        before = [_content(one) for one in self.submission(entry.id)]
         content = _content(entry)
         if content not in before:
             contents = [_content(one) for one in entries]
@@ -542,7 +553,7 @@ class LabelJournal(Journal[Label | LabelEvent]):
     def labels(self) -> list[Label]:
         """The labels in force, in the order of the file."""
         with self._mutex:
-            return [label for _, label in self._labels.values()]
+            return list(self._labels.values())
 
     @property
     def skips(self) -> dict[LabelKey, LabelEvent]:
@@ -556,8 +567,8 @@ class LabelJournal(Journal[Label | LabelEvent]):
         return self._closed
 
     def numbered_labels(self) -> Iterator[tuple[int, Label]]:
-        """Yield the labels in force, each with its line."""
-        yield from self._labels.values()
+        """The labels in force, each with its line."""
+        return ((self._lines[key], label) for key, label in self._labels.items())
 
     def find(self, key: LabelKey) -> Label | LabelEvent | None:
         """Return the label or the skip with this key; ``None`` if there is none in force."""
@@ -574,13 +585,9 @@ class LabelJournal(Journal[Label | LabelEvent]):
                 found.insert(0, one)
             return found
 
-    def submission(self, submission_id: str) -> list[Label | LabelEvent]:
-        """Return the entries with this submission id, in force or not; empty if it is unknown."""
-        with self._mutex:
-            return list(self._submissions.get(submission_id, ()))
-
     def _clear(self) -> None:
-        self._labels: dict[LabelKey, tuple[int, Label]] = {}
+        self._labels: dict[LabelKey, Label] = {}
+        self._lines: dict[LabelKey, int] = {}
         self._skips: dict[LabelKey, LabelEvent] = {}
         self._by_annotator: dict[str, dict[LabelKey, Label | LabelEvent]] = {}
         self._tuning: set[LabelKey] = set()
@@ -607,16 +614,14 @@ class LabelJournal(Journal[Label | LabelEvent]):
             raise LineError(self._describe_contradiction(entry, key))
         if isinstance(entry, LabelEvent) and entry.event == "tuning":
             self._tuning.add(key)
-            line, label = self._labels[key]
-            own[key] = label = replace(label, tuning=True)
-            self._labels[key] = line, label
+            self._labels[key] = own[key] = replace(self._labels[key], tuning=True)
             return
         if key in own:
             for entries in (self._labels, self._skips, own):
                 entries.pop(key, None)
         if isinstance(entry, Label):
-            own[key] = label = replace(entry, tuning=True) if key in self._tuning else entry
-            self._labels[key] = number, label
+            self._labels[key] = own[key] = replace(entry, tuning=True) if key in self._tuning else entry
+            self._lines[key] = number
         elif entry.event == "skip":
             self._skips[key] = own[key] = entry
 
@@ -625,7 +630,7 @@ class LabelJournal(Journal[Label | LabelEvent]):
         if isinstance(entry, LabelEvent) and entry.event != "skip":
             return f"event {entry.event!r}: there is no label of {sample} with these fields before it"
         who = f"annotator {quote_text(key.annotator)}" if key.annotator else "the annotator, who is not named,"
-        return f"{who} labelled {sample} already on line {self._labels[key][0]}; keep the one that counts"
+        return f"{who} labelled {sample} already on line {self._lines[key]}; keep the one that counts"
 
     def _check(self, entries: Sequence[Label | LabelEvent]) -> None:
         changed: dict[LabelKey, Label | LabelEvent | None] = {}
@@ -727,12 +732,12 @@ def _validation_errors(label: Label) -> Iterator[str]:
         yield f"field 'label' must be 'right', 'wrong', true, false or a number, not {type_name(value)}"
     elif not _is_finite(value):
         yield "field 'label' must be a finite number"
-    if label.provenance not in get_args(Provenance):
-        known = get_args(Provenance)
-        nearest = did_you_mean(str(label.provenance)[:80], known, otherwise=f"; known: {', '.join(known)}")
+    if label.provenance not in _PROVENANCES:
+        known = ", ".join(_PROVENANCES)
+        nearest = did_you_mean(str(label.provenance)[:80], _PROVENANCES, otherwise=f"; known: {known}")
         yield f"field 'provenance' is {quote_text(str(label.provenance))}{nearest}"
     if label.at is not None and not _is_time(label.at):
-        yield f"field 'at' is {quote_text(label.at)}, which is not a time; write it as 2030-01-31T12:00:00+00:00"
+        yield f"field 'at' is {quote_text(label.at)}{_NO_TIME}"
     yield from _draw_errors(label)
 
 
@@ -742,7 +747,7 @@ def _draw_errors(label: Label) -> Iterator[str]:
         yield f"field 'probability' is {label.probability}; an inclusion probability is above 0 and at most 1"
     if label.position is not None and label.position < 1:
         yield f"field 'position' is {label.position}; positions start at 1"
-    if label.shown is not None and not all(isinstance(one, str) for one in label.shown):
+    if label.shown is not None and not {*map(type, label.shown)} <= {str}:
         yield 'field \'shown\' must be a list of strings, such as ["documents", "reference"]'
     if label.chosen and label.draw is not None:
         yield "field 'chosen' is true and field 'draw' is given; a sample was picked by a person, or drawn at random"

@@ -26,7 +26,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
-from auepora_eval.annotate.batches import BatchOptions, create_batch, plan_batch
+from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
 from auepora_eval.annotate.draws import read_draws
 from auepora_eval.io.labels import Label, write_labels
 from auepora_eval.store.runs import RunStore

@@ -19,10 +19,13 @@ from urllib.parse import unquote, urlencode
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.batches import BatchOptions, LabelBatch, LabelQueue, create_batch, find_batch, plan_batch
+from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
+from auepora_eval.annotate.batches import LabelBatch, LabelQueue, find_batch
 from auepora_eval.core.dataset import InMemoryDataset
+from auepora_eval.engine.evaluate import evaluate
 from auepora_eval.io.labels import read_labels
 from auepora_eval.runs.run import run_system
+from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
 from helpers import fault_server, judge_server, stored_runs
 from helpers.accessibility import load_all
@@ -37,6 +40,20 @@ Cli = Callable[..., tuple[int, str, str]]
 def new_batch(store: RunStore, folder: Path, **options: Any) -> LabelBatch:
     """A batch in the labels folder of the test."""
     return create_batch(folder, plan_batch(store, BatchOptions(**options)))
+
+
+def answered_run(store: RunStore, name: str, count: int, answers: Callable[[int], str]) -> str:
+    """A run with these answers, stored in one piece; its id."""
+    dataset = stored_runs.samples(count)
+    record = store.create_run(name, dataset, dataset_name="made", plan={"metrics": ["containment"]})
+    rows = [
+        StoredOutput(number, 0, sample.sample_id, SystemOutputs([], Response(answers(number))))
+        for number, sample in enumerate(dataset)
+    ]
+    store.append(record.run_id, rows)
+    store.put_results(record.run_id, evaluate(dataset, [row.output for row in rows], ["containment"]))
+    store.finish(record.run_id)
+    return record.run_id
 
 
 def item_path(batch: LabelBatch, annotator: str, **parameters: Any) -> str:
@@ -85,8 +102,8 @@ class LabelClient(threading.Thread):
 def test_every_acknowledged_label_is_there_once(tmp_path: Path) -> None:
     rng, path, folder = random.Random(36), tmp_path / "runs.sqlite", tmp_path / "labels"
     with RunStore.open(path) as store:
-        run = stored_runs.run(store, "nightly", stored_runs.samples(ITEMS), lambda number: "yes", ["containment"])
-        batch = new_batch(store, folder, purpose="calibrate", runs=(run.run_id,), n=ITEMS, annotators=2)
+        run = answered_run(store, "nightly", ITEMS, lambda number: "yes")
+        batch = new_batch(store, folder, purpose="calibrate", runs=(run,), n=ITEMS, annotators=2)
     is_up = threading.Event()
     with UiProcess("--store", str(path), "--labels", str(folder)) as server:
         is_up.set()
@@ -250,16 +267,19 @@ def test_the_order_of_two_answers_does_not_depend_on_the_run(tmp_path: Path) -> 
         runs = []
         for name, values in right.items():
             answers = [f"{name} yes" if one else f"{name} no" for one in values]
-            runs.append(
-                stored_runs.run(store, name, stored_runs.samples(400), answers.__getitem__, ["containment"]).run_id
-            )
+            runs.append(answered_run(store, name, 400, answers.__getitem__))
         batch = new_batch(store, tmp_path, purpose="compare", runs=tuple(runs), metric="containment", n=400)
         queue = LabelQueue(batch, store)
-        first = Counter(queue.item(number).answers[0].text for number in range(1, 401))
+        shown = [queue.item(number).answers[0].text.partition(" ")[0] for number in range(1, 21)]
+        queue.close("organiser")
+        names = dict(zip(runs, right, strict=True))
+        revealed = [(names[one.runs[0]], int(one.sample_id[1:])) for one in queue.reveal()]
+    assert [name for name, _ in revealed[:20]] == shown
+    first = Counter((name, right[name][number]) for name, number in revealed)
     # Four standard deviations: 4 * sqrt(400 / 4), and of about 200 answers 4 * sqrt(200 / 4).
-    assert abs(first["old yes"] + first["old no"] - 200) < 40
-    assert abs(first["old yes"] - sum(right["old"]) / 2) < 29
-    assert abs(first["new yes"] - sum(right["new"]) / 2) < 29
+    assert abs(first["old", True] + first["old", False] - 200) < 40
+    assert abs(first["old", True] - sum(right["old"]) / 2) < 29
+    assert abs(first["new", True] - sum(right["new"]) / 2) < 29
 
 
 # --- labels of samples that a person picked --------------------------------------------------------------------------
@@ -282,7 +302,7 @@ def test_labels_chosen_by_hand_change_nothing(tmp_path: Path, monkeypatch: pytes
     monkeypatch.delenv("AUEPORA_STORE", raising=False)
     with RunStore.open("runs.sqlite") as store:
         runs = [
-            stored_runs.run(store, name, stored_runs.samples(40), answers, ["containment"]).run_id
+            answered_run(store, name, 40, answers)
             for name, answers in (
                 ("old", lambda n: "yes" if n % 3 else "no"),
                 ("new", lambda n: "yes" if n % 7 else "no"),
@@ -327,7 +347,7 @@ def test_labels_chosen_by_hand_change_nothing(tmp_path: Path, monkeypatch: pytes
         )
         queue = LabelQueue(review, store)
         for number in range(1, 41):
-            assert queue.submit("ann", number, ["wrong"], submission=f"{number}").outcome == "saved"
+            assert queue.submit("eve", number, ["wrong"], submission=f"{number}").outcome == "saved"
         assert all(one.chosen and one.draw is None for one in read_labels(review.journal))
         picked = [part for one in store.sample_ids(runs[1])[:20] for part in ("--sample", one)]
         monkeypatch.setattr("sys.stdin", io.StringIO("w\n" * 20))
@@ -400,7 +420,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pair") / "runs.sqlite"
     with RunStore.open(path) as store:
         for name, answers in (("old", lambda n: "yes" if n % 3 == 0 else "no"), ("new", lambda n: "yes, it is")):
-            stored_runs.run(store, name, stored_runs.samples(20), answers, ["containment"])
+            answered_run(store, name, 20, answers)
     return path
 
 

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date
 from typing import Any
-from urllib.parse import parse_qsl
 
 from markupsafe import escape
 from starlette.concurrency import run_in_threadpool
@@ -32,7 +31,7 @@ from ..render.html import interval_text, metric_range, seconds_text, value_text
 from ..report.score_sections import value_bar
 from ..store.records import RunRecord, RunStatus, utc_now
 from ..store.runs import all_result_summaries, count_all_outputs, latest_result_times
-from .workbench import Workbench, load_templates, make_url, render_template, workbench_of
+from .workbench import Workbench, load_templates, make_url, read_form, render_template, workbench_of
 
 PAGE_SIZE = 50
 TREND_RUNS = 200
@@ -507,8 +506,7 @@ def compare_chosen(workbench: Workbench, run_ids: Sequence[str]) -> Response:
 async def change_tags(request: Request) -> Response:
     """Add the tag in ``add``, or remove the one in ``remove``; a script gets the new cell, a form the page again."""
     workbench, run_id = workbench_of(request), request.path_params["run_id"]
-    body = (await request.body()).decode("utf-8", "replace")
-    fields = dict(parse_qsl(body, keep_blank_values=True))
+    fields = await read_form(request)
     record = await run_in_threadpool(_save_tags, workbench, run_id, fields)
     query = fields.get("query", "")
     if fields.get("fragment"):

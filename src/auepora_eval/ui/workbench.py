@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import threading
 import time
 from collections import OrderedDict
@@ -12,27 +13,20 @@ from functools import cache, cached_property
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from ..annotate.batches import LabelQueue, batch_path, find_batch, labels_folder
+from ..annotate.batches import LabelQueue, find_batch, labels_folder
 from ..compare.stores import DecisionRegister
 from ..core.metrics_base import sample_clusters
 from ..core.reduce import Clusters
 from ..core.results import Results
 from ..core.scores import Scores
 from ..core.types import EvaluationSample
-from ..errors import (
-    AueporaError,
-    ConflictError,
-    MissingDependencyError,
-    StoreError,
-    UnknownBatchError,
-    UnknownRunError,
-)
+from ..errors import AueporaError, ConflictError, DataFileError, MissingDependencyError, StoreError, UnknownBatchError, UnknownRunError
 from ..features.hits import has_spans
 from ..render.blocks import Block
 from ..render.html import ChartRenderer, UncutText, make_environment
@@ -47,6 +41,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 CACHE_BYTES = 176 * 2**20
 """The default limit of the cache, all runs together: the results and query columns of two runs of 100,000 queries."""
@@ -70,16 +66,19 @@ class Workbench:
         labels: Path | None = None,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        """``plans`` is the folder whose plans are shown, ``labels`` the one of labels; default: ``labels_folder``."""
+        """``plans`` is the folder whose plans are shown; default: the current folder.
+
+        ``labels`` is the folder of labels; default: see ``labels_folder``.
+        """
         self.store = store
         self.labels = labels_folder(store, labels)
-        self._queues: dict[str, LabelQueue] = {}
-        self._queues_lock = threading.Lock()
         self.plans = Path.cwd() if plans is None else plans
         self.stopping = threading.Event()
         """Set when the server stops: event streams end."""
         self._cache = _ByteCache(cache_bytes)
         self._file = _file_identity(store.file)
+        self._queues: dict[str, LabelQueue] = {}
+        self._queues_lock = threading.Lock()
 
     def check_store(self) -> None:
         """Raise if the file of the store was deleted or replaced: what is read from it would be of the old file."""
@@ -114,6 +113,14 @@ class Workbench:
     def version(self, record: RunRecord) -> str:
         """A text that changes with the outputs, results, status and tags of a run; a part of cache keys."""
         return run_version(self.store, record)
+
+    def queue(self, batch_id: str) -> LabelQueue:
+        """The queue of a batch of labels; ``UnknownBatchError`` where there is none."""
+        with self._queues_lock:
+            found = self._queues.get(batch_id)
+            if found is None or not found.batch.path.exists():
+                found = self._queues[batch_id] = LabelQueue(find_batch(self.labels, batch_id), self.store)
+            return found
 
     def cached(self, key: tuple[Any, ...], build: Callable[[], T], *, size: int | Callable[[T], int]) -> T:
         """The value of a key, built once: other threads wait for it. ``size`` is its size in bytes.
@@ -281,6 +288,17 @@ def workbench_of(request: Request) -> Workbench:
     return found
 
 
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a form that was sent; of a field that occurs twice the last."""
+    body = (await request.body()).decode("utf-8", "replace")
+    return dict(parse_qsl(body, keep_blank_values=True))
+
+
+def is_blind(request: Request) -> bool:
+    """Whether the page is for annotators: it names no run, file or store, and links to no page that does."""
+    return request.url.path.startswith("/label/")
+
+
 def make_url(path: str, /, **parameters: Any) -> UncutText:
     """An address with query parameters: a list repeats its parameter, ``None`` leaves it out.
 
@@ -329,7 +347,8 @@ def render_blocks(blocks: Iterable[Block]) -> Markup:
 def _render(request: Request, name: str, context: dict[str, Any]) -> str:
     common = {
         "csrf_token": csrf_token(request),
-        "store_label": request.app.state.workbench.label,
+        "store_label": "" if is_blind(request) else request.app.state.workbench.label,
+        "is_blind": is_blind(request),
         "path": request.url.path,
         "drawn": _chart_renderer(),
     }
@@ -358,6 +377,13 @@ TITLES = {
     501: "A package is missing",
     503: "The store is busy",
 }
+BLIND_MESSAGES = {
+    400: "This cannot be shown or saved.",
+    404: "What this item shows is no longer stored. Labels that were saved stay.",
+    501: "A package is missing.",
+    503: "Labels cannot be read or saved at present; those that were saved stay.",
+}
+"""Messages to annotators in place of those that name runs and files."""
 PLAIN_MESSAGES = {
     404: "There is no page at this address.",
     405: "This address cannot be used in this way.",
@@ -376,7 +402,8 @@ def error_response(request: Request, status: int, message: str) -> Response:
 
 
 def error_status(error: AueporaError) -> int:
-    """The status code: unknown run or batch 404, conflict 409, store 503 or 500, missing package 501, else 400."""
+    """The status code: unknown run or batch 404, conflict 409, locked store 503, damaged store 500, missing package 501,
+    else 400."""
     if isinstance(error, UnknownRunError | UnknownBatchError):
         return 404
     if isinstance(error, ConflictError):
@@ -393,15 +420,26 @@ def recorded_response(register: DecisionRegister | None) -> Response:
     return JSONResponse({"recorded": register is not None})
 
 
-def handle_error(request: Request, error: Exception) -> Response:
-    """The response to an exception of a page."""
-    if isinstance(error, AueporaError):
-        return error_response(request, error_status(error), str(error))
+def describe_error(request: Request, error: AueporaError | HTTPException) -> tuple[int, str]:
+    """The status and the message of an error. Annotators get a message that names no run and no file."""
     if isinstance(error, HTTPException):
         plain = error.detail == HTTPStatus(error.status_code).phrase  # raised by the router
         message = PLAIN_MESSAGES.get(error.status_code, "") if plain else ""
-        response = error_response(request, error.status_code, message or str(error.detail))
-        response.headers.update(error.headers or {})
+        return error.status_code, message or str(error.detail)
+    status = error_status(error)
+    if not is_blind(request) or isinstance(error, ConflictError | UnknownBatchError):
+        return status, str(error)
+    logger.warning("%s", error)
+    # A damaged or read-only file of labels can be repaired: a second try may work.
+    status = 503 if isinstance(error, DataFileError | StoreError) else status
+    return status, f"{BLIND_MESSAGES[status]} The terminal of `auepora ui` has the reason."
+
+
+def handle_error(request: Request, error: Exception) -> Response:
+    """The response to an exception of a page."""
+    if isinstance(error, AueporaError | HTTPException):
+        response = error_response(request, *describe_error(request, error))
+        response.headers.update((error.headers if isinstance(error, HTTPException) else None) or {})
         return response
     message = "The page could not be made because of an error in the program. The terminal shows the details."
     return error_response(request, 500, message)

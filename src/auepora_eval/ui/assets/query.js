@@ -1,6 +1,4 @@
-// The query page: lines between two rankings, values at a cut-off, evidence of claims, whole texts.
-
-import { announce, clickedLink, replaceFragment } from "/assets/shell.js";
+// The query page: lines between two rankings, values at a cut-off, evidence of claims.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -106,19 +104,6 @@ function setUpClaims() {
     });
   }
 }
-
-// --- whole texts --------------------------------------------------------------------------------------------------------
-
-document.addEventListener("click", async (event) => {
-  const link = clickedLink(event, "a[data-whole]");
-  if (!link) return;
-  event.preventDefault();
-  const holder = link.closest(".shown-text");
-  if (await replaceFragment(holder, `${link.href}&fragment=1`)) {
-    holder.querySelector(".whole")?.focus();
-    announce("The whole text is shown");
-  }
-});
 
 setUpClaims();
 setUpCutOff();

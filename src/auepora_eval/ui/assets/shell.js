@@ -5,6 +5,7 @@
 //   data-drawer="URL"    on a link: opens the fragment in a side panel; data-title names the panel
 //   data-copy="TEXT"     on a button: copies the text
 //   data-record="URL"    the decision that the page shows is recorded by a POST; a message appears where it is not
+//   data-whole           on a link in a .shown-text: shows the whole text in place of its beginning
 //   data-key="j"         on a link or button: a shortcut; data-key-text describes it, else its name does
 // Event: "fragment" on an element whose fragment was inserted; it bubbles.
 
@@ -436,6 +437,17 @@ document.addEventListener("click", (event) => {
   if (!link) return;
   event.preventDefault();
   openDrawer(link);
+});
+
+document.addEventListener("click", async (event) => {
+  const link = clickedLink(event, "a[data-whole]");
+  if (!link) return;
+  event.preventDefault();
+  const holder = link.closest(".shown-text");
+  if (await replaceFragment(holder, `${link.href}&fragment=1`)) {
+    holder.querySelector(".whole")?.focus();
+    announce("The whole text is shown");
+  }
 });
 
 setUpTheme();

@@ -1,0 +1,434 @@
+"""The pages of annotators: the start of a batch, one item at a time, and the labels, skips and undo steps they send.
+
+They are blind: no run, model, plan, file, document id, score or title of a batch is in any response. Items and documents
+are numbers, and an error names neither files nor runs. Every form works without a script.
+"""
+
+from __future__ import annotations
+
+import secrets
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from ..annotate.batches import MAX_NAME, BatchItem, LabelBatch, LabelChoice, LabelQueue, Submission
+from ..annotate.session import ShownDocument
+from ..errors import AueporaError, BadValueError, ConflictError
+from .query_page import ShownText, TextPart, show_text, split_pieces
+from .workbench import describe_error, make_url, read_form, render_template, workbench_of
+
+MAX_COMMENT = 10_000
+MAX_REASON = 500
+ANSWER_LENGTH = 6_000
+"""How much of a question or an answer is shown at first."""
+DOCUMENT_LENGTH = 1_500
+
+SUMMARIES = {
+    "calibrate": "You read answers to questions and label each of them.",
+    "compare": "You read two answers to each question and label both. Their order is random.",
+    "grade": "You read a question and a document, and grade how relevant the document is.",
+    "drafts": "You read drafts of test questions, and accept or reject each of them.",
+    "review": "You read answers to questions and label each of them.",
+}
+INSTRUCTIONS = {
+    "drafts": "Accept a draft if the question is clear and the reference answers it. If you reject it, say why in a comment.",
+    "grade": "Judge whether the person who asked would be served. Words that question and document share are no reason "
+    "for a grade. Between two grades choose the lower one.",
+}
+DEFAULT_INSTRUCTIONS = (
+    "Judge from the question and the documents. An answer is right if it answers the question and nothing in it is "
+    "false. Skip what you cannot read or understand, not what is hard: say why."
+)
+TONES = {"right": "good", "accept": "good", "both": "good", "wrong": "bad", "reject": "bad", "neither": "bad"}
+"""The colours of labels by name."""
+
+
+# --- requests --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRequest:
+    """The batch, annotator and item of a request."""
+
+    queue: LabelQueue
+    fields: Mapping[str, str]
+    """The parameters of the address, or the fields of the form."""
+    annotator: str
+    number: int | None
+
+    @classmethod
+    def of(cls, request: Request, fields: Mapping[str, str]) -> LabelRequest:
+        """Check the parameters; an error names the parameter and what is allowed."""
+        queue = find_queue(request)
+        return cls(queue, fields, read_name(fields.get("as", "")), read_number(queue.batch, fields.get("item", "")))
+
+    @property
+    def batch(self) -> LabelBatch:
+        """The batch of the queue."""
+        return self.queue.batch
+
+    @property
+    def item(self) -> int:
+        """The number of the item, which must be there."""
+        if self.number is None:
+            raise HTTPException(400, f"item must be a number from 1 to {len(self.batch.items)}")
+        return self.number
+
+    @property
+    def adjudicates(self) -> bool:
+        """Whether the labels decide between those of other annotators."""
+        return self.fields.get("adjudicate", "") == "1"
+
+    @property
+    def submission(self) -> str:
+        """The id of what is sent, which makes a repeated request the same one."""
+        return _read_text(self.fields, "submission", MAX_NAME, required=True)
+
+    @property
+    def comment(self) -> str:
+        """The comment, with the line breaks of the journal."""
+        return _read_text(self.fields, "comment", MAX_COMMENT)
+
+    def values(self) -> Sequence[str]:
+        """The names of the choices, or the grades."""
+        names = ("first", "second") if is_pair_of_grades(self.batch) else ("value",)
+        values = [self.fields.get(name, "") for name in names]
+        try:
+            self.batch.parse_values(values)
+        except BadValueError as error:
+            raise HTTPException(400, f"{' and '.join(names)}: {error}") from error
+        return values
+
+    def url(self, number: int | None = None) -> str:
+        """The address of an item, by default of the next one."""
+        path, adjudicate = f"/label/{self.batch.id}/item", "1" if self.adjudicates else None
+        return make_url(path, **{"as": self.annotator, "adjudicate": adjudicate, "item": number})
+
+
+def find_queue(request: Request) -> LabelQueue:
+    """The queue of the batch in the path."""
+    return workbench_of(request).queue(request.path_params["batch_id"])
+
+
+def is_pair_of_grades(batch: LabelBatch) -> bool:
+    """Whether both answers of an item get a grade."""
+    return batch.scale is not None and batch.answers == 2
+
+
+def read_name(text: str) -> str:
+    """The name of an annotator: a text without control characters."""
+    name = " ".join(text.split())
+    if not name or len(name) > MAX_NAME or any(unicodedata.category(one) in ("Cc", "Cs") for one in name):
+        raise HTTPException(400, f"as: a name has 1 to {MAX_NAME} characters, and no control characters")
+    return name
+
+
+def read_number(batch: LabelBatch, text: str) -> int | None:
+    """The number of an item; ``None`` for an empty text."""
+    if not text:
+        return None
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+    if not 1 <= number <= len(batch.items):
+        raise HTTPException(404, f"item: there is no such item; items have numbers from 1 to {len(batch.items)}")
+    return number
+
+
+def _read_text(fields: Mapping[str, str], name: str, longest: int, *, required: bool = False) -> str:
+    text = fields.get(name, "").replace("\r\n", "\n").strip()
+    if len(text) > longest or (required and not text):
+        raise HTTPException(400, f"{name} must have {1 if required else 0} to {longest:,} characters, not {len(text):,}")
+    return text
+
+
+# --- what a page shows -----------------------------------------------------------------------------------------------
+
+
+def describe_task(batch: LabelBatch) -> dict[str, Any]:
+    """The question to the annotator, what can be chosen, and the instructions."""
+    default = INSTRUCTIONS.get(batch.purpose, DEFAULT_INSTRUCTIONS)
+    return {
+        "summary": SUMMARIES[batch.purpose],
+        "question": batch.question,
+        "instructions": batch.instructions.strip() or default,
+        "choices": [describe_choice(one) for one in batch.choices],
+        "is_scale": batch.scale is not None,
+        "is_pair_of_grades": is_pair_of_grades(batch),
+    }
+
+
+def describe_choice(choice: LabelChoice) -> dict[str, str]:
+    """A choice as a button; its key is shown apart from the text."""
+    text = choice.text.removeprefix(f"{choice.name}: ")
+    return {
+        "key": choice.key,
+        "value": choice.name,
+        "name": choice.text,
+        "text": "" if text == choice.key else text,
+        "tone": TONES.get(choice.name, ""),
+    }
+
+
+def describe_progress(queue: LabelQueue, annotator: str) -> dict[str, int]:
+    """The progress of this annotator alone: the labels of others say nothing about the next item."""
+    own = queue.annotator_progress(annotator)
+    skipped = own.skipped
+    return {
+        "labelled": own.labelled,
+        "skipped": skipped,
+        "total": own.labelled + skipped + own.remaining,
+        "waiting": own.waiting,
+        "adjudicated": own.adjudicated,
+    }
+
+
+def describe_item(batch: LabelBatch, item: BatchItem) -> dict[str, Any]:
+    """The texts of an item, each with the address of its whole text."""
+
+    def shown(text: str, part: str, limit: int = ANSWER_LENGTH) -> ShownText | None:
+        address = make_url(f"/label/{batch.id}/text", item=item.number, part=part)
+        return show_text(text, address, limit=limit) if text else None
+
+    def documents(listed: Sequence[ShownDocument], name: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "title": describe_document(place, one),
+                "note": "● relevant" if one.gold else "",
+                "text": shown(one.text, f"{name}-{place}", DOCUMENT_LENGTH),
+            }
+            for place, one in enumerate(listed, start=1)
+        ]
+
+    return {
+        "number": item.number,
+        "conversation": shown(item.conversation, "conversation", DOCUMENT_LENGTH),
+        "question": shown(item.question, "question"),
+        "answers": [shown(one.text, f"answer-{place}") for place, one in enumerate(item.answers, start=1)],
+        "references": [shown(one, f"reference-{place}") for place, one in enumerate(item.references, start=1)],
+        "documents": [
+            (
+                f"Documents of the {('first', 'second')[place]} answer" if len(item.answers) > 1 else "Documents",
+                documents(one.documents, f"retrieved{place + 1}"),
+            )
+            for place, one in enumerate(item.answers)
+        ]
+        + ([("Document" if batch.purpose == "grade" else "Documents", documents(item.documents, "document"))])
+        * bool(item.documents),
+    }
+
+
+def describe_document(place: int, document: ShownDocument) -> str:
+    """The heading of a document: its place, and its id where the batch is not blind."""
+    name = f"Document {place}" if document.rank is not None or not document.gold else "Relevant, not retrieved"
+    return f"{name}: {document.doc_id}" if document.doc_id else name
+
+
+def find_text(item: BatchItem, part: str) -> str:
+    """A text of an item by the name of its part."""
+    name, _, number = part.partition("-")
+    place = int(number) - 1 if number.isascii() and number.isdigit() and len(number) < 9 else -1
+    texts: dict[str, Sequence[str]] = {
+        "answer": [one.text for one in item.answers],
+        "reference": item.references,
+        "document": [one.text for one in item.documents],
+        **{
+            f"retrieved{number}": [document.text for document in one.documents]
+            for number, one in enumerate(item.answers, start=1)
+        },
+    }
+    if part in ("question", "conversation"):
+        return item.question if part == "question" else item.conversation
+    if name not in texts or not 0 <= place < len(texts[name]):
+        raise HTTPException(404, "part: the item has no such text")
+    return texts[name][place]
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+
+def start_page(request: Request) -> Response:
+    """The start of an annotator: name, instructions and, with a name, the progress."""
+    queue, text = find_queue(request), request.query_params.get("as", "")
+    return show_start(request, queue, read_name(text) if text else "")
+
+
+def show_start(request: Request, queue: LabelQueue, annotator: str, message: str = "") -> Response:
+    """The start page; with a message where the name cannot be used."""
+    return render_template(
+        request,
+        "label.html",
+        status=400 if message else 200,
+        batch_id=queue.batch.id,
+        task=describe_task(queue.batch),
+        annotator=annotator,
+        adjudicates=request.query_params.get("adjudicate", "") == "1",
+        progress=describe_progress(queue, annotator) if annotator and not message else None,
+        is_closed=queue.is_closed,
+        message=message,
+        max_name=MAX_NAME,
+    )
+
+
+def item_page(request: Request) -> Response:
+    """The item of an address, or the next one of the annotator; the end where there is none."""
+    fields = request.query_params
+    try:
+        found = LabelRequest.of(request, fields)
+    except HTTPException as error:
+        if error.status_code != 400 or fields.get("fragment"):
+            raise
+        return show_start(request, find_queue(request), fields.get("as", "")[:MAX_NAME], str(error.detail))
+    return show_item(request, found, found.number)
+
+
+def show_item(
+    request: Request, found: LabelRequest, number: int | None, *, status: int = 200, message: str = ""
+) -> Response:
+    """An item with its form, by default the next one; after an error with the message and what was entered."""
+    queue, is_closed, previous = found.queue, found.queue.is_closed, ()
+    if found.adjudicates:
+        disputed = {one.number: one for one in queue.disagreements()}
+        number = number or next((one.number for one in disputed.values() if not one.adjudicated), None)
+        previous = disputed[number].labels if number in disputed else ()
+    elif number is None and not is_closed:
+        number = queue.next(found.annotator)
+    progress = describe_progress(queue, found.annotator)
+    item = None if number is None or is_closed else queue.item(number)
+    state = "item" if item else "closed" if is_closed else "waiting" if progress["waiting"] else "done"
+    total = len(found.batch.items)
+    headings = {"closed": "Closed", "waiting": "Waiting for others", "done": "Done"}
+    fields = found.fields if message else {}
+    return render_template(
+        request,
+        "label_item.html",
+        status=status,
+        parent="fragment.html" if found.fields.get("fragment") else "layout.html",
+        batch_id=found.batch.id,
+        task=describe_task(found.batch),
+        annotator=found.annotator,
+        adjudicates=found.adjudicates,
+        state=state,
+        heading=headings.get(state, f"Item {number} of {total}"),
+        item=None if item is None else describe_item(found.batch, item),
+        previous=previous,
+        progress=progress,
+        skipped=queue.skipped_items(found.annotator) if state in ("done", "waiting") else [],
+        message=message,
+        chosen=fields,
+        comment=fields.get("comment", ""),
+        submission=(fields.get("submission") if status == 503 else "") or secrets.token_hex(16),
+        skip_submission=secrets.token_hex(16),
+        undo_submission=secrets.token_hex(16),
+        item_url=found.url,
+        start_url=make_url(f"/label/{found.batch.id}", adjudicate="1" if found.adjudicates else None),
+        max_comment=MAX_COMMENT,
+        max_reason=MAX_REASON,
+    )
+
+
+def whole_text(request: Request) -> Response:
+    """A whole text of an item, as a page or as a fragment."""
+    queue = find_queue(request)
+    number = read_number(queue.batch, request.query_params.get("item", ""))
+    if number is None:
+        raise HTTPException(400, f"item must be a number from 1 to {len(queue.batch.items)}")
+    part = request.query_params.get("part", "")
+    text = find_text(queue.item(number), part)
+    return render_template(
+        request,
+        "query_part.html",
+        parent="fragment.html" if request.query_params.get("fragment") else "layout.html",
+        pieces=[[TextPart(text[start:end])] for start, end in split_pieces(text)],
+        part=part.replace("-", " "),
+        back=f"/label/{queue.batch.id}",
+    )
+
+
+# --- what annotators send --------------------------------------------------------------------------------------------
+
+
+def _save_label(found: LabelRequest) -> tuple[int | None, str]:
+    values = found.values()
+    saved = found.queue.submit(
+        found.annotator,
+        found.item,
+        values,
+        comment=found.comment,
+        submission=found.submission,
+        adjudicated=found.adjudicates,
+    )
+    _require_saved(saved)
+    texts = {one.name: one.text for one in found.batch.choices}
+    return None, f"Saved: {' and '.join(texts[one] for one in values)}"
+
+
+def _save_skip(found: LabelRequest) -> tuple[int | None, str]:
+    reason = _read_text(found.fields, "reason", MAX_REASON, required=True)
+    _require_saved(found.queue.skip(found.annotator, found.item, reason, submission=found.submission))
+    return None, f"Skipped item {found.item}"
+
+
+def _undo(found: LabelRequest) -> tuple[int | None, str]:
+    if found.comment and not found.fields.get("fragment"):  # a script stores the comment of each item
+        raise ConflictError("Your comment is not saved yet. Label the item or remove the comment, then undo.")
+    number = found.queue.undo(found.annotator, submission=found.fields.get("undo_submission", "")[:MAX_NAME])
+    if number is None:
+        raise ConflictError("There is nothing to undo.")
+    return number, f"Undone: item {number} has no label"
+
+
+def _renew(found: LabelRequest) -> tuple[int | None, str]:
+    found.queue.renew(found.annotator, found.item)
+    return found.item, ""
+
+
+def _require_saved(saved: Submission) -> None:
+    if saved.outcome == "conflict":
+        raise ConflictError(saved.message)
+
+
+ACTIONS: Mapping[str, Callable[[LabelRequest], tuple[int | None, str]]] = {
+    "label": _save_label,
+    "skip": _save_skip,
+    "undo": _undo,
+    "renew": _renew,
+}
+"""What can be sent; each returns the item to show, ``None`` for the next one, and a message."""
+
+
+async def save_action(request: Request) -> Response:
+    """Save a label or a skip, undo one, or renew a lease. A script gets JSON, a form the next page."""
+    fields = await read_form(request)
+    return await run_in_threadpool(_save, request, fields)
+
+
+def _save(request: Request, fields: Mapping[str, str]) -> Response:
+    action = ACTIONS.get(request.path_params["action"])
+    if action is None:
+        raise HTTPException(404)
+    found = LabelRequest.of(request, fields)
+    is_script = bool(fields.get("fragment")) or request.headers.get("accept", "").startswith("application/json")
+    try:
+        number, message = action(found)
+    except (AueporaError, HTTPException) as error:
+        if is_script:
+            raise
+        status, message = describe_error(request, error)
+        return show_item(request, found, found.number, status=status, message=message)  # with what was entered
+    if is_script:
+        return JSONResponse({"message": message, "item": number})
+    return RedirectResponse(found.url(number), 303)
+
+
+ROUTES: list[BaseRoute] = [
+    Route("/label/{batch_id}", start_page),
+    Route("/label/{batch_id}/item", item_page),
+    Route("/label/{batch_id}/text", whole_text),
+    Route("/label/{batch_id}/{action}", save_action, methods=["POST"]),
+]

@@ -89,7 +89,7 @@ class UiProcess(UiClient):
         self.port = int(self.url.partition("127.0.0.1:")[2].partition("/")[0])
         signed_in = self.request("GET", self.url.removeprefix(self.address), headers={})
         self.cookie = signed_in.headers["set-cookie"].partition(";")[0]
-        found = re.search(r'name="csrf-token" content="([^"]+)"', self.get("/runs").text)
+        found = re.search(r'name="csrf-token" content="([^"]+)"', self.get("/plans").text)
         assert found is not None
         self.csrf_token = found[1]
 

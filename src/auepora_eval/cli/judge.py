@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "Commands": {
-        "bias": ("judge_bias", "Show how a judge depends on length, position and model family."),
-        "calibrate": ("judge_calibrate", "Compare a judge, or any metric, with human labels."),
+        "bias": ("judge_calibrate:bias_command", "Show how a judge depends on length, position and model family."),
+        "calibrate": ("judge_calibrate:calibrate_command", "Compare a judge, or any metric, with human labels."),
         "nuggets": ("judge:nuggets_command", "Generate nuggets from documents, or assign them to answers."),
         "relevance": ("judge:relevance_command", "Grade pooled documents and write qrels with provenance."),
         "try": ("judge:try_command", "Judge a few samples of a plan and show prompts, replies and cost."),

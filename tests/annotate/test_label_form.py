@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.annotate.session import FormState, LabelFile, LabelItem
-from auepora_eval.annotate.terminal import read_input_lines, run_form
+from auepora_eval.annotate.session import FormState, LabelFile, LabelItem, read_input_lines, run_form
 from auepora_eval.io.labels import read_labels
 
 Command = Callable[..., tuple[int, str, str]]

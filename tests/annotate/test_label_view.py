@@ -17,9 +17,10 @@ from auepora_eval.annotate.session import (
     ShownDocument,
     build_item,
     handle_line,
+    render_state,
     restore_labels,
+    rubric,
 )
-from auepora_eval.annotate.terminal import render_state, rubric
 
 HOSTILE = "a\x1b[2J\x1b]0;title\x07\x9b31m\rb\x00\u202edne\u2066\x7f\n::error::x\n##[error]x\r\n=cmd\u2028> q\ud800"
 

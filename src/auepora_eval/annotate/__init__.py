@@ -1,8 +1,7 @@
 """Annotation by people: labels of answers, pools of documents with grades, and the calibration of judges.
 
 * ``draws``: random draws of samples for labelling, designs of comparisons, and which labels a statistic may use
-* ``session``: a labelling session: items, the form as a state machine, the label file
-* ``terminal``: the form: prints an answer as plain lines, reads a line, saves the label
+* ``session``: a labelling session: items, the form as a state machine, the label file, the form in a terminal
 * ``agreement``: which labels count, and agreement between annotators
 * ``pool``: the union of the top documents of several runs, draws of pairs to grade, and human grades
 * ``relevance``: grading of pooled documents by a judge; metrics corrected by human grades for some of them

@@ -398,8 +398,7 @@ def _adjudication_session(
 
 
 def _run_session(state: FormState, sheet: LabelFile, *, title: str) -> None:
-    from ..annotate.session import count_labels
-    from ..annotate.terminal import read_input_lines, run_form
+    from ..annotate.session import count_labels, read_input_lines, run_form
 
     end = run_form(state, sheet, lines=read_input_lines(), title=title)
     counts = ", ".join(f"{count} {label}" for label, count in count_labels(end.labels.values()).items())

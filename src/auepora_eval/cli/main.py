@@ -96,7 +96,7 @@ COMMANDS = {
     "Judge and label": {
         "judge": ("judge", "Label data with a judge; compare it with human labels."),
         "label": ("label", "Label answers in the terminal; agreement, adjudication."),
-        "pool": ("pool", "Pool the documents of several runs for grading."),
+        "pool": ("label:pool_command", "Pool the documents of several runs for grading."),
     },
     "Prepare data": {
         "validate": ("data:validate_command", "Report every problem in data or a plan."),

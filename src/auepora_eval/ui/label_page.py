@@ -158,7 +158,7 @@ def describe_task(batch: LabelBatch) -> dict[str, Any]:
         "question": batch.question,
         "instructions": batch.instructions.strip() or default,
         "choices": [describe_choice(one) for one in batch.choices],
-        "is_scale": batch.scale is not None,
+        "is_compact": batch.scale is not None and batch.purpose != "grade",
         "is_pair_of_grades": is_pair_of_grades(batch),
     }
 
@@ -195,15 +195,13 @@ def describe_item(batch: LabelBatch, item: BatchItem) -> dict[str, Any]:
         address = make_url(f"/label/{batch.id}/text", item=item.number, part=part)
         return show_text(text, address, limit=limit) if text else None
 
-    def documents(listed: Sequence[ShownDocument], name: str) -> list[dict[str, Any]]:
-        return [
-            {
-                "title": describe_document(place, one),
-                "note": "● relevant" if one.gold else "",
-                "text": shown(one.text, f"{name}-{place}", DOCUMENT_LENGTH),
-            }
-            for place, one in enumerate(listed, start=1)
-        ]
+    def shown_document(place: int, one: ShownDocument, name: str) -> dict[str, Any]:
+        title = f"Document {place}" if one.rank or not item.answers else "Relevant, not retrieved"
+        return {
+            "title": f"{title}: {one.doc_id}" if one.doc_id else title,
+            "note": "● relevant" if one.gold else "",
+            "text": shown(one.text, f"{name}-{place}", DOCUMENT_LENGTH),
+        }
 
     return {
         "number": item.number,
@@ -212,38 +210,34 @@ def describe_item(batch: LabelBatch, item: BatchItem) -> dict[str, Any]:
         "answers": [shown(one.text, f"answer-{place}") for place, one in enumerate(item.answers, start=1)],
         "references": [shown(one, f"reference-{place}") for place, one in enumerate(item.references, start=1)],
         "documents": [
-            (
-                f"Documents of the {('first', 'second')[place]} answer" if len(item.answers) > 1 else "Documents",
-                documents(one.documents, f"retrieved{place + 1}"),
-            )
-            for place, one in enumerate(item.answers)
-        ]
-        + ([("Document" if batch.purpose == "grade" else "Documents", documents(item.documents, "document"))])
-        * bool(item.documents),
+            (_DOCUMENT_TITLES[name], [shown_document(place, one, name) for place, one in enumerate(listed, start=1)])
+            for name, listed in group_documents(item).items()
+        ],
     }
 
 
-def describe_document(place: int, document: ShownDocument) -> str:
-    """The heading of a document: its place, and its id where the batch is not blind."""
-    name = f"Document {place}" if document.rank is not None or not document.gold else "Relevant, not retrieved"
-    return f"{name}: {document.doc_id}" if document.doc_id else name
+_DOCUMENT_TITLES = {
+    "document": "Documents",
+    "first": "Documents of the first answer",
+    "second": "Documents of the second answer",
+}
+
+
+def group_documents(item: BatchItem) -> dict[str, Sequence[ShownDocument]]:
+    """The documents of an item; of two answers those of each apart."""
+    names = ("first", "second") if len(item.answers) > 1 else ("document",)
+    listed = [one.documents for one in item.answers] or [item.documents]
+    return {name: documents for name, documents in zip(names, listed, strict=True) if documents}
 
 
 def find_text(item: BatchItem, part: str) -> str:
     """A text of an item by the name of its part."""
-    name, _, number = part.partition("-")
-    place = int(number) - 1 if number.isascii() and number.isdigit() and len(number) < 9 else -1
-    texts: dict[str, Sequence[str]] = {
-        "answer": [one.text for one in item.answers],
-        "reference": item.references,
-        "document": [one.text for one in item.documents],
-        **{
-            f"retrieved{number}": [document.text for document in one.documents]
-            for number, one in enumerate(item.answers, start=1)
-        },
-    }
     if part in ("question", "conversation"):
         return item.question if part == "question" else item.conversation
+    name, _, number = part.partition("-")
+    place = int(number) - 1 if number.isascii() and number.isdigit() and len(number) < 9 else -1
+    texts = {name: [one.text for one in documents] for name, documents in group_documents(item).items()}
+    texts |= {"answer": [one.text for one in item.answers], "reference": list(item.references)}
     if name not in texts or not 0 <= place < len(texts[name]):
         raise HTTPException(404, "part: the item has no such text")
     return texts[name][place]

@@ -10,6 +10,7 @@ import secrets
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -387,25 +388,18 @@ def _require_saved(saved: Submission) -> None:
         raise ConflictError(saved.message)
 
 
-ACTIONS: Mapping[str, Callable[[LabelRequest], tuple[int | None, str]]] = {
-    "label": _save_label,
-    "skip": _save_skip,
-    "undo": _undo,
-    "renew": _renew,
-}
-"""What can be sent; each returns the item to show, ``None`` for the next one, and a message."""
+LabelAction = Callable[[LabelRequest], tuple[int | None, str]]
+"""Handles what was sent: the item to show, ``None`` for the next one, and a message."""
+ACTIONS: Mapping[str, LabelAction] = {"label": _save_label, "skip": _save_skip, "undo": _undo, "renew": _renew}
 
 
-async def save_action(request: Request) -> Response:
-    """Save a label or a skip, undo one, or renew a lease. A script gets JSON, a form the next page."""
+async def handle_form(request: Request, action: LabelAction) -> Response:
+    """Save what was sent. A script gets JSON, a form the next page."""
     fields = await read_form(request)
-    return await run_in_threadpool(_save, request, fields)
+    return await run_in_threadpool(_handle_fields, request, action, fields)
 
 
-def _save(request: Request, fields: Mapping[str, str]) -> Response:
-    action = ACTIONS.get(request.path_params["action"])
-    if action is None:
-        raise HTTPException(404)
+def _handle_fields(request: Request, action: LabelAction, fields: Mapping[str, str]) -> Response:
     found = LabelRequest.of(request, fields)
     is_script = bool(fields.get("fragment")) or request.headers.get("accept", "").startswith("application/json")
     try:
@@ -424,5 +418,8 @@ ROUTES: list[BaseRoute] = [
     Route("/label/{batch_id}", start_page),
     Route("/label/{batch_id}/item", item_page),
     Route("/label/{batch_id}/text", whole_text),
-    Route("/label/{batch_id}/{action}", save_action, methods=["POST"]),
+    *(
+        Route(f"/label/{{batch_id}}/{name}", partial(handle_form, action=action), methods=["POST"])
+        for name, action in ACTIONS.items()
+    ),
 ]

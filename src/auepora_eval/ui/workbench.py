@@ -429,7 +429,7 @@ def describe_error(request: Request, error: AueporaError | HTTPException) -> tup
     status = error_status(error)
     if not is_blind(request) or isinstance(error, ConflictError | UnknownBatchError):
         return status, str(error)
-    logger.warning("%s", error)
+    logger.warning("%s", error.__cause__ or error)  # queues replace errors by such as name no file
     # A damaged or read-only file of labels can be repaired: a second try may work.
     status = 503 if isinstance(error, DataFileError | StoreError) else status
     return status, f"{BLIND_MESSAGES[status]} The terminal of `auepora ui` has the reason."

@@ -1,0 +1,232 @@
+"""The pages of annotators: forms without a script, bad input, and in the browser keys, lost answers and restarts."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
+from auepora_eval.annotate.batches import LabelBatch
+from auepora_eval.io.labels import read_labels
+from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.security import Access
+from helpers import stored_runs
+from helpers.ui_server import Reply, UiServer, ui_server, workbench_page
+
+HOSTILE = '<img src=x onerror=alert(1)>"\u0645\u0631'
+LONG = "A very long document. " * 200
+
+
+def sample(number: int) -> EvaluationSample:
+    gold = [Document(f"doc-{number}", "The gold text.")]
+    reference = Response(f"Reference {number}.")
+    return EvaluationSample(f"q{number:05}", f"Question {number}?", relevant_docs=gold, reference_answer=reference)
+
+
+def answer(number: int, system: str) -> SystemOutputs:
+    documents = [Document(f"doc-{number}", LONG), Document("other", f"{HOSTILE} text.")]
+    hits = [RetrievedDocument(one, 1 / rank, rank) for rank, one in enumerate(documents, 1)]
+    return SystemOutputs(hits, Response(f"Answer {number} {system} {HOSTILE}"))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
+    with RunStore.open(tmp_path_factory.mktemp("label") / "runs.sqlite") as store:
+        for name in ("alpha", "beta", "gamma"):
+            stored_runs.run(
+                store, name, [sample(n) for n in range(12)], lambda n, name=name: answer(n, name[0]), ["token_f1"]
+            )
+        yield store
+
+
+@pytest.fixture(scope="module")
+def server(store: RunStore) -> Iterator[UiServer]:
+    with ui_server(store) as server:
+        yield server
+
+
+def new_batch(server: UiServer, *runs: str, **options: Any) -> LabelBatch:
+    options = {"purpose": "calibrate", "n": 6, "runs": runs, "metric": "token_f1", "title": "secret title", **options}
+    return create_batch(server.workbench.labels, plan_batch(server.workbench.store, BatchOptions(**options)))
+
+
+def item_path(batch: LabelBatch, annotator: str = "ann", **parameters: Any) -> str:
+    return f"/label/{batch.id}/item?{urlencode({'as': annotator, **parameters})}"
+
+
+def hidden_fields(page: str, form: str = "label-form") -> dict[str, str]:
+    """The hidden fields of a form, as a browser without scripts sends them."""
+    content = page.partition(f'<form id="{form}"')[2].partition("</form>")[0]
+    fields = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', content)
+    return {name: unescape(value) for name, value in fields}
+
+
+def send(server: UiServer, batch: LabelBatch, action: str, fields: Mapping[str, Any], **headers: str) -> Reply:
+    return server.post(f"/label/{batch.id}/{action}", fields, **headers)
+
+
+def labels_of(batch: LabelBatch) -> list[tuple[str, object, str]]:
+    """Annotator, label and comment of all labels in force."""
+    return [(one.annotator, one.label, one.comment) for one in read_labels(batch.journal)]
+
+
+# --- forms without a script ------------------------------------------------------------------------------------------
+
+
+def test_labels_skips_and_undo_by_forms_alone(server: UiServer) -> None:
+    batch = new_batch(server, "alpha")
+    name = f"ann {HOSTILE}"
+    start = server.get(f"/label/{batch.id}?{urlencode({'as': name})}").text
+    assert "0 of 6 labelled" in start
+    first = server.get(item_path(batch, name)).text
+    fields = hidden_fields(first)
+    assert (fields["as"], fields["item"]) == (name, "1")
+    for _ in range(2):  # the answer to the first request was lost
+        reply = send(server, batch, "label", {**fields, "value": "right", "comment": f"why\r\n{HOSTILE}"})
+        assert (reply.status, reply.headers["location"]) == (303, item_path(batch, name))
+    second = server.get(reply.headers["location"]).text
+    assert "Item 2 of 6" in second
+    skipped = hidden_fields(second, "skip-form")
+    assert "reason must have 1 to 500 characters" in send(server, batch, "skip", skipped).text
+    assert send(server, batch, "skip", {**skipped, "reason": "not readable"}).status == 303
+    third = hidden_fields(server.get(item_path(batch, name)).text)
+    assert third["item"] == "3"
+    assert labels_of(batch) == [(name, "right", f"why\n{HOSTILE}")]
+    refused = send(server, batch, "undo", {**third, "comment": f"half a {HOSTILE}"})
+    assert refused.status == 409
+    assert "half a &lt;img src=x onerror=alert(1)&gt;&#34;\u0645\u0631</textarea>" in refused.text
+    assert "Item 3 of 6" in refused.text
+    for number in (2, 1):  # the skip, then the label
+        assert send(server, batch, "undo", third).headers["location"] == item_path(batch, name, item=number)
+    assert labels_of(batch) == []
+    assert "There is nothing to undo" in send(server, batch, "undo", third).text
+    pages = (start, first, second, refused.text)
+    assert not any("<img" in page for page in pages)
+    assert not any(word in page for page in pages for word in ("alpha", "doc-", "secret", "runs.sqlite", "q0000"))
+
+
+def test_two_answers_get_two_labels_in_one_step(server: UiServer, store: RunStore) -> None:
+    plain = new_batch(server, "alpha", "beta", purpose="compare", n=10)
+    graded = new_batch(server, "alpha", "gamma", purpose="compare", scale="1-5", n=10)
+    alpha = store.find("alpha").run_id
+    for batch, values, first, second in (
+        (plain, {"value": "first"}, "right", "wrong"),
+        (graded, {"first": 2, "second": 5}, 2, 5),
+    ):
+        page = server.get(item_path(batch)).text
+        assert send(server, batch, "label", {**hidden_fields(page), **values}).status == 303
+        is_alpha_first = re.findall(r"Answer \d+ ([a-c])", page)[0] == "a"
+        labels = {one.run == alpha: one.label for one in read_labels(batch.journal)}
+        assert labels == {is_alpha_first: first, not is_alpha_first: second}
+    missing = send(server, graded, "label", {**hidden_fields(page), "item": 2, "submission": "x", "first": 4})
+    assert (missing.status, "first and second: label: 2 values of 1, 2, 3, 4, 5" in missing.text) == (400, True)
+    assert 'name="first" value="4" required checked' in missing.text
+
+
+BAD_REQUESTS = {
+    "item?as=": (400, "as: annotator: a name has 1 to 100 characters"),
+    "item": (400, "as: annotator: a name has 1 to 100 characters"),
+    f"item?as={'x' * 101}": (400, "as: annotator: a name has 1 to 100 characters"),
+    "item?as=a%00b": (400, "that can be printed"),
+    "item?as=ann&item=0": (404, "items have numbers from 1 to 6"),
+    "item?as=ann&item=7": (404, "items have numbers from 1 to 6"),
+    "item?as=ann&item=x": (404, "items have numbers from 1 to 6"),
+    "text?item=1&part=answer-9": (404, "part: the item has no such text"),
+    "text?part=question": (400, "item must be a number from 1 to 6"),
+    "other": (404, "There is no page"),
+}
+BAD_LABELS = {
+    (("value", "maybe"),): (400, "value: label: one value of right, wrong expected"),
+    (("submission", ""),): (400, "submission must have 1 to 100 characters"),
+    (("comment", "x" * 10_001),): (400, "comment must have 0 to 10,000 characters, not 10,001"),
+    (("item", ""),): (400, "item must be a number from 1 to 6"),
+    (("as", ""),): (400, "as: annotator: a name has"),
+    (): (200, "Saved: Right"),
+    (("value", "wrong"),): (409, "saved before, with another content"),
+    (("submission", "again"),): (409, "labelled it already"),
+}
+
+
+def test_bad_requests_name_the_parameter_and_save_nothing(server: UiServer) -> None:
+    batch = new_batch(server, "alpha")
+    for path, (status, message) in BAD_REQUESTS.items():
+        reply = server.get(f"/label/{batch.id}/{path}")
+        assert (reply.status, message in unescape(reply.text)) == (status, True), path
+    fields = {"as": "ann", "item": "1", "value": "right", "submission": "one", "comment": ""}
+    for change, (status, message) in BAD_LABELS.items():
+        reply = send(server, batch, "label", fields | dict(change), accept="application/json")
+        assert (reply.status, message in reply.text) == (status, True), (change, reply.text)
+    assert labels_of(batch) == [("ann", "right", "")]
+    for unknown in ("/label/0", f"/label/{'0' * 12}/item?as=ann"):
+        reply = server.get(unknown)
+        assert (reply.status, "there is no batch of labels" in reply.text) == (404, True)
+    assert send(server, batch, "close", {"as": "ann"}).status == 404
+
+
+def test_long_texts_are_cut_and_shown_whole_on_request(server: UiServer) -> None:
+    batch = new_batch(server, "alpha", shown=("documents", "reference"))
+    page = server.get(item_path(batch)).text
+    address = f"/label/{batch.id}/text?item=1&part=document-1"
+    assert f"Show all {len(LONG):,} characters" in page
+    assert address in unescape(page)
+    assert LONG in server.get(f"{address}&fragment=1").text
+    assert "Reference " in page
+
+
+def test_a_closed_batch_a_damaged_file_and_a_deleted_run(server: UiServer, store: RunStore, caplog: Any) -> None:
+    closed, damaged = new_batch(server, "alpha"), new_batch(server, "alpha")
+    server.workbench.queue(closed.id).close("the organiser")
+    fields = {"as": "ann", "item": "1", "value": "right", "submission": "one"}
+    for action in ("label", "undo", "renew"):
+        reply = send(server, closed, action, fields)
+        assert (reply.status, "This batch is closed" in reply.text, "labelling is closed" in reply.text) == (
+            409,
+            True,
+            True,
+        )
+    assert "closed" in server.get(f"/label/{closed.id}?as=ann").text
+    send(server, damaged, "label", fields)
+    content = damaged.journal.read_text()
+    damaged.journal.write_text(content + '{"sample_id": 7}\n')
+    for reply in (
+        send(server, damaged, "label", fields | {"item": "2", "submission": "two"}),
+        server.get(item_path(damaged)),
+    ):
+        assert (reply.status, damaged.name in reply.text) == (503, False)
+    assert damaged.name in caplog.text
+    damaged.journal.write_text(content)
+    assert server.get(item_path(damaged)).status == 200
+    run = stored_runs.run(store, "short-lived", [sample(n) for n in range(6)], lambda n: answer(n, "d"), ["token_f1"])
+    batch = new_batch(server, run.run_id)
+    page = server.get(item_path(batch)).text
+    store.delete(run.run_id)
+    assert send(server, batch, "label", {**hidden_fields(page), "value": "wrong"}).status == 303
+    reply = server.get(item_path(batch))
+    assert (reply.status, "deleted from the store" in reply.text, "short-lived" in reply.text) == (404, True, False)
+    assert labels_of(batch) == [("ann", "wrong", "")]
+
+
+def test_the_end_and_disagreements(server: UiServer) -> None:
+    batch = new_batch(server, "alpha", n=2, annotators=2)
+    for name, values in {"ann": ("right", "right"), "bob": ("right", "wrong")}.items():
+        for item, value in enumerate(values, start=1):
+            fields = {"as": name, "item": item, "value": value, "submission": f"{name}{item}", "comment": f"of {name}"}
+            assert send(server, batch, "label", fields).status == 303
+    done = server.get(item_path(batch, "ann")).text
+    assert "2 of 2 labelled" in done
+    assert "nothing left for you" in done
+    assert "nothing left for you" in server.get(item_path(batch, "eve")).text
+    disputed = server.get(item_path(batch, "eve", adjudicate=1)).text
+    assert re.findall(r"<h2>Label of (.*?)</h2>.*?<strong>(.*?)</strong>", disputed) == [
+        ("annotator 1", "Right"),
+        ("annotator 2", "Wrong"),
+    ]
+    assert send(server, batch, "label", {**hidden_fields(disputed), "value": "wrong"}).status == 303
+    assert "nothing left" in server.get(item_path(batch, "eve", adjudicate=1)).text
+    assert [one.annotator for one in read_labels(batch.journal) if one.adjudicated] == ["eve"]

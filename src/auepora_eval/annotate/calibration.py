@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.derivation import ExplainContext
+from ..compare.stores import read_register, register_decision
 from ..core.metrics_base import sample_clusters
 from ..core.results import two_stage_details
 from ..core.scores import Scores, Status
-from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AueporaWarning, BadValueError, DataFileError, did_you_mean
 from ..io.labels import Label
 from ..io.values import parse_json
-from ..judge.metric import JudgedMetric
-from ..judge.panel import LabelledItem, PanelWeights, Poll, answer_digest, judged_item
+from ..judge.panel import LabelledItem, PanelWeights
 from ..judge.ratings import Scale
 from ..render.tables import format_value
-from ..report.explain import resolve_result_metric, to_sample_judgements
+from ..runs.judging import read_panel_votes
 from ..runtime.files import atomic_write, read_lines
 from ..stats.agreement import (
     agreement_report,
@@ -61,12 +59,19 @@ from .calibration_report import (
     conclude,
     count_of,
 )
-from .draws import ComparisonDesign, LabelDraw, SampleWeights, joint_weights, representative_labels, weigh_samples
+from .draws import (
+    ComparisonDesign,
+    LabelDraw,
+    SampleWeights,
+    joint_weights,
+    record_verdict,
+    representative_labels,
+    weigh_samples,
+)
 
 if TYPE_CHECKING:
     from ..core.types import MetricResult
     from ..store.records import RunRecord
-    from ..store.rows import StoredJudgement
     from ..store.runs import RunStore
 
 
@@ -749,85 +754,62 @@ def _feature_table(store: RunStore, record: RunRecord, features: Sequence[str]) 
     }
 
 
+# --- stored runs with labels: the scores to calibrate, and the register of verdicts ----------------------------------
+
+
+def labelled_metric(labels: Iterable[Label]) -> str | None:
+    """The metric that all labels name; ``None`` if they name none or several."""
+    names = {label.metric for label in labels}
+    return next(iter(names)) if len(names) == 1 else None
+
+
+def load_compared_scores(
+    store: RunStore, records: Sequence[RunRecord], metric: str | None, draws: Mapping[str, Sequence[LabelDraw]]
+) -> list[SampleScores]:
+    """The scores of one run or two, with the predicted labels if the draw of a comparison has a calibrator."""
+    draw = comparison_draw(draws, records)
+    design = None if draw is None else draw.comparison
+    name = metric or (None if design is None else design.metric)
+    found = [load_run_scores(store, record, name) for record in records]
+    if design is None or not design.features:
+        return found
+    calibrator = design.metric, design.features, design.coefficients
+    return [
+        replace(one, predictions=predict_labels(store, record, *calibrator))
+        for one, record in zip(found, records, strict=True)
+    ]
+
+
+def comparison_draw(draws: Mapping[str, Sequence[LabelDraw]], records: Sequence[RunRecord]) -> LabelDraw | None:
+    """The recorded draw for the difference of two runs, if there is one."""
+    run_ids = {record.run_id for record in records}
+    of_first = draws.get(records[0].run_id, ()) if len(run_ids) == 2 else ()
+    return next((one for one in of_first if set(one.runs) == run_ids), None)
+
+
+def register_verdict(
+    store: RunStore,
+    records: Sequence[RunRecord],
+    report: CalibrationReport,
+    draws: Mapping[str, Sequence[LabelDraw]],
+) -> CalibrationReport:
+    """Record the verdict in the register of the store; returns the report with how often the test set decided.
+
+    Nothing is recorded where the store object does not record decisions.
+    """
+    if report.verdict is None:
+        return report
+    draw = comparison_draw(draws, records)
+    if draw is None:
+        register = register_decision(store, records, "comparison", {report.judged[0].metric: report.verdict})
+    else:
+        if store.records_decisions:
+            record_verdict(store, records[0], draw, report.verdict)
+        register = read_register(store, {one.fingerprint for one in records}, draw.runs)
+    return replace(report, register=register)
+
+
 # --- stacked weights of a panel, learned from the stored votes of its members and human labels ------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PanelVotes:
-    """The votes of the members of a panel on the answers of a run, for one metric."""
-
-    members: tuple[str, ...]
-    prompt_id: str
-    votes: dict[str, list[float]]
-    """By sample id, a value between 0 and 1 per member; NaN where a member failed."""
-    digests: dict[str, str]
-    """By sample id, the digest of the answer."""
-
-
-def read_panel_votes(
-    store: RunStore, record: RunRecord, metric: str, *, on_progress: Callable[[int], None] = lambda _: None
-) -> PanelVotes:
-    """The stored votes on the first answer to each sample; raises unless a panel gave one vote per answer."""
-    result = next(one for one in store.results(record.run_id) if one.name == metric)
-    found = resolve_result_metric(result, record, {}).metric
-    rows: dict[int, list[StoredJudgement]] = defaultdict(list)
-    for row in store.judgements(record.run_id):
-        if row.metric == metric and row.signature == result.signature and row.repeat == 0:
-            rows[row.position].append(row)
-    judged = [row for each in rows.values() for row in each]
-    if not isinstance(found, JudgedMetric) or not any(row.body.get("panel") for row in judged):
-        raise BadValueError(
-            f"{metric} of {record.run_id} was not judged by a panel: weights are learned from the votes of several "
-            "judges; name a panel under 'resources' of the plan and use it as the critic"
-        )
-    prompts = {row.prompt_id for row in judged}
-    outputs = {row.position: row.output for row in store.outputs(record.run_id, repeat=0)}
-    made = PanelVotes((), prompts.pop(), {}, {})
-    members: tuple[str, ...] = ()
-    for position, sample in enumerate(store.samples(record.run_id)):
-        if position not in rows or position not in outputs:
-            continue
-        polls = _replayed_polls(found, sample, outputs[position], rows[position])
-        repeats = len({row.judge_repeat for row in rows[position]})
-        if prompts or len(polls) > repeats or any(len(poll.decided) != 1 for poll in polls):
-            raise BadValueError(
-                f"{metric} has several votes per answer, such as one for each claim or dimension; weights are learned "
-                "for metrics with one: choose the vote mean, median or majority for this one"
-            )
-        if polls:
-            members = polls[0].names
-            made.votes[sample.sample_id] = _mean_votes(polls)
-            made.digests[sample.sample_id] = answer_digest(_answer(outputs[position]))
-        on_progress(1)
-    if not members:
-        raise BadValueError(
-            f"the stored judgements of {metric} do not belong to its present requests, so that votes cannot be read "
-            f"from them: score {record.run_id} again with `auepora rescore`"
-        )
-    return replace(made, members=members)
-
-
-def _replayed_polls(
-    metric: JudgedMetric, sample: EvaluationSample, output: SystemOutputs, rows: Sequence[StoredJudgement]
-) -> list[Poll]:
-    """The polls about one answer, from the stored judgements; none if they do not match the present requests."""
-    with judged_item(sample.sample_id, _answer(output)) as item:
-        metric.replay(sample, output, ExplainContext(judgements=to_sample_judgements(rows)))
-    return item.polls
-
-
-def _answer(output: SystemOutputs) -> str:
-    return "" if output.response is None else output.response.text
-
-
-def _mean_votes(polls: Sequence[Poll]) -> list[float]:
-    """The vote of each member on the only item, as a mean over repeated judgements."""
-    by_member: list[float] = []
-    for member in range(len(polls[0].names)):
-        votes = [poll.row(path)[member] for poll in polls for path in poll.decided]
-        numbers = [one.number for one in votes if one is not None and one.number is not None]
-        by_member.append(math.fsum(numbers) / len(numbers) if numbers else math.nan)
-    return by_member
 
 
 def learn_weights(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -116,7 +115,7 @@ def calibrate_command(
     auepora judge calibrate latest --labels human.jsonl --learn-weights weights.json
     """
     from ..annotate.agreement import read_annotations
-    from ..annotate.calibration import calibrate, read_ids, read_score_file
+    from ..annotate.calibration import calibrate, labelled_metric, read_ids, read_score_file, register_verdict
     from ..annotate.draws import read_all_draws
     from .options import output_format, refuse_input_as_output, write_out
 
@@ -151,11 +150,13 @@ def calibrate_command(
         report = measure([read_score_file(scores)])
     else:
         with open_store(store, output=output) as found:
-            names, named = runs or ("latest",), metric or _labelled_metric(labels)
+            names, named = runs or ("latest",), metric or labelled_metric(labels)
             if learn_weights is None:
-                report = measure(_run_scores(found, names, named, scores, options["draws"]))
-                if report.verdict is not None:
-                    report = _record_verdict(found, names, report, options["draws"])
+                records = [found.find(one) for one in names]
+                if len({one.run_id for one in records}) < len(records):
+                    raise click.UsageError(f"{' and '.join(names)} are the same run, {records[0].run_id}")
+                report = measure(_run_scores(found, records, named, scores, options["draws"]))
+                report = register_verdict(found, records, report, options["draws"])
             else:
                 report = measure([_learn_weights(found, names[0], labels, named, learn_weights, options)])
     if form == "json":
@@ -166,61 +167,18 @@ def calibrate_command(
         write_out(report.to_text(shown=show), output)
 
 
-def _labelled_metric(labels: Sequence[Label]) -> str | None:
-    """The metric that all labels name; ``None`` if they name none or several."""
-    named = {label.metric for label in labels}
-    return next(iter(named)) if len(named) == 1 else None
-
-
 def _run_scores(
     store: RunStore,
-    runs: Sequence[str],
+    records: Sequence[RunRecord],
     metric: str | None,
     scores: str | None,
     draws: Mapping[str, Sequence[LabelDraw]],
 ) -> list[SampleScores]:
-    from ..annotate.calibration import attach_answers, load_run_scores, predict_labels, read_score_file
+    from ..annotate.calibration import attach_answers, load_compared_scores, read_score_file
 
-    records = [store.find(one) for one in runs]
-    if len(records) == 2 and records[0].run_id == records[1].run_id:
-        raise click.UsageError(f"{runs[0]} and {runs[1]} are the same run, {records[0].run_id}")
     if scores is not None:
         return [attach_answers(read_score_file(scores), store, records[0])]
-    draw = _comparison_draw(draws, records)
-    design = None if draw is None else draw.comparison
-    name = metric or (None if design is None else design.metric)
-    found = [load_run_scores(store, record, name) for record in records]
-    if design is None or not design.features:
-        return found
-    calibrator = design.metric, design.features, design.coefficients
-    return [
-        replace(one, predictions=predict_labels(store, record, *calibrator))
-        for one, record in zip(found, records, strict=True)
-    ]
-
-
-def _comparison_draw(draws: Mapping[str, Sequence[LabelDraw]], records: Sequence[RunRecord]) -> LabelDraw | None:
-    """The recorded draw for the difference of two runs, if there is one."""
-    run_ids = {record.run_id for record in records}
-    of_first = draws.get(records[0].run_id, ()) if len(run_ids) == 2 else ()
-    return next((one for one in of_first if set(one.runs) == run_ids), None)
-
-
-def _record_verdict(
-    store: RunStore, runs: Sequence[str], report: CalibrationReport, draws: Mapping[str, Sequence[LabelDraw]]
-) -> CalibrationReport:
-    """Record the verdict in the register of the store; returns the report with how often the test set decided."""
-    from ..annotate.draws import record_verdict
-    from ..compare.stores import read_register, register_decision
-
-    records = [store.find(one) for one in runs]
-    draw = _comparison_draw(draws, records)
-    if draw is None or report.verdict is None:
-        register = register_decision(store, records, "comparison", {report.judged[0].metric: report.verdict})
-    else:
-        record_verdict(store, records[0], draw, report.verdict)
-        register = read_register(store, {one.fingerprint for one in records}, draw.runs)
-    return replace(report, register=register)
+    return load_compared_scores(store, records, metric, draws)
 
 
 def _learn_weights(

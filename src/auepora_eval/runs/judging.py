@@ -1,15 +1,18 @@
-"""Judges of stored runs: sessions whose judgements are stored, previews of their calls, preference between runs."""
+"""Judges of stored runs: stored judgements and votes, previews of their calls, preference between runs."""
 
 from __future__ import annotations
 
+import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..core.conventions import Conventions
+from ..core.derivation import ExplainContext
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, run_signature
 from ..core.registry import Spec, use_resources
 from ..core.results import Results
@@ -21,7 +24,8 @@ from ..judge.cache import stored_request_key
 from ..judge.controls import control_drift
 from ..judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, critic_name
 from ..judge.limits import UsageLog
-from ..judge.metric import judged_parts
+from ..judge.metric import JudgedMetric, judged_parts
+from ..judge.panel import Poll, answer_digest, judged_item
 from ..judge.preference import PreferenceReport, prefer
 from ..judge.preview import Preview, preview
 from ..judge.ratings import returns_number_only, supports_logprobs
@@ -29,6 +33,7 @@ from ..judge.session import JudgeSession
 from ..plan.model import Plan, TwoStageSettings
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.resources import PlannedJudges, judges_in_plan, used_resources, with_cheap_metrics
+from ..report.explain import resolve_result_metric, to_sample_judgements
 from ..runtime.imports import search_folders, store_folders
 from ..runtime.secrets import Secrets
 from ..store.connect import default_store
@@ -468,3 +473,84 @@ def select_judge(judges: PlannedJudges, name: str | None, *, need_key: bool = Tr
         hint = did_you_mean(name, names, otherwise=f"; there are {', '.join(names)}")
         raise BadValueError(f"there is no resource '{name}'{hint}")
     return judges.build([name], need_key=need_key)[name]
+
+
+# --- the stored votes of a panel -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PanelVotes:
+    """The votes of the members of a panel on the answers of a run, for one metric."""
+
+    members: tuple[str, ...]
+    prompt_id: str
+    votes: dict[str, list[float]]
+    """By sample id, a value between 0 and 1 per member; NaN where a member failed."""
+    digests: dict[str, str]
+    """By sample id, the digest of the answer."""
+
+
+def read_panel_votes(
+    store: RunStore, record: RunRecord, metric: str, *, on_progress: Callable[[int], None] = lambda _: None
+) -> PanelVotes:
+    """The stored votes on the first answer to each sample; raises unless a panel gave one vote per answer."""
+    result = next(one for one in store.results(record.run_id) if one.name == metric)
+    found = resolve_result_metric(result, record, {}).metric
+    rows: dict[int, list[StoredJudgement]] = defaultdict(list)
+    for row in store.judgements(record.run_id):
+        if row.metric == metric and row.signature == result.signature and row.repeat == 0:
+            rows[row.position].append(row)
+    judged = [row for each in rows.values() for row in each]
+    if not isinstance(found, JudgedMetric) or not any(row.body.get("panel") for row in judged):
+        raise BadValueError(
+            f"{metric} of {record.run_id} was not judged by a panel: weights are learned from the votes of several "
+            "judges; name a panel under 'resources' of the plan and use it as the critic"
+        )
+    prompts = {row.prompt_id for row in judged}
+    outputs = {row.position: row.output for row in store.outputs(record.run_id, repeat=0)}
+    made = PanelVotes((), prompts.pop(), {}, {})
+    members: tuple[str, ...] = ()
+    for position, sample in enumerate(store.samples(record.run_id)):
+        if position not in rows or position not in outputs:
+            continue
+        polls = _replayed_polls(found, sample, outputs[position], rows[position])
+        repeats = len({row.judge_repeat for row in rows[position]})
+        if prompts or len(polls) > repeats or any(len(poll.decided) != 1 for poll in polls):
+            raise BadValueError(
+                f"{metric} has several votes per answer, such as one for each claim or dimension; weights are learned "
+                "for metrics with one: choose the vote mean, median or majority for this one"
+            )
+        if polls:
+            members = polls[0].names
+            made.votes[sample.sample_id] = _mean_votes(polls)
+            made.digests[sample.sample_id] = answer_digest(_answer(outputs[position]))
+        on_progress(1)
+    if not members:
+        raise BadValueError(
+            f"the stored judgements of {metric} do not belong to its present requests, so that votes cannot be read "
+            f"from them: score {record.run_id} again with `auepora rescore`"
+        )
+    return replace(made, members=members)
+
+
+def _replayed_polls(
+    metric: JudgedMetric, sample: EvaluationSample, output: SystemOutputs, rows: Sequence[StoredJudgement]
+) -> list[Poll]:
+    """The polls about one answer, from the stored judgements; none if they do not match the present requests."""
+    with judged_item(sample.sample_id, _answer(output)) as item:
+        metric.replay(sample, output, ExplainContext(judgements=to_sample_judgements(rows)))
+    return item.polls
+
+
+def _answer(output: SystemOutputs) -> str:
+    return "" if output.response is None else output.response.text
+
+
+def _mean_votes(polls: Sequence[Poll]) -> list[float]:
+    """The vote of each member on the only item, as a mean over repeated judgements."""
+    by_member: list[float] = []
+    for member in range(len(polls[0].names)):
+        votes = [poll.row(path)[member] for poll in polls for path in poll.decided]
+        numbers = [one.number for one in votes if one is not None and one.number is not None]
+        by_member.append(math.fsum(numbers) / len(numbers) if numbers else math.nan)
+    return by_member

@@ -678,6 +678,11 @@ class LabelQueue:
         """The progress of one annotator."""
         return self._annotator_progress(check_annotator(annotator), self._read())
 
+    def label_counts(self) -> dict[int, int]:
+        """The number of annotators who have labelled each item."""
+        self._read()
+        return {number: self._num_labels(number) for number in self._journal.given}
+
     def skipped_items(self, annotator: str) -> list[int]:
         """The numbers of the items that an annotator has skipped and not labelled."""
         self._read()

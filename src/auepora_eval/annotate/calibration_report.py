@@ -331,7 +331,7 @@ def report_blocks(report: CalibrationReport, *, shown: int) -> list[Block]:
     """The whole report, with up to ``shown`` disagreements of each judge."""
     parts: list[Block] = []
     if report.people is not None:
-        parts.append(Details("People with each other", _people(report.people), is_open=True))
+        parts.append(Details("People with each other", agreement_blocks(report.people), is_open=True))
     for one in report.judged:
         blocks = [*_judge(one), *_disagreements(one, shown)]
         parts.append(Details(f"{one.conclusion.name} against people", blocks, is_open=True))
@@ -345,7 +345,8 @@ def _number(title: str) -> TableColumn:
     return TableColumn(title, number=True)
 
 
-def _people(people: RatersReport) -> list[Block]:
+def agreement_blocks(people: RatersReport) -> list[Block]:
+    """The agreement between annotators."""
     rows: list[Row] = [
         [f"{one.first} and {one.second}", str(one.agreement.units), *_cells(one.agreement), *_cells(one.kappa)]
         for one in people.pairs
@@ -448,7 +449,7 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
         *(Prose(_worth(one, like_chance=alike)) for one, alike in shown),
     ]
     if report.sequential is not None:
-        parts += _looks(report.sequential)
+        parts += look_blocks(report.sequential)
     if report.no_verdict is not None:
         parts.append(Prose(f"No verdict: {report.no_verdict}."))
     elif report.verdict == "equal":
@@ -462,7 +463,7 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
     return parts
 
 
-def _looks(result: SequentialResult) -> list[Block]:
+def look_blocks(result: SequentialResult) -> list[Block]:
     """The sequential test at each look, and where it stands."""
     columns: list[TableColumn | str] = [
         _number("look"),

@@ -1,0 +1,865 @@
+"""The pages of an organiser: batches with their progress, a new batch with its forecast, results, closing."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+from urllib.parse import parse_qs
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from ..annotate.agreement import AnnotatorAgreement, annotator_agreement, format_label, read_annotations
+from ..annotate.batch_plans import BatchOptions, create_batch, new_batch_id, plan_batch
+from ..annotate.batches import MAX_NAME, BatchProgress, LabelBatch, LabelQueue, Purpose, list_batches
+from ..annotate.calibration import calibrate, labelled_metric, load_compared_scores, register_verdict
+from ..annotate.calibration_report import CalibrationReport, agreement_blocks, look_blocks, report_blocks
+from ..annotate.draws import describe_forecast, read_all_draws, read_draws
+from ..annotate.relevance import DEFAULT_METRICS
+from ..errors import AueporaError, BadValueError, UnknownRunError
+from ..render.blocks import Block, Prose, Row, TableColumn, Tone, simple_table
+from ..render.html import UncutText, format_time, pluralize
+from ..store.records import RunRecord
+from ..store.runs import RunStore, result_summaries, sample_at
+from .workbench import (
+    Workbench,
+    error_status,
+    make_url,
+    recorded_response,
+    render_template,
+    run_url,
+    workbench_of,
+)
+
+T = TypeVar("T")
+
+MAX_RUNS = 200
+"""The number of runs, newest first, that a form lists."""
+MAX_SHOWN = 20
+"""The number of disagreements of a judge that results show."""
+PAGE_SIZE = 50
+_REPORT_BYTES = 50_000
+STRATA_SAMPLES = 20
+"""Keys of labels are suggested from so many samples."""
+
+# --- purposes --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PurposeText:
+    """What a purpose is, in words."""
+
+    title: str
+    what: str
+    result: str
+    fixed: str = "The draw is fixed when the batch is created. Batches are not changed afterwards."
+
+
+PURPOSES: Mapping[Purpose, PurposeText] = {
+    "calibrate": PurposeText(
+        "Calibrate a judge",
+        "People label answers of a run that are drawn at random.",
+        "how far the judge agrees with people, and the mean that people would give to all answers.",
+    ),
+    "compare": PurposeText(
+        "Decide between A and B",
+        "People label both answers to drawn questions, without knowing which run gave which.",
+        "a verdict: better, worse, equal or inconclusive.",
+        "Draw, metric, margin and looks are fixed when the batch is created: another design for these runs is refused.",
+    ),
+    "grade": PurposeText(
+        "Grade documents",
+        "People grade documents that runs returned, from 0 (not relevant) to 3.",
+        "gold for retrieval metrics, or a correction of the grades of a model.",
+    ),
+    "drafts": PurposeText(
+        "Review drafts",
+        "People accept or reject drafts of test questions.",
+        "a dataset file with the accepted ones.",
+        "The drafts are copied when the batch is created. Later changes of the file have no effect.",
+    ),
+}
+REVIEW = PurposeText(
+    "Review samples",
+    "People label samples that somebody picked.",
+    "labels that are kept and shown; nothing is estimated from them.",
+    "Batches are not changed after they are created.",
+)
+SHOWN_PARTS = (
+    ("documents", "Show the retrieved documents"),
+    ("reference", "Offer the reference answer"),
+    ("relevance", "Mark relevant documents"),
+)
+
+
+def purpose_text(purpose: Purpose) -> PurposeText:
+    """The purpose in words."""
+    return PURPOSES.get(purpose, REVIEW)
+
+
+# --- the form of a new batch -----------------------------------------------------------------------------------------
+
+DEFAULTS = {"n": "100", "seed": "0", "annotators": "1", "depth": "10", "metrics": " ".join(DEFAULT_METRICS)}
+COMPARED_N = "40"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchForm:
+    """The fields of a new batch, as the address or the form has them."""
+
+    purpose: Purpose
+    fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Sequence[str]]) -> BatchForm:
+        """Read the fields; an unknown purpose is an error."""
+        purpose = next(iter(fields.get("purpose", ())), "")
+        if purpose not in get_args(Purpose):
+            raise BadValueError(f"purpose must be one of {', '.join(get_args(Purpose))}, not {purpose!r:.60}")
+        return cls(purpose, fields)  # type: ignore[arg-type]
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the form is shown for the first time, so that boxes have their defaults."""
+        return "id" not in self.fields
+
+    def value(self, name: str) -> str:
+        """The value of a field, or its default."""
+        default = COMPARED_N if name == "n" and self.purpose == "compare" else DEFAULTS.get(name, "")
+        if name == "id" and self.is_new:
+            default = new_batch_id()
+        return next(iter(self.fields.get(name, ())), default)
+
+    def run(self, place: int) -> str:
+        """The run that is chosen first, or second."""
+        return self.runs[place] if place < len(self.runs) else ""
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The ids of the runs."""
+        return tuple(one for one in self.fields.get("run", ()) if one)
+
+    @property
+    def samples(self) -> tuple[str, ...]:
+        """The ids of picked samples."""
+        return tuple(self.fields.get("sample", ()))
+
+    @property
+    def histories(self) -> tuple[str, ...]:
+        """Names of earlier batches whose labels predict labels."""
+        return tuple(self.fields.get("history", ()))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """What annotators see."""
+        return ("documents",) if self.is_new else tuple(self.fields.get("shown", ()))
+
+    @property
+    def blind(self) -> bool:
+        """Whether the batch is blind."""
+        return self.is_new or "blind" in self.fields or self.purpose in ("compare", "grade", "drafts")
+
+    def options(self, folder: Path) -> BatchOptions:
+        """The options of the batch; a field with a bad value is an error that names it."""
+        known = {one.name: one.journal for one in list_batches(folder)}
+        if unknown := next((one for one in self.histories if one not in known), None):
+            raise BadValueError(f"history: the folder of labels has no batch {unknown!r:.80}")
+        return BatchOptions(
+            purpose=self.purpose,
+            runs=self.runs,
+            title=self.value("title").strip() or self._default_title,
+            metric=self.value("metric") or None,
+            n=self._integer("n", 1),
+            stratify=self.value("stratify").strip() or None,
+            seed=self._integer("seed"),
+            delta=self._number("delta"),
+            looks=self._integer("looks", 2) if self.value("looks").strip() else 0,
+            history=tuple(str(known[one]) for one in self.histories),
+            scale=self.value("scale").strip() or None,
+            annotators=self._integer("annotators", 1),
+            instructions=self.value("instructions").replace("\r\n", "\n"),
+            blind=self.blind,
+            shown=self.shown,
+            samples=self.samples,
+            dataset=self.value("dataset").strip() or None,
+            qrels=self.value("qrels").strip() or None,
+            metrics=tuple(self.value("metrics").replace(",", " ").split()),
+            depth=self._integer("depth", 1),
+            created_by=self.value("created_by").strip(),
+            id=self.value("id"),
+        )
+
+    @property
+    def _default_title(self) -> str:
+        return f"{purpose_text(self.purpose).title}, {datetime.now().astimezone():%Y-%m-%d %H:%M}"
+
+    def _integer(self, name: str, lowest: int | None = None) -> int:
+        text = self.value(name).strip()
+        try:
+            number = int(text)
+        except ValueError as error:
+            raise BadValueError(f"{name} must be an integer, not {text!r:.60}") from error
+        if lowest is not None and number < lowest:
+            raise BadValueError(f"{name} must be {lowest} or more, not {number}")
+        return number
+
+    def _number(self, name: str) -> float | None:
+        text = self.value(name).strip()
+        try:
+            return float(text) if text else None
+        except ValueError as error:
+            raise BadValueError(f"{name} must be a number, not {text!r:.60}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a batch can decide, a sentence each; or why it cannot be created."""
+
+    lines: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def make_forecast(workbench: Workbench, form: BatchForm) -> Forecast:
+    """The forecast of the form."""
+    try:
+        return Forecast(plan_batch(workbench.store, form.options(workbench.labels)).forecast)
+    except AueporaError as error:
+        return Forecast(problem=str(error))
+
+
+def form_context(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
+    """What the fields of a form offer: runs, metrics, keys of labels, earlier batches."""
+    records = workbench.store.runs(limit=MAX_RUNS)
+    listed = {one.run_id for one in records}
+    for run in form.runs:
+        if run not in listed:
+            with suppress(UnknownRunError):
+                records.append(workbench.find(run))
+    chosen = next((one for one in records if one.run_id == form.run(0)), None)
+    batches = list_batches(workbench.labels) if form.purpose == "compare" else []
+    return {
+        "form": form,
+        "purpose": purpose_text(form.purpose),
+        "chosen_runs": list(form.runs),
+        "runs": records,
+        "metrics": [] if chosen is None else [one.name for one in result_summaries(workbench.store, chosen.run_id)],
+        "strata": [] if chosen is None else _strata(workbench.store, chosen),
+        "histories": [
+            (one.name, f"{one.title}, {purpose_text(one.purpose).title}")
+            for one in batches
+            if one.purpose in ("calibrate", "compare") and one.journal.exists()
+        ],
+        "shown_parts": SHOWN_PARTS,
+        "time_text": format_time,
+    }
+
+
+def _strata(store: RunStore, record: RunRecord) -> list[str]:
+    """Fields that may define strata, from the first samples of a run."""
+    samples = [sample_at(store, record, place) for place in range(min(STRATA_SAMPLES, record.num_samples))]
+    found = [f"{name}.{key}" for one in samples for name in ("labels", "metadata") for key in getattr(one, name)]
+    return list(dict.fromkeys(found))
+
+
+def new_page(request: Request) -> Response:
+    """The purposes to choose from; with ``purpose`` the form of a batch."""
+    workbench, fields = workbench_of(request), _address_fields(request)
+    if "purpose" not in fields:
+        return render_template(
+            request, "batch_new.html", purpose=None, purposes=PURPOSES, chosen_runs=fields.get("run", [])
+        )
+    return _render_form(request, workbench, BatchForm.from_fields(fields))
+
+
+def form_fields(request: Request) -> Response:
+    """The fields that depend on the chosen runs, as a fragment."""
+    form = BatchForm.from_fields(_address_fields(request))
+    return render_template(request, "batch_fields.html", **form_context(workbench_of(request), form))
+
+
+def forecast_part(request: Request) -> Response:
+    """What the batch of the form can decide, as a fragment."""
+    form = BatchForm.from_fields(_address_fields(request))
+    return render_template(
+        request, "batch_forecast.html", forecast=make_forecast(workbench_of(request), form), missing=""
+    )
+
+
+async def create(request: Request) -> Response:
+    """Create the batch of the form; with ``preview`` show its forecast. A bad value is shown above the form."""
+    return await run_in_threadpool(_create, request, BatchForm.from_fields(await _read_fields(request)))
+
+
+def _create(request: Request, form: BatchForm) -> Response:
+    workbench = workbench_of(request)
+    if "preview" in form.fields:
+        return _render_form(request, workbench, form, forecast=make_forecast(workbench, form))
+    try:
+        plan = plan_batch(workbench.store, form.options(workbench.labels))
+        batch = create_batch(workbench.labels, plan)
+    except AueporaError as error:
+        return _render_form(request, workbench, form, problem=str(error), status=error_status(error))
+    return RedirectResponse(batch_url(batch), 303)
+
+
+def _render_form(
+    request: Request,
+    workbench: Workbench,
+    form: BatchForm,
+    *,
+    forecast: Forecast | None = None,
+    problem: str = "",
+    status: int = 200,
+) -> Response:
+    context = form_context(workbench, form)
+    missing = "Choose what is labelled to see what the labels can decide."
+    return render_template(
+        request, "batch_new.html", status=status, forecast=forecast, missing=missing, problem=problem, **context
+    )
+
+
+def _address_fields(request: Request) -> dict[str, list[str]]:
+    return {name: request.query_params.getlist(name) for name in request.query_params}
+
+
+async def _read_fields(request: Request) -> dict[str, list[str]]:
+    """The fields of a form that was sent, each with its values."""
+    return parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
+
+
+async def review_sample(request: Request) -> Response:
+    """Open one sample of a run for a label: in the open review of this sample alone, or in a new one."""
+    return await run_in_threadpool(_review_sample, workbench_of(request), await _read_fields(request))
+
+
+def _review_sample(workbench: Workbench, fields: Mapping[str, Sequence[str]]) -> Response:
+    record = workbench.find(next(iter(fields.get("run", ())), ""))
+    sample = next(iter(fields.get("sample", ())), "")
+    for batch in list_batches(workbench.labels):
+        is_same = batch.purpose == "review" and batch.runs == (record.run_id,)
+        if is_same and [one.sample_id for one in batch.items] == [sample]:
+            with suppress(AueporaError):  # a journal that cannot be read
+                if not workbench.queue(batch.id).is_closed:
+                    return RedirectResponse(f"/label/{batch.id}", 303)
+    options = BatchOptions("review", (record.run_id,), f"One query of {record.name}"[:100], samples=(sample,))
+    batch = create_batch(workbench.labels, plan_batch(workbench.store, options))
+    return RedirectResponse(f"/label/{batch.id}", 303)
+
+
+# --- the list of batches ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRow:
+    """A row of the list of batches."""
+
+    batch: LabelBatch
+    runs: Sequence[tuple[str, str]]
+    """Name and address of each run; no address if it was deleted."""
+    progress: BatchProgress | None
+    error: str = ""
+
+    @property
+    def url(self) -> str:
+        """The address of the batch."""
+        return batch_url(self.batch)
+
+    @property
+    def purpose(self) -> str:
+        """The purpose in words."""
+        return purpose_text(self.batch.purpose).title
+
+    @property
+    def created(self) -> str:
+        """When it was created."""
+        return _time_text(self.batch.created)
+
+    @property
+    def state(self) -> tuple[str, Tone]:
+        """The state in words, and its tone."""
+        return ("", "") if self.progress is None else batch_state(self.progress)
+
+
+def batch_state(progress: BatchProgress) -> tuple[str, Tone]:
+    """The state of a batch in words, and its tone."""
+    if progress.closed is not None:
+        return "closed", "muted"
+    if progress.complete == progress.items:
+        return "all labelled", "good"
+    return ("in progress", "open") if progress.labels else ("not started", "")
+
+
+def batch_url(batch: LabelBatch, *parts: str) -> UncutText:
+    """The address of a batch, or of a part of its page."""
+    return UncutText("/".join(["/batches", batch.id, *parts]))
+
+
+def batches_page(request: Request) -> Response:
+    """The batches of the labels folder, newest first; reviews of single samples after the others."""
+    workbench = workbench_of(request)
+    problems: list[str] = []
+    rows = [_make_row(workbench, one) for one in list_batches(workbench.labels, problems)]
+    single = [one for one in rows if one.batch.purpose == "review" and len(one.batch.items) == 1]
+    others = [one for one in rows if one not in single]
+    groups = [(title, listed) for title, listed in (("", others), ("Single queries", single)) if listed]
+    return render_template(
+        request,
+        "batches.html",
+        folder=str(workbench.labels),
+        groups=groups,
+        problems=problems,
+        purposes=PURPOSES,
+        chosen_runs=[],
+    )
+
+
+def _make_row(workbench: Workbench, batch: LabelBatch) -> BatchRow:
+    runs = _run_links(workbench, batch)
+    try:
+        return BatchRow(batch, runs, workbench.queue(batch.id).progress())
+    except AueporaError as error:
+        return BatchRow(batch, runs, None, str(error))
+
+
+def _run_links(workbench: Workbench, batch: LabelBatch) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for run in batch.runs:
+        try:
+            record = workbench.store.get(run)
+            found.append((record.name, run_url(record)))
+        except UnknownRunError:
+            found.append((run, ""))
+    return found
+
+
+def _time_text(text: str) -> str:
+    with suppress(ValueError):
+        return format_time(datetime.fromisoformat(text))
+    return text
+
+
+# --- the page of a batch ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BatchView:
+    """A batch with its progress, as its page shows it."""
+
+    workbench: Workbench
+    batch: LabelBatch
+    progress: BatchProgress
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether labelling has ended."""
+        return self.progress.closed is not None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no more labels are expected."""
+        return self.is_closed or self.progress.complete == self.progress.items
+
+    @property
+    def missing(self) -> str:
+        """The labels that are missing, in words; empty if none is."""
+        number = self.progress.wanted - self.progress.labels
+        return pluralize(number, "label") if number > 0 else ""
+
+    @property
+    def has_agreement(self) -> bool:
+        """Whether two annotators have labelled all items that they could, or labelling has ended."""
+        people = [one for one in self.progress.annotators.values() if one.labelled]
+        finished = [one for one in people if self.is_closed or not one.remaining]
+        return len(finished) > 1 and self.batch.purpose in ("calibrate", "compare")
+
+    @property
+    def has_results(self) -> bool:
+        """Whether results may be shown: all items are labelled, labelling has ended, or a look may be reached."""
+        return self.is_complete or bool(self.looks and self.progress.complete >= self.looks[0])
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """The numbers of samples at which a comparison is tested; empty if it is tested once."""
+        found = read_draws(self.batch.journal).values() if self.batch.purpose == "compare" else ()
+        return next((one.comparison.looks for one in found if one.comparison is not None), ())
+
+    @property
+    def key(self) -> str:
+        """Changes when the page has other sections."""
+        reached = sum(self.progress.complete >= one for one in self.looks)
+        return f"{self.is_closed:d}{self.is_complete:d}{self.has_agreement:d}-{reached}"
+
+    @property
+    def figures(self) -> Iterator[tuple[str, str, str, str]]:
+        """Counts, each with its address and a note."""
+        found = self.progress
+        items = batch_url(self.batch, "items")
+        yield "Items finished", f"{found.complete:,} of {found.items:,}", items, ""
+        if self.batch.annotators > 1:
+            yield "Labels", f"{found.labels:,} of {found.wanted:,}", items, f"{self.batch.annotators} per item"
+        still = found.items - found.complete
+        yield "Open", f"{still:,}", make_url(items, state="open") if still else "", ""
+        if found.skipped:
+            numbers = {one.number for one in found.skipped}
+            yield "Skipped", f"{len(numbers):,}", make_url(items, state="skipped"), ""
+        if self.batch.annotators > 1 or found.disagreements:
+            address = make_url(items, state="different") if found.disagreements else ""
+            yield "To adjudicate", f"{found.disagreements:,}", address, ""
+        if self.looks:
+            yield "Looks", ", ".join(map(str, self.looks)), "", "samples"
+
+
+def find_view(request: Request) -> BatchView:
+    """The batch of the address, with its progress."""
+    workbench = workbench_of(request)
+    queue = workbench.queue(request.path_params["batch_id"])
+    return BatchView(workbench, queue.batch, queue.progress())
+
+
+def batch_page(request: Request) -> Response:
+    """One batch: progress, address for annotators, agreement, results, closing."""
+    view = find_view(request)
+    batch, progress = view.batch, view.progress
+    runs = _run_links(view.workbench, batch)
+    return render_template(
+        request,
+        "batch.html",
+        view=view,
+        batch=batch,
+        address=batch_url(batch),
+        subtitle=f"{purpose_text(batch.purpose).title}. {batch_state(progress)[0].capitalize()}.",
+        runs=runs,
+        banners=list(_banners(view, runs)),
+        label_address=f"{request.url.scheme}://{request.url.netloc}/label/{batch.id}",
+        terminal_command=terminal_command(view.workbench, batch),
+        forecast_lines=_forecast_lines(batch),
+        metrics=_result_metrics(view),
+        metric=request.query_params.get("metric") or "",
+        next_commands=next_commands(view.workbench, batch) if view.is_complete else [],
+        close_effect=_close_effect(batch),
+        facts=list(_facts(batch, runs)),
+    )
+
+
+def progress_part(request: Request) -> Response:
+    """The progress of a batch, as a fragment."""
+    view = find_view(request)
+    return render_template(request, "batch_progress.html", view=view, address=batch_url(view.batch))
+
+
+def _banners(view: BatchView, runs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, Tone]]:
+    closed = view.progress.closed
+    if closed is not None:
+        yield f"Closed by {closed.by or 'an unnamed person'}, {_time_text(closed.at or '')}. No label is added.", ""
+    if gone := [name for name, href in runs if not href]:
+        yield f"{', '.join(gone)} was deleted from the store: its items cannot be shown. The labels stay.", "bad"
+    if view.batch.is_chosen and view.batch.purpose == "review":
+        yield "The samples were picked, not drawn: nothing is estimated from their labels.", ""
+
+
+def _close_effect(batch: LabelBatch) -> str:
+    effects: Mapping[str, str] = {
+        "compare": "Then the runs behind the answers are shown. A verdict needs the labels of all drawn samples.",
+        "drafts": f"Then the accepted drafts are written to `{batch.accepted_file.name}`.",
+    }
+    return effects.get(batch.purpose, "Then samples and labels are shown.")
+
+
+def _facts(batch: LabelBatch, runs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    yield "Purpose", purpose_text(batch.purpose).title
+    for (name, _), run in zip(runs, batch.runs, strict=True):
+        yield "Run", name if name == run else f"{name} ({run})"
+    yield "Metric", batch.metric or "any"
+    yield "Labels", batch.scale or ("accept or reject" if batch.purpose == "drafts" else "right or wrong")
+    yield "Labels per item", str(batch.annotators)
+    yield "Shown", ", ".join(batch.shown) or "question and answer"
+    yield "Blind", "yes" if batch.blind else "no"
+    if batch.draw is not None:
+        yield "Draw", f"{batch.draw}, seed {batch.seed}"
+    yield "Created", f"{_time_text(batch.created)}{f' by {batch.created_by}' if batch.created_by else ''}"
+    yield "File", str(batch.journal)
+
+
+def _forecast_lines(batch: LabelBatch) -> list[str]:
+    """The forecast of a comparison, as it was before the first label."""
+    found = read_draws(batch.journal).values() if batch.purpose == "compare" else ()
+    return [line for one in found for line in describe_forecast(one, batch.journal)]
+
+
+def terminal_command(workbench: Workbench, batch: LabelBatch) -> str:
+    """The command that labels the same items in a terminal, into the same file; empty if there is none."""
+    words = ["auepora", "label"]
+    draw = next(iter(read_draws(batch.journal).values()), None) if batch.purpose in ("calibrate", "compare") else None
+    if draw is not None and draw.comparison is not None:
+        design = draw.comparison
+        words += ["--for", *batch.runs, "--n", str(design.n), "--seed", str(draw.seed)]
+        words += [] if design.delta is None else ["--delta", f"{design.delta:g}"]
+        words += ["--looks", str(len(design.looks))] if design.looks else []
+    elif draw is not None:
+        words += [*batch.runs, "--n", str(len(draw.drawn_items)), "--seed", str(draw.seed)]
+        words += ["--stratify", draw.stratify] if draw.stratify else []
+    elif batch.purpose == "review" and len(batch.items) <= MAX_SHOWN:
+        words += [*batch.runs, *(word for one in batch.items for word in ("--sample", one.sample_id))]
+    else:
+        return ""
+    words += ["-m", batch.metric] if batch.metric else []
+    words += ["--scale", batch.scale] if batch.scale else []
+    words += ["--blind"] if batch.blind else []
+    return shlex.join([*words, "--labels", str(batch.journal), "--store", workbench.label])
+
+
+def next_commands(workbench: Workbench, batch: LabelBatch) -> list[tuple[str, str]]:
+    """What can be done with the labels, each with its command."""
+    store, labels = ["--store", workbench.label], str(batch.journal)
+    if batch.purpose in ("calibrate", "compare"):
+        words = ["auepora", "judge", "calibrate", *batch.runs, "--labels", labels]
+        words += ["-m", batch.metric] if batch.metric else []
+        words += ["--scale", batch.scale] if batch.scale else []
+        return [("The results in a terminal, or as a file with -o:", shlex.join([*words, *store]))]
+    if batch.purpose == "grade" and batch.runs:
+        grades = ["--qrels", "QRELS", "--grades", labels] if batch.draw else ["--qrels", labels]
+        words = ["auepora", "rescore", batch.runs[0], *grades]
+        return [("Score a run with these grades:", shlex.join([*words, *store]))]
+    if batch.purpose == "drafts" and batch.accepted_file.exists():
+        return [("Check the accepted drafts:", shlex.join(["auepora", "validate", str(batch.accepted_file)]))]
+    return []
+
+
+async def close_batch(request: Request) -> Response:
+    """End labelling."""
+    return await run_in_threadpool(_close, request, await _read_fields(request))
+
+
+def _close(request: Request, fields: Mapping[str, Sequence[str]]) -> Response:
+    queue = workbench_of(request).queue(request.path_params["batch_id"])
+    name = "".join(fields.get("by", ())).strip()
+    if "sure" not in fields:
+        raise BadValueError("sure=1 is missing: closing a batch ends labelling, and cannot be taken back")
+    if not name or len(name) > MAX_NAME:
+        raise BadValueError(f"by must be the name of the person who closes the batch, 1 to {MAX_NAME} characters")
+    queue.close(name)
+    return RedirectResponse(batch_url(queue.batch), 303)
+
+
+# --- agreement and results -------------------------------------------------------------------------------------------
+
+
+def agreement_part(request: Request) -> Response:
+    """The agreement of the annotators, as a fragment."""
+    view = find_view(request)
+    if not view.has_agreement:
+        text = "Agreement is shown when two annotators have labelled all items, or when the batch is closed."
+        return _render_results(request, [Prose(text)])
+    found = _cached(view, "agreement", lambda: annotator_agreement([view.batch.journal]))
+    return _render_results(request, _agreement_blocks(found))
+
+
+def _agreement_blocks(found: AnnotatorAgreement) -> list[Block]:
+    left_out = found.chosen + found.left_out
+    note = f"{pluralize(left_out, 'label')} outside the part of the draw with equal probabilities left out."
+    return [*agreement_blocks(found.raters), *([Prose(note)] if left_out else [])]
+
+
+def results_part(request: Request) -> Response:
+    """What the labels show, as a fragment. Of a comparison nothing is shown between its looks."""
+    view, metric = find_view(request), request.query_params.get("metric") or None
+    if view.batch.purpose not in ("calibrate", "compare"):
+        return _render_results(request, _label_counts(view))
+    if not view.has_results:
+        text = "Results are shown when all items are labelled, or when the batch is closed."
+        return _render_results(request, [Prose(text)])
+    report = read_report(view, metric)
+    is_decided = report.sequential is not None and report.sequential.reason is not None
+    if not view.is_complete and not is_decided:
+        blocks = [] if report.sequential is None else look_blocks(report.sequential)
+        return _render_results(request, blocks)
+    address = "" if report.verdict is None else make_url(batch_url(view.batch, "record"), metric=metric)
+    return _render_results(request, report_blocks(report, shown=MAX_SHOWN), record_url=address)
+
+
+def record_decision(request: Request) -> Response:
+    """Record the verdict that the results show in the register of the store."""
+    view, metric = find_view(request), request.query_params.get("metric") or None
+    report = read_report(view, metric)
+    if report.verdict is None or not view.has_results:
+        return recorded_response(None)
+    records, draws = _records(view), read_all_draws([view.batch.journal])
+    return recorded_response(register_verdict(view.workbench.store, records, report, draws).register)
+
+
+def read_report(view: BatchView, metric: str | None) -> CalibrationReport:
+    """The labels of a batch compared with the scores of its metric, as `auepora judge calibrate` does."""
+
+    def build() -> CalibrationReport:
+        batch, records = view.batch, _records(view)
+        store = view.workbench.run(records[0]).store  # it records no decision
+        labels, draws = read_annotations([batch.journal]), read_all_draws([batch.journal])
+        scored = load_compared_scores(store, records, metric or batch.metric or labelled_metric(labels), draws)
+        report = calibrate(labels, *scored, scale=batch.scale, leave_out_tuned=True, draws=draws)
+        return register_verdict(store, records, report, draws)
+
+    return _cached(view, f"report {metric}", build)
+
+
+def _cached(view: BatchView, name: str, build: Callable[[], T]) -> T:
+    """A value of the labels of a batch, computed once while labels and runs do not change."""
+    workbench, records = view.workbench, _records(view)
+    state = view.batch.journal.stat()
+    versions = tuple(workbench.version(one) for one in records)
+    key = (view.batch.runs[0], versions, "batch", view.batch.id, name, state.st_mtime_ns, state.st_size)
+    return workbench.cached(key, build, size=_REPORT_BYTES)
+
+
+def _records(view: BatchView) -> list[RunRecord]:
+    return [view.workbench.store.get(one) for one in view.batch.runs]
+
+
+def _result_metrics(view: BatchView) -> list[str]:
+    """The metrics to choose from, if the batch names none."""
+    if view.batch.purpose != "calibrate" or view.batch.metric is not None or not view.is_complete:
+        return []
+    with suppress(UnknownRunError):
+        return [one.name for one in result_summaries(view.workbench.store, view.batch.runs[0])]
+    return []
+
+
+def _label_counts(view: BatchView) -> list[Block]:
+    """The number of items by label, of a closed batch whose labels are not compared with scores."""
+    if not view.is_closed:
+        return [Prose("Labels are shown when the batch is closed.")]
+    words = {"right": "accepted", "wrong": "rejected"} if view.batch.purpose == "drafts" else {}
+    counts: Counter[str] = Counter()
+    for one in view.workbench.queue(view.batch.id).reveal():
+        counts.update({format_label(label) for label in one.labels if label.adjudicated or len(one.labels) == 1})
+    rows: list[Row] = [[words.get(name, name), f"{count:,}"] for name, count in sorted(counts.items())]
+    blocks: list[Block] = [simple_table(["label", TableColumn("items", number=True)], rows)] if rows else []
+    if view.batch.purpose == "drafts":
+        blocks.append(Prose(f"The accepted drafts are in `{view.batch.accepted_file}`."))
+    return blocks or [Prose("No item has a label.")]
+
+
+def _render_results(request: Request, blocks: Sequence[Block], *, record_url: str = "") -> Response:
+    return render_template(request, "batch_results.html", listed=list(blocks), record_url=record_url)
+
+
+# --- items: their states, and what was hidden when the batch is closed -----------------------------------------------
+
+STATES = {"": "All", "labelled": "Finished", "open": "Open", "skipped": "Skipped", "different": "Different labels"}
+
+
+def items_page(request: Request) -> Response:
+    """The items of a batch by state; with runs, questions and labels when it is closed."""
+    view, params = find_view(request), request.query_params
+    state = params.get("state", "")
+    if state not in STATES:
+        raise BadValueError(f"state must be one of {', '.join(filter(None, STATES))}, not {state!r:.60}")
+    queue = view.workbench.queue(view.batch.id)
+    numbers = _numbers_by_state(view, queue)
+    pages = max(1, -(-len(numbers[state]) // PAGE_SIZE))
+    page = _page(params.get("page", "1"), pages)
+    shown = numbers[state][(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    return render_template(
+        request,
+        "batch_items.html",
+        batch=view.batch,
+        address=batch_url(view.batch),
+        is_closed=view.is_closed,
+        states=[(name, title, len(numbers[name])) for name, title in STATES.items()],
+        chosen_state=state,
+        rows=_revealed_rows(view, queue, shown) if view.is_closed else _state_rows(view, queue, shown),
+        page=page,
+        pages=pages,
+    )
+
+
+def _page(text: str, pages: int) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise BadValueError(f"page must be a number from 1, not {text!r:.60}")
+    return min(int(text), pages)
+
+
+def _numbers_by_state(view: BatchView, queue: LabelQueue) -> dict[str, list[int]]:
+    everything, counts = range(1, view.progress.items + 1), queue.label_counts()
+    skipped = {one.number for one in view.progress.skipped}
+    different = {one.number for one in queue.disagreements()}
+    return {
+        "": list(everything),
+        "labelled": [one for one in everything if counts.get(one, 0) >= view.batch.annotators],
+        "open": [one for one in everything if counts.get(one, 0) < view.batch.annotators],
+        "skipped": sorted(skipped),
+        "different": sorted(different),
+    }
+
+
+def _state_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """What may be shown of open items: who is expected to label them, and no label."""
+    counts = queue.label_counts()
+    different = {one.number: one.adjudicated for one in queue.disagreements()}
+    rows = []
+    for number in numbers:
+        words = [f"{counts.get(number, 0)} of {pluralize(view.batch.annotators, 'label')}"]
+        words += [f"skipped by {one.annotator}" for one in view.progress.skipped if one.number == number]
+        if number in different:
+            words.append("adjudicated" if different[number] else "labelled differently")
+        rows.append({"number": number, "state": ", ".join(words)})
+    return rows
+
+
+def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    wanted, names = set(numbers), dict(zip(view.batch.runs, _run_links(view.workbench, view.batch), strict=True))
+    is_stored = all(href for _, href in names.values())
+    rows = []
+    for one in queue.reveal():
+        if one.number not in wanted:
+            continue
+        question = "The question is not stored."
+        with suppress(AueporaError):
+            question = queue.item(one.number).question
+        labels = [
+            {
+                "annotator": label.annotator,
+                "run": names[label.run][0] if label.run in names else "",
+                "label": format_label(label),
+                "is_adjudicated": label.adjudicated,
+                "comment": label.comment,
+            }
+            for label in one.labels
+        ]
+        href = make_url("/query", run=list(view.batch.runs), id=one.sample_id) if names and is_stored else ""
+        rows.append(
+            {
+                "number": one.number,
+                "sample_id": one.sample_id,
+                "doc_id": one.doc_id,
+                "question": question,
+                "labels": labels,
+                "order": [names[run][0] for run in one.runs] if len(one.runs) > 1 else [],
+                "href": href,
+            }
+        )
+    return rows
+
+
+ROUTES: list[BaseRoute] = [
+    Route("/batches", batches_page),
+    Route("/batches/new", new_page, methods=["GET"]),
+    Route("/batches/new", create, methods=["POST"]),
+    Route("/batches/fields", form_fields),
+    Route("/batches/forecast", forecast_part),
+    Route("/batches/review", review_sample, methods=["POST"]),
+    Route("/batches/{batch_id}", batch_page),
+    Route("/batches/{batch_id}/progress", progress_part),
+    Route("/batches/{batch_id}/agreement", agreement_part),
+    Route("/batches/{batch_id}/results", results_part),
+    Route("/batches/{batch_id}/record", record_decision, methods=["POST"]),
+    Route("/batches/{batch_id}/items", items_page),
+    Route("/batches/{batch_id}/close", close_batch, methods=["POST"]),
+]

@@ -20,7 +20,7 @@ AueporaError
 ├── JudgeError               (RuntimeError)                a judge gave no judgement, and why
 ├── StoreError               (RuntimeError)                a store that cannot be opened, read or written
 ├── UnknownRunError          (LookupError, ValueError)     no run of that name, or more than one
-├── UnknownBatchError        (LookupError, ValueError)     no batch of labels, or no item of it, at that address
+├── UnknownCorrectionError   (LookupError, ValueError)     no proposal of a gold correction with that id
 └── MissingDependencyError   (ImportError)                 an optional package is not installed
 
 AueporaWarning (UserWarning)                               the result is valid, but worth a look
@@ -50,6 +50,7 @@ __all__ = [
     "SystemCallError",
     "UnknownBatchError",
     "UnknownConventionError",
+    "UnknownCorrectionError",
     "UnknownMetricError",
     "UnknownOptionError",
     "UnknownRunError",
@@ -273,8 +274,8 @@ class UnknownRunError(AueporaError, LookupError, ValueError):
     """No run has that name, or more than one does."""
 
 
-class UnknownBatchError(AueporaError, LookupError, ValueError):
-    """No batch of labels has that id, or it has no such item."""
+class UnknownCorrectionError(AueporaError, LookupError, ValueError):
+    """There is no proposal with that id."""
 
 
 class MissingDependencyError(AueporaError, ImportError):

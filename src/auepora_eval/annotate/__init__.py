@@ -5,6 +5,7 @@
 * ``agreement``: which labels count, and agreement between annotators
 * ``pool``: the union of the top documents of several runs, draws of pairs to grade, and human grades
 * ``relevance``: grading of pooled documents by a judge; metrics corrected by human grades for some of them
+* ``corrections``: corrections of gold: proposals from a sample, their effect on all runs, rescoring with them
 * ``calibration``: scores of a judge compared with human labels; stacked weights of a panel
 * ``bias``: dependence of a judge on length, position and model family
 * ``calibration_report``: the report of a calibration: conclusion, rendering

@@ -20,7 +20,7 @@ Formats:
 Other files and parts:
 
 * ``corpus``: a file of documents that are referenced by id
-* ``grades``: relevance grades with their provenance
+* ``grades``: relevance grades with their provenance, corrections of gold and their journal
 * ``labels``: human labels, and nuggets
 * ``values``: JSON and YAML values with their lines
 * ``problems``: messages about invalid files, and their collection

@@ -1,4 +1,4 @@
-"""Relevance grades with their provenance: a qrels file, a provenance file, and samples with these grades as gold."""
+"""Relevance grades with their provenance, corrections of gold with their journal, and samples with such gold."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
-from ..core.types import GOLD_BY, Document, EvaluationSample
-from ..errors import BadValueError, DataFileError
+from ..core.types import GOLD_BY, Document, EvaluationSample, Response
+from ..errors import BadValueError, ConflictError, DataFileError, UnknownCorrectionError, did_you_mean
 from ..runtime.files import read_lines, translate_write_errors, write_lines
-from .labels import Provenance
-from .trec import judged_documents, load_qrels, save_qrels
+from .codec import LineError
+from .labels import Journal, Provenance
+from .trec import judged_documents, judged_levels, load_qrels, save_qrels
 
 GradeKey = tuple[str, str]
 """Query and document."""
@@ -276,3 +279,394 @@ def gold_signature(qrels: str | Path) -> str:
     """The gold of a qrels file in a signature: two files with the same grades are the same gold."""
     levels = sorted((*key, grade.grade) for key, grade in read_grades(qrels).items())
     return f"qrels-{hashlib.sha256(repr(levels).encode()).hexdigest()[:8]}"
+
+
+# --- corrections of gold and their journal ---------------------------------------------------------------------------
+
+CorrectionKind = Literal["grade", "references", "invalid"]
+"""A grade of a document, the reference answers of a sample, or that a sample is invalid."""
+
+CorrectionState = Literal["open", "accepted", "withdrawn"]
+
+GoldValue = int | bool | tuple[str, ...] | None
+"""A grade (``None``: not judged), reference answers, or whether a sample is invalid."""
+
+CorrectionTarget = tuple[str, str, str, str]
+"""Dataset, sample, kind and document: what a correction changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """One change of the gold of a dataset, with its provenance."""
+
+    id: str
+    kind: CorrectionKind
+    fingerprint: str
+    """The dataset: the fingerprint of its samples."""
+    sample_id: str
+    before: GoldValue
+    after: GoldValue
+    doc_id: str = ""
+    """The document, if the kind is ``grade``."""
+    by: str = ""
+    """The person who proposes it."""
+    at: str = ""
+    """The time of the proposal, in ISO 8601."""
+    why: str = ""
+    run: str = ""
+    """The id of the run whose page showed the sample."""
+    document: Mapping[str, Any] = field(default_factory=dict)
+    """Text, parent and span of a document that the sample did not have before."""
+
+    @property
+    def target(self) -> CorrectionTarget:
+        """What it changes; of two corrections with the same target the later one counts."""
+        return self.fingerprint, self.sample_id, self.kind, self.doc_id
+
+    def to_dict(self) -> dict[str, Any]:
+        """The correction as a JSON object, without empty fields; ``before`` and ``after`` are always there."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        shown = {key: value for key, value in values.items() if key in ("before", "after") or value}
+        return {"event": "propose", **shown}
+
+    def describe(self) -> str:
+        """The change in words: ``document 'd3': not judged -> grade 2``."""
+        change = f"{describe_gold(self.kind, self.before)} -> {describe_gold(self.kind, self.after)}"
+        return f"document {self.doc_id!r}: {change}" if self.kind == "grade" else change
+
+
+def describe_gold(kind: CorrectionKind, value: GoldValue) -> str:
+    """A value of gold in words."""
+    if kind == "grade":
+        return "not judged" if value is None else f"grade {value}"
+    if kind == "invalid":
+        return "invalid" if value else "valid"
+    return " | ".join(value) if isinstance(value, tuple) and value else "no reference answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A correction with its present state."""
+
+    correction: Correction
+    state: CorrectionState = "open"
+    decided_by: str = ""
+    """Who accepted or withdrew it."""
+    decided_at: str = ""
+    reason: str = ""
+    """Why it was withdrawn."""
+    line: int = 0
+    """The line of the journal that gave it this state."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The proposal as a JSON object."""
+        shown = {key: value for key, value in self.correction.to_dict().items() if key != "event"}
+        decided = {"decided_by": self.decided_by, "decided_at": self.decided_at, "reason": self.reason}
+        return {**shown, "state": self.state, **{key: one for key, one in decided.items() if one}}
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectionEvent:
+    """A line of the journal that accepts or withdraws a proposal."""
+
+    event: Literal["accept", "withdraw"]
+    correction: str
+    """The id of the proposal."""
+    by: str = ""
+    at: str = ""
+    why: str = ""
+    id: str | None = None
+    """The unique id of the submission."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as a JSON object, without empty fields."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {key: value for key, value in values.items() if value}
+
+
+class CorrectionLog(Journal[Correction | CorrectionEvent]):
+    """The proposals in ``corrections.jsonl`` of a labels folder: an append-only journal that processes share."""
+
+    format = "auepora-corrections"
+    version = 1
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__(Path(folder) / "corrections.jsonl")
+
+    def proposals(
+        self,
+        fingerprint: str | None = None,
+        *,
+        state: CorrectionState | None = None,
+        sample_id: str | None = None,
+    ) -> list[Proposal]:
+        """The proposals in their order: all, or those of a dataset, a state or a sample."""
+        self.refresh()
+        with self._mutex:
+            known = list(self._proposals.values())
+        return [
+            one
+            for one in known
+            if fingerprint in (None, one.correction.fingerprint)
+            and state in (None, one.state)
+            and sample_id in (None, one.correction.sample_id)
+        ]
+
+    def accepted(self, fingerprint: str) -> list[Correction]:
+        """The accepted corrections of a dataset, in the order in which they were accepted."""
+        found = self.proposals(fingerprint, state="accepted")
+        return [one.correction for one in sorted(found, key=lambda one: one.line)]
+
+    def find(self, correction_id: str) -> Proposal:
+        """The proposal with that id, or the only one whose id begins with it."""
+        self.refresh()
+        with self._mutex:
+            return self._find(correction_id)
+
+    def propose(self, correction: Correction) -> Proposal:
+        """Append a proposal; on return it is on disk.
+
+        An open proposal with the same target and value is returned instead. The same id with another content is a
+        ``ConflictError``.
+        """
+        with self._locked():
+            known = (one for one in self._proposals.values() if one.state == "open")
+            same = (
+                one
+                for one in known
+                if (one.correction.target, one.correction.after) == (correction.target, correction.after)
+            )
+            found = next(same, None)
+            if found is not None:
+                return found
+            self.append(correction)
+            return self._proposals[correction.id]
+
+    def withdraw(self, correction_ids: Iterable[str], *, by: str, why: str = "") -> list[Proposal]:
+        """Withdraw proposals, open or accepted; ``apply_corrections`` then restores the results of accepted ones."""
+        return self._decide(correction_ids, "withdrawn", CorrectionEvent("withdraw", "", by, current_time(), why))
+
+    def accept(self, correction_ids: Iterable[str], *, by: str) -> list[Proposal]:
+        """Accept open proposals, all or none.
+
+        ``ConflictError``: one was withdrawn, two change the same gold, or the gold has changed since the proposal.
+        """
+        return self._decide(correction_ids, "accepted", CorrectionEvent("accept", "", by, current_time()))
+
+    def _decide(self, ids: Iterable[str], state: CorrectionState, event: CorrectionEvent) -> list[Proposal]:
+        """Append the event for each proposal that is not in this state yet."""
+        with self._locked():
+            names = list(dict.fromkeys(self._find(one).correction.id for one in ids))
+            changed = [one for one in names if self._proposals[one].state != state]
+            if state == "accepted":
+                _check_acceptance([self._proposals[one] for one in changed], self._proposals.values())
+            if changed:
+                self.append(*(replace(event, correction=one) for one in changed))
+            return [self._proposals[one] for one in names]
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Lock the journal, with the content up to date; the folder is created if needed."""
+        with translate_write_errors(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.lock():
+            self.refresh()
+            yield
+
+    def _find(self, text: str) -> Proposal:
+        known = self._proposals
+        if text in known:
+            return known[text]
+        matches = [one for name, one in known.items() if text and name.startswith(text)]
+        if len(matches) == 1:
+            return matches[0]
+        problem = "several proposals have an id that begins with" if matches else "there is no proposal with the id"
+        raise UnknownCorrectionError(f"{problem} {text[:80]!r}{did_you_mean(text, known)}")
+
+    def _clear(self) -> None:
+        self._proposals: dict[str, Proposal] = {}
+
+    def _parse(self, row: Mapping[str, Any]) -> Correction | CorrectionEvent:
+        try:
+            if row.get("event") != "propose":
+                return msgspec.convert(row, CorrectionEvent)
+            correction = msgspec.convert({key: one for key, one in row.items() if key != "event"}, Correction)
+            check_gold_value(correction.kind, correction.after)
+            return correction
+        except (msgspec.ValidationError, BadValueError) as error:
+            raise LineError(f"not a proposal, an acceptance or a withdrawal: {error}") from error
+
+    def _apply(self, number: int, entry: Correction | CorrectionEvent) -> None:
+        if isinstance(entry, Correction):
+            if entry.id in self._proposals:
+                raise LineError(f"proposal {entry.id!r} comes twice")
+            self._proposals[entry.id] = Proposal(entry, line=number)
+            return
+        if entry.correction not in self._proposals:
+            raise LineError(f"there is no proposal {entry.correction!r} before it")
+        state: CorrectionState = "accepted" if entry.event == "accept" else "withdrawn"
+        before = self._proposals[entry.correction]
+        self._proposals[entry.correction] = Proposal(
+            before.correction, state, entry.by, entry.at, entry.why, line=number
+        )
+
+    def _check(self, entries: Sequence[Correction | CorrectionEvent]) -> None:
+        """Nothing: ``propose``, ``accept`` and ``withdraw`` check under the same lock."""
+
+
+def _check_acceptance(changed: Sequence[Proposal], known: Iterable[Proposal]) -> None:
+    """Raise unless all of these proposals can be accepted together."""
+    accepted = sorted((one for one in known if one.state == "accepted"), key=lambda one: one.line)
+    in_force = {one.correction.target: one.correction for one in accepted}
+    targets: dict[CorrectionTarget, str] = {}
+    for one in changed:
+        correction = one.correction
+        if one.state == "withdrawn":
+            raise ConflictError(f"proposal {correction.id} was withdrawn; propose it again")
+        other = targets.setdefault(correction.target, correction.id)
+        if other != correction.id:
+            raise ConflictError(
+                f"proposals {other} and {correction.id} change the same gold of sample {correction.sample_id!r}; "
+                "withdraw one of them"
+            )
+        current = in_force.get(correction.target)
+        if current is not None and current.after != correction.before:
+            value = describe_gold(correction.kind, current.after)
+            raise ConflictError(
+                f"proposal {correction.id} of sample {correction.sample_id!r} was made before proposal {current.id} "
+                f"was accepted: the gold is now {value}; propose the change again"
+            )
+
+
+def current_time() -> str:
+    """The time in ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+# --- samples with corrected gold -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedGold:
+    """The gold of a dataset with corrections: one for each target."""
+
+    by_sample: Mapping[str, tuple[Correction, ...]]
+
+    @classmethod
+    def of(cls, corrections: Iterable[Correction]) -> CorrectedGold:
+        """The gold after these corrections, in their order; the last one of a target counts."""
+        latest: dict[CorrectionTarget, Correction] = {}
+        for one in corrections:
+            latest.pop(one.target, None)
+            latest[one.target] = one
+        if len({fingerprint for fingerprint, *_ in latest}) > 1:
+            raise BadValueError("these corrections belong to several datasets; apply those of one at a time")
+        grouped: dict[str, list[Correction]] = {}
+        for one in latest.values():
+            grouped.setdefault(one.sample_id, []).append(one)
+        return cls({sample_id: tuple(some) for sample_id, some in grouped.items()})
+
+    @property
+    def corrections(self) -> list[Correction]:
+        """The corrections that count."""
+        return [one for some in self.by_sample.values() for one in some if one.kind != "invalid" or one.after]
+
+    @property
+    def kinds(self) -> frozenset[CorrectionKind]:
+        """The kinds of corrections that count."""
+        return frozenset(one.kind for one in self.corrections)
+
+    @property
+    def invalid(self) -> frozenset[str]:
+        """The ids of invalid samples."""
+        return frozenset(one.sample_id for one in self.corrections if one.kind == "invalid")
+
+    @property
+    def signature(self) -> str | None:
+        """The gold in a signature: the same for equal values, whoever proposed them; ``None`` without corrections."""
+        values = sorted((one.sample_id, one.kind, one.doc_id, repr(one.after)) for one in self.corrections)
+        text = repr(values).encode("utf-8", "surrogatepass")
+        return f"{CORRECTED_GOLD}{hashlib.sha256(text).hexdigest()[:8]}" if values else None
+
+    def correct(self, sample: EvaluationSample) -> EvaluationSample:
+        """The sample with its corrected grades and reference answers; an invalid sample is returned as well."""
+        for one in self.by_sample.get(sample.sample_id, ()):
+            if one.kind == "grade":
+                sample = _with_grade(sample, one)
+            elif one.kind == "references":
+                sample = _with_references(sample, one.after)
+        return sample
+
+
+CORRECTED_GOLD = "corrections-"
+"""How the gold of a signature begins if it has corrections."""
+
+
+def _with_grade(sample: EvaluationSample, correction: Correction) -> EvaluationSample:
+    """The sample with another grade of a document; grade 0 moves it to the candidates, which are not relevant."""
+    doc_id, grade = correction.doc_id, correction.after
+    relevant, candidates = sample.relevant_docs, sample.candidate_docs
+
+    def graded(document: Document) -> Document:
+        rest = {key: value for key, value in document.metadata.items() if key != "relevance"}
+        return replace(document, metadata={**rest, "relevance": grade} if grade else rest)
+
+    def with_grade(documents: list[Document] | None) -> list[Document]:
+        if any(one.doc_id == doc_id for one in documents or ()):
+            return [graded(one) if one.doc_id == doc_id else one for one in documents or ()]
+        listed = [one for one in (*(relevant or ()), *(candidates or ())) if one.doc_id == doc_id]
+        return [*(documents or ()), *map(graded, listed or [_new_document(correction)])]
+
+    if grade:
+        return replace(sample, relevant_docs=with_grade(relevant))
+    rest = None if relevant is None else [one for one in relevant if one.doc_id != doc_id]
+    return replace(sample, relevant_docs=rest, candidate_docs=with_grade(candidates))
+
+
+def _new_document(correction: Correction) -> Document:
+    """The document of a correction that the sample did not have."""
+    values = correction.document
+    span = values.get("span")
+    place = None if span is None else (int(span[0]), int(span[1]))
+    return Document(correction.doc_id, values.get("text", ""), {}, values.get("parent_id"), place)
+
+
+def _with_references(sample: EvaluationSample, value: GoldValue) -> EvaluationSample:
+    """The sample with other reference answers; what else is known about the first, such as its fields, is kept."""
+    assert isinstance(value, tuple)
+    first = sample.reference_answer
+    metadata, structured = ({}, None) if first is None else (first.metadata, first.structured)
+    answer = Response(value[0], structured, metadata)
+    return replace(sample, reference_answer=answer, reference_answers=list(value[1:]))
+
+
+def gold_value(sample: EvaluationSample, kind: CorrectionKind, doc_id: str = "") -> GoldValue:
+    """The gold of a sample that a correction of that kind would change; a sample by itself is valid."""
+    if kind == "grade":
+        levels = judged_levels(sample) if sample.relevant_docs or sample.candidate_docs else {}
+        level = levels.get(doc_id, -1)
+        return level if level >= 0 else None
+    return tuple(sample.references) if kind == "references" else False
+
+
+def check_gold_value(kind: CorrectionKind, value: GoldValue | Sequence[str]) -> GoldValue:
+    """The value as a correction has it; raises unless it fits the kind."""
+    if kind == "grade":
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise BadValueError(f"a grade is an integer from 0 up, not {value!r:.40}")
+        return value
+    if kind == "invalid":
+        if not isinstance(value, bool):
+            raise BadValueError(f"a sample is invalid (true) or valid (false), not {value!r:.40}")
+        return value
+    texts = value if isinstance(value, list | tuple) else ()
+    found = tuple(dict.fromkeys(one for one in texts if isinstance(one, str) and one.strip()))
+    if not found or len(found) < len(texts):
+        raise BadValueError("reference answers are one or more different texts, none of them empty")
+    return found
+
+
+def find_document(sample: EvaluationSample, doc_id: str) -> Document | None:
+    """The document among the relevant ones and the candidates of a sample."""
+    listed = (one for some in (sample.relevant_docs, sample.candidate_docs) for one in some or ())
+    return next((one for one in listed if one.doc_id == doc_id), None)

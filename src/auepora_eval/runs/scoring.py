@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..compare.golden import corpus_ids, store_missing_aggregate
 from ..core.batch import Batch
@@ -20,12 +22,12 @@ from ..core.metrics_base import BatchMetric, Metric, declare
 from ..core.plan import EvaluationPlan, with_corpus_ids
 from ..core.registry import Spec
 from ..core.results import Results
-from ..core.scores import Scores
+from ..core.scores import Scores, Status
 from ..core.slices import SliceSpec, parse_slices, require_slice_values
 from ..core.types import GOLD_BY, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
 from ..engine.data_checks import mass_failure
 from ..engine.evaluate import BATCH_SIZE, Progress, evaluate, evaluate_stream, resolve_metrics
-from ..engine.executors import ExecutorName, SerialExecutor, make_executor
+from ..engine.executors import Executor, ExecutorName, Scorable, ScoredBatch, SerialExecutor, make_executor
 from ..engine.repeats import evaluate_repeats
 from ..engine.suggest import AvailableFields, metrics_needing_retrieved
 from ..errors import AueporaWarning, BadValueError
@@ -241,6 +243,8 @@ def score_run(
     two_stage: TwoStageSettings | None = None,
     stop: StopRequest | None = None,
     on_look: LookProgress = ignore_looks,
+    invalid: Sequence[int] = (),
+    details: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Results:
     """Score the stored outputs of a run and store the results; results with other signatures are kept.
 
@@ -250,6 +254,8 @@ def score_run(
     answers may cite. The golden-query metrics of a run with expected chunks are stored too. If gold has provenance,
     every retrieval metric reports how much of its ranking is judged. ``stop`` says when judging stops early, and
     ``on_look`` is called before each look. With ``two_stage``, an expensive judge scores a draw of the samples.
+    Samples at the positions ``invalid`` are skipped, and ``details`` are added to the results by name; neither is
+    used with judge metrics.
     """
     rows = lazy_samples(store, record.run_id) if samples is None else samples
     retrieved = _RetrievedCheck()
@@ -318,7 +324,7 @@ def score_run(
         make_executor(options.executor, options.workers, options.address) as executor,
         nullcontext() if session is None else session.store_judgements(keep=looks is not None and looks.is_resumed),
     ):
-        common["executor"] = executor
+        common["executor"] = executor if not len(invalid) else SkippingExecutor(executor, invalid)
         if looks is not None and session is not None:
             common["executor"] = looks.judge_run(session, executor, partial(_baseline_session, store, session, secrets))
         if two_stage is None or session is None:
@@ -352,6 +358,8 @@ def score_run(
     results.failure = mass_failure(results, (row.output.error for row in outputs if row.output.error is not None))
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
     _mark_lower_is_better(results, chosen)
+    for result in results:
+        result.details |= (details or {}).get(result.name, {})
     store.put_results(record.run_id, results, reducers=reducers)
     store_missing_aggregate(store, record, corpus=corpus, again=True)
     return results
@@ -469,17 +477,42 @@ def rescore(
             judge_progress=judge_progress,
             secrets=judges.secrets,
             two_stage=judges.settings.two_stage,
-            corpus=_planned_corpus(record, judges.folder) if corpus is None else Path(corpus),
+            corpus=planned_corpus(record, judges.folder) if corpus is None else Path(corpus),
             stop=StopRequest(judges.settings.stop, is_explicit=until_decided, proceed=continue_judging),
             on_look=on_look,
         )
 
 
-def _planned_corpus(record: RunRecord, folder: Path) -> Path | None:
+def planned_corpus(record: RunRecord, folder: Path) -> Path | None:
     """The corpus of the plan of a run, if the file still exists."""
     written = (record.plan.get("dataset") or {}).get("corpus")
     path = None if written is None else resolve_path(written, folder)
     return path if path is not None and path.exists() else None
+
+
+INVALID_SAMPLE = "invalid_sample"
+"""Why a sample is skipped that a person marked as invalid."""
+
+
+def skip_invalid(scores: Scores, is_invalid: npt.NDArray[np.bool_]) -> Scores:
+    """The scores with the invalid samples skipped."""
+    return scores.replaced(is_invalid, Status.SKIPPED, INVALID_SAMPLE, math.nan) if is_invalid.any() else scores
+
+
+class SkippingExecutor:
+    """An executor that lets another one score, and skips invalid samples."""
+
+    def __init__(self, executor: Executor, invalid: Sequence[int]) -> None:
+        """``invalid`` are positions of samples in a pass over all of them."""
+        self._executor, self._invalid = executor, np.array(invalid, dtype=np.intp)
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        """The outcomes of each batch, in order."""
+        start = 0
+        for scored in self._executor.score(batches, metrics):
+            is_invalid = np.isin(np.arange(start, start + scored.size), self._invalid)
+            start += scored.size
+            yield replace(scored, scores=[skip_invalid(one, is_invalid) for one in scored.scores])
 
 
 def _reads_gold(metric: Metric) -> bool:

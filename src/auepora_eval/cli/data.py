@@ -1,4 +1,4 @@
-"""``auepora validate`` and ``convert``: check data or a plan, and convert samples or outputs to another format."""
+"""``auepora validate``, ``convert`` and ``gold``: check and convert data, and correct the gold of stored datasets."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from .console import echo, echo_err, quiet_option, stdout_to_stderr
-from .options import columns_option, write_out
+from .main import LazyGroup
+from .options import columns_option, complete_run, open_store, refuse_input_as_output, store_option, write_out
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from ..annotate.corrections import RunEffect
     from ..io.convert import Conversion
+    from ..io.grades import CorrectionKind, CorrectionLog, GoldValue, Proposal
     from ..io.problems import Problem
     from ..io.validate import Validation
+    from ..store.runs import RunStore
 
 
 # --- auepora validate ------------------------------------------------------------------------------------------------
@@ -354,3 +358,337 @@ def _document(done: Conversion) -> dict[str, Any]:
         "outputs_left": done.outputs_not_written,
         "strays": done.unmatched_ids,
     }
+
+
+# --- auepora gold ----------------------------------------------------------------------------------------------------
+
+GOLD_COMMANDS = {
+    "Commands": {
+        "propose": ("data:propose_command", "Propose a correction of a sample."),
+        "list": ("data:list_command", "List the proposals with their state."),
+        "preview": ("data:preview_command", "Show the effect of proposals on all runs of the dataset."),
+        "apply": ("data:apply_command", "Accept proposals, and rescore the runs of the dataset."),
+        "withdraw": ("data:withdraw_command", "Withdraw proposals."),
+        "export": ("data:export_command", "Write the corrected dataset for future runs."),
+    }
+}
+
+
+@click.group(name="gold", cls=LazyGroup, table=GOLD_COMMANDS)
+def gold_command() -> None:
+    """Correct wrong gold: grades of documents, reference answers, invalid samples.
+
+    A correction is a proposal with its author and reason in the labels folder. Its effect on every run of the dataset
+    is shown before it is applied. Applied, it is a new result of each run with its own signature; the stored dataset
+    and the old results stay.
+
+    \b
+    auepora gold propose latest q17 --document d3 --grade 2 --why "answers the question"
+    auepora gold propose latest q18 --reference "1817" --reference "in 1817"
+    auepora gold propose latest q19 --invalid --why "no answer exists"
+    auepora gold preview
+    auepora gold apply --all
+    auepora gold export latest -o corrected.jsonl
+    """
+
+
+def _labels_option(function: Any) -> Any:
+    return click.option(
+        "--labels",
+        type=click.Path(),
+        metavar="FOLDER",
+        help="Labels folder; default: the folder labels next to the store.",
+    )(function)
+
+
+def _by_option(function: Any) -> Any:
+    return click.option("--by", metavar="NAME", help="Your name; default: your login name.")(function)
+
+
+def _json_option(function: Any) -> Any:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+@click.command(name="propose")
+@click.argument("run", shell_complete=complete_run)
+@click.argument("sample")
+@click.option("--document", metavar="ID", help="With --grade: the document.")
+@click.option("--grade", type=click.IntRange(min=0), help="Grade of the document; 0: not relevant.")
+@click.option("--reference", "references", multiple=True, metavar="TEXT", help="Reference answer; repeatable.")
+@click.option("--invalid/--valid", default=None, help="Leave the sample out of all metrics, or take it in again.")
+@click.option("--why", default="", metavar="TEXT", help="The reason.")
+@_by_option
+@_labels_option
+@store_option
+@quiet_option
+@_json_option
+def propose_command(
+    run: str,
+    sample: str,
+    document: str | None,
+    grade: int | None,
+    references: tuple[str, ...],
+    invalid: bool | None,
+    why: str,
+    by: str | None,
+    labels: str | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Propose a correction of the gold of SAMPLE, as RUN has it. Nothing is scored yet.
+
+    References replace all reference answers of the sample: name those that stay, too.
+    """
+    from ..annotate.corrections import make_correction
+    from .label import login
+
+    values: dict[CorrectionKind, GoldValue] = {
+        **({} if grade is None else {"grade": grade}),
+        **({} if not references else {"references": references}),
+        **({} if invalid is None else {"invalid": invalid}),
+    }
+    if len(values) != 1 or (document is None) == (grade is not None):
+        raise click.UsageError("give one of --document with --grade, --reference, or --invalid")
+    ((kind, value),) = values.items()
+    with open_store(store) as found:
+        record, log = found.find(run), _correction_log(found, labels)
+        correction = make_correction(
+            found,
+            record,
+            sample,
+            kind,
+            value,
+            doc_id=document or "",
+            by=by or login("--by"),
+            why=why,
+            accepted=log.accepted(record.fingerprint),
+        )
+        proposal = log.propose(correction)
+    if as_json:
+        echo(_to_json(proposal.to_dict()))
+        return
+    if kind == "grade" and correction.before is None and not correction.document:
+        echo_err(f"Warning: {record.run_id} did not return document {document!r} for this sample; is the id right?")
+    echo(f"{proposal.correction.id}  {_printable(sample)}  {_printable(proposal.correction.describe())}")
+    echo_err(f"`auepora gold preview {proposal.correction.id}` shows the effect on all runs")
+
+
+@click.command(name="list")
+@click.option(
+    "--state",
+    type=click.Choice(["open", "accepted", "withdrawn"]),
+    help="Only proposals in this state; default: all.",
+)
+@click.option("--run", metavar="RUN", shell_complete=complete_run, help="Only proposals for the dataset of this run.")
+@_labels_option
+@store_option
+@quiet_option
+@_json_option
+def list_command(
+    state: Literal["open", "accepted", "withdrawn"] | None,
+    run: str | None,
+    labels: str | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """List the proposals of the labels folder, oldest first."""
+    from ..render.tables import table
+
+    with open_store(store) as found:
+        fingerprint = None if run is None else found.find(run).fingerprint
+        proposals = _correction_log(found, labels).proposals(fingerprint, state=state)
+        names = _dataset_names(found)
+    if as_json:
+        echo(_to_json([one.to_dict() for one in proposals]))
+        return
+    rows = [
+        [
+            one.correction.id,
+            one.state,
+            names.get(one.correction.fingerprint, one.correction.fingerprint[:12]),
+            one.correction.sample_id,
+            one.correction.describe(),
+            one.correction.by,
+            one.correction.at[:16].replace("T", " "),
+            one.correction.why,
+        ]
+        for one in proposals
+    ]
+    headers = ["id", "state", "dataset", "sample", "correction", "by", "at", "why"]
+    echo(table([[_clip(cell) for cell in row] for row in rows], headers=headers) if rows else "no proposals")
+
+
+@click.command(name="preview")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@_labels_option
+@store_option
+@quiet_option
+@_json_option
+def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None, as_json: bool) -> None:
+    """Show the effect of proposals, by default of all open ones together, on every run of their dataset.
+
+    Only the samples with other gold are scored again. Nothing is stored.
+    """
+    from ..annotate.corrections import preview_corrections, runs_of_dataset
+    from ..render.terminal import progress
+
+    with open_store(store) as found:
+        log = _correction_log(found, labels)
+        chosen = [log.find(one) for one in ids] if ids else log.proposals(state="open")
+        effects: list[RunEffect] = []
+        for fingerprint, proposals in _by_dataset(chosen).items():
+            records = runs_of_dataset(found, fingerprint)
+            with progress("scoring changed samples of runs", len(records)) as advance:
+                effects += preview_corrections(
+                    found,
+                    [one.correction for one in proposals],
+                    accepted=log.accepted(fingerprint),
+                    records=records,
+                    progress=lambda *_: advance(1),
+                )
+    _show_effects(effects, chosen, as_json=as_json, empty="no open proposals")
+
+
+@click.command(name="apply")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--all", "every", is_flag=True, help="Accept all open proposals.")
+@_by_option
+@_labels_option
+@store_option
+@quiet_option
+@_json_option
+def apply_command(
+    ids: tuple[str, ...], every: bool, by: str | None, labels: str | None, store: str | None, as_json: bool
+) -> None:
+    """Accept proposals and rescore every run of their dataset with all accepted corrections.
+
+    The new results are stored beside the old ones. Without ID and --all, nothing is accepted: runs that lack the
+    accepted corrections get them, and after `auepora gold withdraw` the results without the correction are current
+    again. Judge metrics that read the gold are listed and not changed.
+    """
+    from ..annotate.corrections import apply_corrections, runs_of_dataset
+    from ..render.terminal import progress
+    from .label import login
+
+    if ids and every:
+        raise click.UsageError("give ids or --all, not both")
+    person = by or login("--by")
+    with open_store(store) as found:
+        log = _correction_log(found, labels)
+        known = log.proposals()
+        chosen = [one for one in known if one.state == "open"] if every else [log.find(one) for one in ids]
+        groups = _by_dataset(chosen) if chosen else dict.fromkeys(_by_dataset(known), ())
+        effects: list[RunEffect] = []
+        for fingerprint, proposals in groups.items():
+            names = [one.correction.id for one in proposals]
+            records = runs_of_dataset(found, fingerprint)
+            with progress("rescoring runs", len(records)) as advance:
+                effects += apply_corrections(
+                    found, log, fingerprint, names, by=person, records=records, progress=lambda *_: advance(1)
+                )
+    _show_effects(effects, [log.find(one.correction.id) for one in chosen], as_json=as_json, empty="nothing to apply")
+
+
+@click.command(name="withdraw")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--why", default="", metavar="TEXT", help="The reason.")
+@_by_option
+@_labels_option
+@store_option
+@quiet_option
+@_json_option
+def withdraw_command(
+    ids: tuple[str, ...], why: str, by: str | None, labels: str | None, store: str | None, as_json: bool
+) -> None:
+    """Withdraw proposals. After one that was accepted, `auepora gold apply` makes the old results current again."""
+    from .label import login
+
+    with open_store(store) as found:
+        log = _correction_log(found, labels)
+        was_accepted = any(log.find(one).state == "accepted" for one in ids)
+        proposals = log.withdraw(ids, by=by or login("--by"), why=why)
+    echo(_to_json([one.to_dict() for one in proposals]) if as_json else f"withdrawn: {len(proposals)}")
+    if was_accepted:
+        echo_err("`auepora gold apply` rescores the runs without them")
+
+
+@click.command(name="export")
+@click.argument("dataset", shell_complete=complete_run)
+@click.option("-o", "--output", type=click.Path(), required=True, help="JSONL file to write.")
+@_labels_option
+@store_option
+@quiet_option
+@_json_option
+def export_command(dataset: str, output: str, labels: str | None, store: str | None, as_json: bool) -> None:
+    """Write DATASET, the name of a stored dataset or of a run, with its accepted corrections and no invalid samples."""
+    from ..annotate.corrections import corrected_dataset
+    from ..io.jsonl import save_jsonl_dataset
+
+    with open_store(store, output=output) as found:
+        record = next(iter(found.runs(dataset=dataset, limit=1)), None) or found.find(dataset)
+        corrections = _correction_log(found, labels).accepted(record.fingerprint)
+        refuse_input_as_output(output, [str(_correction_log(found, labels).path)])
+        samples = list(corrected_dataset(found, record, corrections))
+        save_jsonl_dataset(samples, output)
+    counts = {"file": output, "samples": len(samples), "corrections": len(corrections)}
+    left_out = record.num_samples - len(samples)
+    if as_json:
+        echo(_to_json({**counts, "invalid": left_out}))
+        return
+    number = len(corrections)
+    echo(f"wrote {output}: {len(samples)} samples with {number} {_plural(number, 'correction')}, {left_out} left out")
+
+
+def _correction_log(store: RunStore, labels: str | None) -> CorrectionLog:
+    from ..annotate.batches import labels_folder
+    from ..io.grades import CorrectionLog
+
+    return CorrectionLog(labels_folder(store, labels))
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _clip(text: str, limit: int = 60) -> str:
+    shown = _printable(" ".join(text.split()))
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+def _by_dataset(proposals: Iterable[Proposal]) -> dict[str, list[Proposal]]:
+    groups: dict[str, list[Proposal]] = {}
+    for one in proposals:
+        groups.setdefault(one.correction.fingerprint, []).append(one)
+    return groups
+
+
+def _dataset_names(store: RunStore) -> dict[str, str]:
+    return {one.fingerprint: one.dataset_name for one in reversed(store.runs())}
+
+
+def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *, as_json: bool, empty: str) -> None:
+    """Print the effect on each run as a table, and below it the metrics without a new value."""
+    from ..render.tables import format_value, table
+
+    if as_json:
+        listed = [one.to_dict() for one in proposals]
+        echo(_to_json({"corrections": listed, "runs": [one.to_dict() for one in effects]}))
+        return
+    for one in proposals:
+        correction = one.correction
+        echo(f"{correction.id}  {_clip(correction.sample_id)}  {_clip(correction.describe(), 200)}")
+    rows, notes = [], []
+    for effect in effects:
+        name = f"{effect.record.name} ({effect.record.run_id})"
+        notes += [f"not scored: {name}: {effect.why}"] if effect.why else []
+        for metric in effect.metrics:
+            values = ["n/a" if value is None else format_value(value) for value in (metric.old, metric.new)]
+            change = "" if metric.difference is None else f"{metric.difference:+.4f}"
+            if metric.status != "computed":
+                values[1] = "needs judging again" if metric.status == "needs judging" else metric.status
+                notes.append(f"{metric.name} of {name}: {values[1]}: {metric.why}")
+            rows.append([effect.record.name, metric.name, *values, change, str(len(metric.changed))])
+    headers = ["run", "metric", "old", "new", "difference", "changed samples"]
+    echo(table(rows, headers=headers, right=(2, 3, 4, 5)) if rows else empty if not effects else "no metric changes")
+    for note in notes:
+        echo_err(_printable(note))

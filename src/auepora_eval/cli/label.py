@@ -167,12 +167,12 @@ def command(
             if preview:
                 _print_forecast(draw, labels, as_json=as_json)
                 return
-            sheet = LabelFile(Path(labels), annotator or _login(), records[0].run_id, metric, False, tuning, provenance)
+            sheet = LabelFile(Path(labels), annotator or login(), records[0].run_id, metric, False, tuning, provenance)
             state, sheet = _comparison_session(found, records, draw, sheet, scale=label_scale, blind=blind)
             _run_session(state, sheet, title=sheet.display_name)
             return
         record = found.find(str(run))
-        sheet = LabelFile(Path(labels), annotator or _login(), record.run_id, metric, adjudicate, tuning, provenance)
+        sheet = LabelFile(Path(labels), annotator or login(), record.run_id, metric, adjudicate, tuning, provenance)
         if adjudicate:
             session = _adjudication_session(found, record, sheet, files, scale=label_scale, blind=blind)
         elif picked:
@@ -217,7 +217,8 @@ def _is_given(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
-def _login() -> str:
+def login(option: str = "--annotator") -> str:
+    """The login name of the user; ``option`` gives another one."""
     try:
         return getpass.getuser()
     except (OSError, KeyError) as error:  # a user without a name

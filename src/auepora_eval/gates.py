@@ -40,6 +40,7 @@ from .render.terminal import blocks_text
 
 if TYPE_CHECKING:
     from .compare.stores import DecisionRegister
+    from .io.sample_sets import SampleSet
     from .store.records import RunRecord
     from .store.runs import RunStore
 
@@ -502,7 +503,7 @@ class BaselineComparison:
             return f"the difference in {name} is {difference}, but only because a system failed on some{because}"
         if one.doubt == "missing_outputs":
             return f"the difference in {name} is {_difference_text(one)}, but outputs are missing ({one.note})"
-        if one.doubt == "partly_judged":
+        if one.doubt in ("partly_judged", "selected_samples"):
             return f"the difference in {name} is {_difference_text(one)}: {one.note}"
         if one.sequential is not None and one.sequential.get("reason") is None:
             return f"{name} is not decided yet ({sequential_note(one.sequential)})"
@@ -699,14 +700,23 @@ def check_run(
     baseline: RunRecord | None = None,
     strict: bool = False,
     other_dataset: bool = False,
+    samples: SampleSet | None = None,
 ) -> GateReport:
     """Check a stored run against gates. Gates on a comparison use the ``baseline``.
 
     Without one it is ``find_baseline`` the run. Where two runs cannot be compared, such gates
     are inconclusive; with ``strict`` it is an error. Runs on different datasets are compared only with
     ``other_dataset``. The metrics whose verdict a gate uses share one 5 % error rate; the plan's primary metrics are
-    ignored.
+    ignored. With ``samples`` the gates are about a set of samples; if the outcomes of this run selected the set, they
+    are inconclusive.
     """
+    if samples is not None:
+        from .compare.pairing import selecting_runs, selection_note
+        from .compare.runs import results_on_set
+
+        results = results_on_set(store, record, results, samples)
+        if record.run_id in selecting_runs([record], samples):
+            return _withhold(check_gates(gates, results), selection_note([record.run_id]))
     gates = resolve_names(gates, [one.name for one in results])
     if not any(map(needs_baseline, gates)):
         return check_gates(gates, results)
@@ -729,7 +739,13 @@ def check_run(
     )
     try:
         compared = compare_metrics(
-            store, other, record, metrics=names, primary=verdict_metrics or None, other_dataset=other_dataset
+            store,
+            other,
+            record,
+            metrics=names,
+            primary=verdict_metrics or None,
+            other_dataset=other_dataset,
+            samples=samples,
         )
     except AueporaError as error:
         if strict:
@@ -737,4 +753,10 @@ def check_run(
         return check_gates(gates, results, without=f"{other.run_id} cannot be compared with: {error}")
     report = check_gates(gates, results, comparison=compared.by_name, refused=compared.refused, against=other.run_id)
     statuses = {one.metric: one.status for one in report.outcomes if one.metric in names}
-    return replace(report, register=register_decision(store, [other, record], "gate", statuses))
+    name = None if samples is None else samples.name
+    return replace(report, register=register_decision(store, [other, record], "gate", statuses, samples=name))
+
+
+def _withhold(report: GateReport, reason: str) -> GateReport:
+    """The report with every gate inconclusive for a reason; the values stay."""
+    return replace(report, outcomes=tuple(replace(one, status="inconclusive", reason=reason) for one in report.outcomes))

@@ -16,12 +16,12 @@ from auepora_eval.annotate.calibration import (
     attach_answers,
     calibrate,
     load_run_scores,
-    read_ids,
     read_score_file,
 )
 from auepora_eval.annotate.draws import DrawnItem, LabelDraw, draw_comparison, draw_samples, weigh_samples
 from auepora_eval.core.scores import Scores
 from auepora_eval.io.labels import Label
+from auepora_eval.io.sample_sets import read_ids
 from auepora_eval.metrics.generation_llm_judge import LLMFaithfulnessScore
 from auepora_eval.stats.calibration import corrected_mean
 from helpers.critics import ScriptedCritic

@@ -232,23 +232,6 @@ def _ids_and_clusters(store: RunStore, record: RunRecord) -> tuple[list[str], di
     return ids, None if codes is None else dict(zip(ids, codes.tolist(), strict=True))
 
 
-def read_ids(path: str | Path) -> set[str]:
-    """The sample ids of a file: of labels or samples, an object per line, or plain ids, one per line."""
-    path = Path(path)
-    ids = set()
-    for number, line in read_lines(path):
-        text = line.decode("utf-8", "replace").strip()
-        if not text.startswith("{"):
-            ids.add(text)
-            continue
-        row = parse_json(line)
-        name = row.get("sample_id") if isinstance(row, dict) else None
-        if not isinstance(name, str):
-            raise DataFileError(path, number, "field 'sample_id' is missing; write objects with one, or an id per line")
-        ids.add(name)
-    return ids
-
-
 def _select_result(store: RunStore, record: RunRecord, results: list[MetricResult], name: str | None) -> MetricResult:
     scored = [one for one in results if isinstance(one.scores, Scores)]
     if name is not None:
@@ -444,13 +427,7 @@ def _calibrate_run(
         alpha, level = alpha_report([label.tolist(), chance.tolist()], "interval", seed=seed), "interval"
     else:
         alpha, level = Estimate(None, None, len(ids), "the scores are not on the scale of the labels"), "interval"
-    differing = [place for place in range(len(ids)) if verdict[place] != right[place]]
-    answers = run.answers([ids[place] for place in differing])
-    distance = np.abs(label - (verdict if chance is None else chance))
-    disagreements = [
-        Disagreement(ids[p], float(label[p]), float(score[p]), **asdict(answers.get(ids[p], ShownAnswer())))
-        for p in sorted(differing, key=lambda p: (-distance[p], ids[p]))
-    ]
+    disagreements = judge_disagreements(run, {one: human.values[one] for one in ids}, threshold)
     kappa, auroc = kappa_report(right.tolist(), verdict.tolist(), seed=seed), auroc_report(signed, right, seed=seed)
     # Which samples are drawn depends on their scores at most, so that this test may use all labels.
     p_chance = association_p_value(
@@ -478,12 +455,33 @@ def _calibrate_run(
         *_calibration_errors(chance, right, bins),
         () if chance is None else reliability_table(chance, right, bins=bins),
         corrected,
-        tuple(disagreements),
+        disagreements,
         _conclusion(run, ids, label, cut, p_chance, auroc, kappa, corrects=corrected.weight > 0),
         dict(labelled.left_out),
         (*run.notes, *_notes(run, human), *sample_weights.notes, *_uniform_note(len(ids), len(usable))),
         {name: report(signed.tolist(), label.tolist(), seed=seed) for name, report in _CORRELATIONS.items()},
         sample_weights.basis,
+    )
+
+
+def judge_disagreements(
+    run: SampleScores, labels: Mapping[str, float], threshold: float | None = None
+) -> tuple[Disagreement, ...]:
+    """The answers on which the judge and the human labels disagree, the largest difference first.
+
+    ``labels`` are numbers from 0 to 1 by sample, as in ``AggregatedLabels``; those without a score are left out.
+    """
+    cut, found = _threshold(run, threshold), []
+    for sample_id in labels.keys() & run.scores.keys():
+        label, score = labels[sample_id], run.scores[sample_id]
+        verdict = run.verdict(score, cut)
+        if verdict != (label >= _RIGHT_FROM):
+            chance = run.probability(score) if run.bounded else float(verdict)
+            found.append((-abs(label - chance), sample_id, label, score))
+    answers = run.answers([sample_id for _, sample_id, _, _ in found])
+    return tuple(
+        Disagreement(sample_id, float(label), float(score), **asdict(answers.get(sample_id, ShownAnswer())))
+        for _, sample_id, label, score in sorted(found)
     )
 
 

@@ -14,12 +14,13 @@ import click
 
 from ..errors import StoreError
 from .console import echo_err, quiet_option
-from .options import complete_run, open_store, raw_option, store_option
+from .options import complete_run, find_samples, open_store, raw_option, samples_option, store_option
 
 if TYPE_CHECKING:
     from ..compare.queries import QueryChange
     from ..compare.runs import Leaderboard
     from ..compare.types import CompareReport
+    from ..io.sample_sets import SampleSet
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
@@ -59,6 +60,7 @@ MAX_SHOWN = 20
 @click.option("--why-metric", metavar="NAME", help="With --why: the metric that decides whether a query got worse.")
 @click.option("--report", "runs_dir", type=click.Path(), help="Also write FOLDER/<run>/report.md.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap and the permutation test.")
+@samples_option
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -79,6 +81,7 @@ def command(
     why_metric: str | None,
     runs_dir: str | None,
     seed: int,
+    samples: str | None,
     store: str | None,
     as_json: bool,
     output: str | None,
@@ -95,9 +98,11 @@ def command(
     auepora compare baseline latest
     auepora compare latest~1 latest --delta 0.02 --delta mrr=0.01 --why
     auepora compare one two three -m recall@5 --adjust tukey
+    auepora compare baseline latest --samples refunds
     auepora compare --qrels qrels.txt baseline.run new.run -m map -m ndcg@10
     """
     from ..compare.analysis import parse_margin
+    from ..store.connect import default_store
     from .options import output_format, write_out
 
     if len(runs) < 2:
@@ -111,9 +116,9 @@ def command(
     form = "json" if as_json else output_format(output)
     if form == "csv" and why:
         raise click.UsageError("a CSV contains only metrics; with --why write .json, .md or a table")
-    if qrels is not None and (store or golden):
+    if qrels is not None and (store or golden or samples):
         raise click.UsageError(
-            "with --qrels nothing is stored and the qrels are the gold: leave out --store and --golden"
+            "with --qrels nothing is stored and the qrels are the gold: leave out --store, --golden and --samples"
         )
     chosen: dict[str, Any] = {
         "delta": parse_margin(deltas),
@@ -121,6 +126,7 @@ def command(
         "primary": primary or None,
         "other_dataset": other_dataset,
         "seed": seed,
+        "samples": find_samples(samples, default_store(store)),
     }
     with _open_runs(runs, qrels, metrics, store, output, corpus) as (found, records):
         from ..compare.runs import Leaderboard, build_leaderboard, compare_runs
@@ -140,7 +146,7 @@ def command(
                 **chosen,
             )
             board = Leaderboard.of_pair(report, [one.name for one in records])
-        causes = _changes(found, records, why_metric) if why else {}
+        causes = _changes(found, records, why_metric, chosen["samples"]) if why else {}
     if runs_dir is not None:
         from ..compare.rendering import write_report
 
@@ -167,14 +173,19 @@ def _render(board: Leaderboard, report: CompareReport | None, causes: dict[str, 
     return report_text(comparison_page(board, report, limit=MAX_SHOWN, **causes))
 
 
-def _changes(store: RunStore, records: Sequence[RunRecord], metric: str | None) -> dict[str, Any]:
+def _changes(
+    store: RunStore, records: Sequence[RunRecord], metric: str | None, samples: SampleSet | None
+) -> dict[str, Any]:
     """The queries that got worse from the first run to the second, and the metric that decides that."""
     from ..compare.metrics import main_metric
     from ..compare.queries import explain_changes
 
     first, second = records
     judged_by = main_metric(first, store.results(first.run_id), second, store.results(second.run_id), metric).name
-    return {"changes": explain_changes(store, first, second, metric=metric), "judged_by": judged_by}
+    changes = explain_changes(store, first, second, metric=metric)
+    if samples is not None:
+        changes = [one for one in changes if one.sample_id in frozenset(samples.ids)]
+    return {"changes": changes, "judged_by": judged_by}
 
 
 def _causes_to_dict(changes: Sequence[QueryChange] | None = None, judged_by: str = "") -> dict[str, Any]:

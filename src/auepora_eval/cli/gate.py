@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import echo_err, quiet_option
-from .options import complete_run, open_store, store_option
+from .options import complete_run, find_samples, open_store, samples_option, store_option
 
 if TYPE_CHECKING:
     from ..core.results import Results
     from ..gates import GateReport
+    from ..io.sample_sets import SampleSet
     from ..plan.gates import Gate
     from ..plan.model import Plan
     from ..store.records import RunRecord
@@ -86,6 +87,7 @@ def publish(report: GateReport, record: RunRecord, *, junit: str | None) -> None
 )
 @click.option("--other-dataset", is_flag=True, help="Compare on the common samples if the datasets differ.")
 @junit_option
+@samples_option
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -97,6 +99,7 @@ def command(
     against: str | None,
     other_dataset: bool,
     junit: str | None,
+    samples: str | None,
     store: str | None,
     as_json: bool,
     output: str | None,
@@ -106,6 +109,8 @@ def command(
     The system is not called and no metric is computed; a gate that compares runs computes that comparison. The run is
     tagged gates-passed, gates-failed or gates-open with the outcome of the gates of its plan, or of -g if its plan has
     none. The exit code is 0 if every gate passed, 1 if one failed, 3 if none failed and one is inconclusive.
+
+    With --samples the gates are about the samples of a set, and the run is not tagged.
 
     \b
     auepora gate latest -g 'recall@5 >= 0.80' -g 'mean_latency[end_to_end] < 2'
@@ -130,10 +135,11 @@ def command(
         given, read = [*planned.gates, *texts], plan_files(planned, store)
     gates = parse_gates(given)
     refuse_inputs_as_reports([*read, default_store(store)], junit=junit, output=output)
+    chosen = find_samples(samples, default_store(store))
     with open_store(store) as found:
         record = found.find(run)
-        report = _check(found, record, gates, against, other_dataset=other_dataset)
-        if plan is not None or not (gates and record.plan.get("gates")):
+        report = _check(found, record, gates, against, other_dataset=other_dataset, samples=chosen)
+        if chosen is None and (plan is not None or not (gates and record.plan.get("gates"))):
             _store_outcome(found, record, report)
     publish(report, record, junit=junit)  # before printing: the reader of stdout may have closed the pipe
     write_out(_render(report, form), output)
@@ -142,7 +148,13 @@ def command(
 
 
 def _check(
-    store: RunStore, record: RunRecord, given: list[Gate], against: str | None, *, other_dataset: bool
+    store: RunStore,
+    record: RunRecord,
+    given: list[Gate],
+    against: str | None,
+    *,
+    other_dataset: bool,
+    samples: SampleSet | None,
 ) -> GateReport:
     from ..gates import check_run, get_baseline
     from ..plan.gates import needs_baseline, parse_gates, require_known_names
@@ -161,8 +173,16 @@ def _check(
     rescore = f"; auepora rescore {record.run_id} -m computes further ones"
     gates = require_known_names(gates, [one.name for one in results], slices=slices, otherwise=rescore)
     baseline = None if against is None else get_baseline(store, against)
-    strict = baseline is not None
-    return check_run(store, record, results, gates, baseline=baseline, strict=strict, other_dataset=other_dataset)
+    return check_run(
+        store,
+        record,
+        results,
+        gates,
+        baseline=baseline,
+        strict=baseline is not None,
+        other_dataset=other_dataset,
+        samples=samples,
+    )
 
 
 def _store_outcome(store: RunStore, record: RunRecord, report: GateReport) -> None:

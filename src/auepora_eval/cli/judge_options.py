@@ -486,6 +486,7 @@ STOPPED_EARLY, INTERRUPTED = 3, 130
 
 _RESUME_OPTIONS = {
     "--store": "store",
+    "--samples": "samples",
     "--limit": "limit",
     "--name": "name",
     "-m": "metrics",

@@ -80,6 +80,7 @@ COMMANDS = {
         "runs": ("runs", "List the stored runs; tag or delete them."),
         "show": ("show", "Show a stored run, its failures or one sample."),
         "queries": ("show:queries_command", "List the queries of one or two runs, filtered and sorted."),
+        "samples": ("show:samples_command", "List the saved sets of samples, or show one."),
         "explain": ("show:explain_command", "Explain a stored value, or the score of one query."),
         "ui": ("ui", "Open the runs in the browser."),
         "report": ("report:report_command", "Write a report of stored runs as one HTML file."),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..core.registry import Spec
     from ..core.results import Results
     from ..engine.executors import Executor, ExecutorName
+    from ..io.sample_sets import SampleSet
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
@@ -238,6 +239,26 @@ def open_store(store: str | None, *, output: str | None = None, timeout: float =
     refuse_input_as_output(output, [where])
     with RunStore.open(where, create=False, timeout=timeout) as found, search_folders(*store_folders(found.file)):
         yield found
+
+
+samples_option = click.option(
+    "--samples", metavar="NAME|FILE", help="Only the samples of this set; `auepora samples` lists the sets."
+)
+
+
+def find_samples(text: str | None, where: str) -> SampleSet | None:
+    """The set that ``--samples`` names, in the labels folder next to the store ``where``; ``None`` without one."""
+    from ..io.sample_sets import find_sample_set
+
+    return None if text is None else find_sample_set(default_labels(where), text)
+
+
+def default_labels(where: str) -> Path:
+    """The labels folder of a store: next to its file, or in the current folder."""
+    from ..store.connect import store_file
+
+    file = store_file(where)
+    return (Path.cwd() if file is None else file.absolute().parent) / "labels"
 
 
 def complete_run(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -26,7 +26,16 @@ from .judge_options import (
     scoring_judge_options,
     stop_options,
 )
-from .options import ExecutorChoice, conventions_label, executor_options, raw_option, show_warnings, store_option
+from .options import (
+    ExecutorChoice,
+    conventions_label,
+    executor_options,
+    find_samples,
+    raw_option,
+    samples_option,
+    show_warnings,
+    store_option,
+)
 from .score import PRESETS
 
 if TYPE_CHECKING:
@@ -44,6 +53,7 @@ _SINGLE_RUN_OPTIONS = {
     "junit": "--junit",
     "per_query": "--per-query",
     "until_decided": "--until-decided",
+    "samples": "--samples",
 }
 """Options that apply to a single run."""
 
@@ -170,6 +180,7 @@ def _finish_sweep(runs: PerturbedRuns) -> None:
 @click.argument("plan", type=click.Path())
 @click.option("--name", help="Name of the run; default: the name of the plan.")
 @click.option("--tag", "tags", multiple=True, help="Tag the run; repeatable.")
+@samples_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N samples.")
 @click.option(
     "--resume",
@@ -224,6 +235,7 @@ def command(
     plan: str,
     name: str | None,
     tags: tuple[str, ...],
+    samples: str | None,
     limit: int | None,
     resume: bool,
     retry_failed: bool,
@@ -263,6 +275,7 @@ def command(
     \b
     auepora run plan.yaml
     auepora run plan.yaml --limit 20
+    auepora run plan.yaml --samples refunds
     auepora run plan.yaml --resume --retry-failed
     auepora run plan.yaml --tag nightly --json -o results.json
     auepora run plan.yaml --against main --junit gates.xml
@@ -273,6 +286,7 @@ def command(
     from ..plan.prepare import read_plan
     from ..plan.source import read_source
     from ..runs.run import run_plan
+    from ..store.connect import default_store
     from .options import output_format, parse_specs, require_per_query, write_out
 
     if (retry_failed or run_name is not None) and not resume:
@@ -302,10 +316,11 @@ def command(
         run_sweep(source, perturb, perturb_corpus, changes, form, output)
         return
     read = read_plan(source, changes=changes)
+    chosen = find_samples(samples, default_store(store, read.store))
     if judging.preview:
         from ..runs.judging import preview_plan
 
-        found, notes = preview_plan(read, store=store, limit=limit, resume=resume, run=run_name)
+        found, notes = preview_plan(read, store=store, limit=limit, resume=resume, run=run_name, sample_set=chosen)
         write_out(preview_text(found, as_json=form == "json", notes=notes), output)
         return
     if junit is not None and not read.gates:  # a JUnit file without test cases would look like success
@@ -323,6 +338,7 @@ def command(
             against=against,
             stop=signal,
             watcher=watcher,
+            samples=chosen,
         )
     if outcome.gates is not None:  # before printing: the reader of stdout may have closed the pipe
         publish(outcome.gates, outcome.record, junit=junit)

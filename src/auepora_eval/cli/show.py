@@ -1,4 +1,4 @@
-"""``auepora show``, ``queries`` and ``explain``: a stored run, its queries, and how a stored number was computed."""
+"""``auepora show``, ``queries``, ``samples`` and ``explain``: a stored run, its queries, sets of them, one number."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
+from getpass import getuser
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +26,12 @@ from ..render.blocks import (
     simple_table,
     without_empty_columns,
 )
-from .console import quiet_option
+from .console import echo_err, quiet_option
 from .judge_options import failure_text, judge_failures, judgements_text, sample_judgements, usage_text
 from .options import (
     complete_run,
     conventions_label,
+    default_labels,
     format_time,
     open_store,
     output_format,
@@ -37,6 +39,7 @@ from .options import (
     raw_option,
     require_per_query,
     run_dict,
+    samples_option,
     store_option,
     write_out,
 )
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from ..compare.filters import QueryRow
     from ..core.results import Results
     from ..core.types import EvaluationSample, SystemOutputs
+    from ..io.sample_sets import SampleSet
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
@@ -54,6 +58,8 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 20
 """Number of failures that are listed."""
+MAX_LISTED_IDS = 100
+"""Number of ids of a set that are listed."""
 MAX_CHARACTERS = 400
 """Number of characters of a text that are shown."""
 
@@ -357,6 +363,9 @@ def _id(doc: Any) -> str:
 @click.option("--search", default="", metavar="TEXT", help='All words must occur; "a phrase" stays together.')
 @click.option("--where", multiple=True, metavar="CONDITION", help="Only queries that fulfil this; repeatable.")
 @click.option("--sort", default="", metavar="KEY", help="id, question, rank, seconds or a metric; -KEY descending.")
+@samples_option
+@click.option("--save", metavar="NAME", help="Save all matching queries, listed or not, as a set for --samples.")
+@click.option("--reason", default="", metavar="TEXT", help="With --save: why these queries belong together.")
 @click.option(
     "-n", "--limit", type=click.IntRange(min=0), default=50, show_default=True, help="List at most this many."
 )
@@ -370,6 +379,9 @@ def queries_command(
     search: str,
     where: tuple[str, ...],
     sort: str,
+    samples: str | None,
+    save: str | None,
+    reason: str,
     limit: int,
     store: str | None,
     as_json: bool,
@@ -378,14 +390,15 @@ def queries_command(
     """List the queries of RUN, or of two runs, with search, conditions and order as in `auepora ui`.
 
     A condition is a name, one of < <= > >= = != and a value. Names: a metric (of the last run; A.METRIC, B.METRIC,
-    diff.METRIC for B - A), rank (of the first gold document), seconds, answer, hit, cause, change, label.NAME, cluster
-    and id. A metric may also be scored, skipped, failed or failed:REASON; of two runs better, worse, same, changed,
+    diff.METRIC for B - A), rank (of the first gold document), seconds, answer, hit, cause, change, label.NAME, cluster,
+    id and set (a saved set of samples). A metric may also be scored, skipped, failed or failed:REASON; of two runs better, worse, same, changed,
     both-right, a-only, b-only or both-wrong.
 
     \b
     auepora queries latest --where 'token_f1<0.5' --where 'rank<=5' --sort token_f1
     auepora queries latest --search refund --where answer=refused
     auepora queries baseline latest --where ndcg@10=worse --sort diff.ndcg@10
+    auepora queries latest --where label.topic=refunds --save refunds --reason 'complaints in May'
     """
     from ..compare.columns import QueryTable, RunColumns
     from ..compare.filters import SampleFilter, list_rows, shown_metrics
@@ -393,11 +406,17 @@ def queries_command(
     form = "json" if as_json else output_format(output)
     if form == "csv":
         raise click.UsageError("queries cannot be written as CSV; write .json, .md or text")
-    chosen = SampleFilter.parse(search, where, sort)
+    if reason and save is None:
+        raise click.UsageError("--reason goes with --save")
+    chosen = SampleFilter.parse(search, [*where, *([] if samples is None else [f"set={samples}"])], sort)
     with open_store(store, output=output) as found:
+        labels = default_labels(default_store(store))
         records = [found.find(one) for one in (run, run_b) if one is not None]
-        table = QueryTable([RunColumns(found, record) for record in records])
+        table = QueryTable([RunColumns(found, record) for record in records], labels)
         matching = chosen.rows(table)
+        if save is not None:
+            saved = chosen.make_set(table, save, reason=reason, created_by=getuser())
+            echo_err(f"saved {pluralize(saved.count, 'query', 'queries')} as {save_sample_set(labels, saved)}")
         metrics = shown_metrics(table, chosen.conditions, chosen.sort)
         rows = list_rows(table, matching[:limit].tolist(), metrics)
     document = {
@@ -440,6 +459,68 @@ def _queries_page(table: QueryTable, rows: list[QueryRow], metrics: list[str], m
         blocks.append(Prose(f"... and {matching - len(rows):,} more; -n lists more"))
     name = " and ".join(run.record.name for run in table.runs)
     return Report(f"Queries of {name}", "", ReportVerdict(""), [ReportSection("queries", "", blocks)])
+
+
+# --- auepora samples -------------------------------------------------------------------------------------------------
+
+
+@click.command(name="samples")
+@click.argument("name", metavar="[NAME|FILE]", required=False)
+@store_option
+@quiet_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .md, else text).")
+def samples_command(name: str | None, store: str | None, as_json: bool, output: str | None) -> None:
+    """List the saved sets of samples, or show the one called NAME with its ids.
+
+    A set is saved by `auepora queries --save`, or on a list of queries in `auepora ui`, and used with --samples of
+    run, compare, gate and queries. A set that was selected by the outcomes of a run gives no verdict about that run.
+
+    \b
+    auepora samples
+    auepora samples refunds
+    auepora compare baseline latest --samples refunds
+    """
+    from ..io.sample_sets import find_sample_set, read_sample_set, sample_set_path, sample_set_names
+    from ..store.connect import default_store
+
+    form = "json" if as_json else output_format(output)
+    if form == "csv":
+        raise click.UsageError("sets cannot be written as CSV; write .json, .md or text")
+    labels = default_labels(default_store(store))
+    if name is not None:
+        chosen = find_sample_set(labels, name)
+        write_out(_render(chosen.to_dict(), form, lambda: _set_page(chosen)), output)
+        return
+    found = [read_sample_set(sample_set_path(labels, one)) for one in sample_set_names(labels)]
+    documents = [{**one.to_dict(), "ids": len(one.ids)} for one in found]
+    write_out(_render(documents, form, lambda: _sets_page(found)), output)
+
+
+def _sets_page(found: list[SampleSet]) -> Report:
+    rows: list[Row] = [
+        [one.name, f"{one.count:,}", one.created or "", ", ".join(one.runs), _short(one.reason)] for one in found
+    ]
+    columns = ["set", TableColumn("samples", number=True), "saved", "selected by outcomes of", "reason"]
+    empty = Prose("no sets; `auepora queries RUN --where CONDITION --save NAME` saves one")
+    blocks: list[Block] = [simple_table(columns, rows) if rows else empty]
+    return Report("Sets of samples", "", ReportVerdict(""), [ReportSection("sets", "", blocks)])
+
+
+def _set_page(one: SampleSet) -> Report:
+    facts = [
+        ("reason", one.reason),
+        ("search", one.search),
+        ("conditions", ", ".join(one.where)),
+        ("selected by outcomes of", ", ".join(one.runs) or "no run"),
+        ("saved", " by ".join(filter(None, [one.created, one.created_by]))),
+    ]
+    blocks: list[Block] = [DefinitionList([(name, _short(text)) for name, text in facts if text])]
+    blocks.append(simple_table(["sample"], [[sample_id] for sample_id in one.ids[:MAX_LISTED_IDS]]))
+    if one.count > MAX_LISTED_IDS:
+        blocks.append(Prose(f"... and {one.count - MAX_LISTED_IDS:,} more; --json has all"))
+    title = f"{one.name}: {one.count:,} samples"
+    return Report(title, "", ReportVerdict(""), [ReportSection("set", "", blocks)])
 
 
 # --- auepora explain -------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ from .pairing import (
     failed_without_value,
     pair_scores,
 )
-from .types import ComparisonInput, DowngradeReason, MetricComparison, SequentialComparison, Verdict
+from .types import EXPLORATORY, ComparisonInput, DowngradeReason, MetricComparison, SequentialComparison, Verdict
 
 # --- sensitivity to failures: failed and missing outputs rescored against the winner ---------------------------------
 
@@ -313,12 +313,12 @@ def compute_comparisons(
     """The comparison of every metric. Primary metrics share one 5 %; all tests use the same swaps of clusters.
 
     A metric with a sequential test has its own error rate. It is not among the metrics that share 5 %, and neither is
-    one that is judged in part. One of two-stage judging is tested at 5 % divided by the number of primary metrics.
+    one that is exploratory. One of two-stage judging is tested at 5 % divided by the number of primary metrics.
     """
     given = inputs
     inputs = [
         one
-        if one.sequential is None and one.two_stage is None and one.withheld != "partly_judged"
+        if one.sequential is None and one.two_stage is None and one.withheld not in EXPLORATORY
         else replace(one, primary=False)
         for one in given
     ]

@@ -450,7 +450,8 @@ class QueryTable:
     Columns are read when a condition, a sort key or a page needs them.
     """
 
-    def __init__(self, runs: Sequence[RunColumns]) -> None:
+    def __init__(self, runs: Sequence[RunColumns], labels: Path | None = None) -> None:
+        """``labels`` is the labels folder, where the sets of samples are that conditions may name."""
         if not runs:
             raise BadValueError("a list of queries needs at least one run")
         if len({run.record.run_id for run in runs}) < len(runs):
@@ -468,6 +469,7 @@ class QueryTable:
                 self._rows.append(self._add_ids(run.samples.ids))
         if len(self.ids) > len(first.ids):
             self._rows[0] = np.arange(len(first.ids))
+        self.labels_folder = labels
         self._known = KnownValues()
         self._searches: dict[tuple[tuple[int, ...], tuple[str, ...]], Bools] = {}
         self._lock = threading.Lock()
@@ -671,6 +673,21 @@ class QueryTable:
         """The values of a label."""
         groups = (run.samples.labels[name][0] for run in self.runs if name in run.samples.labels)
         return sorted({value for each in groups for group in each for value in group})
+
+    def with_ids(self, ids: Iterable[str]) -> Bools:
+        """Which queries have one of some ids."""
+        found = np.zeros(len(self), np.bool_)
+        found[[row for one in ids if (row := self.row_of(one)) is not None]] = True
+        return found
+
+    def sample_set(self, name: str) -> SampleSet:
+        """The saved set of samples with that name; raises if none of its samples is in the table."""
+        if self.labels_folder is None:
+            raise BadValueError(f"there is no labels folder, and so no set '{name}'")
+        found = find_sample_set(self.labels_folder, name)
+        if not any(self.row_of(one) is not None for one in found.ids):
+            raise BadValueError(f"no sample of the set '{name}' is in these runs; it was saved from another dataset")
+        return found
 
     def in_cluster(self, cluster: str) -> Bools:
         """Which queries belong to a cluster."""

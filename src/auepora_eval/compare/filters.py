@@ -15,8 +15,8 @@ A condition is a text such as ``token_f1<0.5``, the same in an address of the wo
 ``rank<=5``, ``rank=none``                   the rank of the first gold document
 ``hit=miss``                                 also ``hit``; ``win``, ``loss``, ``draw``, ``lost``, ``gained``
 ``seconds>2``, ``seconds.search>1``          the timing ``end_to_end``, or another one
-``label.NAME=VALUE``, ``cluster=ID``,        also with ``!=``
-``id=ID``
+``label.NAME=VALUE``, ``cluster=ID``,        also with ``!=``; ``set`` names a saved set of samples
+``id=ID``, ``set=NAME``
 ===========================================  ==========================================================================
 
 Names and values may be quoted; a quoted name is always a metric. ``A.`` and ``B.`` work for all that belongs to a run.
@@ -76,7 +76,9 @@ _OPERATOR = re.compile(r"<=|>=|!=|<|>|=")
 _OPENING_QUOTE = re.compile(r"(?:^|\.)['\"]")
 _RUN_FIELDS = ("cause", "answer", "rank", "hit", "seconds")
 """Fields of a run, which ``A.`` may precede."""
-_FIELDS = (*_RUN_FIELDS, "change", "label", "cluster", "id")
+_SAMPLE_FIELDS = ("label", "cluster", "id", "set")
+"""Fields of samples, which no run changes."""
+_FIELDS = (*_RUN_FIELDS, "change", *_SAMPLE_FIELDS)
 _NAMED = ("label", "seconds", "cause", "change")
 """Fields that a name may follow, as in ``label.lang``."""
 _OUTCOMES = {
@@ -130,7 +132,7 @@ class Condition:
 
     def mask(self, table: QueryTable) -> Bools:
         """Which queries of a table fulfil the condition."""
-        if self.field in ("label", "cluster", "id"):
+        if self.field in _SAMPLE_FIELDS:
             return self._negated(self._with_text(table))
         run = table.run_number("" if self.run == "diff" else self.run)
         if self.field == "metric":
@@ -159,10 +161,16 @@ class Condition:
             return table.with_label(self.name, self.value)
         if self.field == "cluster":
             return table.in_cluster(self.value)
-        found, row = np.zeros(len(table), np.bool_), table.row_of(self.value)
-        if row is not None:
-            found[row] = True
-        return found
+        return table.with_ids(table.sample_set(self.value).ids if self.field == "set" else [self.value])
+
+    def outcome_runs(self, table: QueryTable) -> set[str]:
+        """Ids of the runs whose outputs or scores decide which queries fulfil the condition."""
+        if self.field in _SAMPLE_FIELDS:
+            return set(table.sample_set(self.value).runs) if self.field == "set" else set()
+        words = (*_CHANGES, *_PAIRS) if self.field == "metric" else _HIT_CODES if self.field == "hit" else ()
+        if self.run == "diff" or self.field == "change" or self.word in words:
+            return {table.runs[0].record.run_id, table.runs[-1].record.run_id}
+        return {table.runs[table.run_number(self.run)].record.run_id}
 
     def _cause(self) -> Cause:
         return Cause(self.word.replace("-", "_"))
@@ -348,7 +356,7 @@ def _check(condition: Condition, text: str, *, quoted: bool) -> None:
     numeric = field in ("metric", "rank", "seconds")
     if ordered and not numeric:
         raise BadValueError(f"{where}{field} has no order; write = or !=")
-    if field in ("label", "cluster", "id", "cause"):
+    if field in (*_SAMPLE_FIELDS, "cause"):
         return
     if not ordered and condition.word in words and not quoted:
         return
@@ -499,15 +507,34 @@ class SampleFilter:
         """The numbers of the rows of a table that fulfil the filter, in order."""
         return apply(table, self.search, self.conditions, self.sort)
 
-    @property
-    def reads_outputs(self) -> bool:
-        """Whether conditions or order depend on more than the scores and the samples of the runs."""
-        key = parse_name(self.sort.removeprefix("-"))[0]
-        return key in _RUN_FIELDS or any(one.reads_outputs for one in self.conditions)
+    def make_set(self, table: QueryTable, name: str, *, reason: str = "", created_by: str = "") -> SampleSet:
+        """The queries that fulfil the filter as a set, with the runs whose outcomes selected them.
 
-    def rows_without_outputs(self, table: QueryTable) -> Rows | None:
-        """The rows as far as they are known before the outputs are read; ``None`` if conditions or order need them."""
-        return None if self.reads_outputs else apply(table, self.search, self.conditions, self.sort, outputs=False)
+        A search reads the answers of all runs. All queries must be in the dataset of the last run.
+        """
+        wanted = np.zeros(len(table), np.bool_)
+        wanted[self.rows(table)] = True
+        rows, last = np.flatnonzero(wanted).tolist(), table.runs[-1]
+        positions = [table.position(len(table.runs) - 1, row) for row in rows]
+        if missing := [table.ids[row] for row, place in zip(rows, positions, strict=True) if place is None]:
+            raise BadValueError(
+                f"{last.record.run_id} lacks {len(missing)} of the queries, such as '{missing[0]}'; list one run, or "
+                "runs on the same dataset"
+            )
+        runs = {run.record.run_id for run in table.runs if self.search}
+        for condition in self.conditions:
+            runs |= condition.outcome_runs(table)
+        return SampleSet(
+            name,
+            tuple(table.ids[row] for row in rows),
+            reason.strip(),
+            self.search,
+            tuple(map(str, self.conditions)),
+            tuple(sorted(runs)),
+            content_fingerprint(iter_samples(last.store, last.record.run_id, positions=frozenset(positions))),
+            last.record.fingerprint,
+            created_by=created_by.strip(),
+        )
 
 
 # --- the rows of a list ----------------------------------------------------------------------------------------------

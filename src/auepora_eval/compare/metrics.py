@@ -19,6 +19,7 @@ from ..core.scores import NOT_JUDGED, Scores
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import mean_over_repeats
 from ..errors import BadValueError, SignatureMismatchError, UnknownMetricError
+from ..io.sample_sets import SampleSet
 from ..store.records import RunRecord
 from ..store.runs import RunStore, ranking_depths, result_summaries, result_with_scores
 from .analysis import (
@@ -41,6 +42,8 @@ from .pairing import (
     lookup_metric,
     metrics_judged_until,
     missing_outputs,
+    selecting_runs,
+    selection_note,
     shared_samples,
 )
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
@@ -102,9 +105,10 @@ def build_comparisons(
     other_dataset: bool,
     golden: Sequence[EvaluationSample] | None = None,
     answers: RunOutputsCache | None = None,
+    samples: SampleSet | None = None,
 ) -> ComparisonInputs:
     """The samples that all runs have, and the input of the comparison of each metric and pair of runs."""
-    shared = shared_samples(store, records, other_dataset=other_dataset)
+    shared = shared_samples(store, records, other_dataset=other_dataset, samples=samples)
     runs = [RunResults(store, record) for record in records]
     names = select_metric_names(runs, metrics)
     require_margin(delta, names)
@@ -242,15 +246,20 @@ def _comparison_input(
 ) -> ComparisonInput:
     results = [results_by_run[run] for run in pair]
     read = partial(_read_pair, [runs[run] for run in pair], results, shared, definition, pair)
-    defined = all(one.defined for one in results) and not any(shared.only[run] for run in pair)
+    is_whole = shared.sample_set is None and not any(shared.only[run] for run in pair)
+    defined = all(one.defined for one in results) and is_whole
     notes = [definition.note]
     withheld: DowngradeReason | None = None
     if is_question_overlap(results[1]):
         reason = missing_basis_reason(one for run in runs for found in run.results.values() for one in found)
         notes += [OVERLAP_NOTE, reason]
         withheld = None if reason is None else "question_overlap"
-    sequential = _sequential_comparison([runs[run].record for run in pair], results)
-    two_stage = _two_stage_comparison([runs[run] for run in pair], results, shared, pair)
+    records = [runs[run].record for run in pair]
+    sequential: SequentialComparison | None = None
+    two_stage: TwoStageComparison | str | None = None
+    if shared.sample_set is None:  # a test of all samples decides nothing about a set of them
+        sequential = _sequential_comparison(records, results)
+        two_stage = _two_stage_comparison([runs[run] for run in pair], results, shared, pair)
     if isinstance(two_stage, str):
         notes.append(two_stage)
         withheld, two_stage = "partly_judged", None
@@ -261,6 +270,10 @@ def _comparison_input(
     ):
         notes.append(unjudged)
         withheld = "partly_judged"
+    selecting = selecting_runs((run.record for run in runs), shared.sample_set)
+    if selected := [one.run_id for one in records if one.run_id in selecting]:
+        notes.append(selection_note(selected))
+        withheld, sequential, two_stage = "selected_samples", None, None
     spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
     return ComparisonInput(
         results[1].name,

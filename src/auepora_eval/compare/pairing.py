@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..core.types import MetricResult, TargetCategory
 from ..engine.evaluate import resolve_metrics
 from ..engine.repeats import mean_over_repeats
 from ..errors import AueporaError, BadValueError
+from ..io.sample_sets import SampleSet
 from ..runtime.processes import gc_paused
 from ..stats.difference import PairedStatistics, paired_differences
 from ..stats.permutation import SwapStatistic
@@ -40,6 +42,8 @@ class SharedSamples:
     """A cluster number per sample; ``None`` if there are no clusters."""
     only: list[int]
     """For each run how many of its samples some other run lacks."""
+    sample_set: SampleSet | None = None
+    """The set that they are restricted to."""
 
     def take(self, scores: Scores, run: int) -> Scores:
         """The scores of these samples in one of the runs; the same object if they are all of its samples in order."""
@@ -49,17 +53,24 @@ class SharedSamples:
 
 
 @gc_paused()
-def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_dataset: bool = False) -> SharedSamples:
-    """The samples that all of these runs have. No text of a document is read.
+def shared_samples(
+    store: RunStore, records: Sequence[RunRecord], *, other_dataset: bool = False, samples: SampleSet | None = None
+) -> SharedSamples:
+    """The samples that all of these runs have, or those of a set that all must have. No text of a document is read.
 
     Runs that have not ended, runs of different datasets (unless ``other_dataset`` is set) and runs without a sample in
-    common are refused.
+    common are refused. A run on a set of samples of the other run's dataset is a part of the same dataset.
     """
+    found = _shared_samples(store, records, other_dataset=other_dataset)
+    return found if samples is None else _restrict_to_set(store, records, found, samples)
+
+
+def _shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_dataset: bool) -> SharedSamples:
     for record in records:
         _require_ended(store, record)
     first = records[0]
     for record in records[1:]:
-        if record.fingerprint != first.fingerprint and not other_dataset:
+        if not other_dataset and _dataset(record) != _dataset(first):
             raise BadValueError(
                 f"{_run_label(first)} and {_run_label(record)} ran on different datasets ('{first.dataset_name}', "
                 f"{first.num_samples} samples, and '{record.dataset_name}', {record.num_samples}); to compare them on "
@@ -88,6 +99,48 @@ def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_datas
     rows = [np.array([positions[name] for name in common], dtype=np.intp) for positions in positions_by_run]
     shared = None if codes is None else codes[rows[0]]
     return SharedSamples(common, rows, shared, [len(positions) - len(common) for positions in positions_by_run])
+
+
+def _dataset(record: RunRecord) -> str:
+    """The fingerprint of the dataset of a run; for a run on a set of samples, of that which the set was saved from."""
+    chosen = SampleSet.from_plan(record.plan)
+    checked = chosen is not None and chosen.fingerprint is not None  # the content of its samples, when the run started
+    return chosen.dataset or record.fingerprint if chosen is not None and checked else record.fingerprint
+
+
+def _restrict_to_set(
+    store: RunStore, records: Sequence[RunRecord], shared: SharedSamples, samples: SampleSet
+) -> SharedSamples:
+    """The samples of a set; raises if a run lacks one of them, or has one with other content."""
+    known, wanted = frozenset(shared.ids), frozenset(samples.ids)
+    for record in records:
+        if not wanted <= known:
+            samples.require_known(frozenset(store.sample_ids(record.run_id)), _run_label(record))
+    kept = np.array([place for place, one in enumerate(shared.ids) if one in wanted], dtype=np.intp)
+    rows = [positions[kept] for positions in shared.rows]
+    for fingerprint in {one.fingerprint for one in records} - {samples.dataset}:
+        number = next(place for place, one in enumerate(records) if one.fingerprint == fingerprint)
+        own = SampleSet.from_plan(records[number].plan)
+        if samples.fingerprint is not None and (own is None or own.fingerprint != samples.fingerprint):
+            found = iter_samples(store, records[number].run_id, positions=frozenset(rows[number].tolist()))
+            samples.require_content(found, _run_label(records[number]))
+    clusters = None if shared.clusters is None else shared.clusters[kept]
+    return SharedSamples([shared.ids[place] for place in kept.tolist()], rows, clusters, shared.only, samples)
+
+
+def selecting_runs(records: Iterable[RunRecord], samples: SampleSet | None = None) -> frozenset[str]:
+    """Ids of the runs whose outcomes selected the samples of a comparison: by its set, or by that of one of its runs."""
+    chosen = [samples, *(SampleSet.from_plan(one.plan) for one in records)]
+    return frozenset(run_id for one in chosen if one is not None for run_id in one.runs)
+
+
+def selection_note(run_ids: Iterable[str]) -> str:
+    """Why runs have no verdict on samples that their own outcomes selected."""
+    return (
+        f"the samples were selected by the outcomes of {' and '.join(run_ids)}, and on such samples a mean is too high "
+        "or too low by chance (regression to the mean): exploratory, without a verdict; compare other runs on these "
+        "samples, or these runs on all samples"
+    )
 
 
 def _require_ended(store: RunStore, record: RunRecord) -> None:
@@ -188,13 +241,9 @@ def lookup_metric(result: MetricResult, record: RunRecord, metric_objects: Mappi
     scores. A metric that is not registered counts as a mean if its value is the mean of its scores.
     """
     scores = result.scores if isinstance(result.scores, Scores) else None
-    for one in likely_metrics(result, record, metric_objects):
-        if not isinstance(one, BatchMetric):
-            continue
-        if str(one.signature.with_options(**one.run_signature_options(run_info(record)))) == result.signature or (
-            scores is not None and _reproduces_value(one.reducer, scores, result)
-        ):
-            return metric_meta(one, scores)
+    known = find_metric(result, record, metric_objects)
+    if known is not None:
+        return metric_meta(known, scores)
     if scores is None:
         return MetricMeta(None, note="no scores per sample, so there is no interval and no test")
     lower = bool(result.details.get("lower_is_better", result.target is TargetCategory.LATENCY))
@@ -204,6 +253,21 @@ def lookup_metric(result: MetricResult, record: RunRecord, metric_objects: Mappi
         return MetricMeta(Mean(), higher_is_better=not lower, higher_score_is_better=not lower, note=note)
     note = "not known in this process, and not the mean of its scores: there is no interval and no test"
     return MetricMeta(None, higher_is_better=not lower, higher_score_is_better=not lower, note=note)
+
+
+def find_metric(
+    result: MetricResult, record: RunRecord, metric_objects: Mapping[str, Metric] = MappingProxyType({})
+) -> BatchMetric | None:
+    """The metric that computed a stored result; ``None`` if it is not known in this process."""
+    scores = result.scores if isinstance(result.scores, Scores) else None
+    for one in likely_metrics(result, record, metric_objects):
+        if not isinstance(one, BatchMetric):
+            continue
+        if str(one.signature.with_options(**one.run_signature_options(run_info(record)))) == result.signature or (
+            scores is not None and _reproduces_value(one.reducer, scores, result)
+        ):
+            return one
+    return None
 
 
 def metric_meta(one: BatchMetric, scores: Scores | None) -> MetricMeta:

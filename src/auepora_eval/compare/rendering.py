@@ -40,7 +40,7 @@ from ..runtime.files import write_lines
 from .analysis import ALPHA
 from .metrics import headline_order
 from .runs import Leaderboard, LeaderboardMetric, LeaderboardPair
-from .types import CompareReport, ComparisonKind, MetricComparison
+from .types import EXPLORATORY, CompareReport, ComparisonKind, MetricComparison
 
 if TYPE_CHECKING:
     from .queries import QueryChange
@@ -203,7 +203,7 @@ def table_notes(board: Leaderboard) -> list[str]:
 
 def _is_adjusted(one: MetricComparison) -> bool:
     """Whether a metric is among those that share 5 %."""
-    return one.primary and one.sequential is None and one.two_stage is None and one.doubt != "partly_judged"
+    return one.primary and one.sequential is None and one.two_stage is None and one.doubt not in EXPLORATORY
 
 
 def _two_stage_error_note(compared: Sequence[MetricComparison]) -> str | None:
@@ -451,6 +451,8 @@ def _describe_change(one: MetricComparison) -> str:
         return f"{one.name} stays at {value_text(one.b)}"
     if one.doubt == "partly_judged":
         return f"{one.name} is judged in part ({signed(one.delta)} so far)"
+    if one.doubt == "selected_samples":
+        return f"{one.name} differs by {signed(one.delta)} on samples that the outcomes of a run selected"
     interval = "" if one.shown_interval is None else f", 95 % interval {_ends_text(one)}"
     p = p_text(one.p_value if one.p_adjusted is None else one.p_adjusted)
     way = "rises" if one.delta > 0 else "falls"

@@ -11,18 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from ..core.metrics_base import BatchMetric, Metric
+from ..core.conventions import Signature
+from ..core.metrics_base import BatchMetric, Metric, make_result
 from ..core.reduce import Clusters, exact_sum
-from ..core.results import controls_warnings, empty_answers
+from ..core.results import Results, controls_warnings, empty_answers
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
+from ..engine.repeats import result_over_repeats
 from ..errors import BadValueError
+from ..io.sample_sets import SampleSet, select_samples
 from ..judge.controls import control_drift
 from ..render.tables import drift_text
 from ..runtime.processes import gc_paused
 from ..stats.intervals import encode_clusters
+from ..store.decisions import DecisionKind
 from ..store.records import RunRecord
-from ..store.runs import RunStore, result_summaries
+from ..store.runs import RunStore, iter_samples, result_summaries
 from .analysis import (
     Adjustment,
     Analysis,
@@ -35,7 +39,15 @@ from .analysis import (
 from .chunks import RunOutputsCache, outputs_cache
 from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_queries
 from .metrics import build_comparisons
-from .pairing import MetricPair, exclude_rows, failed_without_value, metric_meta, reduce_or_nan
+from .pairing import (
+    MetricPair,
+    exclude_rows,
+    failed_without_value,
+    find_metric,
+    metric_meta,
+    reduce_or_nan,
+    shared_samples,
+)
 from .queries import compare_run_outputs, require_same_chunks
 from .stores import DecisionRegister, Store, open_store, register_decision, version_notes
 from .types import CompareReport, ComparisonInput, MetricComparison, run_labels
@@ -114,6 +126,8 @@ class Leaderboard:
     """For each run how many of its samples some other run lacks."""
     register: DecisionRegister | None = None
     """How often the dataset decided before; ``None`` if the comparison is not recorded in a store."""
+    sample_set: str | None = None
+    """The name of the set of samples that the runs were compared on; ``None`` for all samples that they share."""
 
     @classmethod
     def of_pair(cls, report: CompareReport, names: Sequence[str] | None = None) -> Leaderboard:
@@ -133,6 +147,7 @@ class Leaderboard:
             report.missing,
             tuple(report.notes),
             register=report.register,
+            sample_set=report.sample_set,
         )
 
     @property
@@ -175,15 +190,16 @@ class Leaderboard:
             "refused": dict(self.refused),
             **({"notes": list(self.notes)} if self.notes else {}),
             **({} if self.register is None else {"register": self.register.to_dict()}),
+            **({} if self.sample_set is None else {"sample_set": self.sample_set}),
         }
 
     def record_in(self, store: RunStore, records: Sequence[RunRecord]) -> Leaderboard:
         """The leaderboard with the register of the store, which this comparison is recorded in."""
-        if len(self.run_ids) == 2:
-            verdicts: dict[str, Any] = {one.name: one.verdict for one in self.comparisons if one.primary}
-            return replace(self, register=register_decision(store, records, "comparison", verdicts))
-        unbeaten = {one.name: [self.run_ids[run] for run in one.unbeaten()] for one in self.metrics if one.primary}
-        return replace(self, register=register_decision(store, records, "sweep", unbeaten))
+        kind: DecisionKind = "comparison" if len(self.run_ids) == 2 else "sweep"
+        decided: dict[str, Any] = {one.name: one.verdict for one in self.comparisons if one.primary}
+        if kind == "sweep":
+            decided = {one.name: [self.run_ids[run] for run in one.unbeaten()] for one in self.metrics if one.primary}
+        return replace(self, register=register_decision(store, records, kind, decided, samples=self.sample_set))
 
 
 def build_leaderboard(
@@ -198,6 +214,7 @@ def build_leaderboard(
     seed: int = 0,
     golden: Sequence[EvaluationSample] | None = None,
     answers: RunOutputsCache | None = None,
+    samples: SampleSet | None = None,
 ) -> Leaderboard:
     """Compare every two of several runs on the samples that all of them have. No text of a document is read.
 
@@ -209,7 +226,8 @@ def build_leaderboard(
 
     Metrics that compare the ids of chunks are refused if the chunks of the runs differ, by their ``chunker_version``
     or by what is stored. Expected chunks come from the ``golden`` queries, else from the samples of the last run;
-    ``answers`` is a cache of outputs that were read before.
+    ``answers`` is a cache of outputs that were read before. ``samples`` restricts the comparison to a set, which all
+    runs must have; a run whose outcomes selected the set has no verdict.
     """
     require_adjustment(adjust)
     if len(records) < 2:
@@ -227,6 +245,7 @@ def build_leaderboard(
         other_dataset=other_dataset,
         golden=golden,
         answers=answers,
+        samples=samples,
     )
     comparisons = compute_comparisons(built.inputs, built.shared.clusters, adjust=adjust, seed=seed)
     compared = _by_metric(built.inputs, comparisons, len(records))
@@ -237,8 +256,13 @@ def build_leaderboard(
         built.refused,
         len(built.shared.ids),
         tuple(built.missing),
-        (*_empty_answer_notes(store, run_ids, compared), *_control_notes(store, run_ids)),
+        (
+            *([] if samples is None else [samples.note]),
+            *_empty_answer_notes(store, run_ids, compared),
+            *_control_notes(store, run_ids),
+        ),
         tuple(built.shared.only),
+        sample_set=None if samples is None else samples.name,
     )
 
 
@@ -302,6 +326,28 @@ def _control_notes(store: RunStore, run_ids: Sequence[str]) -> list[str]:
 
 def _is_unusable(result: MetricResult) -> bool:
     return (result.details.get("controls") or {}).get("usable") is False
+
+
+# --- one run on a set of samples -------------------------------------------------------------------------------------
+
+
+def results_on_set(store: RunStore, record: RunRecord, results: Results, samples: SampleSet) -> Results:
+    """The results of a run over the samples of a set, from the stored scores.
+
+    A metric that is not known in this process, or without a score per sample, is left out.
+    """
+    shared = shared_samples(store, [record], samples=samples)
+    found = []
+    for one in results:
+        metric = find_metric(one, record) if isinstance(one.scores, Scores) else None
+        if metric is None or not isinstance(one.scores, Scores) or len(one.scores) != record.num_samples:
+            continue
+        scores, signature = shared.take(one.scores, 0), Signature.parse(one.signature or one.name)
+        if scores.repeats is None:
+            found.append(make_result(metric, scores, signature=signature, clusters=shared.clusters))
+        else:
+            found.append(result_over_repeats(metric, scores.repeats, signature=signature, clusters=shared.clusters))
+    return Results(found, sample_ids=shared.ids, run_id=record.run_id)
 
 
 # --- two runs: the comparisons of their metrics by name --------------------------------------------------------------
@@ -411,6 +457,7 @@ def compare_runs(
     aggregates: bool = True,
     corpus: CorpusIds | None = None,
     seed: int = 0,
+    samples: SampleSet | None = None,
 ) -> CompareReport:
     """Compare run B with run A. Differences are B - A, over the samples that both have. No document's text is read.
 
@@ -418,7 +465,8 @@ def compare_runs(
     ``golden`` names the golden queries if they are not the samples stored with the runs. ``delta`` is the largest
     difference that does not matter, ``primary`` the metrics that share one 5 %; see ``build_leaderboard``. Without
     ``aggregates`` the metrics of golden queries are not computed again from what is stored. ``corpus`` names the
-    documents that golden answers may cite: the path of a corpus, or its ids.
+    documents that golden answers may cite: the path of a corpus, or its ids. ``samples`` restricts the comparison to a
+    set of samples.
     """
     with open_store(store) as opened:
         record_a, record_b = opened.find(run_id_a), opened.find(run_id_b)
@@ -426,6 +474,9 @@ def compare_runs(
             require_same_chunks(record_a, record_b)
         answers = outputs_cache(opened)
         queries = None if golden is None else golden_queries(golden)
+        if samples is not None:
+            every = iter_samples(opened, record_b.run_id, texts=False) if queries is None else queries
+            queries = list(select_samples(every, samples))
         board = build_leaderboard(
             opened,
             [record_a, record_b],
@@ -437,6 +488,7 @@ def compare_runs(
             seed=seed,
             golden=queries,
             answers=answers,
+            samples=samples,
         )
         report = golden_report(
             opened,
@@ -458,6 +510,7 @@ def compare_runs(
         refused=board.refused,
         missing=(missing_a, missing_b),
         register=board.register,
+        sample_set=board.sample_set,
     )
 
 

@@ -155,17 +155,24 @@ class DecisionRegister:
 
 
 def register_decision(
-    store: RunStore, records: Sequence[RunRecord], kind: DecisionKind, verdicts: Mapping[str, Any]
+    store: RunStore,
+    records: Sequence[RunRecord],
+    kind: DecisionKind,
+    verdicts: Mapping[str, Any],
+    *,
+    samples: str | None = None,
 ) -> DecisionRegister:
     """Record that runs were compared on their dataset, with what was found by metric; returns what came before.
 
-    Nothing is recorded where the store object does not record decisions.
+    Nothing is recorded where the store object does not record decisions. A decision on a set of ``samples``, given by
+    its name, does not replace that on all samples.
     """
     runs, fingerprints = [one.run_id for one in records], {one.fingerprint for one in records}
     is_recorded = True
     for fingerprint in fingerprints if store.records_decisions else ():
         try:
-            record_decision(store, fingerprint, kind, runs, list(verdicts), {"verdicts": dict(verdicts)}, replace=True)
+            body = {"verdicts": dict(verdicts), **({} if samples is None else {"samples": samples})}
+            record_decision(store, fingerprint, kind, runs, list(verdicts), body, replace=samples is None)
         except StoreError:  # a read-only store is enough for a comparison
             is_recorded = False
     return replace(read_register(store, fingerprints, runs), is_recorded=is_recorded)

@@ -24,13 +24,22 @@ NOTEBOOK_HTML = "auepora_eval.compare.rendering"
 """The module that renders comparisons for notebooks; imported only when one is shown."""
 Verdict = Literal["better", "worse", "equal", "inconclusive"]
 DowngradeReason = Literal[
-    "measure_failures", "system_failures", "missing_outputs", "question_overlap", "no_direction", "partly_judged"
+    "measure_failures",
+    "system_failures",
+    "missing_outputs",
+    "question_overlap",
+    "no_direction",
+    "partly_judged",
+    "selected_samples",
 ]
 """Why a verdict was downgraded to inconclusive: failed measurements could change it; it holds only because a system
 failed on some samples, or because outputs are missing; the metric is word overlap with the question, and no other
-metric rests on gold or a judge; it is the proportion of a class, which can differ but not be better; or only a part of
-the samples is judged, and no sequential design says which looks are valid.
+metric rests on gold or a judge; it is the proportion of a class, which can differ but not be better; only a part of
+the samples is judged, and no sequential design says which looks are valid; or the samples were selected by the outcomes
+of one of the runs.
 """
+EXPLORATORY: tuple[DowngradeReason, ...] = ("partly_judged", "selected_samples")
+"""Reasons for which p-values are not valid: such a comparison is not among those that share one error rate."""
 
 
 class ComparisonKind(StrEnum):
@@ -197,6 +206,8 @@ class CompareReport:
     """How many outputs each run lacks, of the samples that both have."""
     register: DecisionRegister | None = None
     """How often the dataset decided before; ``None`` if the comparison is not recorded in a store."""
+    sample_set: str | None = None
+    """The name of the set of samples that the runs were compared on; ``None`` for all samples that both have."""
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison document."""
@@ -212,6 +223,7 @@ class CompareReport:
             "notes": list(self.notes),
             "missing_outputs": dict(zip("ab", self.missing, strict=True)),
             **({} if self.register is None else {"register": self.register.to_dict()}),
+            **({} if self.sample_set is None else {"sample_set": self.sample_set}),
         }
 
     def to_json(self, *, indent: int | None = 2) -> str:

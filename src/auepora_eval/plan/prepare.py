@@ -35,6 +35,7 @@ from ..io.join import (
 )
 from ..io.jsonl import gathered_outputs
 from ..io.problems import TOO_DEEP, Problems
+from ..io.sample_sets import SampleSet, select_samples
 from ..io.validate import COMPLETE_OUTPUT, validate_files
 from ..judge.metric import JudgedMetric, judged_parts, same_family_warnings
 from ..runtime.files import plain_stem
@@ -297,17 +298,24 @@ def prepare(
     need_keys: bool = True,
     limit: int | None = None,
     variants: SampleTransform | None = None,
+    samples: SampleSet | None = None,
 ) -> PreparedPlan:
     """Prepare and check a plan; raises the first error.
 
-    ``limit`` takes only the first samples. With ``need_system`` the system is built and checked, but not called. With
+    ``samples`` takes only those of a set, ``limit`` only the first samples. With ``need_system`` the system is built and checked, but not called. With
     ``need_keys`` the API keys of judges must be set. ``variants`` transforms the samples before the check that metrics
     apply to them.
     """
     findings = Findings(plan.source)
     with search_folders(plan.folder):
         made = prepare_with_findings(
-            plan, findings, need_system=need_system, need_keys=need_keys, limit=limit, variants=variants
+            plan,
+            findings,
+            need_system=need_system,
+            need_keys=need_keys,
+            limit=limit,
+            variants=variants,
+            sample_set=samples,
         )
     findings.raise_first()
     assert made is not None
@@ -322,9 +330,10 @@ def prepare_with_findings(
     need_keys: bool = True,
     limit: int | None = None,
     variants: SampleTransform | None = None,
+    sample_set: SampleSet | None = None,
 ) -> PreparedPlan | None:
     """Like ``prepare``, but adds all errors to ``findings``; returns ``None`` if there are any."""
-    samples, ids = _samples(plan, findings, limit) or ([], {})
+    samples, ids = _samples(plan, findings, limit, sample_set) or ([], {})
     chosen = _collect(findings, "dataset", lambda: _resolve_format(plan.dataset, "samples"))
     format_name = "" if chosen is None else chosen.name
     rules = plan.resolve_conventions(judged_pool=format_name in JUDGED_POOLS)
@@ -466,7 +475,7 @@ def _require_ray() -> None:
 
 
 def _samples(
-    plan: Plan, findings: Findings, limit: int | None
+    plan: Plan, findings: Findings, limit: int | None, chosen: SampleSet | None
 ) -> tuple[Sequence[EvaluationSample], dict[str, None]] | None:
     """The samples, and their ids."""
 
@@ -479,8 +488,12 @@ def _samples(
             if not ids:
                 raise DataFileError(source.path, None, "there is no sample in it")
             reject_secrets(dataset, secrets)
+            if chosen is not None:
+                _check_set(chosen, ids, dataset, source.path)
+                ids = {one: None for one in ids if one in frozenset(chosen.ids)}
             ids = dict.fromkeys(islice(ids, limit))
-            return LazySamples(_read_unchanged(source.path, lambda: islice(dataset, limit)), len(ids)), ids
+            selected = _read_unchanged(source.path, lambda: islice(select_samples(dataset, chosen), limit))
+            return LazySamples(selected, len(ids)), ids
         samples = list(
             load_dataset(
                 source.path, source.format, corpus=source.corpus, nuggets=source.nuggets, columns=source.columns
@@ -489,10 +502,20 @@ def _samples(
         check_samples(samples)
         require_distinct_ids(samples)
         reject_secrets(samples, secrets)
-        samples = samples[:limit]
+        if chosen is not None:
+            _check_set(chosen, {one.sample_id for one in samples}, samples, source.path)
+        samples = list(select_samples(samples, chosen))[:limit]
         return samples, {one.sample_id: None for one in samples}
 
     return _collect(findings, "dataset", read)
+
+
+def _check_set(
+    chosen: SampleSet, ids: Collection[str], samples: Iterable[EvaluationSample], path: Path
+) -> None:
+    """Raise if the dataset lacks a sample of the set, or has one with other content."""
+    chosen.require_known(ids, str(path))
+    chosen.require_content(select_samples(samples, chosen), str(path))
 
 
 def _check_annotations(

@@ -20,6 +20,7 @@ from ..core.types import Document, EvaluationSample, Response, RetrievedDocument
 from ..engine.evaluate import resolve_metrics
 from ..errors import BadValueError, JudgeError, StoreError, did_you_mean
 from ..io.golden import dataset_fingerprint
+from ..io.sample_sets import SampleSet
 from ..judge.cache import stored_request_key
 from ..judge.controls import control_drift
 from ..judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, critic_name
@@ -298,6 +299,7 @@ def preview_plan(
     limit: int | None = None,
     resume: bool = False,
     run: str | None = None,
+    sample_set: SampleSet | None = None,
 ) -> tuple[Preview, list[str]]:
     """Estimate the judging of a run of the plan, with notes. Neither the system nor a judge is called.
 
@@ -305,7 +307,7 @@ def preview_plan(
     Otherwise uses saved outputs, or placeholders for the outputs of the system.
     """
     plan = read_plan(path, changes=changes)
-    prepared = prepare(plan, need_system=False, need_keys=False, limit=limit)
+    prepared = prepare(plan, need_system=False, need_keys=False, limit=limit, samples=sample_set)
     where = default_store(store, plan.store)
     policy = plan.judge.policy_for(where, plan.folder)
     samples, outputs, notes = prepared.samples, _placeholder_outputs(prepared), [ESTIMATE_NOTE]

@@ -24,10 +24,19 @@ from ..core.results import Results, to_json_value
 from ..core.slices import SliceSpec, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import Metrics, resolve_metrics
-from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError, StoreError, UnknownRunError
+from ..errors import (
+    AueporaError,
+    AueporaWarning,
+    BadValueError,
+    DataFileError,
+    MetricDefinitionError,
+    StoreError,
+    UnknownRunError,
+)
 from ..gates import GateReport, check_run, get_baseline, tag_gate_outcome
 from ..io.codec import LineError
 from ..io.golden import dataset_fingerprint
+from ..io.sample_sets import SampleSet
 from ..judge.critic import JudgePolicy
 from ..options import PositiveInt, check_options
 from ..plan.gates import needs_baseline
@@ -390,10 +399,12 @@ def run_plan(
     against: str | None = None,
     stop: Stop | None = None,
     watcher: RunCallbacks = RunCallbacks(),
+    samples: SampleSet | None = None,
 ) -> RunOutcome:
     """Run a plan, given as a file or already read, or resume a run of it.
 
-    ``changes`` replace keys of the plan (``{"run.concurrency": 4}``), ``limit`` takes only the first samples.
+    ``changes`` replace keys of the plan (``{"run.concurrency": 4}``), ``samples`` takes only those of a set, which the
+    run records and a resumed run keeps, and ``limit`` takes only the first samples.
     ``resume`` resumes the latest unfinished run of the plan, or the one named by ``run``; with ``retry_failed`` failed
     samples are called again, otherwise the outcome of a finished run has its stored results. A plan or dataset that has
     changed since is refused. The gates of the plan are checked at the end; ``against`` names their baseline, by default
@@ -404,13 +415,24 @@ def run_plan(
         raise BadValueError(
             f"no gate of {plan.source.path} compares runs, so there is nothing to do with the run '{against}'"
         )
-    with open_plan(plan, store=store, limit=limit, tags=tags) as (request, opened, where):
+    if resume and samples is None:
+        samples = _stored_set(default_store(store, plan.store), plan.name, run)
+    with open_plan(plan, store=store, limit=limit, tags=tags, samples=samples) as (request, opened, where):
         baseline = None if against is None else get_baseline(opened, against)  # checked before the run starts
         earlier = _find_resumable(opened, request, run) if resume else None
         final = _with_stop(request, plan.judge.stop, opened, earlier)
         outcome = start_or_resume(final, opened, earlier, retry_failed=retry_failed, stop=stop, watcher=watcher)
         outcome = _with_gates(outcome, plan, opened, baseline)
         return replace(_with_report(outcome, plan, opened), store=where)
+
+
+def _stored_set(where: str, name: str, run: str | None) -> SampleSet | None:
+    """The set of samples of the run to resume; ``None`` if it is on all samples, or if there is no such run."""
+    with suppress(AueporaError), RunStore.open(where, create=False) as store:
+        record = _latest_run(store, name, run)
+        if record is not None and record.plan.get("samples"):
+            return SampleSet.from_plan(record.plan, store.sample_ids(record.run_id))
+    return None
 
 
 def _with_stop(
@@ -434,19 +456,22 @@ def open_plan(
     limit: int | None = None,
     tags: Sequence[str] = (),
     variants: SampleTransform | None = None,
+    samples: SampleSet | None = None,
 ) -> Iterator[tuple[RunRequest, RunStore, str]]:
     """Prepare a plan and open its store: the request of its run, the store and where it is.
 
     Afterwards the system is closed. Errors contain no secrets of the plan.
     """
-    prepared = prepare(plan, limit=limit, variants=variants)
+    prepared = prepare(plan, limit=limit, variants=variants, samples=samples)
+    if samples is not None and limit is not None:
+        samples = samples.restrict(prepared.samples)
     secrets = Secrets(plan.secrets)
     with secrets.redact_errors(), closing_system(prepared.system, secrets):
         for warning in prepared.warnings:
             warn(secrets.message(warning))
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
-            yield plan_request(prepared, tags, store=where), opened, where
+            yield plan_request(prepared, tags, store=where, samples=samples), opened, where
 
 
 @contextmanager
@@ -564,9 +589,12 @@ def system_request(
     )
 
 
-def plan_request(prepared: PreparedPlan, tags: Sequence[str] = (), *, store: str | None = None) -> RunRequest:
+def plan_request(
+    prepared: PreparedPlan, tags: Sequence[str] = (), *, store: str | None = None, samples: SampleSet | None = None
+) -> RunRequest:
     """The request of a run of a plan. ``store`` is its store; the cache of judgements lies in the same folder."""
     plan = prepared.plan
+    part = {} if samples is None else {"samples": samples.to_plan()}
     scoring = plan.scoring
     return RunRequest(
         name=plan.name,
@@ -585,7 +613,7 @@ def plan_request(prepared: PreparedPlan, tags: Sequence[str] = (), *, store: str
         secrets=plan.secrets,
         corpus=plan.dataset.corpus,
         # The stored plan has the conventions that 'auto' resolved to, for rescoring.
-        plan={**plan.resolved, "conventions": _conventions_dict(prepared.conventions)},
+        plan={**plan.resolved, "conventions": _conventions_dict(prepared.conventions), **part},
         config=_config(plan.config, prepared.system, {}),
         commit=git_commit(plan.folder),
         tags=tags,
@@ -615,13 +643,9 @@ def _with_report(outcome: RunOutcome, plan: Plan, store: RunStore) -> RunOutcome
 
 def _find_resumable(store: RunStore, request: RunRequest, run: str | None) -> RunRecord:
     """Find the run to resume, by default the latest one that is not finished; raises if plan or dataset has changed."""
-    if run is not None:
-        record = store.find(run)
-    else:
-        records = store.runs(name=request.name)
-        if not records:
-            raise UnknownRunError(f"there is no run called '{request.name}' to resume; leave out --resume to start one")
-        record = next((one for one in records if one.status is not RunStatus.FINISHED), records[0])
+    record = _latest_run(store, request.name, run)
+    if record is None:
+        raise UnknownRunError(f"there is no run called '{request.name}' to resume; leave out --resume to start one")
     changed = plan_changes(record.plan, store.as_stored(dict(request.plan)))  # secrets are masked in stored plans
     if changed:
         advice = "start a new run without --resume, or undo the change"
@@ -638,6 +662,14 @@ def _find_resumable(store: RunStore, request: RunRequest, run: str | None) -> Ru
             "start a new run without --resume, or restore the old samples"
         )
     return record
+
+
+def _latest_run(store: RunStore, name: str, run: str | None) -> RunRecord | None:
+    """The run ``run``, else the latest unfinished one of that name, else the latest; ``None`` if there is none."""
+    if run is not None:
+        return store.find(run)
+    records = store.runs(name=name)
+    return next((one for one in records if one.status is not RunStatus.FINISHED), records[0] if records else None)
 
 
 def _first_change(store: RunStore, record: RunRecord, request: RunRequest) -> str:

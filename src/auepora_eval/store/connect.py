@@ -148,6 +148,14 @@ def default_store(given: str | Path | None = None, planned: str | None = None) -
     return os.path.expandvars(chosen) if "://" in chosen else chosen
 
 
+def store_file(target: str | Path) -> Path | None:
+    """The file of a store at a path or URL; ``None`` for a server."""
+    scheme, colon, rest = os.fspath(target).partition("://")
+    if not colon:
+        return Path(scheme)
+    return Path(rest.removeprefix("/")) if scheme == "sqlite" else None
+
+
 def connect(target: str | Path, *, create: bool, timeout: float) -> Database:
     """Open the database at a path or URL; ``create``: whether a missing file may be created."""
     text = os.fspath(target)

@@ -311,7 +311,7 @@ def _banners(compared: ComparedRuns) -> Iterator[Banner]:
     for one in board.comparisons:
         if one.sequential is not None:
             yield Banner(f"{one.name}: {sequential_note(one.sequential)}.", "")
-        elif one.doubt == "partly_judged":
+        elif one.doubt in ("partly_judged", "selected_samples"):
             yield Banner(f"{one.name}: {one.note}.")
     if note := register_note(board):
         yield Banner(f"{_sentence(note)}")

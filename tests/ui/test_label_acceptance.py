@@ -402,9 +402,10 @@ def create_comparison(page: Any, n: int, metric: str, **fields: str) -> str:
     page.keyboard.press("n")
     focus(page, "link", "Decide between")
     page.keyboard.press("Enter")
-    type_into(page, "Run A", "old")
-    expect(page.locator("#batch-metric option", has_text=metric)).to_be_attached()
-    type_into(page, "Run B", "new")
+    for label, text in {"Run A": "old", "Run B": "new"}.items():
+        with page.expect_response(lambda reply: "/batches/fields" in reply.url):  # the metrics of the runs
+            type_into(page, label, text)
+        expect(page.locator("#batch-fields:not([aria-busy])")).to_be_attached()
     type_into(page, "Metric", metric)
     for label, text in {"Number of samples": str(n), **fields}.items():
         type_into(page, label, text)
@@ -495,11 +496,13 @@ def test_two_annotators_from_the_first_form_to_the_verdict(browser: Any, pair: P
             expect(ann.locator("main")).to_contain_text("20 of 20 labelled")
         with workbench_page(browser, server, "/runs", expected=lost) as bob:
             start_labelling(bob, server, batch, "bob")
+            first = bob.locator("#label-item").get_attribute("data-item")
             bob.keyboard.press("s")
             bob.keyboard.type("cannot decide")
             bob.keyboard.press("Enter")
-            expect(bob.locator("#label-status")).to_contain_text("kipped")
+            expect(bob.locator("#label-status")).to_have_text(f"Skipped item {first}")
             bob.keyboard.press("u")
+            bob.wait_for_selector(f"#label-item[data-item='{first}']")
             label_items(bob, 20, choose_otherwise)
         with workbench_page(browser, server, f"/batches/{batch}", expected=lost) as page:
             load_all(page)

@@ -24,7 +24,7 @@ from ..core.slices import BatchMembership, Slice, batch_membership
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, WorkerError, did_you_mean
 from ..options import PositiveInt, check_arguments
-from ..runtime.processes import gc_paused, prepare_worker
+from ..runtime.processes import LoopThread, gc_paused, prepare_worker, wait_for_result
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -302,7 +302,6 @@ class JudgingExecutor:
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The outcomes of each batch, in order."""
         from ..judge.metric import judge_batch, judged_parts
-        from ..runtime.loop_thread import LoopThread, wait_for_result
 
         parts = [list(judged_parts(one)) for one in metrics]
         judged = [part for some in parts for part in some]

@@ -22,7 +22,7 @@ from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, declare, j
 from ..core.scores import NOT_JUDGED, Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import JudgeError
-from ..runtime.loop_thread import LoopThread
+from ..runtime.processes import LoopThread
 from .cache import stored_request_key
 from .critic import Critic, JudgeClient, Judgement, JudgeRequest, StructuredCritic
 from .panel import NOT_STORED, Panel, PanelClient, Poll, Vote, judged_item

@@ -12,7 +12,7 @@ from ..core.batch import Batch
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import JudgeError
-from ..runtime.loop_thread import LoopThread
+from ..runtime.processes import LoopThread
 from .cache import JudgementCache, critic_cache_key, request_digest
 from .controls import JudgeControls
 from .critic import Critic, Judgement, JudgePolicy, JudgeRequest, Usage, critic_name

@@ -19,8 +19,7 @@ from ..core.batch import Batch
 from ..errors import AueporaWarning, BadValueError, JudgeError, StoreError
 from ..features.embeddings import model_key
 from ..net.retry import Backoff, call_with_retries, http_status
-from ..runtime.loop_thread import LoopThread
-from ..runtime.processes import DaemonThreadPool
+from ..runtime.processes import DaemonThreadPool, LoopThread
 from ..runtime.secrets import Secrets
 from .cache import JudgementCache, critic_cache_key, request_digest, request_key
 from .critic import (

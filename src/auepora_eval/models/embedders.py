@@ -26,7 +26,7 @@ from ..net.client import MAX_REPLY_BYTES, HttpClient, check_headers, encode_json
 from ..net.retry import HttpRequestError, call_with_retries
 from ..options import NonEmpty, NonNegativeInt, PositiveFloat, PositiveInt, check_options
 from ..runtime.imports import import_object
-from ..runtime.loop_thread import shared_loop
+from ..runtime.processes import shared_loop
 from ..runtime.secrets import Secrets, looks_like_secret
 from .encoding import TokenisedTexts, encodable, pad_batch, run_in_batches, token_budget, tokenise
 from .loading import (

@@ -1,8 +1,7 @@
 """Processes, threads, files and secrets, independent of samples, metrics and runs.
 
 * ``files``: reading with clear errors, compression, atomic writes, SQLite files
-* ``loop_thread``: an event loop in a thread of its own
 * ``imports``: objects of the user's code by import path
-* ``processes``: identity of processes, set-up of workers, garbage collection, daemon threads
+* ``processes``: identity of processes, set-up of workers, garbage collection, daemon threads, event loops in threads
 * ``secrets``: detection and redaction of secrets
 """

@@ -22,8 +22,7 @@ from ..errors import BadValueError, SystemCallError
 from ..features.rankings import retrieved_problem
 from ..net.retry import Backoff, is_connection_error, is_transient
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, check_options
-from ..runtime.loop_thread import LoopThread
-from ..runtime.processes import DaemonThreadPool
+from ..runtime.processes import DaemonThreadPool, LoopThread
 from ..runtime.secrets import ELLIPSIS
 from .interfaces import GenerationFailedError, System, as_system
 

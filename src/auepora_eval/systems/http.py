@@ -11,7 +11,7 @@ from ..errors import BadTypeError, BadValueError, SystemCallError
 from ..net.client import HttpClient, HttpReply, check_headers, parse_address, status_text
 from ..net.retry import HttpRequestError
 from ..options import PositiveFloat, PositiveInt, check_options
-from ..runtime.loop_thread import shared_loop
+from ..runtime.processes import shared_loop
 from ..runtime.secrets import Secrets
 from .json_mapping import ReplyPaths, Template, default_request, excerpt, json_text, json_type_name, parse_own_reply
 

@@ -8,7 +8,7 @@ import pytest
 from auepora_eval import EvaluationSample
 from auepora_eval.examples.quickstart import systems as handbook
 from auepora_eval.examples.quickstart.systems import plain_words, stems
-from auepora_eval.features.refusals import is_unanswerable
+from auepora_eval.features.texts import is_unanswerable
 from auepora_eval.io.jsonl import load_jsonl_dataset
 from auepora_eval.io.validate import validate_files
 from helpers.checks import for_each

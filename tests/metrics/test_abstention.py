@@ -16,7 +16,7 @@ from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.registry import spec_of
 from auepora_eval.engine.suggest import suggest_metrics
 from auepora_eval.errors import AueporaWarning, BadTypeError, BadValueError
-from auepora_eval.features.refusals import RefusalDetector, refusals
+from auepora_eval.features.texts import RefusalDetector, refusals
 from auepora_eval.metrics.abstention import (
     NegativeRejectionRate,
     OverRefusalRate,

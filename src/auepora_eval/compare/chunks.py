@@ -15,7 +15,7 @@ from ..core.batch import Batch
 from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..features.hits import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, has_spans, span_of
 from ..features.rankings import RankingColumns, document_rankings
-from ..features.refusals import RefusalDetector
+from ..features.texts import RefusalDetector
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
 from ..store.rows import PERTURBED_TAG

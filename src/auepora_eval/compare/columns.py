@@ -22,7 +22,7 @@ from ..core.types import Document, EvaluationSample, MetricResult, Response, Sys
 from ..errors import AueporaError, BadValueError, did_you_mean
 from ..features.hits import first_gold_rank
 from ..features.rankings import parse_level
-from ..features.refusals import RefusalDetector
+from ..features.texts import RefusalDetector
 from ..io.codec import DocumentRow
 from ..store.records import RunRecord
 from ..store.runs import RunStore, packed_outputs, packed_samples, result_summaries, result_with_scores

@@ -20,7 +20,7 @@ from ..core.types import STARTED, Document, EvaluationSample, Response, Retrieve
 from ..engine.suggest import specs_for, suggest_metrics
 from ..errors import AueporaError, DataFileError, did_you_mean
 from ..features.rankings import RANK_CONTRADICTION, parse_level
-from ..features.refusals import is_unanswerable
+from ..features.texts import is_unanswerable
 from ..judge.nuggets import RUBRIC_KEY, sample_nuggets, sample_rubric
 from ..runtime.processes import gc_paused
 from .corpus import Corpus, CorpusJoin

@@ -21,7 +21,7 @@ from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores, Status, scores_with_reasons, to_reason
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
-from ..features.refusals import RefusalDetector, RefusalJudge, is_unanswerable, refusals
+from ..features.texts import RefusalDetector, RefusalJudge, is_unanswerable, refusals
 from ..options import NonEmpty
 from ..text.refusal import REFUSAL_PATTERNS, built_in_patterns, contains_phrase, normalize_patterns
 

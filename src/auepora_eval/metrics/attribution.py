@@ -26,7 +26,7 @@ from ..core.registry import metric, register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
-from ..features.refusals import is_unanswerable, refusals, unanswerable
+from ..features.texts import is_unanswerable, refusals, unanswerable
 from ..options import PositiveInt
 from ..stats.intervals import mean_interval
 from .abstention import RefusalDetectionMetric

@@ -30,7 +30,7 @@ from ..core.registry import ConfiguredMetric, register, signature_number
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
-from ..features.refusals import RefusalJudge
+from ..features.texts import RefusalJudge
 from ..text.refusal import normalize_text
 from ..text.tokenizers import squad_words
 from .abstention import require_judge

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from ..errors import BadTypeError, BadValueError, did_you_mean
 from ..features.rankings import parse_level
-from ..features.refusals import is_unanswerable
+from ..features.texts import is_unanswerable
 from ..io.corpus import Corpus
 from ..options import check_options
 from ..systems.adapters import display_class_name

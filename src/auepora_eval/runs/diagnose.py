@@ -21,7 +21,7 @@ from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOu
 from ..engine.evaluate import Metrics, resolve_metrics
 from ..errors import BadValueError, did_you_mean
 from ..features.hits import first_gold_rank
-from ..features.refusals import RefusalDetector
+from ..features.texts import RefusalDetector
 from ..io.corpus import Corpus
 from ..io.golden import dataset_fingerprint
 from ..judge.preview import Preview

@@ -18,7 +18,7 @@ from ..core.slices import SliceSpec
 from ..core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 from ..engine.evaluate import Metrics, resolve_metrics
 from ..errors import BadValueError, UnknownRunError
-from ..features.refusals import is_unanswerable
+from ..features.texts import is_unanswerable
 from ..io.corpus import Corpus
 from ..io.golden import dataset_fingerprint
 from ..perturb.documents import (

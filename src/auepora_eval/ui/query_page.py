@@ -24,7 +24,7 @@ from ..core.results import to_json_value
 from ..core.targets import TARGETS
 from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
 from ..errors import AueporaError, BadValueError
-from ..features.refusals import RefusalDetector
+from ..features.texts import RefusalDetector
 from ..render.blocks import Cell, Row, Table, TableColumn, simple_table, without_empty_columns
 from ..render.html import pluralize, shorten
 from ..render.tables import format_value

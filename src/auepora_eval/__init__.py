@@ -67,14 +67,14 @@ if TYPE_CHECKING:
     from .runs.run import run_system as run_system
     from .scale.sharded import evaluate_files as evaluate_files
     from .store.runs import RunStore as RunStore
+    from .systems.calls import AueporaEvaluator as AueporaEvaluator
     from .systems.haystack import from_haystack as from_haystack
     from .systems.langchain import from_langchain as from_langchain
     from .systems.llamaindex import from_llamaindex as from_llamaindex
-    from .systems.runner import AueporaEvaluator as AueporaEvaluator
 
 _EXPORTS = {
     "AueporaError": "errors",
-    "AueporaEvaluator": "systems.runner",
+    "AueporaEvaluator": "systems.calls",
     "AueporaWarning": "errors",
     "BatchMetric": "core.metrics_base",
     "ClientReport": "client",

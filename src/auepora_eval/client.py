@@ -27,9 +27,8 @@ from .io.jsonl import load_jsonl_dataset, read_outputs
 from .models.loading import CROSS_ENCODER, find_cached_cross_encoder, find_installed_model
 from .render.tables import results_table, slices_tables
 from .render.terminal import progress as progress_line
-from .systems.calls import CallPolicy
+from .systems.calls import AueporaEvaluator, CallPolicy, require_distinct_ids
 from .systems.interfaces import as_system
-from .systems.runner import AueporaEvaluator, require_distinct_ids
 
 __all__ = ["ClientReport", "RAGEvaluationClient"]
 

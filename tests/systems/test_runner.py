@@ -19,7 +19,7 @@ from auepora_eval.core.types import (
     TargetCategory,
 )
 from auepora_eval.errors import BadTypeError, BadValueError, DuplicateIdError, MissingFieldError
-from auepora_eval.systems.runner import AueporaEvaluator
+from auepora_eval.systems.calls import AueporaEvaluator
 from helpers.builders import output, sample
 
 
@@ -31,7 +31,7 @@ def test_the_first_example_runs_as_written(capsys: pytest.CaptureFixture[str]) -
     from auepora_eval.core.types import Document, EvaluationSample, Response
     from auepora_eval.metrics.generation_text import RougeLAnswer
     from auepora_eval.metrics.retrieval import RecallAtK
-    from auepora_eval.systems.runner import AueporaEvaluator
+    from auepora_eval.systems.calls import AueporaEvaluator
 
     class MyRAGSystem(RAGSystem):
         def __init__(self, retriever, llm):  # type: ignore[no-untyped-def]

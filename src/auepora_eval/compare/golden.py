@@ -24,7 +24,7 @@ from ..features.hits import GoldDocument, Matching, first_rank, gold_documents, 
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
-from ..systems.runner import require_distinct_ids
+from ..systems.calls import require_distinct_ids
 from .stores import Positions, RunOutputs, Store, open_store, run_outputs
 from .types import AggregateMetrics
 

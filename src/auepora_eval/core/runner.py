@@ -1,5 +1,5 @@
-"""The evaluator at its documented path (re-exports ``systems.runner``)."""
+"""The evaluator at its documented path (re-exports ``systems.calls``)."""
 
-from ..systems.runner import AueporaEvaluator, require_distinct_ids, require_ready
+from ..systems.calls import AueporaEvaluator, require_distinct_ids, require_ready
 
 __all__ = ["AueporaEvaluator", "require_distinct_ids", "require_ready"]

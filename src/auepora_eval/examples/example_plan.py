@@ -15,7 +15,7 @@ from ..core.plan import EvaluationPlan
 from ..core.registry import metric
 from ..core.results import Results
 from ..core.types import Document, EvaluationSample, Response
-from ..systems.runner import AueporaEvaluator
+from ..systems.calls import AueporaEvaluator
 from .simple_rag import build
 
 __all__ = ["CORPUS", "build_dataset", "build_plan", "main"]

@@ -19,7 +19,7 @@ from ..core.types import EvaluationSample
 from ..errors import BadTypeError, BadValueError, DuplicateIdError
 from ..options import PositiveInt, check_options
 from ..runtime.processes import shared_loop
-from ..systems.runner import require_distinct_ids
+from ..systems.calls import require_distinct_ids
 
 # --- calls of a perturber for many questions: sequential, threaded, as coroutines, or as a batch ---------------------
 

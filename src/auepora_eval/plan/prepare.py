@@ -42,7 +42,7 @@ from ..runtime.files import plain_stem
 from ..runtime.imports import search_folders
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
-from ..systems.runner import require_distinct_ids
+from ..systems.calls import require_distinct_ids
 from .gates import require_known_names
 from .model import VERSION, DataSource, JudgeSettings, Plan, PlanKeys, ResourceSource, SystemSource
 from .resources import (

@@ -32,8 +32,7 @@ from ..store.connect import default_store
 from ..store.records import RunRecord, StoredOutput
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore, aligned_outputs
-from ..systems.calls import CallPolicy, Stop
-from ..systems.runner import require_ready
+from ..systems.calls import CallPolicy, Stop, require_ready
 from .judging import preview_placeholders
 from .perturbed import read_system_plan, sweep_token
 from .replay import ReplayContext, make_replay_system, stored_contexts

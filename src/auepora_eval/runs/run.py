@@ -48,9 +48,17 @@ from ..runtime.secrets import Secrets, redact_by_name
 from ..store.connect import default_store
 from ..store.records import RunRecord, RunStatus, StoredOutput, is_this_process, run_info
 from ..store.runs import RunStore, heartbeat
-from ..systems.calls import CallPolicy, CallSummary, Stop, Task, TaskOutput, call_system
+from ..systems.calls import (
+    CallPolicy,
+    CallSummary,
+    Stop,
+    Task,
+    TaskOutput,
+    call_system,
+    require_distinct_ids,
+    require_ready,
+)
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
-from ..systems.runner import require_distinct_ids, require_ready
 from .judging import JudgeProgress, ignore_progress
 from .scoring import ScoringOptions, score_run
 from .sequential import LookProgress, StopRequest, check_stop, ignore_looks

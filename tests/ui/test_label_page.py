@@ -230,3 +230,107 @@ def test_the_end_and_disagreements(server: UiServer) -> None:
     assert send(server, batch, "label", {**hidden_fields(disputed), "value": "wrong"}).status == 303
     assert "nothing left" in server.get(item_path(batch, "eve", adjudicate=1)).text
     assert [one.annotator for one in read_labels(batch.journal) if one.adjudicated] == ["eve"]
+
+
+# --- in the browser --------------------------------------------------------------------------------------------------
+
+
+def wait_for_item(page: Any, number: int) -> None:
+    page.wait_for_selector(f"#label-item[data-item='{number}']")
+
+
+@pytest.mark.slow
+def test_labels_by_keyboard_alone(browser: Any, server: UiServer) -> None:
+    batch = new_batch(server, "alpha", shown=("documents", "reference"))
+    with workbench_page(browser, server, f"/label/{batch.id}") as page:
+        page.keyboard.press("Tab")
+        page.get_by_label("Your name").focus()
+        page.keyboard.type("ann")
+        page.keyboard.press("Enter")
+        wait_for_item(page, 1)
+        page.keyboard.press("a")
+        page.get_by_text("Reference ").last.wait_for()
+        page.keyboard.press("c")
+        page.keyboard.type("right with a wink")  # letters in a field are no shortcuts
+        page.keyboard.press("Escape")
+        page.keyboard.press("r")
+        wait_for_item(page, 2)
+        assert "Saved: Right" in page.locator("#label-status").inner_text()
+        assert page.evaluate("document.activeElement.id") == "label-heading"
+        page.keyboard.press("c")
+        page.keyboard.type("not sent yet")
+        page.keyboard.press("Escape")
+        page.keyboard.press("u")  # both comments stay: the one of the label, and the one that was not sent
+        wait_for_item(page, 1)
+        assert page.get_by_label("Comment, saved with the label").input_value() == "right with a wink"
+        page.keyboard.press("w")
+        wait_for_item(page, 2)
+        assert page.get_by_label("Comment, saved with the label").input_value() == "not sent yet"
+        page.keyboard.press("s")
+        page.keyboard.type("no text")
+        page.keyboard.press("Enter")
+        wait_for_item(page, 3)
+        for number in range(4, 7):
+            page.keyboard.press("r")
+            wait_for_item(page, number)
+        page.keyboard.press("r")
+        page.get_by_text("nothing left for you").wait_for()
+        page.get_by_role("link", name="Item 2").press("Enter")
+        wait_for_item(page, 2)
+        assert page.get_by_label("Comment, saved with the label").input_value() == "not sent yet"
+    assert labels_of(batch)[0] == ("ann", "wrong", "right with a wink")
+    assert [one[1] for one in labels_of(batch)[1:]] == ["right"] * 4
+
+
+@pytest.mark.slow
+def test_a_label_survives_a_lost_answer_a_lost_connection_and_a_restart(browser: Any, server: UiServer) -> None:
+    batch = new_batch(server, "alpha")
+    expected = ("ERR_FAILED", "ERR_INTERNET_DISCONNECTED", "status of 403", "status of 409")
+    with workbench_page(browser, server, item_path(batch), expected=expected) as page:
+        problem = page.locator("#label-problem")
+
+        def lose_answer(route: Any) -> None:
+            route.fetch()
+            route.abort()
+
+        page.route("**/label", lose_answer, times=1)
+        page.keyboard.press("r")
+        problem.get_by_text("connection to the server is lost").wait_for()
+        assert page.locator(".choice[aria-pressed=true]").inner_text().split() == ["r", "Right"]
+        problem.get_by_role("button", name="Try now").click()
+        wait_for_item(page, 2)
+        page.context.set_offline(True)
+        page.keyboard.press("w")
+        problem.get_by_text("connection to the server is lost").wait_for()
+        page.keyboard.press("r")  # the label is on its way: another one is not possible
+        page.context.set_offline(False)
+        problem.get_by_role("button", name="Try now").click()
+        wait_for_item(page, 3)
+        for name in ("token", "session", "csrf_token"):  # what a restart changes
+            object.__setattr__(server.access, name, f"{name}-of-the-next-server")
+        page.keyboard.press("r")
+        problem.get_by_text("The server was started again").wait_for()
+        other = page.context.new_page()
+        other.goto(f"{server.address}/label/{batch.id}?token={server.access.token}")
+        other.close()
+        wait_for_item(page, 4)
+        send(server, batch, "label", {"as": "ann", "item": 4, "value": "wrong", "submission": "another tab"})
+        page.keyboard.press("r")
+        problem.get_by_text("labelled it already").wait_for()
+        page.keyboard.press("Enter")  # "Next item" has the focus
+        wait_for_item(page, 5)
+    assert [one[1] for one in labels_of(batch)] == ["right", "wrong", "right", "wrong"]
+
+
+@pytest.mark.slow
+def test_two_grades_by_keys(browser: Any, server: UiServer) -> None:
+    batch = new_batch(server, "beta", "gamma", purpose="compare", scale="1-5", n=10)
+    with workbench_page(browser, server, item_path(batch)) as page:
+        page.keyboard.press("3")
+        assert page.locator("fieldset[data-active] legend").inner_text() == "Second answer"
+        page.keyboard.press("4")
+        wait_for_item(page, 2)
+        page.keyboard.press("5")
+        page.keyboard.press("5")
+        wait_for_item(page, 3)
+    assert sorted(str(one[1]) for one in labels_of(batch)) == ["3", "4", "5", "5"]

@@ -9,12 +9,14 @@ const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 const RENEW_MS = 4 * 60 * 1000;
 const LOOK_MS = 15 * 1000;
 
-const frame = document.getElementById("label");
+const part = (id) => document.getElementById(id);
+const frame = part("label");
 const { batch, annotator } = frame.dataset;
 const storeKey = (name) => `auepora-label:${batch}:${annotator}:${name}`;
 let isBusy = false;
 let retryNow = null;
 let lastMessage = "";
+let shownState = part("label-item").dataset.state;
 
 // --- what this tab stores --------------------------------------------------------------------------------------------
 
@@ -31,9 +33,10 @@ function write(name, value) {
 
 // --- the parts of the page -------------------------------------------------------------------------------------------
 
-const part = (id) => document.getElementById(id);
 const itemNumber = () => part("label-item")?.dataset.item ?? "";
 const commentField = () => frame.querySelector("textarea[name=comment]");
+
+const isNarrow = () => matchMedia("(max-width: 60rem)").matches; // the instructions are below the texts
 
 function itemUrl(number) {
   const url = new URL(location.pathname, location.href);
@@ -181,6 +184,9 @@ frame.addEventListener("fragment", (event) => {
   if (event.target !== frame) return; // a whole text
   isBusy = false;
   prepareItem();
+  const before = shownState;
+  shownState = part("label-item").dataset.state;
+  if (before === "waiting" && shownState === "waiting") return; // nothing has changed
   scrollTo({ top: 0, behavior: "instant" });
   part("label-heading").focus({ preventScroll: true });
   if (lastMessage) showStatus(lastMessage, "good");
@@ -198,16 +204,18 @@ function prepareItem() {
     field.value = draft;
     part("label-comment").open = true;
   }
-  if (matchMedia("(max-width: 60rem)").matches && part("label-guide")) part("label-guide").open = read("guide") ?? false;
+  if (isNarrow() && part("label-guide")) part("label-guide").open = read("guide") ?? false;
   if (part("label-reference") && read("reference")) part("label-reference").open = true;
   activateGrade();
+  for (const box of frame.querySelectorAll(".choices.two fieldset:first-of-type input")) {
+    onKey(box.value, `Grade ${box.value}: the first answer, then the second one`, () => gradeByKey(box.value));
+  }
 }
 
 /** The fields of a form as an object. */
 function fieldsOf(form, submitter) {
   const data = new FormData(form);
   if (submitter?.name) data.append(submitter.name, submitter.value); // submitters of a click have a name and a value
-  if (form.id === "label-form" && part("label-reference")?.dataset.seen) data.set("reference", "1");
   return Object.fromEntries(data);
 }
 
@@ -227,10 +235,18 @@ frame.addEventListener("input", (event) => {
 
 frame.addEventListener("toggle", (event) => {
   const { id, open } = event.target;
-  if (id === "label-comment" && open) commentField().focus();
-  if (id === "label-skip" && open) frame.querySelector("input[name=reason]").focus();
-  if (id === "label-guide" && matchMedia("(max-width: 60rem)").matches) write("guide", open);
+  if (id === "label-guide" && isNarrow()) write("guide", open);
+  if (id === "label-reference") write("reference", open);
 }, true);
+
+// A comment or a reason: its field has the focus at once, so that the next key is not a shortcut. A click closes it again.
+frame.addEventListener("click", (event) => {
+  const details = clickedLink(event, ".label-tools summary")?.parentElement;
+  if (!details) return;
+  event.preventDefault();
+  details.open = !(details.open && event.detail > 0);
+  if (details.open) details.querySelector("textarea, input").focus();
+});
 
 frame.addEventListener("click", (event) => {
   const link = clickedLink(event, ".label-end a");
@@ -241,7 +257,7 @@ frame.addEventListener("click", (event) => {
 
 // Esc leaves a field; a key that is kept down labels one item, not many.
 document.addEventListener("keydown", (event) => {
-  if (event.repeat && !event.target.matches?.("textarea, input")) {
+  if (event.repeat && !event.target.matches?.("textarea, input[type=text]")) {
     event.stopImmediatePropagation();
     return;
   }
@@ -271,9 +287,6 @@ function gradeByKey(value) {
   if (!activateGrade()) part("save-grades").click();
 }
 
-for (const box of frame.querySelectorAll(".choices.two fieldset:first-of-type input")) {
-  onKey(box.value, `Grade ${box.value}: the first answer, then the second one`, () => gradeByKey(box.value));
-}
 frame.addEventListener("change", activateGrade);
 
 // --- leases, and what was not saved before the page was loaded --------------------------------------------------------

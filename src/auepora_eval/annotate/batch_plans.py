@@ -324,7 +324,7 @@ def _plan_comparison(store: RunStore, options: BatchOptions, records: tuple[RunR
     assert draw.comparison is not None
     positions = [_positions(store, record) for record in records]
     entries = tuple(BatchEntry(one, tuple(each[one] for each in positions)) for one in draw.sample_ids)
-    sentences = tuple(describe_forecast(draw, f"{_file_name(options)}.jsonl"))
+    sentences = tuple(describe_forecast(draw))
     figures = {**draw.comparison.forecast, "n": draw.comparison.n, "looks": list(draw.comparison.looks)}
     return BatchPlan(options, store, records, draw.comparison.metric, entries, draw, sentences, figures)
 

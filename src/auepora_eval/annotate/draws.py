@@ -290,8 +290,8 @@ def draw_comparison(
     return LabelDraw(runs[0], seed, None, {SINGLE_STRATUM: len(ids)}, items, dict(left_out or {}), comparison=design)
 
 
-def describe_forecast(draw: LabelDraw, labels: str | Path = "labels.jsonl") -> list[str]:
-    """The forecast of a comparison in words, a sentence per line; ``labels`` is the file of the labels."""
+def describe_forecast(draw: LabelDraw, labels: str | Path | None = None) -> list[str]:
+    """The forecast of a comparison in words, a sentence per line; with the file of the labels, the command, too."""
     design = draw.comparison
     assert design is not None
     found = design.forecast
@@ -311,7 +311,8 @@ def describe_forecast(draw: LabelDraw, labels: str | Path = "labels.jsonl") -> l
         lines.append(f"{what} {wanted:.3f}, which is above the decidable size.")
     looks = ", ".join(map(str, design.looks))
     when = f"at {looks} samples" if looks else f"once, when all {design.n} samples are labelled"
-    return [*lines, f"The labels are tested {when}: auepora judge calibrate {draw.key} --labels {labels}"]
+    command = "." if labels is None else f": auepora judge calibrate {draw.key} --labels {labels}"
+    return [*lines, f"The labels are tested {when}{command}"]
 
 
 def _allocate_strata(sizes: Mapping[str, int]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from ..annotate.calibration import calibrate, labelled_metric, load_compared_sco
 from ..annotate.calibration_report import CalibrationReport, agreement_blocks, look_blocks, report_blocks
 from ..annotate.draws import describe_forecast, read_all_draws, read_draws
 from ..annotate.relevance import DEFAULT_METRICS
-from ..errors import AueporaError, BadValueError, UnknownRunError
+from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
 from ..render.blocks import Block, Prose, Row, TableColumn, Tone, simple_table
 from ..render.html import UncutText, format_time, pluralize
 from ..store.records import RunRecord
@@ -305,6 +305,10 @@ def _create(request: Request, form: BatchForm) -> Response:
     try:
         plan = plan_batch(workbench.store, form.options(workbench.labels))
         batch = create_batch(workbench.labels, plan)
+    except ConflictError:
+        problem = f"This form has created a batch already: /batches/{form.value('id')}. Send it again for another one."
+        fields = {name: one for name, one in form.fields.items() if name != "id"} | {"id": [new_batch_id()]}
+        return _render_form(request, workbench, BatchForm(form.purpose, fields), problem=problem, status=409)
     except AueporaError as error:
         return _render_form(request, workbench, form, problem=str(error), status=error_status(error))
     return RedirectResponse(batch_url(batch), 303)
@@ -591,7 +595,7 @@ def _facts(batch: LabelBatch, runs: Sequence[tuple[str, str]]) -> Iterator[tuple
 def _forecast_lines(batch: LabelBatch) -> list[str]:
     """The forecast of a comparison, as it was before the first label."""
     found = read_draws(batch.journal).values() if batch.purpose == "compare" else ()
-    return [line for one in found for line in describe_forecast(one, batch.journal)]
+    return [line for one in found for line in describe_forecast(one)]
 
 
 def terminal_command(workbench: Workbench, batch: LabelBatch) -> str:

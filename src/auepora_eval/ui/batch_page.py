@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 from urllib.parse import parse_qs
@@ -22,7 +23,7 @@ from ..annotate.batch_plans import BatchOptions, create_batch, new_batch_id, pla
 from ..annotate.batches import MAX_NAME, BatchProgress, LabelBatch, LabelQueue, Purpose, list_batches
 from ..annotate.calibration import calibrate, labelled_metric, load_compared_scores, register_verdict
 from ..annotate.calibration_report import CalibrationReport, agreement_blocks, look_blocks, report_blocks
-from ..annotate.draws import describe_forecast, read_all_draws, read_draws
+from ..annotate.draws import LabelDraw, describe_forecast, read_all_draws, read_draws
 from ..annotate.relevance import DEFAULT_METRICS
 from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
 from ..render.blocks import Block, Prose, Row, TableColumn, Tone, simple_table
@@ -460,6 +461,10 @@ class BatchView:
     workbench: Workbench
     batch: LabelBatch
     progress: BatchProgress
+    looks: tuple[int, ...]
+    """The numbers of samples at which a comparison is tested; empty if it is tested once."""
+    finished: tuple[str, ...]
+    """The samples with all labels, in the order of the draw up to the first one without."""
 
     @property
     def is_closed(self) -> bool:
@@ -486,20 +491,18 @@ class BatchView:
 
     @property
     def has_results(self) -> bool:
-        """Whether results may be shown: all items are labelled, labelling has ended, or a look may be reached."""
-        return self.is_complete or bool(self.looks and self.progress.complete >= self.looks[0])
+        """Whether results may be shown: all items are labelled, labelling has ended, or a look is reached."""
+        return self.is_complete or self.looks_reached > 0
 
     @property
-    def looks(self) -> tuple[int, ...]:
-        """The numbers of samples at which a comparison is tested; empty if it is tested once."""
-        found = read_draws(self.batch.journal).values() if self.batch.purpose == "compare" else ()
-        return next((one.comparison.looks for one in found if one.comparison is not None), ())
+    def looks_reached(self) -> int:
+        """The number of looks for which all labels are there."""
+        return sum(len(self.finished) >= one for one in self.looks)
 
     @property
     def key(self) -> str:
         """Changes when the page has other sections."""
-        reached = sum(self.progress.complete >= one for one in self.looks)
-        return f"{self.is_closed:d}{self.is_complete:d}{self.has_agreement:d}-{reached}"
+        return f"{self.is_closed:d}{self.is_complete:d}{self.has_agreement:d}-{self.looks_reached}"
 
     @property
     def figures(self) -> Iterator[tuple[str, str, str, str]]:
@@ -525,7 +528,22 @@ def find_view(request: Request) -> BatchView:
     """The batch of the address, with its progress."""
     workbench = workbench_of(request)
     queue = workbench.queue(request.path_params["batch_id"])
-    return BatchView(workbench, queue.batch, queue.progress())
+    batch, progress, counts = queue.batch, queue.progress(), queue.label_counts()
+    designs = [one.comparison for one in _read_draws(batch)]
+    looks = next((one.looks for one in designs if one is not None), ())
+    numbers = takewhile(lambda number: counts.get(number, 0) >= batch.annotators, range(1, len(batch.items) + 1))
+    return BatchView(
+        workbench,
+        batch,
+        progress,
+        looks,
+        tuple(batch.items[number - 1].sample_id for number in numbers) if looks else (),
+    )
+
+
+def _read_draws(batch: LabelBatch) -> list[LabelDraw]:
+    """The draw of samples; none if documents, drafts or picked samples are labelled."""
+    return list(read_draws(batch.journal).values()) if batch.purpose in ("calibrate", "compare") else []
 
 
 def batch_page(request: Request) -> Response:
@@ -594,14 +612,13 @@ def _facts(batch: LabelBatch, runs: Sequence[tuple[str, str]]) -> Iterator[tuple
 
 def _forecast_lines(batch: LabelBatch) -> list[str]:
     """The forecast of a comparison, as it was before the first label."""
-    found = read_draws(batch.journal).values() if batch.purpose == "compare" else ()
-    return [line for one in found for line in describe_forecast(one)]
+    return [line for one in _read_draws(batch) if one.comparison is not None for line in describe_forecast(one)]
 
 
 def terminal_command(workbench: Workbench, batch: LabelBatch) -> str:
     """The command that labels the same items in a terminal, into the same file; empty if there is none."""
     words = ["auepora", "label"]
-    draw = next(iter(read_draws(batch.journal).values()), None) if batch.purpose in ("calibrate", "compare") else None
+    draw = next(iter(_read_draws(batch)), None)
     if draw is not None and draw.comparison is not None:
         design = draw.comparison
         words += ["--for", *batch.runs, "--n", str(design.n), "--seed", str(draw.seed)]
@@ -706,6 +723,8 @@ def read_report(view: BatchView, metric: str | None) -> CalibrationReport:
         batch, records = view.batch, _records(view)
         store = view.workbench.run(records[0]).store  # it records no decision
         labels, draws = read_annotations([batch.journal]), read_all_draws([batch.journal])
+        if not view.is_complete:  # a look counts labels of finished samples only
+            labels = [one for one in labels if one.sample_id in view.finished]
         scored = load_compared_scores(store, records, metric or batch.metric or labelled_metric(labels), draws)
         report = calibrate(labels, *scored, scale=batch.scale, leave_out_tuned=True, draws=draws)
         return register_verdict(store, records, report, draws)

@@ -437,6 +437,16 @@ def label_items(page: Any, count: int, choose: Callable[[str, list[str]], str]) 
     return numbers
 
 
+def close_batch(page: Any, name: str) -> None:
+    """Close the batch on its page."""
+    page.locator("#close-batch summary").focus()
+    page.keyboard.press("Enter")
+    type_into(page, "Your name", name)
+    for key in ("Tab", "Space", "Tab", "Enter"):  # the box "End labelling", then the button
+        page.keyboard.press(key)
+    page.wait_for_selector("#batch-progress[data-closed]")
+
+
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with two runs of 20 questions: the first answers a third of them right, the second all."""
@@ -516,14 +526,7 @@ def test_two_annotators_from_the_first_form_to_the_verdict(browser: Any, pair: P
             expect(page.locator("main")).to_contain_text("annotator 1")
             label_items(page, 3, choose_answer)
             page.goto(f"{server.address}/batches/{batch}")
-            focus(page, "group", "Close the batch")
-            page.locator("#close-batch summary").focus()
-            page.keyboard.press("Enter")
-            type_into(page, "Your name", "eve")
-            page.keyboard.press("Tab")
-            page.keyboard.press("Space")
-            page.keyboard.press("Tab")
-            page.keyboard.press("Enter")
+            close_batch(page, "eve")
             expect(page.locator("#batch-results")).to_contain_text("new is better than old")
             page.goto(f"{server.address}/batches/{batch}/items")
             expect(page.locator("main")).to_contain_text("old")
@@ -619,12 +622,7 @@ def test_one_afternoon(browser: Any, afternoon: Path, monkeypatch: pytest.Monkey
             start_labelling(page, server, batch, "ann")
             label_items(page, 40, choose_fee)
             page.goto(f"{server.address}/batches/{batch}")
-            page.locator("#close-batch summary").focus()
-            page.keyboard.press("Enter")
-            type_into(page, "Your name", "ann")
-            page.locator("#close-batch input[name=sure]").check()
-            focus(page, "button", "Close the batch")
-            page.keyboard.press("Enter")
+            close_batch(page, "ann")
             load_all(page)
             results = page.locator("#batch-results")
             expect(results).to_contain_text("new is better than old")

@@ -15,7 +15,7 @@ from auepora_eval.annotate.calibration import calibrate
 from auepora_eval.annotate.draws import LabelDraw, describe_forecast, draw_comparison, read_draws, record_draw
 from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.io.labels import Label, read_labels, write_labels
-from auepora_eval.store.decisions import decisions
+from auepora_eval.store.runs import decisions
 from helpers.requirements import need_data
 from helpers.stored_runs import run, samples
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auepora_eval.store.decisions import decisions, record_decision
-from auepora_eval.store.runs import RunStore
+from auepora_eval.store.runs import RunStore, decisions, record_decision
 from helpers.stored_runs import samples, scored
 
 Cli = Callable[..., tuple[int, str, str]]

@@ -20,9 +20,8 @@ from auepora_eval.render.tables import results_table
 from auepora_eval.render.terminal import report_text
 from auepora_eval.report.explain import explain, explanation_text
 from auepora_eval.report.pages import write_report
-from auepora_eval.store.decisions import record_decision
 from auepora_eval.store.records import RunRecord
-from auepora_eval.store.runs import RunStore
+from auepora_eval.store.runs import RunStore, record_decision
 from helpers.stored_runs import judged_until, samples, scored, sequential_test
 
 N, JUDGED = 80, 28

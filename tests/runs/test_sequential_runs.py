@@ -21,7 +21,7 @@ from auepora_eval.runs.run import RunCallbacks, run_plan
 from auepora_eval.runs.scoring import rescore
 from auepora_eval.runs.sequential import draw_units
 from auepora_eval.store import RunStore
-from auepora_eval.store.decisions import decisions
+from auepora_eval.store.runs import decisions
 from helpers.judge_server import FAULTS, Asked, JudgeServer
 
 Cli = Callable[..., tuple[int, str, str]]

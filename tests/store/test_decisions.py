@@ -7,7 +7,7 @@ import pytest
 from auepora_eval.errors import StoreError
 from auepora_eval.store import RunStore
 from auepora_eval.store.connect import connect
-from auepora_eval.store.decisions import decisions, record_decision
+from auepora_eval.store.runs import decisions, record_decision
 from auepora_eval.store.schema import MIGRATIONS, migrate
 
 

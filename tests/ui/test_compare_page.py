@@ -10,9 +10,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from auepora_eval.core.types import EvaluationSample
-from auepora_eval.store.decisions import decisions
 from auepora_eval.store.records import RunRecord
-from auepora_eval.store.runs import RunStore
+from auepora_eval.store.runs import RunStore, decisions
 from helpers import requirements
 from helpers.stored_runs import judged_until, run, samples, scored, sequential_test
 from helpers.ui_server import UiServer, ui_server, workbench_page

@@ -12,9 +12,8 @@ from auepora_eval.compare.columns import QueryTable, RunColumns
 from auepora_eval.compare.filters import SampleFilter
 from auepora_eval.core.types import GOLD_BY
 from auepora_eval.report.pages import write_report
-from auepora_eval.store.decisions import decisions
 from auepora_eval.store.records import RunStatus, StoredOutput
-from auepora_eval.store.runs import RunStore
+from auepora_eval.store.runs import RunStore, decisions
 from auepora_eval.ui.run_page import SECTIONS, _band_ends
 from helpers.report_pages import HOSTILE, Page, hostile_run
 from helpers.run_page_runs import answer, mixed_run, questions

@@ -408,7 +408,7 @@ def fix_design(store: RunStore, record: RunRecord, draw: LabelDraw) -> None:
 
     A store that cannot be written is no error: then the record next to the labels alone fixes the design.
     """
-    from ..store.decisions import record_decision
+    from ..store.runs import record_decision
 
     options = _fixed_options(draw)
     try:
@@ -423,7 +423,7 @@ def fix_design(store: RunStore, record: RunRecord, draw: LabelDraw) -> None:
 
 def record_verdict(store: RunStore, record: RunRecord, draw: LabelDraw, verdict: str) -> None:
     """Record in the store what a comparison by labels decided; a store that cannot be written is no error."""
-    from ..store.decisions import record_decision
+    from ..store.runs import record_decision
 
     options = _fixed_options(draw)
     verdicts = {options["metric"]: verdict}

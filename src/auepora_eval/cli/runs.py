@@ -79,7 +79,7 @@ def command(
 
 def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_json: bool) -> None:
     """The comparisons, sweeps, gates and sequential tests that were decided on each dataset, newest first."""
-    from ..store.decisions import decisions
+    from ..store.runs import decisions
 
     with open_store(store) as found:
         records = found.runs()
@@ -109,7 +109,7 @@ def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_js
 
 def _decisions_table(listed: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> str:
     from ..render.tables import table
-    from ..store.decisions import DESIGNS
+    from ..store.runs import DESIGNS
 
     rows = [
         [

@@ -24,9 +24,8 @@ from ..io.sample_sets import SampleSet
 from ..runtime.processes import gc_paused
 from ..stats.difference import PairedStatistics, paired_differences
 from ..stats.permutation import SwapStatistic
-from ..store.decisions import decisions
 from ..store.records import RunRecord, RunStatus, plan_conventions, run_info
-from ..store.runs import RunStore, iter_samples
+from ..store.runs import RunStore, decisions, iter_samples
 
 # --- shared samples of several runs: their ids, their rows in each run, and their clusters ---------------------------
 

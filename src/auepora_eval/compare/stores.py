@@ -20,9 +20,8 @@ from ..errors import StoreError
 from ..render.tables import register_text
 from ..runtime.imports import search_folders, store_folders
 from ..runtime.processes import gc_paused
-from ..store.decisions import DESIGNS, DecisionKind, decisions, record_decision
 from ..store.records import RunRecord, RunStatus, StoredOutput
-from ..store.runs import RunStore, lazy_samples, packed_outputs
+from ..store.runs import DESIGNS, DecisionKind, RunStore, decisions, lazy_samples, packed_outputs, record_decision
 from ..store.texts import PackedOutput
 
 _MAX_KEPT = 4096

@@ -46,9 +46,8 @@ from ..judge.preview import PreviewSession, run_preview
 from ..judge.session import JudgeSession
 from ..plan.model import StopSettings
 from ..stats.sequential import SequentialDesign, SequentialResult
-from ..store.decisions import decisions, record_decision
 from ..store.records import RunRecord, run_info, sum_nested
-from ..store.runs import RunStore, result_summaries, result_with_scores
+from ..store.runs import RunStore, decisions, record_decision, result_summaries, result_with_scores
 
 _TRIAL_UNITS = 100
 _MAX_FAILED = 0.1

@@ -1,9 +1,8 @@
 """The store: a database of runs with their samples, outputs, results and judgements.
 
-* ``runs``: ``RunStore``, the public class
+* ``runs``: ``RunStore``, the public class; what each dataset decided: comparisons, sweeps, gates, sequential designs
 * ``records``: ``RunRecord``, ``RunStatus``, ``StoredOutput``; ids, times, settings of a stored plan
 * ``rows``: rows of runs, samples, outputs, results and judgements; deletion
-* ``decisions``: what each dataset decided: comparisons, sweeps, gates, sequential designs
 * ``score_columns``: scores as columns of bytes
 * ``texts``: samples and outputs as bytes, with document texts stored once
 * ``schema``: the tables, and the migrations that create them

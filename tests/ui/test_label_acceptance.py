@@ -630,6 +630,10 @@ def test_one_afternoon(browser: Any, afternoon: Path, monkeypatch: pytest.Monkey
         journal = find_batch(server.workbench.labels, batch).journal
         code, out, err = auepora("judge", "calibrate", "old", "new", "--labels", str(journal), "--json")
         assert code == 0, err
-        report = json.loads(out)
-        # People accept what is right: the corrected means are near the proportions of right answers.
-        print(report)
+    labels = read_labels(journal)
+    assert len(labels) == 80
+    assert all(one.draw and one.probability and one.position and not one.chosen for one in labels)
+    report = json.loads(out)
+    for one in report["judged"]:
+        low, high = one["corrected"]["interval"]
+        assert low <= sum(is_right(one["name"], number) for number in range(QUESTIONS)) / QUESTIONS <= high

@@ -87,23 +87,20 @@ PURPOSES: Mapping[Purpose, PurposeText] = {
         "a dataset file with the accepted ones.",
         "The drafts are copied when the batch is created. Later changes of the file have no effect.",
     ),
+    "review": PurposeText(
+        "Review samples",
+        "People label samples that somebody picked.",
+        "labels that are kept and shown; nothing is estimated from them.",
+        "Batches are not changed after they are created.",
+    ),
 }
-REVIEW = PurposeText(
-    "Review samples",
-    "People label samples that somebody picked.",
-    "labels that are kept and shown; nothing is estimated from them.",
-    "Batches are not changed after they are created.",
-)
+OFFERED = {name: text for name, text in PURPOSES.items() if name != "review"}
+"""The purposes to choose from; samples to review are picked on other pages."""
 SHOWN_PARTS = (
     ("documents", "Show the retrieved documents"),
     ("reference", "Offer the reference answer"),
     ("relevance", "Mark relevant documents"),
 )
-
-
-def purpose_text(purpose: Purpose) -> PurposeText:
-    """The purpose in words."""
-    return PURPOSES.get(purpose, REVIEW)
 
 
 # --- the form of a new batch -----------------------------------------------------------------------------------------
@@ -200,7 +197,7 @@ class BatchForm:
 
     @property
     def _default_title(self) -> str:
-        return f"{purpose_text(self.purpose).title}, {datetime.now().astimezone():%Y-%m-%d %H:%M}"
+        return f"{PURPOSES[self.purpose].title}, {datetime.now().astimezone():%Y-%m-%d %H:%M}"
 
     def _integer(self, name: str, lowest: int | None = None) -> int:
         text = self.value(name).strip()
@@ -248,13 +245,13 @@ def form_context(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
     batches = list_batches(workbench.labels) if form.purpose == "compare" else []
     return {
         "form": form,
-        "purpose": purpose_text(form.purpose),
+        "purpose": PURPOSES[form.purpose],
         "chosen_runs": list(form.runs),
         "runs": records,
         "metrics": [] if chosen is None else [one.name for one in result_summaries(workbench.store, chosen.run_id)],
         "strata": [] if chosen is None else _strata(workbench.store, chosen),
         "histories": [
-            (one.name, f"{one.title}, {purpose_text(one.purpose).title}")
+            (one.name, f"{one.title}, {PURPOSES[one.purpose].title}")
             for one in batches
             if one.purpose in ("calibrate", "compare") and one.journal.exists()
         ],
@@ -275,7 +272,7 @@ def new_page(request: Request) -> Response:
     workbench, fields = workbench_of(request), _address_fields(request)
     if "purpose" not in fields:
         return render_template(
-            request, "batch_new.html", purpose=None, purposes=PURPOSES, chosen_runs=fields.get("run", [])
+            request, "batch_new.html", purpose=None, purposes=OFFERED, chosen_runs=fields.get("run", [])
         )
     return _render_form(request, workbench, BatchForm.from_fields(fields))
 
@@ -380,7 +377,7 @@ class BatchRow:
     @property
     def purpose(self) -> str:
         """The purpose in words."""
-        return purpose_text(self.batch.purpose).title
+        return PURPOSES[self.batch.purpose].title
 
     @property
     def created(self) -> str:
@@ -421,7 +418,7 @@ def batches_page(request: Request) -> Response:
         folder=str(workbench.labels),
         groups=groups,
         problems=problems,
-        purposes=PURPOSES,
+        purposes=OFFERED,
         chosen_runs=[],
     )
 
@@ -531,14 +528,9 @@ def find_view(request: Request) -> BatchView:
     batch, progress, counts = queue.batch, queue.progress(), queue.label_counts()
     designs = [one.comparison for one in _read_draws(batch)]
     looks = next((one.looks for one in designs if one is not None), ())
-    numbers = takewhile(lambda number: counts.get(number, 0) >= batch.annotators, range(1, len(batch.items) + 1))
-    return BatchView(
-        workbench,
-        batch,
-        progress,
-        looks,
-        tuple(batch.items[number - 1].sample_id for number in numbers) if looks else (),
-    )
+    entries = takewhile(lambda one: counts.get(one[0], 0) >= batch.annotators, enumerate(batch.items, start=1))
+    finished = tuple(entry.sample_id for _, entry in entries) if looks else ()
+    return BatchView(workbench, batch, progress, looks, finished)
 
 
 def _read_draws(batch: LabelBatch) -> list[LabelDraw]:
@@ -557,7 +549,7 @@ def batch_page(request: Request) -> Response:
         view=view,
         batch=batch,
         address=batch_url(batch),
-        subtitle=f"{purpose_text(batch.purpose).title}. {batch_state(progress)[0].capitalize()}.",
+        subtitle=f"{PURPOSES[batch.purpose].title}. {batch_state(progress)[0].capitalize()}.",
         runs=runs,
         banners=list(_banners(view, runs)),
         label_address=f"{request.url.scheme}://{request.url.netloc}/label/{batch.id}",
@@ -596,7 +588,7 @@ def _close_effect(batch: LabelBatch) -> str:
 
 
 def _facts(batch: LabelBatch, runs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    yield "Purpose", purpose_text(batch.purpose).title
+    yield "Purpose", PURPOSES[batch.purpose].title
     for (name, _), run in zip(runs, batch.runs, strict=True):
         yield "Run", name if name == run else f"{name} ({run})"
     yield "Metric", batch.metric or "any"

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+import msgspec
 import numpy as np
 
 from ..core.conventions import Conventions
@@ -21,7 +22,7 @@ from ..io.jsonl import save_jsonl_dataset
 from ..runtime.files import is_writable, translate_write_errors, write_lines
 from ..stats.agreement import expected_kappa_half_width
 from ..stats.sampling import expected_errors, forecast
-from .batches import BATCH_ID, BATCH_SUFFIX, SHOWN_PARTS, BatchEntry, LabelBatch, Purpose, batch_path, encode_batch
+from .batches import BATCH_ID, BATCH_SUFFIX, BATCH_VERSION, SHOWN_PARTS, BatchEntry, LabelBatch, Purpose, batch_path
 from .draws import (
     ASSUMED_ERROR,
     LabelDraw,
@@ -148,7 +149,7 @@ def create_batch(folder: str | Path, plan: BatchPlan) -> LabelBatch:
         folder=str(directory),
         name=plan.name,
     )
-    content = encode_batch(batch)
+    content = _encode_batch(batch)
     if batch_path(directory, batch.id) is not None:
         raise ConflictError("this batch was created already")
     if isinstance(plan.draw, LabelDraw) and plan.draw.comparison is not None:
@@ -169,6 +170,16 @@ def create_batch(folder: str | Path, plan: BatchPlan) -> LabelBatch:
         save_jsonl_dataset(plan.drafts, batch.drafts_file)
     write_lines(batch.file(BATCH_SUFFIX), [content])
     return batch
+
+
+def _encode_batch(batch: LabelBatch) -> bytes:
+    """The content of the file of a batch."""
+    row = {"version": BATCH_VERSION, **msgspec.to_builtins(batch)}
+    del row["folder"], row["name"]
+    try:
+        return msgspec.json.encode(row)
+    except UnicodeEncodeError as error:
+        raise BadValueError("the batch cannot be written: a text contains half of a surrogate pair") from error
 
 
 def _check_batch_options(options: BatchOptions) -> BatchOptions:

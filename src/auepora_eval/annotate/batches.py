@@ -7,14 +7,16 @@ labels, ``NAME.jsonl``, and the leases, ``NAME.leases.json``.
 from __future__ import annotations
 
 import re
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from unicodedata import category
 
 import msgspec
 
@@ -30,7 +32,6 @@ from .pool import SHOWN, read_pair_draw
 from .session import LabelItem, LabelScale, PreviousLabel, ShownDocument, build_item
 
 if TYPE_CHECKING:
-    from ..core.types import EvaluationSample
     from ..store.runs import RunStore
 
 Purpose = Literal["calibrate", "compare", "grade", "drafts", "review"]
@@ -41,9 +42,13 @@ SHOWN_PARTS = ("documents", "reference", "relevance")
 LEASE_S = 600.0
 """Seconds for which an item stays with an annotator, from the last time the page was opened or renewed."""
 MAX_NAME = 100
+MAX_TEXT = 10_000
+"""The number of characters of a comment, or of the reason of a skip."""
+_CONTROL = ("Cc", "Cs", "Zl", "Zp")
+"""Categories of characters that a name must not contain: control characters, surrogates and ends of lines."""
 BATCH_ID = re.compile(r"[0-9a-f]{12}")
 BATCH_SUFFIX = ".batch.json"
-_VERSION = 1
+BATCH_VERSION = 1
 
 # --- the labels folder and its batches -------------------------------------------------------------------------------
 
@@ -224,7 +229,7 @@ def _read_batch(path: Path) -> LabelBatch:
     try:
         row = msgspec.json.decode(read_bytes(path))
         version = row.pop("version")
-        if version != _VERSION:
+        if version != BATCH_VERSION:
             raise DataFileError(path, None, f"is a batch of version {version!r}, which needs a newer auepora")
         files = {"folder": str(path.parent.absolute()), "name": path.name.removesuffix(BATCH_SUFFIX)}
         return msgspec.convert(row | files, LabelBatch)
@@ -232,16 +237,6 @@ def _read_batch(path: Path) -> LabelBatch:
         if isinstance(error, DataFileError):
             raise
         raise DataFileError(path, None, f"is no batch of labels ({error}); restore it") from error
-
-
-def encode_batch(batch: LabelBatch) -> bytes:
-    """The content of the file of a batch."""
-    row = {"version": _VERSION, **msgspec.to_builtins(batch)}
-    del row["folder"], row["name"]
-    try:
-        return msgspec.json.encode(row)
-    except UnicodeEncodeError as error:
-        raise BadValueError("the batch cannot be written: a text contains half of a surrogate pair") from error
 
 
 # --- items as annotators see them, read one at a time ----------------------------------------------------------------
@@ -315,16 +310,11 @@ class _ItemReader:
         return BatchItem(number, first.question, answers, (), references, first.conversation, names)
 
     def _read_item(self, run: str, position: int, sample_id: str) -> LabelItem:
-        sample = self._read_sample(run, position, sample_id)
-        for row in self.store.outputs(run, repeat=0, position=position):
-            return build_item(sample, row.output)
-        raise UnknownRunError("the answer was deleted")
-
-    def _read_sample(self, run: str, position: int, sample_id: str) -> EvaluationSample:
         sample = sample_at(self.store, self.store.get(run), position)
-        if sample.sample_id != sample_id:
-            raise UnknownRunError("the dataset of the run is another one")
-        return sample
+        output = next(self.store.outputs(run, repeat=0, position=position), None)
+        if sample.sample_id != sample_id or output is None:
+            raise UnknownRunError("the dataset of the run is another one, or the answer was deleted")
+        return build_item(sample, output.output)
 
     def _documents(self, documents: Sequence[ShownDocument]) -> tuple[ShownDocument, ...]:
         """The documents as the batch shows them: without ids in a blind one, without marks of relevance by default."""
@@ -367,7 +357,7 @@ class _ItemReader:
         start, end = self._draft_places[entry.positions[0]]
         with open_bytes(self.batch.drafts_file) as file:
             file.seek(start)
-            return file.read(end - start)
+            return file.read(end - start).rstrip(b"\r\n")
 
     @cached_property
     def _draft_places(self) -> list[tuple[int, int]]:
@@ -377,6 +367,22 @@ class _ItemReader:
                 places.append((start, start + len(line)))
                 start += len(line)
         return places
+
+    @cached_property
+    def selections(self) -> dict[tuple[str, str | None], Selection]:
+        """How each item was selected, by sample and document."""
+        batch = self.batch
+        if batch.draw is None:
+            return {}
+        if batch.purpose == "grade":
+            pairs = read_pair_draw(draw_path(batch.journal))
+            if pairs.id == batch.draw:
+                return {one.key: Selection(pairs.id, one.probability, one.position) for one in pairs.order}
+        else:
+            for draw in read_draws(batch.journal).values():
+                if batch.draw in (draw.id, *draw.extends):
+                    return {(one, None): selection for one, selection in draw.selections().items()}
+        raise DataFileError(draw_path(batch.journal), None, "the record of the draw is missing; restore it")
 
 
 # --- the queue -------------------------------------------------------------------------------------------------------
@@ -494,6 +500,74 @@ class _BatchJournal(LabelJournal):
         elif found is not None and found.provenance != "model":
             labels[key] = found
 
+    def is_open(self, number: int, name: str) -> bool:
+        """Whether an annotator has neither labelled nor skipped an item."""
+        if name in self.skipped.get(number, ()):
+            return False
+        return len(self.given.get(number, {}).get(name, ())) < self._batch.answers
+
+    def has_place(self, number: int, name: str, busy: Collection[str] = ()) -> bool:
+        """Whether an item needs one more annotator, not counting those who have labelled it or are ``busy`` with it."""
+        others = {one for one, labels in self.given.get(number, {}).items() if labels and one != name}
+        return len(others.union(busy)) < self._batch.annotators
+
+    def complete_labels(self, number: int) -> dict[str, dict[LabelKey, Label]]:
+        """The labels of an item by annotator, of those who have labelled all its answers."""
+        return {name: one for name, one in self.given.get(number, {}).items() if len(one) == self._batch.answers}
+
+    def differs(self, number: int) -> bool:
+        """Whether two annotators labelled an item differently."""
+        labels = self.complete_labels(number).values()
+        return len({tuple(sorted((str(one.run), one.value) for one in each.values())) for each in labels}) > 1
+
+    def is_accepted(self, number: int) -> bool:
+        """Whether a draft was accepted by adjudication, or by more annotators than rejected it."""
+        given = [one for each in self.given.get(number, {}).values() for one in each.values()]
+        labels = list(self.adjudications.get(number, {}).values()) or given
+        return 2 * sum(one.value for one in labels) > len(labels)
+
+    def needs_adjudication(self, number: int) -> bool:
+        """Whether two annotators labelled an item differently, and nobody has decided between them."""
+        return self.differs(number) and not self.adjudications.get(number)
+
+
+Leases = dict[tuple[int, str], float]
+"""The end of each lease by item and annotator."""
+
+
+class _LeaseFile:
+    """The leases of a batch in a small file. It may be lost: then two annotators may get the same item."""
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        self._path, self._clock = path, clock
+
+    def read(self) -> Leases:
+        """The leases in force; none where the file is missing or was cut off."""
+        try:
+            rows = msgspec.json.decode(self._path.read_bytes(), type=list[tuple[int, str, float]])
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return {}
+        now = self._clock()
+        return {(number, name): end for number, name, end in rows if now < end <= now + LEASE_S}
+
+    def assign(self, leases: Leases, name: str, number: int | None) -> None:
+        """Make this item the only one that an annotator has, from now on; ``None``: the annotator has none."""
+        now = self._clock()
+        kept = {key: end for key, end in leases.items() if key[1] != name}
+        if number is not None:
+            kept[number, name] = now + LEASE_S
+        with translate_write_errors(self._path):
+            self._path.write_bytes(msgspec.json.encode([[*key, end] for key, end in kept.items()]))
+
+
+def _busy_annotators(leases: Leases, name: str) -> dict[int, set[str]]:
+    """The other annotators with a lease, by item."""
+    found: dict[int, set[str]] = {}
+    for number, who in leases:
+        if who != name:
+            found.setdefault(number, set()).add(who)
+    return found
+
 
 class LabelQueue:
     """The items of a batch, handed out to annotators. One per batch and server; threads may share it.
@@ -506,15 +580,15 @@ class LabelQueue:
         self.batch = batch
         self._items = _ItemReader(batch, store)
         self._journal = _BatchJournal(batch)
-        self._clock = clock
+        self._leases = _LeaseFile(batch.file(".leases.json"), clock)
+        self._mutex = threading.RLock()
         self._shown_parts: dict[int, tuple[str, ...]] = {}
 
     @property
     def is_closed(self) -> bool:
         """Whether labelling has ended."""
-        with self._public_errors():
-            self._journal.refresh()
-        return self._journal.closed is not None
+        with self._public_errors(), self._reading():
+            return self._journal.closed is not None
 
     def item(self, number: int) -> BatchItem:
         """The item with this number; ``UnknownBatchError`` where it is not there or its run was deleted."""
@@ -529,30 +603,30 @@ class LabelQueue:
         An annotator who has a lease gets the same item again.
         """
         name = check_annotator(annotator)
-        with self._locked() as leases:
-            if self._journal.closed is not None:
+        with self._public_errors(), self._writing():
+            journal = self._journal
+            if journal.closed is not None:
                 return None
-            own = next((number for number, who in leases if who == name), None)
-            if own is not None and self._is_open(own, name):
-                found: int | None = own
-            else:
-                busy = self._busy(leases, name)
-                open_items = (number for number in range(1, len(self.batch.items) + 1) if self._is_open(number, name))
-                found = next((one for one in open_items if self._has_place(one, name, busy)), None)
-            for key in [one for one in leases if one[1] == name and one[0] != found]:
-                del leases[key]
-            if found is not None:
-                leases[found, name] = self._clock() + LEASE_S
+            assert self._items.selections is not None  # read before the first label
+            leases = self._leases.read()
+            own = (number for number, who in leases if who == name)
+            found = next((number for number in own if journal.is_open(number, name)), None)
+            if found is None:
+                busy = _busy_annotators(leases, name)
+                numbers = range(1, len(self.batch.items) + 1)
+                open_items = (number for number in numbers if journal.is_open(number, name))
+                found = next((one for one in open_items if journal.has_place(one, name, busy.get(one, ()))), None)
+            self._leases.assign(leases, name, found)
         return found
 
     def renew(self, annotator: str, number: int) -> None:
-        """Extend the lease of an item that is still shown to an annotator."""
+        """Extend the lease of an item that is still shown to an annotator; ``ConflictError`` after closing."""
         name = check_annotator(annotator)
         self._items.entry(number)
-        with self._locked() as leases:
+        with self._public_errors(), self._writing():
             if self._journal.closed is not None:
                 raise ConflictError("labelling is closed")
-            leases[number, name] = self._clock() + LEASE_S
+            self._leases.assign(self._leases.read(), name, number)
 
     def submit(
         self,
@@ -569,10 +643,156 @@ class LabelQueue:
         A repeated call with the same ``submission`` saves once. The label is saved even if the lease has expired.
         """
         name, labels = check_annotator(annotator), self.batch.parse_values(values)
+        check_text(comment, "comment")
+        with self._public_errors():
+            entries = self._entries(number, name, labels, comment, submission, adjudicated=adjudicated)
+
+        def check(journal: LabelJournal) -> None:
+            if adjudicated and not self._journal.differs(number):
+                raise ConflictError("the annotators agree on this item; there is nothing to adjudicate")
+
+        with self._public_errors(), self._writing():
+            # The terminal labels the two answers of a comparison one by one; an equal label need not be given again.
+            known = [self._journal.find(one.key) for one in entries]
+            new = [
+                one
+                for one, before in zip(entries, known, strict=True)
+                if not (isinstance(before, Label) and before.id != one.id and before.label == one.label)
+            ]
+            return self._append(number, *(new if len(entries) > 1 and new else entries), check=check)
+
+    def skip(self, annotator: str, number: int, reason: str, *, submission: str) -> Submission:
+        """Record that an annotator gives no label to an item; it goes to others, and not to this one again."""
+        name = check_annotator(annotator)
+        check_text(reason, "reason")
+        events = [
+            LabelEvent("skip", key, reason=reason, at=_now(), id=_check_name(submission, "submission"))
+            for key in self._keys(number, name)
+        ]
+        with self._public_errors(), self._writing():
+            labelled = self._journal.given.get(number, {}).get(name, {})
+            return self._append(number, *(one for one in events if one.key not in labelled or len(events) == 1))
+
+    def undo(self, annotator: str, *, submission: str = "") -> int | None:
+        """Retract the last label or skip of an annotator: the number of its item, which is leased again.
+
+        ``None`` where there is nothing to undo. A repeated call with the same ``submission`` retracts once.
+        """
+        name = check_annotator(annotator)
+        if submission:
+            _check_name(submission, "submission")
+        with self._public_errors(), self._writing():
+            before = self._journal.submission(submission) if submission else []
+            if not before and self._journal.closed is not None:
+                raise ConflictError("labelling is closed")
+            entries = before or self._journal.last(name)
+            number = next((found for one in entries if (found := self._journal.number(one.key)) is not None), None)
+            if number is None or before:
+                return number
+            self._journal.append(*(LabelEvent("retract", one.key, at=_now(), id=submission or None) for one in entries))
+            if self._journal.is_open(number, name) and not any(one.key and one.key.adjudicated for one in entries):
+                self._leases.assign(self._leases.read(), name, number)
+        return number
+
+    def close(self, by: str) -> None:
+        """End labelling: from now on nothing is saved or undone. Of drafts, the accepted ones are written."""
+        check_text(by, "by")
+        with self._writing():
+            if self._journal.closed is None and self.batch.purpose == "drafts":
+                accepted = (one for number, one in enumerate(self.batch.items, 1) if self._journal.is_accepted(number))
+                write_lines(self.batch.accepted_file, map(self._items.draft_line, accepted))
+            self._journal.append(LabelEvent("close", by=by, at=_now()))
+
+    def progress(self) -> BatchProgress:
+        """The progress of all annotators; for the organiser, since it contains their names."""
+        with self._reading():
+            journal, leases = self._journal, self._leases.read()
+            counts = {number: len(journal.complete_labels(number)) for number in journal.given}
+            names = dict.fromkeys(name for each in journal.given.values() for name in each)
+            names |= dict.fromkeys(name for each in journal.skipped.values() for name in each)
+            return BatchProgress(
+                items=len(self.batch.items),
+                complete=sum(count >= self.batch.annotators for count in counts.values()),
+                labels=sum(counts.values()),
+                wanted=len(self.batch.items) * self.batch.annotators,
+                annotators={name: self._annotator_progress(name, leases) for name in names},
+                skipped=tuple(
+                    SkippedItem(number, name, one.reason, one.at)
+                    for number, each in sorted(journal.skipped.items())
+                    for name, one in each.items()
+                ),
+                disagreements=sum(map(journal.needs_adjudication, counts)),
+                closed=journal.closed,
+            )
+
+    def annotator_progress(self, annotator: str) -> AnnotatorProgress:
+        """The progress of one annotator."""
+        name = check_annotator(annotator)
+        with self._public_errors(), self._reading():
+            return self._annotator_progress(name, self._leases.read())
+
+    def skipped_items(self, annotator: str) -> list[int]:
+        """The numbers of the items that an annotator has skipped and not labelled."""
+        with self._public_errors(), self._reading():
+            return sorted(number for number, each in self._journal.skipped.items() if annotator in each)
+
+    def disagreements(self) -> list[ItemDisagreement]:
+        """The items that annotators labelled differently, with their labels."""
+        with self._public_errors(), self._reading():
+            names = dict.fromkeys(one.annotator for one in self._journal.labels if not one.adjudicated)
+            places = {name: place for place, name in enumerate(names, start=1)}
+            found = []
+            for number in sorted(filter(self._journal.differs, self._journal.given)):
+                labels = sorted(
+                    (places[name], self._format(number, each), _comment(each))
+                    for name, each in self._journal.complete_labels(number).items()
+                )
+                shown = tuple(PreviousLabel(f"annotator {place}", label, comment) for place, label, comment in labels)
+                found.append(ItemDisagreement(number, shown, bool(self._journal.adjudications.get(number))))
+            return found
+
+    def reveal(self) -> Iterator[RevealedItem]:
+        """Yield all items with their runs and labels; ``ConflictError`` before the batch is closed."""
+        if not self.is_closed:
+            raise ConflictError("runs and labels are shown when the batch is closed")
+        for number, entry in enumerate(self.batch.items, start=1):
+            given = self._journal.given.get(number, {}).values()
+            labels = [one for each in (*given, self._journal.adjudications.get(number, {})) for one in each.values()]
+            runs = self._items.runs(number) if self.batch.purpose != "grade" else ()
+            yield RevealedItem(number, entry.sample_id, entry.doc_id, runs, tuple(labels))
+
+    # --- parts -------------------------------------------------------------------------------------------------------
+
+    def _annotator_progress(self, name: str, leases: Leases) -> AnnotatorProgress:
+        journal, busy = self._journal, _busy_annotators(leases, name)
+        open_items = (number for number in range(1, len(self.batch.items) + 1) if journal.is_open(number, name))
+        needed = [number for number in open_items if journal.has_place(number, name)]
+        own = (each[name] for each in journal.given.values() if name in each)
+        return AnnotatorProgress(
+            labelled=sum(len(labels) == self.batch.answers for labels in own),
+            skipped=sum(name in each for each in journal.skipped.values()),
+            adjudicated=sum(any(one.annotator == name for one in each) for each in journal.adjudications.values()),
+            remaining=len(needed),
+            waiting=sum(not journal.has_place(number, name, busy.get(number, ())) for number in needed),
+        )
+
+    def _keys(self, number: int, name: str, *, adjudicated: bool = False) -> list[LabelKey]:
+        """The keys of the labels of an item, in the order in which its answers are shown."""
+        entry, batch = self._items.entry(number), self.batch
+        runs = (None,) if batch.purpose in ("grade", "drafts") else self._items.runs(number)
+        return [
+            LabelKey(entry.sample_id, name, run, batch.metric, adjudicated, batch.is_chosen, entry.doc_id)
+            for run in runs
+        ]
+
+    def _entries(
+        self, number: int, name: str, labels: Sequence[str | int], comment: str, submission: str, *, adjudicated: bool
+    ) -> list[Label]:
+        """The labels of an item, in the order in which its answers are shown."""
+        entry = self._items.entry(number)
+        selection = self._items.selections.get((entry.sample_id, entry.doc_id), Selection())
         shown = self._shown(number, adjudicated=adjudicated)
-        keys = self._keys(number, name, adjudicated=adjudicated)
-        selection = self._selection(number)
-        entries = [
+        return [
             Label(
                 key.sample_id,
                 label,
@@ -587,188 +807,10 @@ class LabelQueue:
                 position=selection.position,
                 shown=shown,
                 chosen=key.chosen,
-                id=_check_submission(submission),
+                id=_check_name(submission, "submission"),
                 doc_id=key.doc_id,
             )
-            for key, label in zip(keys, labels, strict=True)
-        ]
-
-        def check(journal: LabelJournal) -> None:
-            if adjudicated and not self._differs(number):
-                raise ConflictError("the annotators agree on this item now; there is nothing to adjudicate")
-
-        with self._public_errors(), self._journal.lock():
-            self._journal.refresh()
-            # The terminal labels the two answers of a comparison one by one; an equal label need not be given again.
-            known = [self._journal.find(one.key) for one in entries]
-            new = [
-                one
-                for one, before in zip(entries, known, strict=True)
-                if not (isinstance(before, Label) and before.id != one.id and before.label == one.label)
-            ]
-            return self._append(number, *(new if len(entries) > 1 and new else entries), check=check)
-
-    def skip(self, annotator: str, number: int, reason: str, *, submission: str) -> Submission:
-        """Record that an annotator gives no label to an item; it goes to others, and not to this one again."""
-        name = check_annotator(annotator)
-        events = [
-            LabelEvent("skip", key, reason=reason, at=_now(), id=_check_submission(submission))
-            for key in self._keys(number, name)
-        ]
-        with self._public_errors(), self._journal.lock():
-            self._journal.refresh()
-            labelled = self._journal.given.get(number, {}).get(name, {})
-            return self._append(number, *(one for one in events if one.key not in labelled or len(events) == 1))
-
-    def undo(self, annotator: str, *, submission: str = "") -> int | None:
-        """Retract the last label or skip of an annotator: the number of its item, which is leased again.
-
-        ``None`` where there is nothing to undo. A repeated call with the same ``submission`` retracts once.
-        """
-        name = check_annotator(annotator)
-        with self._locked() as leases:
-            before = self._journal.submission(submission) if submission else []
-            entries = before or self._journal.last(name)
-            number = next((found for one in entries if (found := self._journal.number(one.key)) is not None), None)
-            if not before and self._journal.closed is not None:
-                raise ConflictError("labelling is closed")
-            if number is None:
-                return None
-            if not before:
-                events = [LabelEvent("retract", one.key, at=_now(), id=submission or None) for one in entries]
-                self._journal.append(*events)
-            for key in [one for one in leases if one[1] == name]:
-                del leases[key]
-            leases[number, name] = self._clock() + LEASE_S
-        return number
-
-    def close(self, by: str) -> None:
-        """End labelling: from now on nothing is saved or undone. Of drafts, the accepted ones are written."""
-        with self._public_errors(), self._journal.lock():
-            self._journal.refresh()
-            if self._journal.closed is None and self.batch.purpose == "drafts":
-                write_lines(self.batch.accepted_file, self._accepted_lines())
-            self._journal.append(LabelEvent("close", by=by, at=_now()))
-
-    def progress(self) -> BatchProgress:
-        """The progress of all annotators."""
-        leases = self._read()
-        given, skipped = self._journal.given, self._journal.skipped
-        names = dict.fromkeys(name for each in given.values() for name in each)
-        names |= dict.fromkeys(name for each in skipped.values() for name in each)
-        complete = sum(self._num_labels(number) >= self.batch.annotators for number in given)
-        return BatchProgress(
-            items=len(self.batch.items),
-            complete=complete,
-            labels=sum(map(self._num_labels, given)),
-            wanted=len(self.batch.items) * self.batch.annotators,
-            annotators={name: self._annotator_progress(name, leases) for name in names},
-            skipped=tuple(
-                SkippedItem(number, name, one.reason, one.at)
-                for number, each in sorted(skipped.items())
-                for name, one in each.items()
-            ),
-            disagreements=sum(
-                self._differs(number) and not self._journal.adjudications.get(number) for number in given
-            ),
-            closed=self._journal.closed,
-        )
-
-    def annotator_progress(self, annotator: str) -> AnnotatorProgress:
-        """The progress of one annotator."""
-        return self._annotator_progress(check_annotator(annotator), self._read())
-
-    def label_counts(self) -> dict[int, int]:
-        """The number of annotators who have labelled each item."""
-        self._read()
-        return {number: self._num_labels(number) for number in self._journal.given}
-
-    def skipped_items(self, annotator: str) -> list[int]:
-        """The numbers of the items that an annotator has skipped and not labelled."""
-        self._read()
-        return sorted(number for number, each in self._journal.skipped.items() if annotator in each)
-
-    def disagreements(self) -> list[ItemDisagreement]:
-        """The items that annotators labelled differently, with their labels."""
-        self._read()
-        found = []
-        names = list(dict.fromkeys(name for each in self._journal.given.values() for name in each))
-        for number in sorted(self._journal.given):
-            if not self._differs(number):
-                continue
-            each = self._journal.given[number]
-            labels = tuple(
-                PreviousLabel(f"annotator {place}", self._format(number, each[name]), _comment(each[name]))
-                for place, name in enumerate(names, start=1)
-                if each.get(name)
-            )
-            found.append(ItemDisagreement(number, labels, bool(self._journal.adjudications.get(number))))
-        return found
-
-    def reveal(self) -> Iterator[RevealedItem]:
-        """Yield all items with their runs and labels; ``ConflictError`` before the batch is closed."""
-        self._read()
-        if self._journal.closed is None:
-            raise ConflictError("runs and labels are shown when the batch is closed")
-        for number, entry in enumerate(self.batch.items, start=1):
-            given = self._journal.given.get(number, {}).values()
-            labels = [one for each in (*given, self._journal.adjudications.get(number, {})) for one in each.values()]
-            runs = self._items.runs(number) if self.batch.purpose != "grade" else ()
-            yield RevealedItem(number, entry.sample_id, entry.doc_id, runs, tuple(labels))
-
-    # --- what is left, and for whom ----------------------------------------------------------------------------------
-
-    def _is_open(self, number: int, name: str) -> bool:
-        """Whether an annotator has neither labelled nor skipped an item."""
-        if name in self._journal.skipped.get(number, ()):
-            return False
-        return len(self._journal.given.get(number, {}).get(name, ())) < self.batch.answers
-
-    def _has_place(self, number: int, name: str, busy: Mapping[int, set[str]]) -> bool:
-        """Whether an item needs one more annotator, beside those who have labelled it or are labelling it."""
-        others = {one for one, labels in self._journal.given.get(number, {}).items() if labels and one != name}
-        return len(others | busy.get(number, set())) < self.batch.annotators
-
-    def _busy(self, leases: Mapping[tuple[int, str], float], name: str) -> dict[int, set[str]]:
-        found: dict[int, set[str]] = {}
-        for number, who in leases:
-            if who != name:
-                found.setdefault(number, set()).add(who)
-        return found
-
-    def _annotator_progress(self, name: str, leases: Mapping[tuple[int, str], float]) -> AnnotatorProgress:
-        busy = self._busy(leases, name)
-        open_items = [number for number in range(1, len(self.batch.items) + 1) if self._is_open(number, name)]
-        needed = [number for number in open_items if self._has_place(number, name, {})]
-        own = [each[name] for each in self._journal.given.values() if name in each]
-        return AnnotatorProgress(
-            labelled=sum(len(labels) == self.batch.answers for labels in own),
-            skipped=sum(name in each for each in self._journal.skipped.values()),
-            adjudicated=sum(
-                any(one.annotator == name for one in each) for each in self._journal.adjudications.values()
-            ),
-            remaining=len(needed),
-            waiting=sum(not self._has_place(number, name, busy) for number in needed),
-        )
-
-    def _num_labels(self, number: int) -> int:
-        """The number of annotators who have labelled an item."""
-        return sum(len(one) == self.batch.answers for one in self._journal.given.get(number, {}).values())
-
-    def _differs(self, number: int) -> bool:
-        """Whether two annotators labelled an item differently."""
-        labelled = [one for one in self._journal.given.get(number, {}).values() if len(one) == self.batch.answers]
-        return len({tuple(sorted((str(one.run), one.value) for one in each.values())) for each in labelled}) > 1
-
-    # --- entries of the journal --------------------------------------------------------------------------------------
-
-    def _keys(self, number: int, name: str, *, adjudicated: bool = False) -> list[LabelKey]:
-        """The keys of the labels of an item, in the order in which its answers are shown."""
-        entry, batch = self._items.entry(number), self.batch
-        runs = (None,) if batch.purpose in ("grade", "drafts") else self._items.runs(number)
-        return [
-            LabelKey(entry.sample_id, name, run, batch.metric, adjudicated, batch.is_chosen, entry.doc_id)
-            for run in runs
+            for key, label in zip(self._keys(number, name, adjudicated=adjudicated), labels, strict=True)
         ]
 
     def _append(
@@ -779,27 +821,6 @@ class LabelQueue:
         except ConflictError as error:
             return Submission("conflict", number, str(error))
         return Submission("saved" if is_new else "already saved", number)
-
-    def _selection(self, number: int) -> Selection:
-        entry = self._items.entry(number)
-        return self._selections.get((entry.sample_id, entry.doc_id), Selection())
-
-    @cached_property
-    def _selections(self) -> dict[tuple[str, str | None], Selection]:
-        """How each item was selected, by sample and document."""
-        batch = self.batch
-        if batch.draw is None:
-            return {}
-        with self._public_errors():
-            if batch.purpose == "grade":
-                pairs = read_pair_draw(draw_path(batch.journal))
-                if pairs.id == batch.draw:
-                    return {one.key: Selection(pairs.id, one.probability, one.position) for one in pairs.order}
-            else:
-                for draw in read_draws(batch.journal).values():
-                    if batch.draw in (draw.id, *draw.extends):
-                        return {(one, None): selection for one, selection in draw.selections().items()}
-            raise DataFileError(draw_path(batch.journal), None, "the record of the draw is missing; restore it")
 
     def _shown(self, number: int, *, adjudicated: bool) -> tuple[str, ...]:
         """What was shown of an item, as labels record it."""
@@ -819,42 +840,19 @@ class LabelQueue:
             return ", ".join(f"{one:g}" if isinstance(one, int | float) else one for one in values)
         return next((one.text for one in self.batch.choices if _CHOICE_LABELS[one.name] == values), "")
 
-    def _accepted_lines(self) -> Iterator[bytes]:
-        for number, entry in enumerate(self.batch.items, start=1):
-            given = [one for each in self._journal.given.get(number, {}).values() for one in each.values()]
-            labels = list(self._journal.adjudications.get(number, {}).values()) or given
-            if 2 * sum(one.value for one in labels) > len(labels):
-                yield self._items.draft_line(entry).rstrip(b"\r\n")
-
-    # --- leases and errors -------------------------------------------------------------------------------------------
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Read what is new in the journal; other threads wait until it has been used."""
+        with self._mutex:
+            self._journal.refresh()
+            yield
 
     @contextmanager
-    def _locked(self) -> Iterator[dict[tuple[int, str], float]]:
-        """The leases in force by item and annotator, under the lock of the journal; changes are written."""
-        with self._public_errors(), self._journal.lock():
+    def _writing(self) -> Iterator[None]:
+        """Lock the journal and read what is new in it; other threads and processes wait."""
+        with self._mutex, self._journal.lock():
             self._journal.refresh()
-            leases = self._read_leases()
-            before = dict(leases)
-            yield leases
-            if leases != before:
-                rows = [[number, name, expires] for (number, name), expires in leases.items()]
-                path = self.batch.file(".leases.json")
-                with translate_write_errors(path):
-                    path.write_bytes(msgspec.json.encode(rows))
-
-    def _read_leases(self) -> dict[tuple[int, str], float]:
-        """The leases in force; none where the file is missing or was cut off."""
-        try:
-            rows = msgspec.json.decode(self.batch.file(".leases.json").read_bytes(), type=list[tuple[int, str, float]])
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            return {}
-        now = self._clock()
-        return {(number, name): expires for number, name, expires in rows if now < expires <= now + LEASE_S}
-
-    def _read(self) -> dict[tuple[int, str], float]:
-        """Read what is new in the journal; the leases in force."""
-        self._journal.refresh()
-        return self._read_leases()
+            yield
 
     @contextmanager
     def _public_errors(self) -> Iterator[None]:
@@ -881,13 +879,18 @@ def _comment(labels: Mapping[LabelKey, Label]) -> str:
 
 def check_annotator(name: str) -> str:
     """The name of an annotator without spaces around it; ``BadValueError`` for one that cannot be stored."""
-    text = name.strip()
-    if not text or len(text) > MAX_NAME or not text.isprintable():
-        raise BadValueError(f"annotator: a name has 1 to {MAX_NAME} characters that can be printed")
+    return _check_name(name.strip(), "annotator")
+
+
+def _check_name(text: str, field: str) -> str:
+    if not text or len(text) > MAX_NAME or any(category(one) in _CONTROL for one in text):
+        raise BadValueError(f"{field}: 1 to {MAX_NAME} characters on one line are possible")
     return text
 
 
-def _check_submission(text: str) -> str:
-    if not text or len(text) > MAX_NAME or not text.isprintable():
-        raise BadValueError(f"submission: an id has 1 to {MAX_NAME} characters")
-    return text
+def check_text(text: str, field: str) -> None:
+    """Raise ``BadValueError`` for a comment or reason that cannot be stored."""
+    if len(text) > MAX_TEXT:
+        raise BadValueError(f"{field}: {len(text):,} characters; at most {MAX_TEXT:,} are possible")
+    if any(category(one) == "Cs" for one in text):
+        raise BadValueError(f"{field}: it contains half of a surrogate pair, which cannot be stored")

@@ -25,6 +25,7 @@ from ..io.labels import RIGHT, WRONG, Label, LabelEvent, LabelJournal, Provenanc
 from ..judge.ratings import question_frames
 from ..perturb.edits import hash_uniform
 from ..render.terminal import printable
+from ..store.runs import iter_samples, packed_outputs
 from .draws import SINGLE_STRATUM, Selection
 
 if TYPE_CHECKING:
@@ -89,26 +90,29 @@ class Population:
 
 def load_population(store: RunStore, run_id: str, stratify: str | None = None) -> Population:
     """The population of a draw from this run: one answer per sample, the first of several repeats."""
-    samples = store.samples(run_id, texts=False)
-    reasons = {"no_output": len(samples), "failed": 0, "no_answer": 0}
-    answered: list[EvaluationSample] = []
-    for row in store.outputs(run_id, repeat=0, texts=False):
+    ids = store.sample_ids(run_id)
+    reasons = {"no_output": len(ids), "failed": 0, "no_answer": 0}
+    answered: list[int] = []
+    for position, repeat, output in packed_outputs(store, store.get(run_id)):
+        if repeat:
+            break  # they are ordered by repeat
         reasons["no_output"] -= 1
-        if row.output.error is not None:
+        if output.error is not None:
             reasons["failed"] += 1
-        elif row.output.response is None:
+        elif output.answer is None:
             reasons["no_answer"] += 1
         else:
-            answered.append(samples[row.position])
+            answered.append(position)
     if not answered:
         why = ", ".join(f"{reason} {count}" for reason, count in reasons.items() if count) or "it has no samples"
         raise BadValueError(f"{run_id} has no answer to label: {why}")
-    strata = dict.fromkeys((sample.sample_id for sample in answered), SINGLE_STRATUM)
+    strata = dict.fromkeys((ids[position] for position in answered), SINGLE_STRATUM)
     if stratify is not None:
         (slice_,) = parse_slices([stratify])
-        require_slice_values([slice_], answered)
+        samples = list(iter_samples(store, run_id, texts=False, positions=frozenset(answered)))
+        require_slice_values([slice_], samples)
         # A sample is drawn once, so a combination of several labels is its own stratum.
-        strata = {sample.sample_id: ", ".join(slice_.groups(sample)) for sample in answered}
+        strata = {sample.sample_id: ", ".join(slice_.groups(sample)) for sample in samples}
     return Population(strata, {reason: count for reason, count in reasons.items() if count})
 
 

@@ -222,7 +222,9 @@ def test_the_end_and_disagreements(server: UiServer) -> None:
     assert "2 of 2 labelled" in done
     assert "nothing left for you" in done
     assert "nothing left for you" in server.get(item_path(batch, "eve")).text
+    assert "labelled 1 item differently; 0 of them are decided" in server.get(f"/label/{batch.id}?adjudicate=1").text
     disputed = server.get(item_path(batch, "eve", adjudicate=1)).text
+    assert "0 of 1 decided" in disputed
     assert re.findall(r"<h2>Label of (.*?)</h2>.*?<strong>(.*?)</strong>", disputed) == [
         ("annotator 1", "Right"),
         ("annotator 2", "Wrong"),

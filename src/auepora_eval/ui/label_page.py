@@ -7,8 +7,7 @@ are numbers, and an error names neither files nor runs. Every form works without
 from __future__ import annotations
 
 import secrets
-import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +18,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ..annotate.batches import MAX_NAME, BatchItem, LabelBatch, LabelChoice, LabelQueue, Submission
+from ..annotate.batches import (
+    MAX_NAME,
+    BatchItem,
+    ItemDisagreement,
+    LabelBatch,
+    LabelChoice,
+    LabelQueue,
+    Submission,
+    check_annotator,
+)
 from ..annotate.session import ShownDocument
 from ..errors import AueporaError, BadValueError, ConflictError
 from .query_page import ShownText, TextPart, show_text, split_pieces
@@ -47,6 +55,12 @@ DEFAULT_INSTRUCTIONS = (
     "Judge from the question and the documents. An answer is right if it answers the question and nothing in it is "
     "false. Skip what you cannot read or understand, not what is hard: say why."
 )
+END_TEXTS = {
+    "closed": "This batch is closed. It takes no more labels, and nothing can be undone.",
+    "waiting": "Other annotators have the last items at present. Wait for what they leave, or close this page.",
+    "done": "There is nothing left for you to label. Every label is saved, and you can close this page.",
+}
+HEADINGS = {"closed": "Closed", "waiting": "Waiting for others", "done": "Done"}
 TONES = {"right": "good", "accept": "good", "both": "good", "wrong": "bad", "reject": "bad", "neither": "bad"}
 """The colours of labels by name."""
 
@@ -176,16 +190,18 @@ def describe_choice(choice: LabelChoice) -> dict[str, str]:
     }
 
 
-def describe_progress(queue: LabelQueue, annotator: str) -> dict[str, int]:
-    """The progress of this annotator alone: the labels of others say nothing about the next item."""
+def describe_progress(queue: LabelQueue, annotator: str, disputed: Collection[ItemDisagreement] = ()) -> dict[str, int]:
+    """The progress of this annotator alone; where items are ``disputed``, of the decisions about them."""
     own = queue.annotator_progress(annotator)
-    skipped = own.skipped
+    if disputed:
+        decided = sum(one.adjudicated for one in disputed)
+        return {"labelled": decided, "skipped": 0, "total": len(disputed), "waiting": 0, "undo": own.adjudicated}
     return {
         "labelled": own.labelled,
-        "skipped": skipped,
-        "total": own.labelled + skipped + own.remaining,
+        "skipped": own.skipped,
+        "total": own.labelled + own.skipped + own.remaining,
         "waiting": own.waiting,
-        "adjudicated": own.adjudicated,
+        "undo": own.labelled + own.skipped + own.adjudicated,
     }
 
 
@@ -262,7 +278,7 @@ def show_start(request: Request, queue: LabelQueue, annotator: str, message: str
         batch_id=queue.batch.id,
         task=describe_task(queue.batch),
         annotator=annotator,
-        adjudicates=request.query_params.get("adjudicate", "") == "1",
+        disputed=queue.disagreements() if request.query_params.get("adjudicate", "") == "1" else None,
         progress=describe_progress(queue, annotator) if annotator and not message else None,
         is_closed=queue.is_closed,
         message=message,
@@ -286,18 +302,15 @@ def show_item(
     request: Request, found: LabelRequest, number: int | None, *, status: int = 200, message: str = ""
 ) -> Response:
     """An item with its form, by default the next one; after an error with the message and what was entered."""
-    queue, is_closed, previous = found.queue, found.queue.is_closed, ()
+    queue, is_closed = found.queue, found.queue.is_closed
+    disputed = {one.number: one for one in queue.disagreements()} if found.adjudicates else {}
     if found.adjudicates:
-        disputed = {one.number: one for one in queue.disagreements()}
         number = number or next((one.number for one in disputed.values() if not one.adjudicated), None)
-        previous = disputed[number].labels if number in disputed else ()
     elif number is None and not is_closed:
         number = queue.next(found.annotator)
-    progress = describe_progress(queue, found.annotator)
+    progress = describe_progress(queue, found.annotator, disputed.values())
     item = None if number is None or is_closed else queue.item(number)
     state = "item" if item else "closed" if is_closed else "waiting" if progress["waiting"] else "done"
-    total = len(found.batch.items)
-    headings = {"closed": "Closed", "waiting": "Waiting for others", "done": "Done"}
     fields = found.fields if message else {}
     return render_template(
         request,
@@ -309,11 +322,12 @@ def show_item(
         annotator=found.annotator,
         adjudicates=found.adjudicates,
         state=state,
-        heading=headings.get(state, f"Item {number} of {total}"),
+        heading=HEADINGS.get(state, f"Item {number} of {len(found.batch.items)}"),
         item=None if item is None else describe_item(found.batch, item),
-        previous=previous,
+        previous=disputed[number].labels if number in disputed else (),
         progress=progress,
-        skipped=queue.skipped_items(found.annotator) if state in ("done", "waiting") else [],
+        end_text=END_TEXTS.get(state, ""),
+        skipped=queue.skipped_items(found.annotator) if state in ("done", "waiting") and not found.adjudicates else [],
         message=message,
         chosen=fields,
         comment=fields.get("comment", ""),

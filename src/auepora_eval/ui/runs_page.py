@@ -434,6 +434,7 @@ def trend_figure(records: Sequence[RunRecord], results: Mapping[str, ResultSumma
 def prepare(workbench: Workbench) -> None:
     """Load what the first page needs. An error of the store is shown on the page."""
     load_templates("layout.html", "blocks.html", "runs.html", "runs_list.html", "runs_tags.html")
+    load_templates("macros.html", "label_parts.html", "label_item.html")  # the queue of a large batch opens at once
     with suppress(AueporaError):
         read_results(workbench, workbench.store.runs())
 

@@ -116,7 +116,7 @@ function problemText(error) {
     return "The server was started again. Open the new address of these labels in another tab: it is on the page of the batch. Your input is kept here and is saved then.";
   }
   if (error.status === 503) return `${error.message} Your input is kept here and is sent again.`;
-  return "The connection to the server is lost. Your input is kept here and is sent again. If this takes long, ask whether `auepora ui` is running.";
+  return "The connection to the server is lost. Your input is kept here and is sent again. If this takes long, ask whether auepora ui is running.";
 }
 
 function pause(time) {
@@ -245,7 +245,9 @@ frame.addEventListener("click", (event) => {
   if (!details) return;
   event.preventDefault();
   details.open = !(details.open && event.detail > 0);
-  if (details.open) details.querySelector("textarea, input").focus();
+  // A bar at the bottom of the window is in view already.
+  const preventScroll = getComputedStyle(part("label-form")).position === "sticky";
+  if (details.open) details.querySelector("textarea, input").focus({ preventScroll });
 });
 
 frame.addEventListener("click", (event) => {

@@ -374,13 +374,14 @@ def coverage(result: MetricResult) -> str:
 
 def judged_coverage(result: MetricResult) -> str:
     """How far the judgements behind a value go: the proportion of retrieved documents that are judged, where the gold
-    has known annotators, and the residual of rank-biased precision.
+    has known annotators, and the residual of rank-biased precision; and whether the gold was corrected.
 
     ``judged 83 % of top 10; gold by model 120, human 14``, ``residual 0.0512 (unjudged)``
     """
     details = result.details
     residual = details.get("residual") if registered_name(result) == "rbp" else None
-    shown = "" if residual is None else f"residual {residual:.4f} (unjudged)"
+    notes = [_corrections_note(details), "" if residual is None else f"residual {residual:.4f} (unjudged)"]
+    shown = "; ".join(filter(None, notes))
     if partial := details.get("partial_grades"):
         return f"corrected: people graded {partial['graded']:,} of {partial['pairs']:,} pairs"
     if "gold_by" not in details:
@@ -390,6 +391,17 @@ def judged_coverage(result: MetricResult) -> str:
     seen = f"judged nothing of {within}" if share is None else f"judged {_percent(share)} of {within}"
     whose = ", ".join(f"{by} {count}" for by, count in details["gold_by"].items())
     return "; ".join(filter(None, [shown, f"{seen}; gold by {whose}" if whose else seen]))
+
+
+def _corrections_note(details: Mapping[str, Any]) -> str:
+    """The number of gold corrections behind a value, and the value without them."""
+    corrections = details.get("corrections")
+    if not corrections:
+        return ""
+    before = corrections.get("value_before")
+    count = corrections["count"]
+    value = "no value" if before is None else f"{before:.4f}"
+    return f"{count} gold correction{'s' if count != 1 else ''} ({value} without)"
 
 
 def empty_answers(result: MetricResult) -> str:

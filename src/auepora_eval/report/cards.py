@@ -184,6 +184,7 @@ OPTIONS: dict[str, str] = {
     "k": "so many of the returned documents are looked at",
     "cut": "the list is cut here, though the name does not say it",
     "top_k": "so many documents were asked for",
+    "gold": "the gold in place of that of the dataset: a qrels file, human grades, or corrections (`auepora gold`)",
     "max": "the highest level there can be",
     "missing:skip": "a sample without output is left out",
     "missing:zero": "a sample without output counts as nothing returned",
@@ -294,6 +295,7 @@ REASONS: dict[str, str] = {
     "error": "the system reported an error",
     "raised": "the system raised an error",
     "not_a_number": "the metric gave something that is not a finite number",
+    "invalid_sample": "a person marked the sample as invalid",
     "one_failed": "the system failed on the sample, or on its base",
     "base_failed": "the base of the sample failed, so that there is nothing to hold it against",
     "bad_timing": "the timing is negative or no number",
@@ -307,6 +309,7 @@ REASONS: dict[str, str] = {
 """Reasons that a metric's own page does not explain."""
 
 REASON_HINTS: dict[str, str] = {
+    "invalid_sample": "`auepora gold list` shows who marked it, and why",
     NOT_JUDGED: "after an early stop, `auepora rescore RUN --continue-judging` judges the rest",
     "no_gold": "annotate `relevant_docs` for the sample ([] if nothing is relevant)",
     "empty_gold": "conventions with `empty_gold: zero` count such queries as 0",

@@ -17,7 +17,6 @@ from itertools import islice
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from ..compare.golden import corpus_ids
 from ..core.batch import Batch
@@ -76,12 +75,13 @@ def make_correction(
     why: str = "",
     accepted: Iterable[Correction] = (),
     submission: str | None = None,
+    position: int | None = None,
 ) -> Correction:
     """A correction of a sample of a run, checked, with the present value and its provenance; nothing is written.
 
     ``value`` is the grade of the document, the reference answers, or whether the sample is invalid. ``accepted`` are
     the accepted corrections of the dataset. ``submission`` is the id of the form that was sent, which becomes the id
-    of the proposal.
+    of the proposal. ``position`` is that of the sample, if it is known: large datasets are then not searched.
     """
     if kind not in get_args(CorrectionKind):
         raise BadValueError(f"a correction cannot be {kind!r:.40}; known: {', '.join(get_args(CorrectionKind))}")
@@ -90,10 +90,11 @@ def make_correction(
     if (kind == "grade") != bool(doc_id):
         raise BadValueError("a grade, and nothing else, needs the id of a document")
     after = check_gold_value(kind, value)
-    ids = store.sample_ids(record.run_id)
-    if sample_id not in ids:
-        raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
-    position = ids.index(sample_id)
+    if position is None:
+        ids = store.sample_ids(record.run_id)
+        if sample_id not in ids:
+            raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
+        position = ids.index(sample_id)
     sample = sample_at(store, record, position)
     gold = CorrectedGold.of(accepted)
     before = gold_value(gold.correct(sample), kind, doc_id)
@@ -208,12 +209,7 @@ def preview_corrections(
         return []
     fingerprint = next(iter(gold.by_sample.values()))[0].fingerprint
     chosen = runs_of_dataset(store, fingerprint) if records is None else records
-    effects = []
-    for number, record in enumerate(chosen, start=1):
-        effects.append(_run_effect(store, record, gold))
-        if progress is not None:
-            progress(number, len(chosen))
-    return effects
+    return _run_effects(store, chosen, gold, progress=progress)
 
 
 def apply_corrections(
@@ -239,12 +235,7 @@ def apply_corrections(
     log.accept([one.id for one in chosen], by=by)
     gold = CorrectedGold.of(log.accepted(fingerprint))
     listed = runs_of_dataset(store, fingerprint) if records is None else records
-    effects = []
-    for number, record in enumerate(listed, start=1):
-        effects.append(_run_effect(store, record, gold, is_stored=True))
-        if progress is not None:
-            progress(number, len(listed))
-    return effects
+    return _run_effects(store, listed, gold, progress=progress, is_stored=True)
 
 
 def corrected_dataset(
@@ -257,15 +248,57 @@ def corrected_dataset(
             yield gold.correct(sample)
 
 
-def _run_effect(store: RunStore, record: RunRecord, gold: CorrectedGold, *, is_stored: bool = False) -> RunEffect:
-    """The effect on one run, and its new results stored if requested."""
-    if record.status in (RunStatus.RUNNING, RunStatus.INTERRUPTED):
-        return RunEffect(record, why=f"the run is {record.status.value}")
-    run = _CorrectedRun(store, record, gold)
-    if is_stored:
-        with rescoring(store, record):
-            return RunEffect(record, tuple(run.store_results()))
-    return RunEffect(record, tuple(map(run.preview, run.tasks)))
+def _run_effects(
+    store: RunStore,
+    records: Sequence[RunRecord],
+    gold: CorrectedGold,
+    *,
+    progress: RunProgress | None,
+    is_stored: bool = False,
+) -> list[RunEffect]:
+    """The effect on each run; the new results are stored if requested."""
+    effects = []
+    dataset = _CorrectedDataset(store, records[0], gold) if records else None
+    for number, record in enumerate(records, start=1):
+        assert dataset is not None
+        if record.status in (RunStatus.RUNNING, RunStatus.INTERRUPTED):
+            effects.append(RunEffect(record, why=f"the run is {record.status.value}"))
+        elif is_stored:
+            with rescoring(store, record):
+                effects.append(RunEffect(record, tuple(_CorrectedRun(dataset, record).store_results())))
+        else:
+            run = _CorrectedRun(dataset, record)
+            effects.append(RunEffect(record, tuple(map(run.preview, run.tasks))))
+        if progress is not None:
+            progress(number, len(records))
+    return effects
+
+
+class _CorrectedDataset:
+    """What the runs on a dataset with corrected gold have in common."""
+
+    def __init__(self, store: RunStore, record: RunRecord, gold: CorrectedGold) -> None:
+        """``record`` is any run on the dataset."""
+        self.store, self.gold = store, gold
+        self.ids = store.sample_ids(record.run_id)
+        places = {sample_id: place for place, sample_id in enumerate(self.ids)}
+        unknown = next((one for one in gold.by_sample if one not in places), None)
+        if unknown is not None:
+            raise BadValueError(f"{record.run_id} has no sample {unknown!r:.80}, which a correction changes")
+        self.changed = sorted({places[one.sample_id] for one in gold.corrections if one.kind != "invalid"})
+        """The positions of samples with other grades or reference answers."""
+        self.invalid = sorted(places[one] for one in gold.invalid)
+        """The positions of invalid samples."""
+        self.is_changed = np.isin(np.arange(len(self.ids)), self.changed)
+        self.is_invalid = np.isin(np.arange(len(self.ids)), self.invalid)
+        self.samples = (
+            [gold.correct(one) for one in iter_samples(store, record.run_id, positions=set(self.changed))]
+            if self.changed
+            else []
+        )
+        """The changed samples."""
+        self.metrics: dict[tuple[str, str | None], Metric | None] = {}
+        """The metrics of results by name and signature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,17 +328,12 @@ class _MetricTask:
 class _CorrectedRun:
     """One run with corrected gold: its metrics, their scores and results."""
 
-    def __init__(self, store: RunStore, record: RunRecord, gold: CorrectedGold) -> None:
-        self._store, self._record, self._gold = store, record, gold
-        self._ids = store.sample_ids(record.run_id)
-        places = {sample_id: place for place, sample_id in enumerate(self._ids)}
-        unknown = next((one for one in gold.by_sample if one not in places), None)
-        if unknown is not None:
-            raise BadValueError(f"{record.run_id} has no sample {unknown!r:.80}, which a correction changes")
-        self._changed = sorted({places[one.sample_id] for one in gold.corrections if one.kind != "invalid"})
-        self._invalid = sorted(places[one] for one in gold.invalid)
+    def __init__(self, dataset: _CorrectedDataset, record: RunRecord) -> None:
+        self._dataset, self._store, self._gold = dataset, dataset.store, dataset.gold
+        self._record = record
         self._known_metrics: dict[str, Metric] | None = None
         self._reducers: dict[str, str] = {}
+        self._last: MetricResult | None = None  # the result that was read last, with its scores
 
     @cached_property
     def tasks(self) -> list[_MetricTask]:
@@ -321,7 +349,10 @@ class _CorrectedRun:
         if base is None:
             return None  # only with other gold, such as a qrels file
         current = [one for one in results if one is base or _is_correction_of(one, base)][-1]
-        metric = self._find_metric(base)
+        key = base.name, base.signature
+        if key not in self._dataset.metrics:
+            self._dataset.metrics[key] = self._find_metric(base)
+        metric = self._dataset.metrics[key]
         kinds = self._gold.kinds & _gold_kinds(metric)
         signature = _with_gold(base.signature, self._gold.signature if kinds else None)
         if signature == current.signature:
@@ -422,7 +453,7 @@ class _CorrectedRun:
             options=ScoringOptions(),
             samples=[self._gold.correct(one) for one in self._store.samples(record.run_id)],
             gold=self._gold.signature,
-            invalid=self._invalid,
+            invalid=self._dataset.invalid,
             details={one.name: {"corrections": self._details(tasks[one.name].base)} for one in metrics},
         )
 
@@ -442,7 +473,7 @@ class _CorrectedRun:
     def _details(self, base: MetricResult) -> dict[str, Any]:
         """What a result with corrected gold records of it."""
         value = base.value if base.defined else None
-        return {"count": len(self._gold.corrections), "invalid": len(self._invalid), "value_before": value}
+        return {"count": len(self._gold.corrections), "invalid": len(self._dataset.invalid), "value_before": value}
 
     def _effect_of(self, task: _MetricTask, result: MetricResult) -> MetricEffect:
         scores = result.scores
@@ -455,36 +486,37 @@ class _CorrectedRun:
         if not isinstance(before, Scores) or len(before) != len(scores):
             return ()
         same = (before.values == scores.values) | (np.isnan(before.values) & np.isnan(scores.values))
-        return tuple(self._ids[place] for place in np.flatnonzero(~same | (before.status != scores.status)))
+        return tuple(self._dataset.ids[place] for place in np.flatnonzero(~same | (before.status != scores.status)))
 
     def _read(self, summary: MetricResult) -> MetricResult:
-        return result_with_scores(self._store, self._record.run_id, summary)
+        if self._last is None or (self._last.name, self._last.signature) != (summary.name, summary.signature):
+            self._last = result_with_scores(self._store, self._record.run_id, summary)
+        return self._last
 
     def _scores(self, task: _MetricTask, metric: BatchMetric) -> Scores:
         """The scores of all samples: stored ones, and new ones where the gold has changed."""
         if metric.is_paired:  # the scores of several samples depend on each other
-            return self._score(metric, None)
+            return self._score(metric, every=True)
         scores = self._read(task.base).scores
-        if not isinstance(scores, Scores) or len(scores) != len(self._ids):
+        if not isinstance(scores, Scores) or len(scores) != len(self._dataset.ids):
             raise BadValueError(f"no score per sample is stored for '{metric.name}'; rescore the run")
-        if task.reads_gold and self._changed:
-            rows = np.array(self._changed, dtype=np.intp)
-            rest = np.setdiff1d(np.arange(len(scores)), rows)
-            new = self._score(metric, rows)
+        if task.reads_gold and self._dataset.changed:
+            rows, rest = np.flatnonzero(self._dataset.is_changed), np.flatnonzero(~self._dataset.is_changed)
+            new = self._score(metric, every=False)
             if scores.keys is None:
                 new = replace(new, keys=None)  # keys that are not valid JSON are not stored
             scores = Scores.woven((rest, scores.take(rest)), (rows, new))
-        return skip_invalid(scores, np.isin(np.arange(len(scores)), self._invalid))
+        return skip_invalid(scores, self._dataset.is_invalid)
 
-    def _score(self, metric: BatchMetric, rows: npt.NDArray[np.intp] | None) -> Scores:
-        """Score some samples, or all; means over repeats, with the scores of each where the value is no mean."""
+    def _score(self, metric: BatchMetric, *, every: bool) -> Scores:
+        """Score the changed samples, or all; means over repeats, with the scores of each where the value is no mean."""
         parts = []
         for repeat in range(self._record.repeats):
-            batches = self._all_batches(repeat) if rows is None else self._changed_batches[repeat]
+            batches = self._all_batches(repeat) if every else self._changed_batches[repeat]
             scored = SerialExecutor().score(batches, [metric])
             scores = Scores.concat([one.scores[0] for one in scored])
-            if rows is None:
-                scores = skip_invalid(scores, np.isin(np.arange(len(scores)), self._invalid))
+            if every:
+                scores = skip_invalid(scores, self._dataset.is_invalid)
             parts.append(metric.pair_samples(scores))
         if len(parts) == 1:
             return parts[0]
@@ -500,13 +532,20 @@ class _CorrectedRun:
     @cached_property
     def _changed_batches(self) -> list[list[Batch]]:
         """For each repeat, the samples with corrected gold and their outputs; all metrics share their features."""
-        store, record, places = self._store, self._record, set(self._changed)
-        samples = [self._gold.correct(one) for one in iter_samples(store, record.run_id, positions=places)]
-        outputs = {(one.position, one.repeat): one.output for one in store.outputs(record.run_id, positions=places)}
+        store, record, places = self._store, self._record, self._dataset.changed
+        if len(places) <= _MAX_SINGLE_READS:
+            rows = [row for place in places for row in store.outputs(record.run_id, position=place)]
+        else:
+            rows = list(store.outputs(record.run_id, positions=set(places)))
+        outputs = {(row.position, row.repeat): row.output for row in rows}
         return [
-            [Batch(samples, [outputs.get((place, repeat)) for place in self._changed])]
+            [Batch(self._dataset.samples, [outputs.get((place, repeat)) for place in places])]
             for repeat in range(record.repeats)
         ]
+
+
+_MAX_SINGLE_READS = 50
+"""Number of samples up to which outputs are read one by one, not by a pass over the run."""
 
 
 def _gold_option(result: MetricResult) -> str | None:

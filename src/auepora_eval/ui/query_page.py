@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -46,9 +45,10 @@ from ..store.records import RunRecord, plan_conventions
 from ..store.rows import StoredJudgement
 from ..store.runs import sample_at
 from ..text.sentences import sentence_spans
+from .gold_page import sample_proposals
 from .query_list import chunks_note, query_table, run_columns, swap_runs
 from .run_page import derivation_url
-from .workbench import Workbench, make_url, render_template, workbench_of
+from .workbench import Workbench, find_position, make_url, render_template, sample_id_at, workbench_of
 
 MAX_RUNS = 2
 MAX_DOCUMENTS = 20
@@ -188,21 +188,6 @@ def read_run(workbench: Workbench, record: RunRecord, letter: str, place: int, a
     output = next((row.output for row in rows), None)
     sample = sample_at(workbench.store, record, position)
     return QueryRun(columns, letter, place, position, sample, repeat, output)
-
-
-def find_position(workbench: Workbench, record: RunRecord, sample_id: str) -> int | None:
-    """The position of a sample in the dataset of a run; ``None`` where it is not in it."""
-    hashes = workbench.cached(
-        (record.fingerprint, "id hashes"),
-        lambda: np.array([hash(one) for one in workbench.store.sample_ids(record.run_id)], np.int64),
-        size=lambda found: found.nbytes,
-    )
-    places = np.flatnonzero(hashes == hash(sample_id)).tolist()
-    return next((place for place in places if _id_at(workbench, record, place) == sample_id), None)
-
-
-def _id_at(workbench: Workbench, record: RunRecord, position: int) -> str:
-    return sample_at(workbench.store, record, position, texts=False).sample_id
 
 
 # --- texts with marks, cut where they are long ------------------------------------------------------------------------
@@ -590,8 +575,7 @@ def query_page(request: Request) -> Response:
         cluster_url=make_url("/queries", run=address.runs, where=str(Condition("cluster", value=first.sample.cluster))),
         swapped=address.swapped,
         others=make_url("/query/others", run=first.record.run_id, id=address.sample_id, shown=address.runs),
-        label_command=label_command(workbench, runs),
-        pool_command=shlex.join(["auepora", "pool", *address.runs, "--store", workbench.label]),
+        proposals=sample_proposals(workbench, first.record, first.sample, address.with_sample(address.sample_id)),
         metadata=to_text(first.sample.metadata),
         structured=to_text(first.sample.reference_answer.structured if first.sample.reference_answer else None),
     )
@@ -738,14 +722,6 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(to_json_value(value), ensure_ascii=False)
 
 
-def label_command(workbench: Workbench, runs: Sequence[QueryRun]) -> str:
-    """The command that labels the sample in a terminal."""
-    run = next(run for run in reversed(runs) if run.sample is not None)
-    assert run.sample is not None
-    parts = ["auepora", "label", run.record.run_id, "--sample", run.sample.sample_id, "--store", workbench.label]
-    return shlex.join(parts)
-
-
 # --- neighbours in the filtered list ----------------------------------------------------------------------------------
 
 
@@ -773,7 +749,7 @@ def neighbours(workbench: Workbench, request: Request, runs: Sequence[QueryRun],
         place, total = runs[0].position, runs[0].record.num_samples
 
         def id_at(index: int) -> str:
-            return _id_at(workbench, runs[0].record, index)
+            return sample_id_at(workbench, runs[0].record, index)
 
     if place is None:
         return Neighbours(None, total, None, address.with_sample(id_at(0)) if total else None)

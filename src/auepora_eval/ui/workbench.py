@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
+import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -26,14 +27,23 @@ from ..core.reduce import Clusters
 from ..core.results import Results
 from ..core.scores import Scores
 from ..core.types import EvaluationSample
-from ..errors import AueporaError, ConflictError, DataFileError, MissingDependencyError, StoreError, UnknownBatchError, UnknownRunError
+from ..errors import (
+    AueporaError,
+    ConflictError,
+    MissingDependencyError,
+    StoreError,
+    UnknownBatchError,
+    UnknownCorrectionError,
+    UnknownRunError,
+)
 from ..features.hits import has_spans
+from ..io.grades import CorrectionLog
 from ..render.blocks import Block
 from ..render.html import ChartRenderer, UncutText, make_environment
 from ..report.run_sections import Floats, StoredRun
 from ..runtime.processes import return_free_memory
 from ..store.records import RunRecord
-from ..store.runs import CachedStore, RunStore, lazy_samples, run_version, samples_contain
+from ..store.runs import CachedStore, RunStore, lazy_samples, run_version, sample_at, samples_contain
 from .security import csrf_token
 
 if TYPE_CHECKING:
@@ -105,6 +115,11 @@ class Workbench:
                 self._queues.pop(batch_id, None)
                 found = self._queues[batch_id] = LabelQueue(find_batch(self.labels, batch_id), self.store)
             return found
+
+    @cached_property
+    def corrections(self) -> CorrectionLog:
+        """The proposed corrections of gold in the folder of labels."""
+        return CorrectionLog(self.labels)
 
     def run(self, record: RunRecord, letter: str = "") -> StoredRun:
         """The stored data of a run for report sections, read through the cache."""
@@ -274,6 +289,25 @@ def _summary_size(summary: tuple[list[str], dict[str, Floats], int]) -> int:
     return 10_000 + sum(100 + len(one) for one in errors) + sum(values.nbytes for values in timings.values())
 
 
+# --- the samples of a dataset -----------------------------------------------------------------------------------------
+
+
+def find_position(workbench: Workbench, record: RunRecord, sample_id: str) -> int | None:
+    """The position of a sample in the dataset of a run; ``None`` where it is not in it."""
+    hashes = workbench.cached(
+        (record.fingerprint, "id hashes"),
+        lambda: np.array([hash(one) for one in workbench.store.sample_ids(record.run_id)], np.int64),
+        size=lambda found: found.nbytes,
+    )
+    places = np.flatnonzero(hashes == hash(sample_id)).tolist()
+    return next((place for place in places if sample_id_at(workbench, record, place) == sample_id), None)
+
+
+def sample_id_at(workbench: Workbench, record: RunRecord, position: int) -> str:
+    """The id of the sample at a position of the dataset of a run."""
+    return sample_at(workbench.store, record, position, texts=False).sample_id
+
+
 # --- templates: pages, fragments and report blocks -------------------------------------------------------------------
 
 _PARTS = itertools.count(1)
@@ -402,9 +436,8 @@ def error_response(request: Request, status: int, message: str) -> Response:
 
 
 def error_status(error: AueporaError) -> int:
-    """The status code: unknown run or batch 404, conflict 409, locked store 503, damaged store 500, missing package 501,
-    else 400."""
-    if isinstance(error, UnknownRunError | UnknownBatchError):
+    """The status code: 404 for what is unknown, 409 for a conflict, store 503 or 500, missing package 501, else 400."""
+    if isinstance(error, UnknownRunError | UnknownBatchError | UnknownCorrectionError):
         return 404
     if isinstance(error, ConflictError):
         return 409

@@ -1,0 +1,148 @@
+// Proposed corrections: forms that are sent without loading the page, and grades of documents by one key.
+//
+// Attributes:
+//   data-gold      on a form: it is sent by a script, and the marks of the page are updated
+//   data-grades    on such a form: its buttons are the grades of one document
+//   data-document  the document of a grading, or of the marks in an answer of the server
+//   data-name      on a field: the name of the user, which this browser remembers
+//   data-effect    on a form: the element with this id is filled with the effect of the selected proposals
+//   data-poll      the element is filled with the fragment every second while it contains data-active
+
+import { announce, onKey, postForm, replaceFragment } from "/assets/shell.js";
+
+const NAME_SETTING = "auepora-annotator";
+
+function readName() {
+  try { return localStorage.getItem(NAME_SETTING) ?? ""; } catch { return ""; }
+}
+
+function writeName(name) {
+  try { localStorage.setItem(NAME_SETTING, name); } catch { /* it is typed again */ }
+}
+
+// --- sending a form --------------------------------------------------------------------------------------------------
+
+let isSending = false;
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target.closest("form[data-gold]");
+  if (!form || !document.getElementById("proposals")) return; // elsewhere the next page shows the result
+  event.preventDefault();
+  if (isSending) return; // a key that is held down
+  isSending = true;
+  const fields = new FormData(form, event.submitter);
+  fields.set("fragment", "1");
+  const name = fields.get("by")?.trim() || readName();
+  if (name) fields.set("by", name);
+  if (form.querySelector("[data-name]")) writeName(name);
+  try {
+    const answer = await postForm(form.action, fields);
+    const dialog = form.closest("dialog");
+    showProposals(answer);
+    form.querySelector("[data-failed]")?.remove();
+    dialog?.close();
+    announce(answer.querySelector("[data-message]")?.textContent ?? "Saved");
+  } catch (error) {
+    showError(form, error.message);
+  } finally {
+    isSending = false;
+  }
+});
+
+function showProposals(answer) {
+  const list = document.getElementById("proposals");
+  const hasFocus = list.contains(document.activeElement);
+  const message = answer.querySelector("[data-message]");
+  const marks = new Map([...answer.querySelectorAll("[data-document]")].map((one) => [one.dataset.document, one]));
+  for (const grading of document.querySelectorAll(".grading")) {
+    const found = marks.get(grading.dataset.document);
+    grading.querySelector("[data-marks]").replaceChildren(...(found ? found.cloneNode(true).childNodes : []));
+  }
+  const shown = answer.querySelector("#proposals");
+  message?.remove();
+  list.replaceWith(shown);
+  if (hasFocus) shown.focus({ preventScroll: true });
+  answer.append(message ?? "");
+}
+
+function showError(form, text) {
+  let box = form.querySelector("[data-failed]");
+  if (!box) {
+    box = document.createElement("p");
+    box.className = "banner bad";
+    box.dataset.failed = "";
+    box.setAttribute("role", "alert");
+    form.append(box);
+  }
+  box.textContent = text;
+}
+
+// --- one tab stop for the grades of a document, and keys -----------------------------------------------------------------
+
+function setUpGrades() {
+  const forms = [...document.querySelectorAll("form[data-grades]")];
+  if (!forms.length) return;
+  for (const form of forms) {
+    const buttons = [...form.querySelectorAll("button")];
+    buttons.forEach((button, place) => { button.tabIndex = place ? -1 : 0; });
+    form.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      const place = buttons.indexOf(document.activeElement);
+      if (!step || place < 0) return;
+      event.preventDefault();
+      const next = buttons[(place + step + buttons.length) % buttons.length];
+      for (const button of buttons) button.tabIndex = button === next ? 0 : -1;
+      next.focus();
+    });
+  }
+  for (const button of forms[0].querySelectorAll("button")) {
+    onKey(button.value, `Grade the document with the focus: ${button.title}`, () => {
+      const form = document.activeElement?.closest(".document")?.querySelector("form[data-grades]");
+      form?.querySelector(`button[value="${button.value}"]`).click();
+    });
+  }
+  onKey("n", "Next document without a grade", () => {
+    const isOpen = (form) => form.checkVisibility() && !form.closest(".grading").querySelector("[data-marks] li");
+    const place = forms.findIndex((form) => form.closest(".document").contains(document.activeElement));
+    const next = [...forms.slice(place + 1), ...forms.slice(0, place + 1)].find(isOpen);
+    if (!next) {
+      announce("Every document has a grade");
+      return;
+    }
+    next.closest(".document").scrollIntoView({ block: "nearest" });
+    next.querySelector('button[tabindex="0"]').focus({ preventScroll: true });
+  });
+}
+
+// The form in the side panel: the first field gets the focus.
+document.addEventListener("fragment", (event) => {
+  const form = event.target.querySelector("form.correction");
+  if (!form) return;
+  const name = form.querySelector("[data-name]");
+  name.value = readName() || name.value;
+  form.querySelector('input[name="kind"]:checked').focus();
+});
+
+// --- the list of proposals -----------------------------------------------------------------------------------------------
+
+document.addEventListener("submit", (event) => {
+  const form = event.target.closest("form[data-effect]");
+  if (!form) return;
+  event.preventDefault();
+  const parameters = new URLSearchParams(new FormData(form));
+  parameters.set("fragment", "1");
+  replaceFragment(document.getElementById(form.dataset.effect), `${form.action}?${parameters}`);
+});
+
+function pollTask() {
+  const element = document.querySelector("[data-poll]");
+  if (!element?.querySelector("[data-active]")) return;
+  setTimeout(async () => {
+    const isFilled = await replaceFragment(element, element.dataset.poll);
+    if (isFilled && !element.querySelector("[data-active]")) announce(element.textContent.trim());
+    pollTask();
+  }, 1000);
+}
+
+setUpGrades();
+pollTask();

@@ -1,0 +1,582 @@
+"""Corrections of gold: proposals from query pages, the list with their effect on all runs, and their application."""
+
+from __future__ import annotations
+
+import getpass
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from urllib.parse import parse_qs, quote, unquote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from ..annotate.corrections import (
+    MetricEffect,
+    RunEffect,
+    apply_corrections,
+    make_correction,
+    preview_corrections,
+)
+from ..core.types import EvaluationSample
+from ..errors import AueporaError, BadValueError, ConflictError
+from ..io.grades import Correction, CorrectionKind, GoldValue, Proposal, describe_gold
+from ..render.blocks import Block, Cell, Prose, Row, RowGroup, Table, TableColumn
+from ..render.html import UncutText, pluralize, shorten
+from ..render.tables import format_value
+from ..report.browser.listing import GoldMarks
+from ..store.records import RunRecord
+from ..store.runs import sample_at
+from .workbench import Workbench, find_position, make_url, render_blocks, render_template, workbench_of
+
+GRADES = ((0, "not relevant"), (1, "relevant"), (2, "highly relevant"), (3, "perfectly relevant"))
+"""The grades of a document, with their meaning."""
+KINDS: Mapping[CorrectionKind, str] = {
+    "grade": "The relevance of a document",
+    "references": "The reference answer",
+    "invalid": "The question itself",
+}
+"""What can be wrong, as the form asks."""
+STATES = {"open": ("proposed", "open"), "accepted": ("accepted", "good"), "withdrawn": ("withdrawn", "muted")}
+"""The word and the tone of each state."""
+MAX_EDITED_LENGTH = 50_000
+"""The number of characters of reference answers that the form shows."""
+MAX_NAME_LENGTH, MAX_WHY_LENGTH = 100, 10_000
+MAX_SHOWN_RUNS = 50
+"""The number of runs whose changes are listed."""
+
+# --- the proposals of a sample ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRow:
+    """A proposal as the pages show it."""
+
+    proposal: Proposal
+    query: str = ""
+    """The address of the query; empty where its run was deleted."""
+
+    @property
+    def correction(self) -> Correction:
+        """The correction that is proposed."""
+        return self.proposal.correction
+
+    @property
+    def id(self) -> str:
+        """The id of the proposal."""
+        return self.correction.id
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be applied."""
+        return self.proposal.state == "open"
+
+    @property
+    def state(self) -> str:
+        """Its state in a word."""
+        return STATES[self.proposal.state][0]
+
+    @property
+    def tone(self) -> str:
+        """The tone of its state."""
+        return STATES[self.proposal.state][1]
+
+    @property
+    def subject(self) -> str:
+        """What is corrected."""
+        if self.correction.kind == "grade":
+            return f"document {self.correction.doc_id}"
+        return "reference answers" if self.correction.kind == "references" else "question"
+
+    @property
+    def before(self) -> str:
+        """The old value."""
+        return describe_gold(self.correction.kind, self.correction.before)
+
+    @property
+    def after(self) -> str:
+        """The new value."""
+        return describe_gold(self.correction.kind, self.correction.after)
+
+    @property
+    def time(self) -> str:
+        """The time of the proposal."""
+        return self.correction.at[:16].replace("T", " ")
+
+    @property
+    def decision(self) -> str:
+        """Who accepted or withdrew it, when and why."""
+        parts = [f"by {self.proposal.decided_by}" if self.proposal.decided_by else "", self.proposal.reason]
+        return ": ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class SampleProposals:
+    """The proposals about one sample, and the addresses of the forms on its page."""
+
+    rows: Sequence[ProposalRow]
+    """Those that are open or accepted."""
+    parameters: Mapping[str, Any]
+    """The run and the sample of the page."""
+    back: str
+    """The address of the page."""
+    grades: Sequence[tuple[int, str]] = GRADES
+
+    @property
+    def address(self) -> str:
+        """Where a proposal is sent to."""
+        return make_url("/gold/propose", **self.parameters)
+
+    @property
+    def withdrawal(self) -> str:
+        """Where a withdrawal is sent to."""
+        return make_url("/gold/withdraw", **self.parameters)
+
+    @property
+    def sentence(self) -> str:
+        """How many proposals there are."""
+        opened = sum(row.is_open for row in self.rows)
+        accepted = len(self.rows) - opened
+        parts = [f"{pluralize(opened, 'correction')} proposed"] if opened else []
+        parts += [f"{pluralize(accepted, 'correction')} accepted"] if accepted else []
+        return f"{', '.join(parts)}."
+
+    @cached_property
+    def by_key(self) -> dict[str, list[ProposalRow]]:
+        """The proposals about documents, by the key of the document."""
+        found: dict[str, list[ProposalRow]] = {}
+        for row in self.rows:
+            if row.correction.kind == "grade":
+                found.setdefault(document_key(row.correction.doc_id), []).append(row)
+        return found
+
+    def key(self, doc_id: str) -> UncutText:
+        """The key of a document in forms."""
+        return document_key(doc_id)
+
+
+def document_key(doc_id: str) -> UncutText:
+    """The id of a document as the value of a form field, which may not contain every character."""
+    return UncutText(quote(doc_id, safe="", errors="replace"))
+
+
+def sample_proposals(workbench: Workbench, record: RunRecord, sample: EvaluationSample, back: str) -> SampleProposals:
+    """The proposals about a sample that are open or accepted; ``back`` is the address of its page."""
+    found = workbench.corrections.proposals(record.fingerprint, sample_id=sample.sample_id)
+    rows = [ProposalRow(one) for one in found if one.state != "withdrawn"]
+    return SampleProposals(rows, {"run": record.run_id, "id": sample.sample_id}, back)
+
+
+# --- the form ---------------------------------------------------------------------------------------------------------
+
+
+def find_sample(workbench: Workbench, request: Request) -> tuple[RunRecord, EvaluationSample, int]:
+    """The run and the sample that the address of a request names, with its position."""
+    parameters = request.query_params
+    if not parameters.get("run") or parameters.get("id") is None:
+        raise BadValueError("run, id: give the ids of a run and of a sample")
+    record = workbench.find(parameters["run"])
+    position = find_position(workbench, record, parameters["id"])
+    if position is None:
+        raise HTTPException(404, f"{record.run_id} has no sample '{shorten(parameters['id'], 200)}'")
+    return record, sample_at(workbench.store, record, position), position
+
+
+def proposal_form(request: Request) -> Response:
+    """The form of a proposal, as a page or as a fragment; ``document`` is the key of the selected document."""
+    workbench = workbench_of(request)
+    record, sample, position = find_sample(workbench, request)
+    back = make_url("/query", run=record.run_id, id=sample.sample_id)
+    references = [str(text) for text in sample.references]
+    return render_template(
+        request,
+        "gold_form.html",
+        parent="fragment.html" if request.query_params.get("fragment") else "layout.html",
+        sample=sample,
+        back=back,
+        proposals=sample_proposals(workbench, record, sample, back),
+        documents=_form_documents(workbench, record, sample, position),
+        selected=document_key(unquote(request.query_params.get("document", ""))),
+        references=[*references, ""],
+        is_editable=sum(map(len, references)) <= MAX_EDITED_LENGTH,
+        kinds=KINDS,
+        grades=GRADES,
+        user=user_name(),
+    )
+
+
+def _form_documents(
+    workbench: Workbench, record: RunRecord, sample: EvaluationSample, position: int
+) -> list[dict[str, Any]]:
+    """The gold documents of a sample, and those that the run retrieved, each once."""
+    gold = GoldMarks(sample)
+    places = {doc.doc_id: "gold" for doc in sample.relevant_docs or ()}
+    for row in workbench.store.outputs(record.run_id, repeat=0, position=position, texts=False):
+        for rank, item in enumerate(row.output.retrieved, 1):
+            places.setdefault(item.doc.doc_id, f"rank {rank}")
+    return [
+        {"key": document_key(doc_id), "id": doc_id, "place": place, "level": gold.levels.get(doc_id)}
+        for doc_id, place in list(places.items())[:200]
+    ]
+
+
+def user_name() -> str:
+    """The login name of the person who started the server; empty where it is not known."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""
+
+
+# --- proposing and withdrawing ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FormFields:
+    """The fields of a form that was sent."""
+
+    values: Mapping[str, Sequence[str]]
+
+    @classmethod
+    async def read(cls, request: Request) -> FormFields:
+        """The fields of the body of a request."""
+        body = (await request.body()).decode("utf-8", "replace")
+        return cls(parse_qs(body, keep_blank_values=True))
+
+    def get(self, name: str) -> str:
+        """The value of a field; empty where it is missing."""
+        return self.values.get(name, [""])[-1]
+
+    def text(self, name: str, longest: int) -> str:
+        """A text without spaces around it; ``BadValueError`` where it is too long."""
+        text = self.get(name).strip()
+        if len(text) > longest:
+            raise BadValueError(f"{name}: {len(text):,} characters; at most {longest:,} are allowed")
+        return text
+
+    @property
+    def user(self) -> str:
+        """The name in the field ``by``, else the login name."""
+        return self.text("by", MAX_NAME_LENGTH) or user_name()
+
+
+async def propose(request: Request) -> Response:
+    """Record a proposal about the sample of the address."""
+    fields = await FormFields.read(request)
+    return await run_in_threadpool(_propose, request, fields)
+
+
+def _propose(request: Request, fields: FormFields) -> Response:
+    workbench = workbench_of(request)
+    record, sample, _ = find_sample(workbench, request)
+    kind = _parse_kind(fields.get("kind"))
+    why = fields.text("why", MAX_WHY_LENGTH)
+    if kind == "invalid" and not why:
+        raise BadValueError("why: describe why the question is invalid")
+    doc_id = (fields.get("other").strip() or unquote(fields.get("document"))) if kind == "grade" else ""
+    log = workbench.corrections
+    correction = make_correction(
+        workbench.store,
+        record,
+        sample.sample_id,
+        kind,
+        _parse_value(kind, fields),
+        doc_id=doc_id,
+        by=fields.user,
+        why=why,
+        accepted=log.accepted(record.fingerprint),
+    )
+    log.propose(correction)
+    replaced = [
+        one.correction.id
+        for one in log.proposals(record.fingerprint, state="open", sample_id=sample.sample_id)
+        if one.correction.target == correction.target
+        and one.correction.after != correction.after
+        and one.correction.by == correction.by
+    ]
+    if replaced:
+        log.withdraw(replaced, by=correction.by, why="replaced by a later proposal")
+    return _answer_change(request, fields, f"Proposed: {shorten(correction.describe(), 200)}")
+
+
+def _parse_kind(text: str) -> CorrectionKind:
+    found = next((kind for kind in KINDS if kind == text), None)
+    if found is None:
+        raise BadValueError(f"kind: '{text[:50]}' is not one of {', '.join(KINDS)}")
+    return found
+
+
+def _parse_value(kind: CorrectionKind, fields: FormFields) -> GoldValue:
+    if kind == "invalid":
+        return True
+    if kind == "references":
+        texts = (text.replace("\r\n", "\n") for text in fields.values.get("reference", ()))
+        return tuple(dict.fromkeys(text for text in texts if text.strip()))
+    grades = {str(grade): grade for grade, _ in GRADES}
+    if fields.get("grade") not in grades:
+        raise BadValueError(f"grade: '{fields.get('grade')[:50]}' is not one of {', '.join(grades)}")
+    return grades[fields.get("grade")]
+
+
+async def withdraw(request: Request) -> Response:
+    """Withdraw the proposal of the form."""
+    fields = await FormFields.read(request)
+    return await run_in_threadpool(_withdraw, request, fields)
+
+
+def _withdraw(request: Request, fields: FormFields) -> Response:
+    log = workbench_of(request).corrections
+    proposal = log.find(fields.get("proposal"))
+    if proposal.state == "accepted":
+        raise ConflictError(f"proposal {proposal.correction.id} was applied meanwhile; load the page again")
+    log.withdraw([proposal.correction.id], by=fields.user, why=fields.text("why", MAX_WHY_LENGTH))
+    return _answer_change(request, fields, f"Withdrawn: {shorten(proposal.correction.describe(), 200)}")
+
+
+def _answer_change(request: Request, fields: FormFields, message: str) -> Response:
+    """For a script the proposals of the sample; else the page of the form again."""
+    back = fields.get("back")
+    if not back.startswith(("/query?", "/gold")):
+        back = "/gold"
+    if not fields.get("fragment"):
+        return RedirectResponse(back, 303)
+    workbench = workbench_of(request)
+    record, sample, _ = find_sample(workbench, request)
+    proposals = sample_proposals(workbench, record, sample, back)
+    return render_template(request, "gold_sample.html", message=message, proposals=proposals)
+
+
+# --- the list ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GoldDataset:
+    """The proposals about one dataset."""
+
+    fingerprint: str
+    name: str
+    """Its name in the runs; empty where there is none any more."""
+    opened: Sequence[ProposalRow]
+    ended: Sequence[ProposalRow]
+
+    @property
+    def effect(self) -> str:
+        """The address of the effect of all open proposals."""
+        return make_url("/gold/effect", dataset=self.fingerprint, proposal=[row.id for row in self.opened])
+
+
+def gold_page(request: Request) -> Response:
+    """All proposals, by dataset."""
+    workbench = workbench_of(request)
+    records = {one.run_id: one for one in workbench.store.runs()}
+    names = {one.fingerprint: one.dataset_name for one in reversed(records.values())}
+    groups: dict[str, list[ProposalRow]] = {}
+    for one in workbench.corrections.proposals():
+        correction = one.correction
+        query = make_url("/query", run=correction.run, id=correction.sample_id) if correction.run in records else ""
+        groups.setdefault(correction.fingerprint, []).append(ProposalRow(one, query))
+    datasets = [
+        GoldDataset(
+            fingerprint,
+            names.get(fingerprint, ""),
+            [row for row in rows if row.is_open],
+            [row for row in rows if not row.is_open],
+        )
+        for fingerprint, rows in groups.items()
+    ]
+    return render_template(request, "gold.html", datasets=datasets, task=_task_of(request))
+
+
+# --- the effect on all runs -------------------------------------------------------------------------------------------
+
+
+def effect_page(request: Request) -> Response:
+    """The effect of proposals on the runs of their dataset, and the form that applies them; a page or a fragment.
+
+    Without proposals it is that of the accepted corrections on runs that are not yet scored with them.
+    """
+    workbench = workbench_of(request)
+    log, parameters = workbench.corrections, request.query_params
+    chosen = [log.find(one) for one in dict.fromkeys(parameters.getlist("proposal"))]
+    fingerprint = parameters.get("dataset") or (chosen[0].correction.fingerprint if chosen else "")
+    if not fingerprint:
+        raise BadValueError("dataset: give the fingerprint of a dataset, or choose at least one proposal")
+    ended = next((one for one in chosen if one.state != "open"), None)
+    if ended is not None:
+        raise ConflictError(
+            f"proposal {ended.correction.id} was {ended.state} meanwhile; load the list of proposals again"
+        )
+    corrections = [one.correction for one in chosen]
+    accepted = log.accepted(fingerprint)
+    records = [one for one in workbench.store.runs() if one.fingerprint == fingerprint]
+    key = (fingerprint, *(workbench.version(one) for one in records), *(one.id for one in (*accepted, *corrections)))
+    effects = workbench.cached(
+        ("effect of corrections", *key),
+        lambda: preview_corrections(workbench.store, corrections, accepted=accepted, records=records),
+        size=lambda found: 1_000 * sum(1 + len(one.metrics) for one in found),
+    )
+    changing = [one for one in effects if one.metrics]
+    return render_template(
+        request,
+        "gold_effect.html",
+        parent="fragment.html" if request.query_params.get("fragment") else "layout.html",
+        blocks=render_blocks(effect_blocks(effects)),
+        ids=[one.id for one in corrections],
+        fingerprint=fingerprint,
+        runs=pluralize(len(changing), "run"),
+        is_current=not changing,
+        user=user_name(),
+    )
+
+
+def effect_blocks(effects: Sequence[RunEffect]) -> list[Block]:
+    """The changes of the metrics of each run as a table, and a sentence about what is not in it."""
+    changing = [one for one in effects if one.metrics]
+    groups = [RowGroup(list(map(_effect_row, _in_order(one.metrics))), one.record.name) for one in changing]
+    columns = [
+        TableColumn("Metric"),
+        TableColumn("Old gold", number=True),
+        TableColumn("Corrected gold", number=True),
+        TableColumn("Difference", number=True),
+        TableColumn("Changed queries", number=True),
+    ]
+    blocks: list[Block] = []
+    if groups:
+        blocks.append(
+            Table(columns, groups[:MAX_SHOWN_RUNS], "Means of each run with both versions of the gold", "run")
+        )
+    if len(groups) > MAX_SHOWN_RUNS:
+        blocks.append(Prose(f"{len(groups) - MAX_SHOWN_RUNS:,} more runs change; `auepora gold preview` lists all."))
+    blocks += [Prose(f"{one.record.name}: {one.why}", "open") for one in effects if one.why][:MAX_SHOWN_RUNS]
+    return blocks
+
+
+def _in_order(metrics: Sequence[MetricEffect]) -> list[MetricEffect]:
+    """The metrics that change first, then those that do not, then those without a new value."""
+    return sorted(metrics, key=lambda one: (one.status != "computed", not one.changed))
+
+
+def _effect_row(effect: MetricEffect) -> Row:
+    old, new = (("n/a" if value is None else format_value(value)) for value in (effect.old, effect.new))
+    if effect.status != "computed":
+        status = "needs judging again" if effect.status == "needs judging" else "not computed"
+        return [effect.name, old, Cell(status, "open", "!", note=effect.why), "", ""]
+    difference = effect.difference
+    if not difference:
+        change = Cell("same" if difference == 0 else "n/a", "muted")
+    else:
+        change = Cell(f"{'+' if difference > 0 else '−'}{format_value(abs(difference))}")
+    return [effect.name, old, new, change, f"{len(effect.changed):,}"]
+
+
+# --- application ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class ApplyTask:
+    """Corrections that are being applied to the runs of a dataset, in a thread."""
+
+    fingerprint: str
+    count: int
+    """The number of proposals."""
+    done: int = 0
+    total: int = 1
+    error: str = ""
+    unfinished: list[str] = field(default_factory=list)
+    """What has no new number, in words."""
+    is_active: bool = True
+
+    @property
+    def tone(self) -> str:
+        """The tone of the message."""
+        return "bad" if self.error else "" if self.is_active else "open" if self.unfinished else "good"
+
+    @property
+    def sentence(self) -> str:
+        """The state in words."""
+        if self.error:
+            return f"The corrections were not applied to all runs: {self.error}"
+        runs = f"{self.done:,} of {pluralize(self.total, 'run')}"
+        if self.is_active:
+            return f"Scoring with the corrected gold: {runs} done."
+        rest = f" {'; '.join(self.unfinished[:5])}." if self.unfinished else ""
+        return f"Applied: {runs} scored with the corrected gold. The old numbers are kept.{rest}"
+
+    def add_progress(self, done: int, total: int) -> None:
+        """Note the number of finished runs and of all."""
+        self.done, self.total = done, max(total, 1)
+
+
+def _task_of(request: Request) -> ApplyTask | None:
+    found = getattr(request.app.state, "apply_task", None)
+    assert found is None or isinstance(found, ApplyTask)
+    return found
+
+
+_START = threading.Lock()
+
+
+async def apply(request: Request) -> Response:
+    """Apply the proposals of the form in a thread; the list shows the progress."""
+    fields = await FormFields.read(request)
+    return await run_in_threadpool(_apply, request, fields)
+
+
+def _apply(request: Request, fields: FormFields) -> Response:
+    workbench = workbench_of(request)
+    log, ids, by = workbench.corrections, list(dict.fromkeys(fields.values.get("proposal", ()))), fields.user
+    fingerprint = fields.get("dataset")
+    if not fingerprint or not by:
+        raise BadValueError("dataset, by: give the fingerprint of the dataset and your name")
+    with _START:
+        running = _task_of(request)
+        if running is not None and running.is_active:
+            raise ConflictError("corrections are being applied already; wait until this has ended")
+        for proposal in map(log.find, ids):
+            if proposal.correction.fingerprint != fingerprint:
+                raise BadValueError(f"proposal: {proposal.correction.id} is of another dataset")
+        log.accept(ids, by=by)
+        task = ApplyTask(fingerprint, len(ids))
+        request.app.state.apply_task = task
+
+    def score_runs() -> None:
+        try:
+            effects = apply_corrections(workbench.store, log, fingerprint, by=by, progress=task.add_progress)
+            task.unfinished += [f"{one.record.name}: {one.why}" for one in effects if one.why]
+            task.unfinished += [
+                f"{one.record.name}: {metric.name} {metric.status}"
+                for one in effects
+                for metric in one.metrics
+                if metric.status != "computed"
+            ]
+        except AueporaError as error:
+            task.error = str(error)
+        except Exception:
+            task.error = "an error in the program; the terminal shows the details"
+            raise
+        finally:
+            task.is_active = False
+
+    threading.Thread(target=score_runs, name="corrections", daemon=True).start()
+    return RedirectResponse("/gold", 303)
+
+
+def task_state(request: Request) -> Response:
+    """The progress of the application, as a fragment."""
+    return render_template(request, "gold_task.html", task=_task_of(request))
+
+
+ROUTES: list[BaseRoute] = [
+    Route("/gold", gold_page),
+    Route("/gold/propose", proposal_form, methods=["GET"]),
+    Route("/gold/propose", propose, methods=["POST"]),
+    Route("/gold/withdraw", withdraw, methods=["POST"]),
+    Route("/gold/effect", effect_page),
+    Route("/gold/apply", apply, methods=["POST"]),
+    Route("/gold/task", task_state),
+]

@@ -117,9 +117,16 @@ def test_the_effect_is_shown_before_corrections_are_applied_and_old_numbers_are_
     assert sorted(kept) == [0, 1 / 4]
     listed = server.get("/gold")
     assert "2 of 2 runs scored with the corrected gold" in text_of(listed)
-    assert "accepted" in text_of(listed)
-    again = server.post("/gold/withdraw", {"proposal": proposals[0].correction.id})
-    assert (again.status, "applied" in text_of(again)) == (409, True)
+    page = text_of(server.get(address(server, "/query")))
+    assert "1 correction applied." in page
+    assert "0.5000 0.0000 with the old gold" in page  # recall@2 of the sample
+    applied = text_of(server.get(f"/gold/applied?dataset={fields['dataset']}&fragment=1"))
+    assert "recall@2 0.0000 0.2500 +0.2500" in applied
+    stale = server.post("/gold/withdraw", {"proposal": fields["proposal"][0], "state": "open"})
+    assert (stale.status, "applied meanwhile" in text_of(stale)) == (409, True)
+    assert server.post("/gold/withdraw", {"proposal": fields["proposal"][0], "state": "accepted"}).status == 303
+    wait_for_task(server)
+    assert (value(server, "second", "recall@2"), value(server, "second", "exact_match")) == (0, 1)
 
 
 def wait_for_task(server: UiServer) -> None:

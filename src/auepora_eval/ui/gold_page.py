@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import getpass
+import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,15 +25,16 @@ from ..annotate.corrections import (
     make_correction,
     preview_corrections,
 )
-from ..core.types import EvaluationSample
+from ..core.scores import Scores
+from ..core.types import EvaluationSample, MetricResult
 from ..errors import AueporaError, BadValueError, ConflictError
-from ..io.grades import Correction, CorrectionKind, GoldValue, Proposal, describe_gold
-from ..render.blocks import Block, Cell, Prose, Row, RowGroup, Table, TableColumn
+from ..io.grades import CORRECTED_GOLD, Correction, CorrectionKind, GoldValue, Proposal, describe_gold
+from ..render.blocks import Block, Cell, Details, Prose, Row, TableColumn, simple_table, without_empty_columns
 from ..render.html import UncutText, pluralize, shorten
 from ..render.tables import format_value
 from ..report.browser.listing import GoldMarks
 from ..store.records import RunRecord
-from ..store.runs import sample_at
+from ..store.runs import result_summaries, sample_at
 from .workbench import Workbench, find_position, make_url, render_blocks, render_template, workbench_of
 
 GRADES = ((0, "not relevant"), (1, "relevant"), (2, "highly relevant"), (3, "perfectly relevant"))
@@ -42,13 +45,13 @@ KINDS: Mapping[CorrectionKind, str] = {
     "invalid": "The question itself",
 }
 """What can be wrong, as the form asks."""
-STATES = {"open": ("proposed", "open"), "accepted": ("accepted", "good"), "withdrawn": ("withdrawn", "muted")}
+STATES = {"open": ("proposed", "open"), "accepted": ("applied", "good"), "withdrawn": ("withdrawn", "muted")}
 """The word and the tone of each state."""
 MAX_EDITED_LENGTH = 50_000
 """The number of characters of reference answers that the form shows."""
 MAX_NAME_LENGTH, MAX_WHY_LENGTH = 100, 10_000
-MAX_SHOWN_RUNS = 50
-"""The number of runs whose changes are listed."""
+MAX_SHOWN_RUNS, MAX_OPEN_RUNS = 50, 3
+"""The number of runs whose changes are listed, and up to which their tables are open."""
 
 # --- the proposals of a sample ----------------------------------------------------------------------------------------
 
@@ -138,12 +141,17 @@ class SampleProposals:
         return make_url("/gold/withdraw", **self.parameters)
 
     @property
+    def is_applied(self) -> bool:
+        """Whether one of them is applied."""
+        return not all(row.is_open for row in self.rows)
+
+    @property
     def sentence(self) -> str:
         """How many proposals there are."""
         opened = sum(row.is_open for row in self.rows)
         accepted = len(self.rows) - opened
         parts = [f"{pluralize(opened, 'correction')} proposed"] if opened else []
-        parts += [f"{pluralize(accepted, 'correction')} accepted"] if accepted else []
+        parts += [f"{pluralize(accepted, 'correction')} applied"] if accepted else []
         return f"{', '.join(parts)}."
 
     @cached_property
@@ -170,6 +178,32 @@ def sample_proposals(workbench: Workbench, record: RunRecord, sample: Evaluation
     found = workbench.corrections.proposals(record.fingerprint, sample_id=sample.sample_id)
     rows = [ProposalRow(one) for one in found if one.state != "withdrawn"]
     return SampleProposals(rows, {"run": record.run_id, "id": sample.sample_id}, back)
+
+
+def scores_before(
+    workbench: Workbench, record: RunRecord, position: int, results: Mapping[str, MetricResult]
+) -> dict[str, str]:
+    """The scores of a sample with the gold of the dataset, of metrics whose results have corrected gold."""
+    signatures = {name: _without_corrections(one.signature or "") for name, one in results.items()}
+    corrected = {name: one for name, one in signatures.items() if one != results[name].signature}
+
+    def read() -> dict[str, str]:
+        found = {}
+        for name, signature in corrected.items():
+            with suppress(AueporaError):
+                scores = workbench.store.result(record.run_id, signature).scores
+                if isinstance(scores, Scores) and position < len(scores):
+                    value = float(scores.values[position])
+                    found[name] = "no score" if math.isnan(value) else format_value(value)
+        return found
+
+    key = (record.run_id, workbench.version(record), "scores before corrections", position)
+    return workbench.cached(key, read, size=10_000) if corrected else {}
+
+
+def _without_corrections(signature: str) -> str:
+    """A signature with the gold of the dataset in place of corrected gold."""
+    return "|".join(part for part in signature.split("|") if not part.startswith(f"gold:{CORRECTED_GOLD}"))
 
 
 # --- the form ---------------------------------------------------------------------------------------------------------
@@ -330,12 +364,18 @@ async def withdraw(request: Request) -> Response:
 
 
 def _withdraw(request: Request, fields: FormFields) -> Response:
-    log = workbench_of(request).corrections
+    workbench = workbench_of(request)
+    log, by, why = workbench.corrections, fields.user, fields.text("why", MAX_WHY_LENGTH)
     proposal = log.find(fields.get("proposal"))
-    if proposal.state == "accepted":
-        raise ConflictError(f"proposal {proposal.correction.id} was applied meanwhile; load the page again")
-    log.withdraw([proposal.correction.id], by=fields.user, why=fields.text("why", MAX_WHY_LENGTH))
-    return _answer_change(request, fields, f"Withdrawn: {shorten(proposal.correction.describe(), 200)}")
+    correction = proposal.correction
+    if proposal.state != (fields.get("state") or "open"):
+        state = STATES[proposal.state][0]
+        raise ConflictError(f"proposal {correction.id} was {state} meanwhile; load the page again")
+    if proposal.state == "accepted":  # the results without it become the current ones
+        start_task(request, correction.fingerprint, by, lambda: log.withdraw([correction.id], by=by, why=why))
+    else:
+        log.withdraw([correction.id], by=by, why=why)
+    return _answer_change(request, fields, f"Withdrawn: {shorten(correction.describe(), 200)}")
 
 
 def _answer_change(request: Request, fields: FormFields, message: str) -> Response:
@@ -368,6 +408,12 @@ class GoldDataset:
     def effect(self) -> str:
         """The address of the effect of all open proposals."""
         return make_url("/gold/effect", dataset=self.fingerprint, proposal=[row.id for row in self.opened])
+
+    @property
+    def applied(self) -> str:
+        """The address of the values before and after the corrections that were applied; empty where none was."""
+        is_applied = any(row.proposal.state == "accepted" for row in self.ended)
+        return make_url("/gold/applied", dataset=self.fingerprint) if is_applied else ""
 
 
 def gold_page(request: Request) -> Response:
@@ -435,30 +481,45 @@ def effect_page(request: Request) -> Response:
 
 
 def effect_blocks(effects: Sequence[RunEffect]) -> list[Block]:
-    """The changes of the metrics of each run as a table, and a sentence about what is not in it."""
+    """The changes of each run as a table that can be collapsed, and sentences about what is not in them."""
     changing = [one for one in effects if one.metrics]
-    groups = [RowGroup(list(map(_effect_row, _in_order(one.metrics))), one.record.name) for one in changing]
-    columns = [
-        TableColumn("Metric"),
-        TableColumn("Old gold", number=True),
-        TableColumn("Corrected gold", number=True),
-        TableColumn("Difference", number=True),
-        TableColumn("Changed queries", number=True),
+    shown = [
+        Details(_effect_sentence(one), _effect_table(one), is_open=len(changing) <= MAX_OPEN_RUNS)
+        for one in changing[:MAX_SHOWN_RUNS]
     ]
-    blocks: list[Block] = []
-    if groups:
-        blocks.append(
-            Table(columns, groups[:MAX_SHOWN_RUNS], "Means of each run with both versions of the gold", "run")
-        )
-    if len(groups) > MAX_SHOWN_RUNS:
-        blocks.append(Prose(f"{len(groups) - MAX_SHOWN_RUNS:,} more runs change; `auepora gold preview` lists all."))
+    blocks: list[Block] = list(shown)
+    if len(changing) > MAX_SHOWN_RUNS:
+        blocks.append(Prose(f"{len(changing) - MAX_SHOWN_RUNS:,} more runs change; `auepora gold preview` lists all."))
     blocks += [Prose(f"{one.record.name}: {one.why}", "open") for one in effects if one.why][:MAX_SHOWN_RUNS]
     return blocks
 
 
+def _effect_sentence(effect: RunEffect) -> str:
+    """The name of the run with the number of metrics that change, and the first of them."""
+    changed = [one for one in _in_order(effect.metrics) if one.difference]
+    name = shorten(effect.record.name, 100)
+    if not changed:
+        return f"{name}: no value changes"
+    first = changed[0]
+    values = " → ".join("n/a" if one is None else format_value(one) for one in (first.old, first.new))
+    return f"{name}: {pluralize(len(changed), 'value')} of {len(effect.metrics)} change, {first.name} {values}"
+
+
+def _effect_table(effect: RunEffect) -> list[Block]:
+    """The metrics of a run that change, and a sentence about the others."""
+    same = [one.name for one in effect.metrics if one.status == "computed" and one.difference == 0 and not one.changed]
+    rows = [_effect_row(one) for one in _in_order(effect.metrics) if one.name not in same]
+    columns = [
+        TableColumn("Metric"),
+        *(TableColumn(title, number=True) for title in ("Old", "New", "Difference", "Changed queries")),
+    ]
+    blocks: list[Block] = [without_empty_columns(simple_table(columns, rows))] if rows else []
+    return [*blocks, Prose(f"Same value: {', '.join(same)}.")] if same else blocks
+
+
 def _in_order(metrics: Sequence[MetricEffect]) -> list[MetricEffect]:
-    """The metrics that change first, then those that do not, then those without a new value."""
-    return sorted(metrics, key=lambda one: (one.status != "computed", not one.changed))
+    """The metrics in their order, those without a new value last."""
+    return sorted(metrics, key=lambda one: one.status != "computed")
 
 
 def _effect_row(effect: MetricEffect) -> Row:
@@ -471,7 +532,39 @@ def _effect_row(effect: MetricEffect) -> Row:
         change = Cell("same" if difference == 0 else "n/a", "muted")
     else:
         change = Cell(f"{'+' if difference > 0 else '−'}{format_value(abs(difference))}")
-    return [effect.name, old, new, change, f"{len(effect.changed):,}"]
+    return [effect.name, old, new, change, f"{len(effect.changed):,}" if effect.changed else ""]
+
+
+def applied_page(request: Request) -> Response:
+    """The values of the runs of a dataset with the old gold and with applied corrections; a page or a fragment."""
+    workbench, fingerprint = workbench_of(request), request.query_params.get("dataset", "")
+    effects = [_applied_effect(workbench, one) for one in workbench.store.runs() if one.fingerprint == fingerprint]
+    shown = [one for one in effects if one.metrics]
+    return render_template(
+        request,
+        "gold_applied.html",
+        parent="fragment.html" if request.query_params.get("fragment") else "layout.html",
+        blocks=render_blocks(effect_blocks(shown)),
+        count=len(shown),
+    )
+
+
+def _applied_effect(workbench: Workbench, record: RunRecord) -> RunEffect:
+    """The results of a run with corrected gold, each with its value before."""
+    found = result_summaries(workbench.store, record.run_id)
+    return RunEffect(
+        record,
+        tuple(
+            MetricEffect(
+                one.name,
+                one.signature or "",
+                one.details["corrections"].get("value_before"),
+                one.value if one.defined else None,
+            )
+            for one in found
+            if one.details.get("corrections")
+        ),
+    )
 
 
 # --- application ------------------------------------------------------------------------------------------------------
@@ -481,9 +574,6 @@ def _effect_row(effect: MetricEffect) -> Row:
 class ApplyTask:
     """Corrections that are being applied to the runs of a dataset, in a thread."""
 
-    fingerprint: str
-    count: int
-    """The number of proposals."""
     done: int = 0
     total: int = 1
     error: str = ""
@@ -505,11 +595,18 @@ class ApplyTask:
         if self.is_active:
             return f"Scoring with the corrected gold: {runs} done."
         rest = f" {'; '.join(self.unfinished[:5])}." if self.unfinished else ""
-        return f"Applied: {runs} scored with the corrected gold. The old numbers are kept.{rest}"
+        return f"{runs} scored with the corrected gold. The old numbers are kept.{rest}"
 
     def add_progress(self, done: int, total: int) -> None:
         """Note the number of finished runs and of all."""
         self.done, self.total = done, max(total, 1)
+
+    def add_unfinished(self, effects: Sequence[RunEffect]) -> None:
+        """Note the runs and metrics that have no new value."""
+        self.unfinished += [f"{one.record.name}: {one.why}" for one in effects if one.why]
+        for one in effects:
+            missing = [metric.name for metric in one.metrics if metric.status != "computed"]
+            self.unfinished += [f"{one.record.name}: no new value of {', '.join(missing)}"] if missing else []
 
 
 def _task_of(request: Request) -> ApplyTask | None:
@@ -528,32 +625,34 @@ async def apply(request: Request) -> Response:
 
 
 def _apply(request: Request, fields: FormFields) -> Response:
-    workbench = workbench_of(request)
-    log, ids, by = workbench.corrections, list(dict.fromkeys(fields.values.get("proposal", ()))), fields.user
-    fingerprint = fields.get("dataset")
-    if not fingerprint or not by:
-        raise BadValueError("dataset, by: give the fingerprint of the dataset and your name")
+    log, fingerprint, by = workbench_of(request).corrections, fields.get("dataset"), fields.user
+    ids = list(dict.fromkeys(fields.values.get("proposal", ())))
+    if not fingerprint:
+        raise BadValueError("dataset: give the fingerprint of the dataset")
+    for proposal in map(log.find, ids):
+        if proposal.correction.fingerprint != fingerprint:
+            raise BadValueError(f"proposal: {proposal.correction.id} is of another dataset")
+    start_task(request, fingerprint, by, lambda: log.accept(ids, by=by))
+    return RedirectResponse("/gold", 303)
+
+
+def start_task(request: Request, fingerprint: str, by: str, change: Callable[[], object]) -> None:
+    """Change the proposals of a dataset, then score its runs in a thread. One such task may be active."""
+    if not by:
+        raise BadValueError("by: give your name")
+    workbench, task = workbench_of(request), ApplyTask()
     with _START:
-        running = _task_of(request)
-        if running is not None and running.is_active:
+        active = _task_of(request)
+        if active is not None and active.is_active:
             raise ConflictError("corrections are being applied already; wait until this has ended")
-        for proposal in map(log.find, ids):
-            if proposal.correction.fingerprint != fingerprint:
-                raise BadValueError(f"proposal: {proposal.correction.id} is of another dataset")
-        log.accept(ids, by=by)
-        task = ApplyTask(fingerprint, len(ids))
+        change()
         request.app.state.apply_task = task
 
     def score_runs() -> None:
         try:
+            log = workbench.corrections
             effects = apply_corrections(workbench.store, log, fingerprint, by=by, progress=task.add_progress)
-            task.unfinished += [f"{one.record.name}: {one.why}" for one in effects if one.why]
-            task.unfinished += [
-                f"{one.record.name}: {metric.name} {metric.status}"
-                for one in effects
-                for metric in one.metrics
-                if metric.status != "computed"
-            ]
+            task.add_unfinished(effects)
         except AueporaError as error:
             task.error = str(error)
         except Exception:
@@ -563,7 +662,6 @@ def _apply(request: Request, fields: FormFields) -> Response:
             task.is_active = False
 
     threading.Thread(target=score_runs, name="corrections", daemon=True).start()
-    return RedirectResponse("/gold", 303)
 
 
 def task_state(request: Request) -> Response:
@@ -577,6 +675,7 @@ ROUTES: list[BaseRoute] = [
     Route("/gold/propose", propose, methods=["POST"]),
     Route("/gold/withdraw", withdraw, methods=["POST"]),
     Route("/gold/effect", effect_page),
+    Route("/gold/applied", applied_page),
     Route("/gold/apply", apply, methods=["POST"]),
     Route("/gold/task", task_state),
 ]

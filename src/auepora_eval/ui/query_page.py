@@ -45,7 +45,7 @@ from ..store.records import RunRecord, plan_conventions
 from ..store.rows import StoredJudgement
 from ..store.runs import sample_at
 from ..text.sentences import sentence_spans
-from .gold_page import sample_proposals
+from .gold_page import sample_proposals, scores_before
 from .query_list import chunks_note, query_table, run_columns, swap_runs
 from .run_page import derivation_url
 from .workbench import Workbench, find_position, make_url, render_template, sample_id_at, workbench_of
@@ -434,6 +434,8 @@ class ScoreCell:
     text: str
     tone: str = ""
     derivation: str = ""
+    before: str = ""
+    """The score with the gold of the dataset, where that of the run was corrected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,8 +450,8 @@ class QueryScore:
     difference: Cell | None
 
 
-def score_rows(runs: Sequence[QueryRun]) -> list[QueryScore]:
-    """The scores of the sample, by target."""
+def score_rows(runs: Sequence[QueryRun], before: Sequence[Mapping[str, str]]) -> list[QueryScore]:
+    """The scores of the sample, by target; ``before`` are those of each run before corrections of the gold."""
     names = dict.fromkeys(name for run in runs for name in run.columns.results)
     rows = []
     for name in names:
@@ -467,7 +469,10 @@ def score_rows(runs: Sequence[QueryRun]) -> list[QueryScore]:
                 TARGETS[known[0].result.target].title,
                 not known[0].meta.higher_score_is_better,
                 all(outcome.partition(":")[0] in ("skipped", "") for _, outcome in found),
-                [_score_cell(run, name, *one) for run, one in zip(runs, found, strict=True)],
+                [
+                    replace(_score_cell(run, name, *one), before=old.get(name, ""))
+                    for run, old, one in zip(runs, before, found, strict=True)
+                ],
                 _difference(known, [value for value, _ in found]),
             )
         )
@@ -549,6 +554,11 @@ def query_page(request: Request) -> Response:
     joined = _connections(*answered) if len(answered) == MAX_RUNS else []
     depth = min(max((len(run.documents) for run in answered), default=0), MAX_CUT_OFF)
     table = ranking_table(answered) if answered else None
+    proposals = sample_proposals(workbench, first.record, first.sample, address.with_sample(address.sample_id))
+    before: list[dict[str, str]] = [
+        {} if run.position is None else scores_before(workbench, run.record, run.position, run.columns.results)
+        for run in runs
+    ]
     return render_template(
         request,
         "query.html",
@@ -567,7 +577,7 @@ def query_page(request: Request) -> Response:
         connections=joined,
         cut_offs=_cut_offs(answered, depth),
         cut_off_runs=[run.letter for run in answered],
-        scores=score_groups(score_rows(runs)),
+        scores=score_groups(score_rows(runs, before)),
         mark_labels=MARK_LABELS,
         chunks_note=chunks_note(records),
         to_text=to_text,
@@ -575,7 +585,7 @@ def query_page(request: Request) -> Response:
         cluster_url=make_url("/queries", run=address.runs, where=str(Condition("cluster", value=first.sample.cluster))),
         swapped=address.swapped,
         others=make_url("/query/others", run=first.record.run_id, id=address.sample_id, shown=address.runs),
-        proposals=sample_proposals(workbench, first.record, first.sample, address.with_sample(address.sample_id)),
+        proposals=proposals,
         metadata=to_text(first.sample.metadata),
         structured=to_text(first.sample.reference_answer.structured if first.sample.reference_answer else None),
     )

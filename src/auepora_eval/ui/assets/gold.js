@@ -6,6 +6,7 @@
 //   data-document  the document of a grading, or of the marks in an answer of the server
 //   data-name      on a field: the name of the user, which this browser remembers
 //   data-effect    on a form: the element with this id is filled with the effect of the selected proposals
+//   data-after-task="URL"  the element is filled with the fragment when the corrections are applied
 //   data-poll      the element is filled with the fragment every second while it contains data-active
 
 import { announce, onKey, postForm, replaceFragment } from "/assets/shell.js";
@@ -139,7 +140,10 @@ function pollTask() {
   if (!element?.querySelector("[data-active]")) return;
   setTimeout(async () => {
     const isFilled = await replaceFragment(element, element.dataset.poll);
-    if (isFilled && !element.querySelector("[data-active]")) announce(element.textContent.trim());
+    if (isFilled && !element.querySelector("[data-active]")) {
+      announce(element.textContent.trim());
+      for (const one of document.querySelectorAll("[data-after-task]")) replaceFragment(one, one.dataset.afterTask);
+    }
     pollTask();
   }, 1000);
 }

@@ -758,5 +758,6 @@ def check_run(
 
 
 def _withhold(report: GateReport, reason: str) -> GateReport:
-    """The report with every gate inconclusive for a reason; the values stay."""
-    return replace(report, outcomes=tuple(replace(one, status="inconclusive", reason=reason) for one in report.outcomes))
+    """The report with every gate that was written inconclusive for a reason; the values stay."""
+    outcomes = (one if one.implied else replace(one, status="inconclusive", reason=reason) for one in report.outcomes)
+    return replace(report, outcomes=tuple(outcomes))

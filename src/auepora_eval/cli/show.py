@@ -391,8 +391,8 @@ def queries_command(
 
     A condition is a name, one of < <= > >= = != and a value. Names: a metric (of the last run; A.METRIC, B.METRIC,
     diff.METRIC for B - A), rank (of the first gold document), seconds, answer, hit, cause, change, label.NAME, cluster,
-    id and set (a saved set of samples). A metric may also be scored, skipped, failed or failed:REASON; of two runs better, worse, same, changed,
-    both-right, a-only, b-only or both-wrong.
+    id and set (a saved set of samples). A metric may also be scored, skipped, failed or failed:REASON; of two runs
+    better, worse, same, changed, both-right, a-only, b-only or both-wrong.
 
     \b
     auepora queries latest --where 'token_f1<0.5' --where 'rank<=5' --sort token_f1
@@ -402,6 +402,7 @@ def queries_command(
     """
     from ..compare.columns import QueryTable, RunColumns
     from ..compare.filters import SampleFilter, list_rows, shown_metrics
+    from ..io.sample_sets import find_sample_set, save_sample_set
 
     form = "json" if as_json else output_format(output)
     if form == "csv":
@@ -410,13 +411,13 @@ def queries_command(
         raise click.UsageError("--reason goes with --save")
     chosen = SampleFilter.parse(search, [*where, *([] if samples is None else [f"set={samples}"])], sort)
     with open_store(store, output=output) as found:
-        labels = default_labels(default_store(store))
+        labels = default_labels(found.label)
         records = [found.find(one) for one in (run, run_b) if one is not None]
-        table = QueryTable([RunColumns(found, record) for record in records], labels)
+        table = QueryTable([RunColumns(found, record) for record in records], partial(find_sample_set, labels))
         matching = chosen.rows(table)
         if save is not None:
             saved = chosen.make_set(table, save, reason=reason, created_by=getuser())
-            echo_err(f"saved {pluralize(saved.count, 'query', 'queries')} as {save_sample_set(labels, saved)}")
+            echo_err(f"saved {saved.count:,} samples in {save_sample_set(labels, saved)}")
         metrics = shown_metrics(table, chosen.conditions, chosen.sort)
         rows = list_rows(table, matching[:limit].tolist(), metrics)
     document = {
@@ -481,7 +482,7 @@ def samples_command(name: str | None, store: str | None, as_json: bool, output: 
     auepora samples refunds
     auepora compare baseline latest --samples refunds
     """
-    from ..io.sample_sets import find_sample_set, read_sample_set, sample_set_path, sample_set_names
+    from ..io.sample_sets import find_sample_set, load_sample_set, sample_set_names
     from ..store.connect import default_store
 
     form = "json" if as_json else output_format(output)
@@ -492,7 +493,7 @@ def samples_command(name: str | None, store: str | None, as_json: bool, output: 
         chosen = find_sample_set(labels, name)
         write_out(_render(chosen.to_dict(), form, lambda: _set_page(chosen)), output)
         return
-    found = [read_sample_set(sample_set_path(labels, one)) for one in sample_set_names(labels)]
+    found = [load_sample_set(labels, one) for one in sample_set_names(labels)]
     documents = [{**one.to_dict(), "ids": len(one.ids)} for one in found]
     write_out(_render(documents, form, lambda: _sets_page(found)), output)
 
@@ -501,7 +502,8 @@ def _sets_page(found: list[SampleSet]) -> Report:
     rows: list[Row] = [
         [one.name, f"{one.count:,}", one.created or "", ", ".join(one.runs), _short(one.reason)] for one in found
     ]
-    columns = ["set", TableColumn("samples", number=True), "saved", "selected by outcomes of", "reason"]
+    number = TableColumn("samples", number=True)
+    columns: list[TableColumn | str] = ["set", number, "saved", "selected by outcomes of", "reason"]
     empty = Prose("no sets; `auepora queries RUN --where CONDITION --save NAME` saves one")
     blocks: list[Block] = [simple_table(columns, rows) if rows else empty]
     return Report("Sets of samples", "", ReportVerdict(""), [ReportSection("sets", "", blocks)])

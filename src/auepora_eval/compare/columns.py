@@ -24,6 +24,7 @@ from ..features.hits import first_gold_rank
 from ..features.rankings import parse_level
 from ..features.texts import RefusalDetector
 from ..io.codec import DocumentRow
+from ..io.sample_sets import SampleSet
 from ..store.records import RunRecord
 from ..store.runs import RunStore, packed_outputs, packed_samples, result_summaries, result_with_scores
 from ..store.texts import PackedOutput
@@ -450,8 +451,8 @@ class QueryTable:
     Columns are read when a condition, a sort key or a page needs them.
     """
 
-    def __init__(self, runs: Sequence[RunColumns], labels: Path | None = None) -> None:
-        """``labels`` is the labels folder, where the sets of samples are that conditions may name."""
+    def __init__(self, runs: Sequence[RunColumns], find_set: Callable[[str], SampleSet] | None = None) -> None:
+        """``find_set`` returns the set of samples that a condition names."""
         if not runs:
             raise BadValueError("a list of queries needs at least one run")
         if len({run.record.run_id for run in runs}) < len(runs):
@@ -469,7 +470,7 @@ class QueryTable:
                 self._rows.append(self._add_ids(run.samples.ids))
         if len(self.ids) > len(first.ids):
             self._rows[0] = np.arange(len(first.ids))
-        self.labels_folder = labels
+        self._find_set = find_set
         self._known = KnownValues()
         self._searches: dict[tuple[tuple[int, ...], tuple[str, ...]], Bools] = {}
         self._lock = threading.Lock()
@@ -682,9 +683,9 @@ class QueryTable:
 
     def sample_set(self, name: str) -> SampleSet:
         """The saved set of samples with that name; raises if none of its samples is in the table."""
-        if self.labels_folder is None:
-            raise BadValueError(f"there is no labels folder, and so no set '{name}'")
-        found = find_sample_set(self.labels_folder, name)
+        if self._find_set is None:
+            raise BadValueError(f"there is no set '{name}', since these runs have no labels folder")
+        found = self._find_set(name)
         if not any(self.row_of(one) is not None for one in found.ids):
             raise BadValueError(f"no sample of the set '{name}' is in these runs; it was saved from another dataset")
         return found

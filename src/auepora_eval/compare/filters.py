@@ -37,7 +37,8 @@ import numpy as np
 from ..core.scores import Status
 from ..core.types import TargetCategory
 from ..errors import BadValueError, did_you_mean
-from ..store.runs import packed_queries
+from ..io.sample_sets import SampleSet, content_fingerprint
+from ..store.runs import iter_samples, packed_queries
 from .columns import (
     ABSENT,
     ANSWERS,
@@ -515,8 +516,8 @@ class SampleFilter:
         wanted = np.zeros(len(table), np.bool_)
         wanted[self.rows(table)] = True
         rows, last = np.flatnonzero(wanted).tolist(), table.runs[-1]
-        positions = [table.position(len(table.runs) - 1, row) for row in rows]
-        if missing := [table.ids[row] for row, place in zip(rows, positions, strict=True) if place is None]:
+        places = dict(zip(table.spread_rows(len(table.runs) - 1).tolist(), range(len(table)), strict=False))
+        if missing := [table.ids[row] for row in rows if row not in places]:
             raise BadValueError(
                 f"{last.record.run_id} lacks {len(missing)} of the queries, such as '{missing[0]}'; list one run, or "
                 "runs on the same dataset"
@@ -531,7 +532,7 @@ class SampleFilter:
             self.search,
             tuple(map(str, self.conditions)),
             tuple(sorted(runs)),
-            content_fingerprint(iter_samples(last.store, last.record.run_id, positions=frozenset(positions))),
+            content_fingerprint(iter_samples(last.store, last.record.run_id, positions={places[row] for row in rows})),
             last.record.fingerprint,
             created_by=created_by.strip(),
         )

@@ -128,7 +128,7 @@ def _restrict_to_set(
 
 
 def selecting_runs(records: Iterable[RunRecord], samples: SampleSet | None = None) -> frozenset[str]:
-    """Ids of the runs whose outcomes selected the samples of a comparison: by its set, or by that of one of its runs."""
+    """Ids of the runs whose outcomes selected the samples of a comparison, by its set or that of one of its runs."""
     chosen = [samples, *(SampleSet.from_plan(one.plan) for one in records)]
     return frozenset(run_id for one in chosen if one is not None for run_id in one.runs)
 

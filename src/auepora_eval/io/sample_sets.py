@@ -170,20 +170,25 @@ def sample_set_names(labels: Path) -> list[str]:
 
 def find_sample_set(labels: Path, text: str) -> SampleSet:
     """The set with that name in the labels folder, or that of a file: a saved set, or ids as in ``read_ids``."""
-    if _NAME.fullmatch(text) and (saved := sample_set_path(labels, text)).is_file():
-        return read_sample_set(saved)
     path = Path(text)
-    if "\0" not in text and path.is_file():
+    if text not in sample_set_names(labels) and "\0" not in text and path.is_file():
         if path.suffix == ".json":
             return read_sample_set(path)
         ids = tuple(sorted(read_ids(path)))
         if not ids:
             raise DataFileError(path, None, "there is no sample id in it")
         return SampleSet(path.stem, ids)
+    return load_sample_set(labels, text)
+
+
+def load_sample_set(labels: Path, name: str) -> SampleSet:
+    """The set with that name in the labels folder."""
     names = sample_set_names(labels)
-    listed = f"; the sets are {', '.join(names)}" if names else "; none is saved there"
-    hint = did_you_mean(text[:80], names, otherwise=listed)
-    raise BadValueError(f"there is no sample set and no file {text[:80]!r} (sets are in {labels / FOLDER}){hint}")
+    if name not in names:
+        listed = f"; the sets are {', '.join(names[:20])}" if names else ""
+        hint = did_you_mean(name[:80], names, otherwise=listed)
+        raise BadValueError(f"there is no set of samples '{name[:80]}' in {labels / FOLDER}{hint}")
+    return read_sample_set(sample_set_path(labels, name))
 
 
 def read_sample_set(path: Path) -> SampleSet:
@@ -195,9 +200,7 @@ def read_sample_set(path: Path) -> SampleSet:
     if not isinstance(row, dict) or row.get("format") != _FORMAT:
         raise DataFileError(path, None, f'is no sample set: the field "format" is not "{_FORMAT}"')
     if row.get("version") != _VERSION:
-        raise DataFileError(
-            path, None, f"its version is {row.get('version')!r:.20}; only {_VERSION} can be read"
-        )
+        raise DataFileError(path, None, f"its version is {row.get('version')!r:.20}; only {_VERSION} can be read")
     values: dict[str, Any] = {}
     for name in (one.name for one in fields(SampleSet)):
         value = row.get(name)

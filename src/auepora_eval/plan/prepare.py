@@ -302,9 +302,9 @@ def prepare(
 ) -> PreparedPlan:
     """Prepare and check a plan; raises the first error.
 
-    ``samples`` takes only those of a set, ``limit`` only the first samples. With ``need_system`` the system is built and checked, but not called. With
-    ``need_keys`` the API keys of judges must be set. ``variants`` transforms the samples before the check that metrics
-    apply to them.
+    ``samples`` takes only those of a set, ``limit`` only the first samples. With ``need_system`` the system is built
+    and checked, but not called. With ``need_keys`` the API keys of judges must be set. ``variants`` transforms the
+    samples before the check that metrics apply to them.
     """
     findings = Findings(plan.source)
     with search_folders(plan.folder):
@@ -510,9 +510,7 @@ def _samples(
     return _collect(findings, "dataset", read)
 
 
-def _check_set(
-    chosen: SampleSet, ids: Collection[str], samples: Iterable[EvaluationSample], path: Path
-) -> None:
+def _check_set(chosen: SampleSet, ids: Collection[str], samples: Iterable[EvaluationSample], path: Path) -> None:
     """Raise if the dataset lacks a sample of the set, or has one with other content."""
     chosen.require_known(ids, str(path))
     chosen.require_content(select_samples(samples, chosen), str(path))

@@ -508,11 +508,23 @@ class SampleFilter:
         """The numbers of the rows of a table that fulfil the filter, in order."""
         return apply(table, self.search, self.conditions, self.sort)
 
-    def make_set(self, table: QueryTable, name: str, *, reason: str = "", created_by: str = "") -> SampleSet:
-        """The queries that fulfil the filter as a set, with the runs whose outcomes selected them.
+    @property
+    def reads_outputs(self) -> bool:
+        """Whether conditions or order depend on more than the scores and the samples of the runs."""
+        key = parse_name(self.sort.removeprefix("-"))[0]
+        return key in _RUN_FIELDS or any(one.reads_outputs for one in self.conditions)
 
-        A search reads the answers of all runs. All queries must be in the dataset of the last run.
-        """
+    def rows_without_outputs(self, table: QueryTable) -> Rows | None:
+        """The rows as far as they are known before the outputs are read; ``None`` if conditions or order need them."""
+        return None if self.reads_outputs else apply(table, self.search, self.conditions, self.sort, outputs=False)
+
+    def outcome_runs(self, table: QueryTable) -> set[str]:
+        """Ids of the runs whose outputs or scores select the queries; a search reads the answers of all runs."""
+        searched = {run.record.run_id for run in table.runs if self.search}
+        return searched.union(*(one.outcome_runs(table) for one in self.conditions))
+
+    def make_set(self, table: QueryTable, name: str, *, reason: str = "", created_by: str = "") -> SampleSet:
+        """The queries that fulfil the filter as a set; all must be in the dataset of the last run."""
         wanted = np.zeros(len(table), np.bool_)
         wanted[self.rows(table)] = True
         rows, last = np.flatnonzero(wanted).tolist(), table.runs[-1]
@@ -522,16 +534,13 @@ class SampleFilter:
                 f"{last.record.run_id} lacks {len(missing)} of the queries, such as '{missing[0]}'; list one run, or "
                 "runs on the same dataset"
             )
-        runs = {run.record.run_id for run in table.runs if self.search}
-        for condition in self.conditions:
-            runs |= condition.outcome_runs(table)
         return SampleSet(
             name,
             tuple(table.ids[row] for row in rows),
             reason.strip(),
             self.search,
             tuple(map(str, self.conditions)),
-            tuple(sorted(runs)),
+            tuple(sorted(self.outcome_runs(table))),
             content_fingerprint(iter_samples(last.store, last.record.run_id, positions={places[row] for row in rows})),
             last.record.fingerprint,
             created_by=created_by.strip(),

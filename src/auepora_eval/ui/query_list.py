@@ -29,6 +29,7 @@ from ..compare.filters import (
 from ..compare.queries import Cause, opposite_cause
 from ..compare.stores import chunker_versions
 from ..errors import BadValueError
+from ..io.sample_sets import load_sample_set, sample_set_names
 from ..render.html import UncutText, pluralize, value_text
 from ..store.records import RunRecord
 from .workbench import Workbench, make_url, render_template, workbench_of
@@ -52,7 +53,7 @@ def query_table(workbench: Workbench, records: Sequence[RunRecord]) -> QueryTabl
     runs = [run_columns(workbench, record) for record in records]
     for run in runs:
         run.prepare()
-    return runs[-1].table_of(runs, QueryTable)
+    return runs[-1].table_of(runs, partial(QueryTable, find_set=partial(load_sample_set, workbench.labels)))
 
 
 def run_columns(workbench: Workbench, record: RunRecord) -> RunColumns:
@@ -107,7 +108,7 @@ def swap_runs(found: SampleFilter) -> SampleFilter:
 
 
 def _swap_condition(one: Condition) -> Condition | None:
-    if one.field in ("label", "cluster", "id"):
+    if one.field in ("label", "cluster", "id", "set"):
         return one
     if one.run == "diff":
         value = "0" if float(one.value) == 0 else f"-{one.value}".replace("--", "").replace("-+", "-")
@@ -230,6 +231,16 @@ class QueryListPage:
         if self.filter.search or self.filter.conditions:
             return f"{len(self.rows):,} of {total}"
         return total
+
+    @property
+    def saved_count(self) -> str:
+        """How many queries a set would have."""
+        return pluralize(len(self.rows), "query", "queries")
+
+    @property
+    def reads_outcomes(self) -> bool:
+        """Whether outputs or scores of a run decide which queries are listed."""
+        return bool(self.filter.outcome_runs(self.table))
 
     @property
     def chips(self) -> list[FilterLink]:
@@ -390,7 +401,7 @@ class QueryListPage:
         found += [
             (Condition("label", name).key, self.table.label_values(name)[:_MAX_VALUES]) for name in self.table.labels
         ]
-        return [*dict(found).items(), ("cluster", []), ("id", [])]
+        return [*dict(found).items(), ("cluster", []), ("id", []), ("set", sample_set_names(self.workbench.labels))]
 
     @property
     def scores(self) -> list[tuple[str, list[str]]]:

@@ -79,7 +79,7 @@ document.addEventListener("focusin", (event) => {
 
 document.addEventListener("submit", async (event) => {
   const root = rootOf(event.target);
-  if (!root) return;
+  if (!root || event.target.method === "post") return;
   event.preventDefault();
   if (event.target.matches(".query-search")) {
     await search(root);

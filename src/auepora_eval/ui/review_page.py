@@ -1,0 +1,344 @@
+"""Lists that need a person: failed judgements, disagreements with judges, unjudged documents, drafts; sample sets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import numpy as np
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from ..annotate.agreement import aggregate_labels
+from ..annotate.batch_plans import BatchOptions, create_batch, plan_batch
+from ..annotate.batches import MAX_NAME, LabelBatch, list_batches
+from ..annotate.calibration import judge_disagreements, load_run_scores
+from ..annotate.calibration_report import Disagreement
+from ..compare.columns import ANSWERED, EMPTY, QueryTable
+from ..compare.filters import Condition, SampleFilter
+from ..core.scores import Status
+from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
+from ..io.labels import Label, LabelEvent, LabelJournal
+from ..io.sample_sets import SampleSet, load_sample_set, sample_set_names, save_sample_set
+from ..judge.ratings import Scale
+from ..store.records import RunRecord
+from .query_list import query_table, records_of
+from .workbench import Workbench, make_url, render_template, workbench_of
+
+MAX_QUEUE = 10_000
+"""The number of queries that may be opened as a queue."""
+MAX_DISAGREEMENTS = 100
+"""The number of disagreements that a page shows."""
+_LOW = (0.5, 1.0)
+"""Rankings are listed where a smaller proportion of the first documents is judged."""
+
+# --- lists of queries that need a person -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewList:
+    """Queries that need a person: how many, why, and the filter that lists them."""
+
+    title: str
+    count: int
+    filter: SampleFilter
+    metric: str = ""
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The filter as fields of a form."""
+        return self.filter.to_params()
+
+    def url(self, run_id: str) -> str:
+        """The address of the list."""
+        params = {name: [value for key, value in self.fields if key == name] for name in ("q", "where", "sort")}
+        return make_url("/queries", run=run_id, **params)
+
+
+def failed_lists(table: QueryTable) -> list[ReviewList]:
+    """The failed measurements of a run by metric and reason, the most frequent first."""
+    found = []
+    (run,) = table.runs
+    for name, result in run.results.items():
+        column = run.scores(name) if result.details.get("num_measure_failed") else None
+        if column is None:
+            continue
+        codes = column.reason_codes[column.status == Status.MEASURE_FAILED].tolist()
+        for code, count in Counter(codes).items():
+            reason = column.reasons[code]
+            value = f"measure-failed:{reason}" if reason else "measure-failed"
+            chosen = SampleFilter(conditions=(Condition("metric", name, value=value),))
+            found.append(ReviewList(f"{name}: {reason.replace('_', ' ') or 'failed'}", count, chosen, name))
+    return sorted(found, key=lambda one: (-one.count, one.title))
+
+
+def unjudged_lists(table: QueryTable) -> list[ReviewList]:
+    """The rankings of a run whose first documents are not judged, by the metrics ``judged@k``."""
+    found: list[ReviewList] = []
+    (run,) = table.runs
+    for name in run.results:
+        column = run.scores(name) if name.startswith("judged@") else None
+        for limit in () if column is None else _LOW:
+            condition = Condition("metric", name, operator="<", value=f"{limit:g}")
+            count = int(np.count_nonzero(condition.mask(table)))
+            chosen = SampleFilter(conditions=(condition,), sort=condition.key)
+            if count and (not found or found[-1].count != count):
+                found.append(ReviewList(f"{name} below {limit:g}", count, chosen))
+    return found
+
+
+# --- disagreements between judges and people -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledDisagreement:
+    """An answer on which a judge and the labels of a file disagree."""
+
+    found: Disagreement
+    labels: tuple[Label, ...]
+    """The labels of the answer."""
+
+    @property
+    def is_example(self) -> bool:
+        """Whether its labels are tuning labels."""
+        return all(one.tuning for one in self.labels)
+
+    @property
+    def comments(self) -> str:
+        """The comments of the annotators."""
+        return "; ".join(one.comment for one in self.labels if one.comment)
+
+
+@dataclass(frozen=True, slots=True)
+class DisagreementList:
+    """The disagreements of one judge metric with the labels of one batch."""
+
+    batch: LabelBatch
+    metric: str = ""
+    rows: tuple[LabelledDisagreement, ...] = ()
+    problem: str = ""
+    """Why there is no list."""
+
+    @property
+    def shown(self) -> Sequence[LabelledDisagreement]:
+        """The rows that the page shows."""
+        return self.rows[:MAX_DISAGREEMENTS]
+
+
+def disagreement_lists(workbench: Workbench, record: RunRecord) -> tuple[list[DisagreementList], int]:
+    """The disagreements in closed batches of a run, and the number of batches that are still open.
+
+    Those of an open batch are not shown: an annotator who sees what the judge gave is not independent any more.
+    """
+    found, is_open = [], 0
+    for batch in list_batches(workbench.labels):
+        if batch.purpose not in ("calibrate", "compare", "review") or record.run_id not in batch.runs:
+            continue
+        try:
+            journal = LabelJournal(batch.journal)
+            journal.refresh()
+            if journal.closed is None:
+                is_open += 1
+            else:
+                found.append(_disagreements(workbench, record, batch, journal))
+        except AueporaError as error:
+            found.append(DisagreementList(batch, problem=str(error)))
+    return found, is_open
+
+
+def _disagreements(
+    workbench: Workbench, record: RunRecord, batch: LabelBatch, journal: LabelJournal
+) -> DisagreementList:
+    scores = load_run_scores(workbench.store, record, batch.metric)
+    labels = _labels_of(journal, record)
+    scale = None if batch.scale is None else Scale.parse(batch.scale)
+    by_sample: dict[str, list[Label]] = {}
+    for one in labels:
+        by_sample.setdefault(one.sample_id, []).append(one)
+    found = judge_disagreements(scores, aggregate_labels(labels, scale).values)
+    rows = tuple(LabelledDisagreement(one, tuple(by_sample[one.sample_id])) for one in found)
+    return DisagreementList(batch, scores.metric, rows)
+
+
+def _labels_of(journal: LabelJournal, record: RunRecord) -> list[Label]:
+    """The labels of people for the answers of a run."""
+    return [one for one in journal.labels if one.run == record.run_id and one.provenance != "model"]
+
+
+def mark_example(workbench: Workbench, record: RunRecord, batch_id: str, sample_id: str) -> None:
+    """Make the labels of an answer tuning labels, which calibration does not use."""
+    batch = workbench.queue(batch_id).batch
+    journal = LabelJournal(batch.journal)
+    journal.refresh()
+    if journal.closed is None:
+        raise ConflictError("the batch is open; close it before its labels become examples")
+    keys = [one.key for one in _labels_of(journal, record) if one.sample_id == sample_id and not one.tuning]
+    if not keys:
+        raise ConflictError("there is no label of this answer that is not an example already")
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    journal.append(*(LabelEvent("tuning", key, at=at) for key in keys))
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDrafts:
+    """A batch of drafts that is not closed."""
+
+    batch: LabelBatch
+    labelled: int
+
+
+def open_drafts(workbench: Workbench) -> list[OpenDrafts]:
+    """The batches of drafts that are not closed."""
+    found = []
+    for batch in list_batches(workbench.labels):
+        if batch.purpose == "drafts":
+            with suppress(AueporaError):  # the list of batches shows what is wrong with it
+                progress = workbench.queue(batch.id).progress()
+                if progress.closed is None:
+                    found.append(OpenDrafts(batch, progress.complete))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSet:
+    """A set of samples on the page."""
+
+    set: SampleSet
+    count: int
+    """How many of its samples the run has."""
+
+    @property
+    def saved(self) -> str:
+        """When it was saved."""
+        return (self.set.created or "")[:16].replace("T", " ")
+
+
+def listed_sets(labels: Path, table: QueryTable) -> tuple[list[ListedSet], list[str]]:
+    """The sets with a sample of the run, and why others cannot be read."""
+    found, problems = [], []
+    for name in sample_set_names(labels):
+        try:
+            one = load_sample_set(labels, name)
+        except DataFileError as error:
+            problems.append(str(error))
+            continue
+        count = int(np.count_nonzero(table.with_ids(one.ids)))
+        found += [ListedSet(one, count)] if count else []
+    return found, problems
+
+
+def review_page(request: Request) -> Response:
+    """The lists of a run that need a person."""
+    workbench = workbench_of(request)
+    records = records_of(workbench, request.query_params)
+    record, table = records[-1], query_table(workbench, records[-1:])
+    sets, problems = listed_sets(workbench.labels, table)
+    return render_template(
+        request,
+        "review.html",
+        record=record,
+        failed=failed_lists(table),
+        unjudged=unjudged_lists(table),
+        has_judged=any(name.startswith("judged@") for name in table.metrics),
+        drafts=open_drafts(workbench),
+        sets=sets,
+        problems=problems,
+        store=workbench.label,
+    )
+
+
+def disagreements_part(request: Request) -> Response:
+    """The disagreements between the judges of a run and people."""
+    workbench = workbench_of(request)
+    record = records_of(workbench, request.query_params)[-1]
+    lists, is_open = disagreement_lists(workbench, record)
+    return render_template(request, "review_disagreements.html", record=record, lists=lists, is_open=is_open)
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+
+async def _read_form(request: Request) -> QueryParams:
+    """The fields of a form that was sent."""
+    fields = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
+    return QueryParams([(name, value) for name, values in fields.items() for value in values])
+
+
+async def save_set(request: Request) -> Response:
+    """Save the queries of a filter as a set, and list them."""
+    return await run_in_threadpool(_save_set, workbench_of(request), await _read_form(request))
+
+
+def _save_set(workbench: Workbench, form: QueryParams) -> Response:
+    records, name = records_of(workbench, form), form.get("name", "").strip()
+    table = query_table(workbench, records)
+    author = form.get("by", "")[:MAX_NAME]
+    made = SampleFilter.from_params(form).make_set(table, name, reason=form.get("reason", ""), created_by=author)
+    save_sample_set(workbench.labels, made)
+    runs = [one.run_id for one in records]
+    return RedirectResponse(make_url("/queries", run=runs, where=str(Condition("set", value=name))), 303)
+
+
+async def open_queue(request: Request) -> Response:
+    """Open the answers of a filter as a queue: a batch of picked samples."""
+    return await run_in_threadpool(_open_queue, workbench_of(request), await _read_form(request))
+
+
+def _open_queue(workbench: Workbench, form: QueryParams) -> Response:
+    records = records_of(workbench, form)
+    record, table, chosen = records[-1], query_table(workbench, records), SampleFilter.from_params(form)
+    states = table.states(len(records) - 1)
+    ids = [table.ids[row] for row in chosen.rows(table).tolist() if states[row] in (ANSWERED, EMPTY)]
+    if not ids:
+        raise BadValueError("there is nothing to label: no query of the filter has an answer")
+    if len(ids) > MAX_QUEUE:
+        problem = f"{len(ids):,} queries are too many for a queue; narrow the filter to {MAX_QUEUE:,} or fewer"
+        raise BadValueError(f"{problem}, or draw a random sample with a new batch")
+    title = form.get("title", "").strip() or ", ".join(_describe(chosen)) or "all answers"
+    options = BatchOptions(
+        "review",
+        (record.run_id,),
+        f"Review of {title}"[:100],
+        metric=form.get("metric") or None,
+        samples=tuple(ids),
+        created_by=form.get("by", "")[:MAX_NAME],
+    )
+    batch = create_batch(workbench.labels, plan_batch(workbench.store, options))
+    return RedirectResponse(f"/batches/{batch.id}", 303)
+
+
+def _describe(chosen: SampleFilter) -> Iterator[str]:
+    if chosen.search:
+        yield f"search {chosen.search}"
+    yield from map(str, chosen.conditions)
+
+
+async def use_example(request: Request) -> Response:
+    """Mark the labels of a disagreement as tuning labels."""
+    return await run_in_threadpool(_use_example, workbench_of(request), await _read_form(request))
+
+
+def _use_example(workbench: Workbench, form: QueryParams) -> Response:
+    record = records_of(workbench, form)[-1]
+    mark_example(workbench, record, form.get("batch", ""), form.get("sample", ""))
+    return RedirectResponse(f"{make_url('/review', run=record.run_id)}#disagreements", 303)
+
+
+ROUTES: list[BaseRoute] = [
+    Route("/review", review_page),
+    Route("/review/disagreements", disagreements_part),
+    Route("/review/queue", open_queue, methods=["POST"]),
+    Route("/review/example", use_example, methods=["POST"]),
+    Route("/sets", save_set, methods=["POST"]),
+]

@@ -12,8 +12,7 @@ from auepora_eval.annotate.batch_plans import new_batch_id
 from auepora_eval.annotate.batches import find_batch
 from auepora_eval.annotate.draws import draw_path
 from auepora_eval.io.labels import read_labels
-from auepora_eval.store.decisions import decisions
-from auepora_eval.store.runs import RunStore
+from auepora_eval.store.runs import RunStore, decisions
 from helpers.stored_runs import run, samples
 from helpers.ui_server import Reply, UiServer, ui_server, workbench_page
 

@@ -24,9 +24,8 @@ from ..judge.controls import control_drift
 from ..render.tables import drift_text
 from ..runtime.processes import gc_paused
 from ..stats.intervals import encode_clusters
-from ..store.decisions import DecisionKind
 from ..store.records import RunRecord
-from ..store.runs import RunStore, iter_samples, result_summaries
+from ..store.runs import DecisionKind, RunStore, iter_samples, result_summaries
 from .analysis import (
     Adjustment,
     Analysis,

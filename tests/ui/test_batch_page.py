@@ -193,18 +193,20 @@ def results(server: UiServer, address: str) -> str:
     return unescape(re.sub(r"<[^>]*>", " ", server.get(f"{address}/results", sec_fetch_dest="empty").text))
 
 
-def test_a_comparison_is_decided_when_all_are_labelled(server: UiServer, ids: dict[str, str]) -> None:
+def test_a_comparison_is_decided_when_it_is_closed(server: UiServer, ids: dict[str, str]) -> None:
     address = new_batch(server, "compare", [ids["old"], ids["new"]], n="20", delta="0.1")
     queue = server.workbench.queue(address.rpartition("/")[2])
     for number, entry in enumerate(queue.batch.items, start=1):
         if number in (2, 20):
-            assert "Results are shown when all items are labelled" in results(server, address)
+            assert "Results are shown when the batch is closed" in results(server, address)
             assert 'id="batch-results"' not in server.get(address).text
         assert queue.next("ann") == number
         # Where the better answer is shown first depends on the sample, not on the run.
         better = "first" if queue._items.runs(number)[0] == ids["new"] else "second"
         value = {0: "both", 3: "neither"}.get(int(entry.sample_id[1:]) % 4, better)
         queue.submit("ann", number, [value], submission=f"submission-{next(_SUBMISSIONS)}")
+    assert 'id="batch-results"' not in server.get(address).text  # a label can still be undone
+    queue.close("eve")
     assert 'id="batch-results"' in server.get(address).text
     found = results(server, address)
     assert "By people, new is better than old." in found
@@ -221,7 +223,7 @@ def test_looks_wait_for_all_labels_of_their_samples(server: UiServer, ids: dict[
     address = new_batch(server, "compare", [ids["old"], ids["other"]], n="20", looks="2", annotators="2")
     label(server, address, "ann", {"": "both", "3": "first"}, limit=20)
     label(server, address, "bob", {"": "both", "3": "first"}, limit=9)
-    assert "Results are shown when all items are labelled" in results(server, address)
+    assert "Results are shown when the batch is closed" in results(server, address)
     label(server, address, "bob", {"": "both", "3": "first"}, limit=2)  # eleven samples have both labels
     found = results(server, address)
     assert "the next look is at 20 samples" in found

@@ -687,7 +687,8 @@ def results_part(request: Request) -> Response:
     if view.batch.purpose not in ("calibrate", "compare"):
         return _render_results(request, _label_counts(view))
     if not view.has_results:
-        text = "Results are shown when all items are labelled, or when the batch is closed."
+        when = "at a planned look" if view.batch.purpose == "compare" else "when all items are labelled"
+        text = f"Results are shown when the batch is closed, or {when}."
         return _render_results(request, [Prose(text)])
     report = read_report(view, metric)
     is_decided = report.sequential is not None and report.sequential.reason is not None

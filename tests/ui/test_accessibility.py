@@ -11,6 +11,8 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
+from auepora_eval.annotate.batches import LabelQueue
 from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
 from helpers import browser_runs, report_pages, stored_runs
@@ -20,7 +22,7 @@ from helpers.ui_server import UiServer, ui_server, workbench_page
 
 METRICS = ["recall@5", "mrr", "token_f1", "failure_attribution", "mean_latency[end_to_end]"]
 PLAN = "version: 1\ndataset: data.jsonl\nsystem: {outputs: outputs.jsonl}\nmetrics: [recall@5]\n"
-TABBED_PAGES = ("runs", "comparison", "query in two runs")
+TABBED_PAGES = ("runs", "comparison", "query in two runs", "label")
 PHONE = {"width": PHONE_WIDTH, "height": 800}
 # What a text would add to the page if it were not escaped: elements, handlers, and links that run a script.
 FOREIGN_ELEMENTS = """
@@ -93,13 +95,54 @@ def run_ids(folder: Path) -> dict[str, str]:
     return ids
 
 
+@pytest.fixture(scope="module")
+def batch_ids(folder: Path, run_ids: dict[str, str]) -> dict[str, str]:
+    """Batches of ordinary and of hostile runs: open, closed, and with labels that differ."""
+    hostile = report_pages.HOSTILE[0]
+    ordinary = {"metric": "token_f1", "annotators": 2, "title": "Release", "instructions": "Compare with the rule."}
+    texts = {"annotators": 2, "title": hostile, "instructions": hostile, "created_by": hostile}
+    options = {
+        "open": BatchOptions("compare", (run_ids["before"], run_ids["after"]), n=10, **ordinary),
+        "closed": BatchOptions("calibrate", (run_ids["before"],), n=10, **ordinary),
+        "hostile": BatchOptions("calibrate", (run_ids["hostile texts"],), shown=("documents", "reference"), **texts),
+        "hostile closed": BatchOptions("calibrate", (run_ids["hostile texts"],), **texts),
+    }
+    ids = {}
+    with RunStore.open(folder / "runs.sqlite") as store:
+        for name, one in options.items():
+            batch = create_batch(folder / "labels", plan_batch(store, one))
+            queue, ids[name] = LabelQueue(batch, store), batch.id
+            people = (hostile, f"{hostile} 2") if name.startswith("hostile") else ("ann", "bob")
+            for number in range(1, len(batch.items)):
+                for place, who in enumerate(people):
+                    value = batch.choices[place if number % 3 == 0 else 0].name
+                    queue.submit(who, number, [value], comment=hostile * (number % 2), submission=f"{who} {number}")
+            queue.skip(people[0], len(batch.items), hostile, submission="skip")
+            if name.endswith("closed"):
+                queue.close(hostile)
+    return ids
+
+
 def address(path: str, /, **parameters: Any) -> str:
     return f"{quote(path)}?{urlencode(parameters, doseq=True)}"
 
 
-def ordinary_pages(run: dict[str, str]) -> dict[str, str]:
+def ordinary_pages(run: dict[str, str], batch: dict[str, str]) -> dict[str, str]:
     a, b, other = run["before"], run["after"], run["other"]
     return {
+        "batches": "/batches",
+        "new batch": "/batches/new",
+        "form of a batch": address("/batches/new", purpose="compare", run=[a, b], metric="token_f1"),
+        "batch": f"/batches/{batch['open']}",
+        "closed batch": f"/batches/{batch['closed']}",
+        "items": f"/batches/{batch['closed']}/items",
+        "start of labelling": f"/label/{batch['open']}",
+        "label": address(f"/label/{batch['open']}/item", **{"as": "eve"}),
+        "adjudication": address(f"/label/{batch['open']}/item", adjudicate=1, **{"as": "eve"}),
+        "end of labelling": address(f"/label/{batch['closed']}/item", **{"as": "ann"}),
+        "gold": "/gold",
+        "proposal": address("/gold/propose", run=a, id="q00000"),
+        "review": address("/review", run=a),
         "runs": "/runs",
         "run": f"/runs/{a}",
         "derivation": address(f"/runs/{a}/derivation", metric="recall@5"),
@@ -116,9 +159,21 @@ def ordinary_pages(run: dict[str, str]) -> dict[str, str]:
     }
 
 
-def hostile_pages(run: dict[str, str]) -> dict[str, str]:
+def hostile_pages(run: dict[str, str], batch: dict[str, str]) -> dict[str, str]:
     texts, a, b = run["hostile texts"], run["hostile names 0"], run["hostile names 1"]
+    name = report_pages.HOSTILE[0]
+    item = f"/label/{batch['hostile']}/item"
     return {
+        "batches": "/batches",
+        "form of a batch": address("/batches/new", purpose="compare", run=[a, b], metric=report_pages.HOSTILE[1]),
+        "batch": f"/batches/{batch['hostile']}",
+        "closed batch": f"/batches/{batch['hostile closed']}",
+        "items": f"/batches/{batch['hostile closed']}/items",
+        "start of labelling": address(f"/label/{batch['hostile']}", **{"as": name}),
+        **{f"item {number}": address(item, item=number, **{"as": name}) for number in range(1, 12)},
+        "adjudication": address(item, adjudicate=1, **{"as": name}),
+        "proposal": address("/gold/propose", run=texts, id="image"),
+        "review": address("/review", run=texts),
         "runs": address("/runs", q="<script>", tag=report_pages.HOSTILE[0], metric=report_pages.HOSTILE[1]),
         "run": f"/runs/{texts}",
         "run with hostile metrics": address(f"/runs/{a}"),
@@ -135,15 +190,17 @@ def hostile_pages(run: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path, run_ids: dict[str, str]) -> Iterator[UiServer]:
+def server(folder: Path, run_ids: dict[str, str], batch_ids: dict[str, str]) -> Iterator[UiServer]:
     with RunStore.open(folder / "runs.sqlite") as store, ui_server(store, plans=folder) as running:
         yield running
 
 
-def test_every_page_is_accessible(browser: Any, server: UiServer, run_ids: dict[str, str]) -> None:
+def test_every_page_is_accessible(
+    browser: Any, server: UiServer, run_ids: dict[str, str], batch_ids: dict[str, str]
+) -> None:
     problems = {}
     with workbench_page(browser, server, expected=("status of 404",)) as page:
-        for name, path in ordinary_pages(run_ids).items():
+        for name, path in ordinary_pages(run_ids, batch_ids).items():
             page.goto(server.address + path)
             load_all(page, unfold=True)
             problems[name] = find_problems(page)
@@ -152,10 +209,12 @@ def test_every_page_is_accessible(browser: Any, server: UiServer, run_ids: dict[
     assert {name: found for name, found in problems.items() if found} == {}
 
 
-def test_hostile_texts_execute_nothing(browser: Any, server: UiServer, run_ids: dict[str, str]) -> None:
+def test_hostile_texts_execute_nothing(
+    browser: Any, server: UiServer, run_ids: dict[str, str], batch_ids: dict[str, str]
+) -> None:
     problems: dict[str, Any] = {}
     with workbench_page(browser, server, expected=("status of 40",), viewport=PHONE) as page:
-        for name, path in hostile_pages(run_ids).items():
+        for name, path in hostile_pages(run_ids, batch_ids).items():
             response = page.goto(server.address + path)
             load_all(page, unfold=True)
             page.evaluate(SCRIPT)

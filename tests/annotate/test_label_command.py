@@ -64,7 +64,7 @@ def test_line_by_line(auepora: Command, labelled_run: str, type_lines: TypeLines
     assert out.count("--- 3 of 4, 2 labelled") == 3  # shown, after an empty line, and with the reference
     assert "'correct' was not understood; type r for right or w for wrong, or ? for help" in out
     assert "'r r' was not understood" in out
-    assert "skip: nothing is saved" in out
+    assert "skip: the reason is saved" in out
     assert "Reference\n  | yes" in out
     assert "--- 4 of 4, 2 labelled, 1 skipped" in out
     assert out.endswith("labels.jsonl: 2 of 4 labelled by ann: 1 right, 1 wrong\n")

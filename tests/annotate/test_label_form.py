@@ -95,7 +95,7 @@ def test_an_interrupted_session_resumes(
     assert code == 0
     assert numbers_shown(out)[0] == third[0]
     assert "--- 3 of 5, 2 labelled" in out
-    assert "removed: wrong" in out
+    assert "taken back: wrong" in out
     assert [label for _, label in labels_of()] == ["right", "right"]
     assert "the same command continues with the others" in err
 

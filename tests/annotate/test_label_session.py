@@ -12,6 +12,7 @@ from auepora_eval.annotate.draws import Selection
 from auepora_eval.annotate.session import (
     FormState,
     GivenLabel,
+    LabelChange,
     LabelFile,
     LabelItem,
     LabelScale,
@@ -21,7 +22,7 @@ from auepora_eval.annotate.session import (
     save_line,
 )
 from auepora_eval.errors import BadValueError, DataFileError
-from auepora_eval.io.labels import Label, read_labels
+from auepora_eval.io.labels import Label, LabelKey, read_labels
 from helpers.requirements import examples
 
 
@@ -120,7 +121,7 @@ def test_undo_reverts_labels_and_skips() -> None:
     assert (change.sample_id, change.is_removal) == ("q2", True)
     assert (state.position, state.comment) == (2, "why")
     state, change = handle_line(state, "u")
-    assert change is None
+    assert change == LabelChange("q1", None, is_removal=True)
     assert (state.position, state.skipped) == (1, frozenset())
     state, change = handle_line(state, "u")
     assert change is not None
@@ -169,9 +170,11 @@ def test_the_changes_make_up_the_file(n: int, keys: list[str]) -> None:
     state, file = FormState(items(n)), dict[tuple[str, str], GivenLabel]()
     for key in keys:
         state, change = handle_line(state, key)
-        if change is not None and change.is_removal:
+        if change is None or change.given is None:
+            pass  # nothing, or a skip
+        elif change.is_removal:
             assert file.pop((change.sample_id, change.run)) == change.given
-        elif change is not None:
+        else:
             assert (change.sample_id, change.run) not in file
             file[change.sample_id, change.run] = change.given
         assert file == labels_of(state)
@@ -224,11 +227,27 @@ def test_the_file_always_equals_the_state(tmp_path_factory: pytest.TempPathFacto
     state = FormState(items(4))
     for key in keys:
         state = save_line(state, ours, key)
-        assert ours.labels_by_item(None) == labels_of(state)
+        assert not state.message.startswith("not saved")
+        assert {item: one for item, one in ours.labels_by_item(None).items() if one} == labels_of(state)
         assert [one.sample_id for one in ours.labels()] == [
             state.items[step.position].sample_id for step in state.steps if step.given is not None
         ]
     assert [one for one in read_labels(ours.path) if one.annotator == "bob"] == [Label("q1", "wrong", "bob", "run_1")]
+
+
+def test_a_skip_is_kept_with_its_reason(tmp_path: Path) -> None:
+    ours = sheet(tmp_path / "labels.jsonl")
+    state = FormState(items(3))
+    for line in ("s the text  is cut off", "r", "s", "u"):
+        state = save_line(state, ours, line)
+    (skip,) = ours.journal.skips.values()
+    assert (skip.key, skip.reason) == (LabelKey("q0", "ann", "run_1"), "the text is cut off")
+    again = restore_labels(FormState(items(3)), sheet(ours.path).labels_by_item(None))
+    assert core(again) == core(state)
+    state = typed(again, "w", "s")  # the skipped answer again
+    save_line(state, ours, "w")
+    assert not ours.journal.skips
+    assert [one.sample_id for one in read_labels(ours.path)] == ["q1", "q0"]
 
 
 def test_fields_of_a_label(tmp_path: Path) -> None:

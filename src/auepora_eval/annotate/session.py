@@ -21,7 +21,7 @@ import click
 from ..core.slices import parse_slices, require_slice_values
 from ..errors import AueporaError, BadValueError, DataFileError
 from ..features.hits import gold_documents, gold_ranks
-from ..io.labels import RIGHT, WRONG, Label, LabelEvent, LabelJournal, Provenance
+from ..io.labels import RIGHT, WRONG, Label, LabelEvent, LabelJournal, LabelKey, Provenance
 from ..judge.ratings import question_frames
 from ..perturb.edits import hash_uniform
 from ..render.terminal import printable
@@ -240,15 +240,18 @@ class UndoStep:
 
 @dataclass(frozen=True, slots=True)
 class LabelChange:
-    """A change of the label file: a new label, or one to remove."""
+    """A change of the label file: a new label or skip, or one to take back."""
 
     sample_id: str
-    given: GivenLabel
+    given: GivenLabel | None
+    """The label; ``None`` for a skip."""
     is_removal: bool = False
     run: str = ""
     """The run of the answer, in a session over two runs."""
     shown: tuple[str, ...] = ()
     """What the annotator saw beside question and answer."""
+    reason: str = ""
+    """The reason of a skip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,13 +296,14 @@ class FormState:
         return tuple(name for name, is_shown in parts.items() if is_shown)
 
 
-def restore_labels(state: FormState, labels: Mapping[ItemKey, GivenLabel]) -> FormState:
-    """The session with existing labels by item, in their order; they can be undone."""
+def restore_labels(state: FormState, labels: Mapping[ItemKey, GivenLabel | None]) -> FormState:
+    """The session with existing labels and skips (``None``) by item, in their order; they can be undone."""
     positions = {item.key: position for position, item in enumerate(state.items)}
     for key, given in labels.items():
         if key in positions:
-            current = replace(state, position=positions[key], comment=given.comment)
-            state = _advance(_add_label(current, given), current, given)
+            current = replace(state, position=positions[key], comment="" if given is None else given.comment)
+            after = _add_skip(current) if given is None else _add_label(current, given)
+            state = _advance(after, current, given)
     return state
 
 
@@ -308,13 +312,13 @@ def handle_line(state: FormState, line: str) -> tuple[FormState, LabelChange | N
     command, _, text = line.strip().partition(" ")
     if command == "c" and state.item is not None:
         return _set_comment(state, text), None
+    if command == "s" and (state.item is not None or not text):
+        return _skip(state, " ".join(text.split()))
     if not text:
         if command == "q":
             return replace(state, is_over=True, message=""), None
         if command == "u":
             return _undo(state)
-        if command == "s":
-            return _skip(state), None
         if state.item is not None:
             if command == "a":
                 return _toggle_reference(state), None
@@ -346,14 +350,19 @@ def _label(state: FormState, label: str | int) -> tuple[FormState, LabelChange |
     return after, LabelChange(state.item.sample_id, given, run=state.item.run, shown=state.shown)
 
 
-def _skip(state: FormState) -> FormState:
+def _skip(state: FormState, reason: str) -> tuple[FormState, LabelChange | None]:
     """Skip the item; at the end, show the skipped items again."""
     if state.item is not None:
-        skipped = replace(state, skipped=state.skipped | {state.position}, message="skipped, nothing saved")
-        return _advance(skipped, state, None)
+        message = f"skipped: {reason}" if reason else "skipped"
+        change = LabelChange(state.item.sample_id, None, run=state.item.run, reason=reason)
+        return _advance(replace(_add_skip(state), message=message), state, None), change
     if not state.skipped:
-        return replace(state, message="no answer was skipped")
-    return _advance(replace(state, skipped=frozenset(), message="the skipped answers again"), state, None)
+        return replace(state, message="no answer was skipped"), None
+    return _advance(replace(state, skipped=frozenset(), message="the skipped answers again"), state, None), None
+
+
+def _add_skip(state: FormState) -> FormState:
+    return replace(state, skipped=state.skipped | {state.position})
 
 
 def _add_label(state: FormState, given: GivenLabel) -> FormState:
@@ -396,9 +405,9 @@ def _undo(state: FormState) -> tuple[FormState, LabelChange | None]:
         position=step.position,
         comment=step.comment,
         reference_seen=state.reference_shown,
-        message=f"removed: {step.given}" if step.given else "the skip is undone",
+        message=f"taken back: {step.given}" if step.given else "the skip is undone",
     )
-    if step.given is None:
+    if step.position == len(state.items):  # the skipped answers were shown again
         return undone, None
     item = state.items[step.position]
     return undone, LabelChange(item.sample_id, step.given, is_removal=True, run=item.run)
@@ -451,9 +460,25 @@ class LabelFile:
 
     def labels(self) -> list[Label]:
         """The existing labels of this annotator for this run, in order."""
+        return [one for one in self._entries() if isinstance(one, Label)]
+
+    def labels_by_item(self, scale: LabelScale | None) -> dict[ItemKey, GivenLabel | None]:
+        """The existing labels by item, ``None`` for a skip; raises for labels that do not fit the scale."""
+        found: dict[ItemKey, GivenLabel | None] = {}
+        for one in self._entries():
+            assert one.key is not None
+            run = "" if self.other_run is None else one.key.run or ""
+            label = GivenLabel(self._check_value(one, scale), one.comment) if isinstance(one, Label) else None
+            found[one.key.sample_id, run] = label
+        return found
+
+    def _entries(self) -> list[Label | LabelEvent]:
+        """The existing labels and skips of this session, in order."""
         self.journal.refresh()
-        own_labels = [one for one in self.journal.labels if self._belongs_to_session(one)]
-        for one in own_labels:
+        entries = [one for one in self.journal.entries(self.annotator) if self._belongs_to_session(one)]
+        for one in entries:
+            if not isinstance(one, Label):
+                continue
             if (one.provenance == "model") != (self.provenance == "model"):
                 raise DataFileError(
                     self.path,
@@ -461,34 +486,35 @@ class LabelFile:
                     f"{self.annotator!r} has labels of provenance {one.provenance!r} in it, and this session would add "
                     f"{self.provenance!r}; name another --annotator, or label into another file",
                 )
-        return own_labels
-
-    def labels_by_item(self, scale: LabelScale | None) -> dict[ItemKey, GivenLabel]:
-        """The existing labels by item; raises for labels that do not fit the scale."""
-        found: dict[ItemKey, GivenLabel] = {}
-        for one in self.labels():
-            run = "" if self.other_run is None else one.run or ""
-            found[one.sample_id, run] = GivenLabel(self._check_value(one, scale), one.comment)
-        return found
+        return entries
 
     def apply(self, change: LabelChange) -> None:
-        """Append a label, or the retraction of one; it is on disk on return."""
-        label = self._label(change)
-        self.journal.append(LabelEvent("retract", label.key, at=label.at) if change.is_removal else label)
+        """Append a label, a skip, or the retraction of one; it is on disk on return."""
+        at = self.clock()
+        run = change.run or self.run
+        key = LabelKey(change.sample_id, self.annotator, run, self.metric, self.adjudicated, self.chosen)
+        if change.is_removal:
+            # The skip of an answer that was labelled later is not in force any more.
+            if change.given is not None or isinstance(self.journal.find(key), LabelEvent):
+                self.journal.append(LabelEvent("retract", key, at=at))
+        elif change.given is None:
+            self.journal.append(LabelEvent("skip", key, reason=change.reason, at=at))
+        else:
+            self.journal.append(self._label(change, change.given, at))
 
-    def _label(self, change: LabelChange) -> Label:
+    def _label(self, change: LabelChange, given: GivenLabel, at: str) -> Label:
         selection = self.selections.get(change.sample_id, Selection())
         return Label(
             change.sample_id,
-            change.given.label,
+            given.label,
             self.annotator,
             change.run or self.run,
             self.metric,
             self.provenance,
             self.adjudicated,
             tuning=self.tuning,
-            comment=change.given.comment,
-            at=self.clock(),
+            comment=given.comment,
+            at=at,
             draw=selection.draw,
             probability=selection.probability,
             position=selection.position,
@@ -496,13 +522,15 @@ class LabelFile:
             chosen=self.chosen,
         )
 
-    def _belongs_to_session(self, label: Label) -> bool:
-        own_runs = (self.run, self.other_run or self.run)
-        return label.run in own_runs and (label.annotator, label.metric, label.adjudicated, label.chosen) == (
-            self.annotator,
+    def _belongs_to_session(self, entry: Label | LabelEvent) -> bool:
+        key = entry.key
+        if key is None or key.run not in (self.run, self.other_run or self.run):
+            return False
+        return (key.metric, key.adjudicated, key.chosen, key.doc_id) == (
             self.metric,
             self.adjudicated,
             self.chosen,
+            None,
         )
 
     def _check_value(self, label: Label, scale: LabelScale | None) -> str | int:
@@ -539,8 +567,8 @@ _HELP = """\
 Type one of these and press Enter:
   r, w      the answer is right, is wrong
   0 to 9    a grade, where the session has a scale
-  s         skip: nothing is saved, and the answer comes again at the end
-  u         undo: back to the answer before, whose label is removed from the file
+  s REASON  skip: the reason is saved, if there is one, and the answer comes again at the end
+  u         undo: back to the answer before, whose label is taken back
   c TEXT    a comment, saved with the label that follows; c alone removes it
   a         show or hide the reference answer
   q         quit; every label is saved already

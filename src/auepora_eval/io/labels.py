@@ -575,6 +575,11 @@ class LabelJournal(Journal[Label | LabelEvent]):
         with self._mutex:
             return self._by_annotator.get(key.annotator, {}).get(key)
 
+    def entries(self, annotator: str) -> list[Label | LabelEvent]:
+        """Return the labels and skips of the annotator that are in force, in the order of the file."""
+        with self._mutex:
+            return list(self._by_annotator.get(annotator, {}).values())
+
     def last(self, annotator: str) -> list[Label | LabelEvent]:
         """Return the labels and skips of the annotator's last submission that are in force; empty if there is none."""
         with self._mutex:

@@ -75,7 +75,7 @@ def test_line_by_line(auepora: Command, labelled_run: str, type_lines: TypeLines
         ("wrong", "not quite", labelled_run),
     ]
 
-    type_lines("u", "r", "r", "w", "x", "q", "r")
+    type_lines("u", "u", "r", "r", "w", "x", "q", "r")
     code, out, err = auepora(*command)
     assert code == 0
     assert "--- 3 of 4, 2 labelled" in out

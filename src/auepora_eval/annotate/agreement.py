@@ -24,11 +24,12 @@ Annotators = Mapping[str, Mapping["AnnotationUnit", Label]]
 
 @dataclass(frozen=True, order=True, slots=True)
 class AnnotationUnit:
-    """An answer that can be labelled: sample, run and metric; ``""`` if the label names none."""
+    """What can be labelled: an answer or a document, by sample, run, metric and document; ``""`` for none."""
 
     sample_id: str
     run: str = ""
     metric: str = ""
+    doc_id: str = ""
 
 
 def group_by_annotator(labels: Iterable[Label]) -> dict[str, dict[AnnotationUnit, Label]]:
@@ -36,7 +37,7 @@ def group_by_annotator(labels: Iterable[Label]) -> dict[str, dict[AnnotationUnit
     grouped: dict[str, dict[AnnotationUnit, Label]] = {}
     for label in labels:
         if not label.adjudicated:
-            unit = AnnotationUnit(label.sample_id, label.run or "", label.metric or "")
+            unit = AnnotationUnit(label.sample_id, label.run or "", label.metric or "", label.doc_id or "")
             grouped.setdefault(label.annotator, {})[unit] = label
     return grouped
 
@@ -114,19 +115,22 @@ def select_labels(
 ) -> tuple[list[Label], Counter[str]]:
     """The human labels of a run's answers, and the number of other labels by reason.
 
-    Labels of samples that a person picked are among the others: they say nothing about the rest of the answers.
+    Grades of documents are among the others, and so are labels of samples that a person picked: they say nothing about
+    the rest of the answers.
     ``names`` are those of the run; if empty, labels of any run count. A label without a run belongs to this one if it
     is the only run (``alone``). A label without a metric counts for any.
     """
     kept: list[Label] = []
     others: Counter[str] = Counter()
     for label in labels:
-        if label.run is None and not alone:
+        if label.run is None and label.doc_id is None and not alone:
             raise BadValueError(
                 f"the label of sample '{label.sample_id}' does not say which run's answer it is about; "
                 "with two runs each label needs the field 'run'"
             )
-        if names and label.run is not None and label.run not in names:
+        if label.doc_id is not None:
+            others["of_document"] += 1
+        elif names and label.run is not None and label.run not in names:
             others["other_run"] += 1
         elif label.metric not in (None, metric):
             others["other_metric"] += 1
@@ -157,11 +161,11 @@ def reject_tuning_labels(
 
 def rater_agreement(labels: Iterable[Label], *, seed: int = 0) -> RatersReport | None:
     """Agreement on the answers that several annotators labelled; ``None`` if there is only one annotator."""
-    by_annotator: dict[str, dict[tuple[str, str | None], Label]] = {}
+    by_annotator: dict[str, dict[tuple[str, str | None, str | None], Label]] = {}
     for label in labels:
         if not label.adjudicated:
             own = by_annotator.setdefault(label.annotator or "(unnamed)", {})
-            _add_label(own, (label.sample_id, label.run), label)
+            _add_label(own, (label.sample_id, label.run, label.doc_id), label)
     if len(by_annotator) < 2:
         return None
     answers = list(dict.fromkeys(answer for own in by_annotator.values() for answer in own))
@@ -240,6 +244,7 @@ class AnnotatorDisagreement:
             "sample_id": unit.sample_id,
             "run": unit.run or None,
             "metric": unit.metric or None,
+            **({"doc_id": unit.doc_id} if unit.doc_id else {}),
             "said": dict(self.labels),
         }
 
@@ -275,7 +280,8 @@ def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
     everything = read_annotations(paths)
     labels = [label for label in everything if not label.chosen]
     draws = read_all_draws(paths)
-    used = representative_labels(labels, draws)
+    grades = [label for label in labels if label.doc_id is not None]
+    used = [*representative_labels((label for label in labels if label.doc_id is None), draws), *grades]
     raters = rater_agreement(used)
     annotators = group_by_annotator(labels)
     if raters is None:
@@ -299,5 +305,5 @@ def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
         tuple(name for name in annotators if name in models),
         len(everything) - len(labels),
         len(labels) - len(used),
-        bool(draws) or any(label.draw is not None for label in labels),
+        bool(draws) or any(label.draw is not None and label.doc_id is None for label in labels),
     )

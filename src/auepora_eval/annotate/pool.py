@@ -22,7 +22,8 @@ from ..errors import BadValueError, DataFileError, did_you_mean
 from ..io.codec import LineError
 from ..io.grades import Grade, GradeKey, draw_errors
 from ..io.join import iter_outputs
-from ..io.labels import Provenance
+from ..io.labels import Label, LabelJournal, Provenance, iter_labels
+from ..io.problems import Problems
 from ..io.trec import judged_levels, load_qrels
 from ..io.values import parse_json
 from ..options import PositiveInt, check_options
@@ -634,15 +635,16 @@ _HEADER_NAMES = frozenset({"grade", "label", "relevance", "score", "level"})
 def read_human_grades(path: str | Path) -> dict[GradeKey, Grade]:
     """Human grades by query and document. Negative grades are ignored.
 
-    The first line shows the format: ``{"sample_id": ..., "doc_id": ..., "grade": 2}``, three columns with tabs
-    between them (query, document, grade; a line of names above them is fine), or the four columns of qrels. In JSON
-    lines ``comment``, ``at`` and the fields of a draw are kept, other fields are ignored. A drawn document whose grade
-    is null is not graded yet.
+    The first line shows the format: a journal of labels, ``{"sample_id": ..., "doc_id": ..., "grade": 2}``, three
+    columns with tabs between them (query, document, grade; a line of names above them is fine), or the four columns of
+    qrels. In JSON lines ``comment``, ``at`` and the fields of a draw are kept, other fields are ignored. A drawn
+    document whose grade is null is not graded yet. Of a journal, an adjudicated grade replaces those of the annotators;
+    without one they must be equal.
     """
     file = Path(path)
     first = next((line for line in read_head(file).splitlines() if line.strip()), "")
     if first.lstrip().startswith("{"):
-        rows = _json_lines(file)
+        rows = _journal_grades(file) if LabelJournal.format in first else _json_lines(file)
     elif first.count("\t") == 2:
         rows = _table(file)
     elif len(first.split()) == 4:
@@ -690,6 +692,38 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Grade]]:
                 yield number, _parse_object(row)
         except LineError as error:
             raise DataFileError(path, number, str(error)) from error
+
+
+def _journal_grades(path: Path) -> Iterator[tuple[int, Grade]]:
+    """The grades of people in a journal of labels, one per document; documents that a person picked are left out."""
+    by_document: dict[GradeKey, list[tuple[int, Label]]] = {}
+    for number, label in iter_labels(path, Problems()):
+        if label.doc_id is None:
+            raise DataFileError(path, number, "field 'doc_id' is missing: the label is of an answer, not of a document")
+        if not label.value.is_integer():
+            raise DataFileError(path, number, f"field 'label' must be an integer, not {label.value:g}")
+        if not label.chosen and label.provenance != "model":
+            by_document.setdefault((label.sample_id, label.doc_id), []).append((number, label))
+    for (query, document), found in by_document.items():
+        counted = [one for one in found if one[1].adjudicated] or found
+        number, label = counted[-1]
+        if len({one.value for _, one in counted}) > 1:
+            what = f"document {document!r} of query {query!r}"
+            raise DataFileError(path, number, f"annotators graded {what} differently; adjudicate it first")
+        yield (
+            number,
+            Grade(
+                query,
+                document,
+                int(label.value),
+                why=label.comment,
+                at=label.at,
+                draw=label.draw or "",
+                probability=label.probability,
+                position=label.position,
+                shown=label.shown or (),
+            ),
+        )
 
 
 def _parse_object(row: Mapping[str, Any]) -> Grade:

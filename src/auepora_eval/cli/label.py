@@ -378,7 +378,7 @@ def _adjudication_session(
     from ..errors import BadValueError
 
     run_id = record.run_id
-    labels = (one for one in read_annotations(files) if not one.chosen)
+    labels = (one for one in read_annotations(files) if not one.chosen and one.doc_id is None)
     about = [one for one in labels if one.run in (None, run_id) and one.metric == sheet.metric]
     annotators = group_by_annotator(about)
     if len(annotators) < 2:

@@ -39,6 +39,7 @@ from ..runtime.files import (
     translate_write_errors,
     write_lines,
 )
+from ..runtime.processes import gc_paused
 from .codec import LineError
 from .problems import PUT_IN_QUOTES, Problems, quote_text, type_name
 from .tables import read_records
@@ -314,7 +315,8 @@ class Journal(ABC, Generic[EntryT]):
                 data = file.read()
             if not self._is_unchanged(data):
                 self._restart()
-            self._extend(data[self._size :])
+            with gc_paused():
+                self._extend(data[self._size :])
             if time.time_ns() - status.st_mtime_ns > _MTIME_STEP:
                 self._stamp = stamp
 
@@ -615,17 +617,18 @@ class LabelJournal(Journal[Label | LabelEvent]):
             self._closed = self._closed or entry
             return
         own = self._by_annotator.setdefault(key.annotator, {})
-        if _contradicts(entry, own.get(key)):
+        before = own.get(key)
+        if _contradicts(entry, before):
             raise LineError(self._describe_contradiction(entry, key))
         if isinstance(entry, LabelEvent) and entry.event == "tuning":
             self._tuning.add(key)
             self._labels[key] = own[key] = replace(self._labels[key], tuning=True)
             return
-        if key in own:
+        if before is not None:
             for entries in (self._labels, self._skips, own):
                 entries.pop(key, None)
         if isinstance(entry, Label):
-            self._labels[key] = own[key] = replace(entry, tuning=True) if key in self._tuning else entry
+            self._labels[key] = own[key] = replace(entry, tuning=True) if self._tuning and key in self._tuning else entry
             self._lines[key] = number
         elif entry.event == "skip":
             self._skips[key] = own[key] = entry

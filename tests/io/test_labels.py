@@ -6,13 +6,16 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.errors import BadValueError, DataFileError
-from auepora_eval.io.labels import Label, LabelEvent, LabelJournal, iter_labels, read_labels, write_labels
+from auepora_eval.annotate.agreement import annotator_agreement, select_labels
+from auepora_eval.annotate.pool import read_human_grades
+from auepora_eval.errors import AueporaWarning, BadValueError, ConflictError, DataFileError
+from auepora_eval.io.labels import Label, LabelEvent, LabelJournal, LabelKey, iter_labels, read_labels, write_labels
 from auepora_eval.io.problems import Problems
 
 WHOLE = (
@@ -167,8 +170,9 @@ LABELS = st.builds(
 def test_round_trip(tmp_path_factory: pytest.TempPathFactory, labels: list[Label]) -> None:
     folder = tmp_path_factory.mktemp("labels")
     write_labels(folder / "whole.jsonl", labels)
+    grown = LabelJournal(folder / "grown.jsonl")
     for label in labels:
-        LabelJournal(folder / "grown.jsonl").append(label)
+        grown.append(label)
     assert read_labels(folder / "whole.jsonl") == labels
     if labels:
         assert (folder / "grown.jsonl").read_bytes() == (folder / "whole.jsonl").read_bytes()
@@ -227,3 +231,155 @@ def test_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, handler)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["labels.jsonl"]
+
+
+# --- the journal -----------------------------------------------------------------------------------------------------
+
+RIGHT = Label("q1", "right", "ann", id="s1", at="2030-01-31T12:00:00+00:00")
+
+
+def journal(tmp_path: Path, *entries: Label | LabelEvent) -> LabelJournal:
+    found = LabelJournal(tmp_path / "labels.jsonl")
+    for one in entries:
+        found.append(one)
+    return found
+
+
+def test_a_new_file_names_its_format_and_an_old_one_is_continued(tmp_path: Path) -> None:
+    new = journal(tmp_path, RIGHT)
+    assert new.path.read_text().splitlines()[0] == '{"format":"auepora-labels","version":2}'
+    old = write_file(tmp_path, '{"sample_id": "q9", "label": 1}')
+    LabelJournal(old).append(RIGHT)
+    assert old.read_text().startswith('{"sample_id": "q9", "label": 1}\n{"sample_id":"q1"')
+    assert [one.sample_id for one in read_labels(old)] == ["q9", "q1"]
+
+
+def test_undo_takes_back_the_last_submission(tmp_path: Path) -> None:
+    skip = LabelEvent("skip", LabelKey("q2", "ann"), reason="cut off", id="s2")
+    pair = [Label("q3", value, "ann", run, id="s3") for run, value in (("a", "right"), ("b", "wrong"))]
+    found = journal(tmp_path, RIGHT, skip)
+    found.append(*pair)
+    for expected in (pair, [skip], [RIGHT]):
+        assert found.last("ann") == expected
+        found.append(*(LabelEvent("retract", one.key) for one in expected))
+    assert (found.last("ann"), found.labels, found.skips, read_labels(found.path)) == ([], [], {}, [])
+    found.append(replace(RIGHT, label="wrong", id="s4"))
+    assert [one.label for one in read_labels(found.path)] == ["wrong"]
+
+
+def test_a_label_replaces_a_skip_and_an_example_stays_one(tmp_path: Path) -> None:
+    found = journal(tmp_path, LabelEvent("skip", RIGHT.key), RIGHT, LabelEvent("tuning", RIGHT.key, by="eve"))
+    assert (found.skips, found.labels) == ({}, [replace(RIGHT, tuning=True)])
+    found.append(LabelEvent("retract", RIGHT.key), replace(RIGHT, label="wrong", id=None))
+    assert [(one.label, one.tuning) for one in read_labels(found.path)] == [("wrong", True)]
+
+
+CONFLICTS: list[tuple[tuple[Label | LabelEvent, ...], str, str]] = [
+    ((replace(RIGHT, label="wrong"),), "another content", "another label with the same submission id"),
+    ((replace(RIGHT, id="s9"),), "labelled it already", "the same label with another submission id"),
+    ((LabelEvent("skip", RIGHT.key),), "labelled it already", "a skip of what is labelled"),
+    ((LabelEvent("retract", LabelKey("q7", "ann")),), "not there any more", "a retraction of nothing"),
+    ((LabelEvent("tuning", LabelKey("q7", "ann")),), "not there any more", "an example that is not there"),
+    ((Label("q7", 1), Label("q7", 2)), "labelled it already", "two labels at once"),
+    ((LabelEvent("close"), Label("q7", 1)), "", "closed"),
+]
+
+
+@pytest.mark.parametrize(("entries", "message"), [row[:2] for row in CONFLICTS], ids=[row[2] for row in CONFLICTS])
+def test_conflicts_write_nothing(tmp_path: Path, entries: tuple[Label | LabelEvent, ...], message: str) -> None:
+    found = journal(tmp_path, RIGHT)
+    if not message:
+        found.append(entries[0])
+        entries, message = entries[1:], "labelling is closed"
+    before = found.path.read_bytes()
+    with pytest.raises(ConflictError, match=message):
+        LabelJournal(found.path).append(*entries)
+    assert found.path.read_bytes() == before
+    assert found.append(LabelEvent("tuning", RIGHT.key))  # also when it is closed
+
+
+def test_a_repeated_submission_is_written_once(tmp_path: Path) -> None:
+    found = journal(tmp_path, RIGHT)
+    assert not found.append(replace(RIGHT, at="2031-01-31T12:00:00+00:00"))
+    found.append(LabelEvent("retract", RIGHT.key))
+    assert not LabelJournal(found.path).append(RIGHT)  # a late repetition does not bring it back
+    assert read_labels(found.path) == []
+    first, second = (Label("q2", "right", "ann", run, id="s2") for run in "ab")
+    found.append(first)  # a crash left the first line of two
+    assert found.append(first, second)
+    assert not found.append(first, second)
+    assert read_labels(found.path) == [first, second]
+
+    def check(_: LabelJournal) -> None:
+        raise ConflictError("late")
+
+    assert not found.append(first, second, check=check)
+    with pytest.raises(ConflictError, match="late"):
+        found.append(Label("q3", 1), check=check)
+
+
+@pytest.mark.parametrize("rest", ['{"sample_id":"q2","lab', '{"sample_id":"q2","label":-', "{", "\0\0\0"])
+def test_a_line_that_was_cut_off_is_skipped(tmp_path: Path, rest: str) -> None:
+    found = journal(tmp_path, RIGHT)
+    with found.path.open("a") as file:
+        file.write(rest)
+    found.refresh()  # another process may be writing it
+    assert found.labels == [RIGHT]
+    with pytest.warns(AueporaWarning, match=r"labels\.jsonl:3: the line was cut off"):
+        assert found.append(Label("q3", "wrong"))
+    assert f'{rest}\n{{"sample_id":"q3"' in found.path.read_text()
+    with pytest.warns(AueporaWarning, match=r"labels\.jsonl:3: the line was cut off"):
+        assert [one.sample_id for one in read_labels(found.path)] == ["q1", "q3"]
+
+
+def test_changes_by_others_are_read(tmp_path: Path) -> None:
+    found, other = journal(tmp_path, RIGHT), LabelJournal(tmp_path / "labels.jsonl")
+    other.append(Label("q2", "right", "bob"))
+    found.refresh()
+    assert [one.sample_id for one in found.labels] == ["q1", "q2"]
+    text = found.path.read_text()
+    found.path.write_text(text.replace('"right"', '"wrong"'))  # the same size, in place
+    found.refresh()
+    assert [one.label for one in found.labels] == ["wrong", "wrong"]
+    found.path.write_text(text[: text.index('{"sample_id":"q2"')])  # truncated
+    found.append(Label("q3", "right"))
+    assert [(one.sample_id, one.label) for one in found.labels] == [("q1", "right"), ("q3", "right")]
+    found.path.write_text(text.rstrip("\n"))  # no line break at the end
+    found.refresh()
+    assert [one.sample_id for one in found.labels] == ["q1", "q2"]
+    found.append(Label("q4", "right"))
+    assert [one.sample_id for one in read_labels(found.path)] == ["q1", "q2", "q4"]
+    found.path.write_text(text + "no label\n")
+    with pytest.raises(DataFileError, match=r"labels\.jsonl:4: not valid JSON"):
+        found.append(Label("q5", "right"))
+    found.path.unlink()
+    found.refresh()
+    assert found.labels == []
+
+
+def test_grades_of_documents_in_a_journal(tmp_path: Path) -> None:
+    def grade(value: int, annotator: str, doc_id: str = "d1", **more: Any) -> Label:
+        return Label("q1", value, annotator, doc_id=doc_id, **more)
+
+    drawn: dict[str, Any] = {"draw": "d", "probability": 0.5, "position": 1}
+    found = journal(
+        tmp_path,
+        grade(2, "ann", **drawn),
+        grade(2, "bob", **drawn),
+        grade(0, "ann", "d2"),
+        grade(3, "ann", "d3", chosen=True),
+    )
+    grades = read_human_grades(found.path)
+    assert {key: (one.grade, one.probability) for key, one in grades.items()} == {
+        ("q1", "d1"): (2, 0.5),
+        ("q1", "d2"): (0, None),
+    }
+    report = annotator_agreement([found.path])
+    assert (report.raters.rated, report.disputes) == ({"ann": 2, "bob": 1}, ())
+    found.append(grade(1, "bob", "d2"))
+    assert [one.unit.doc_id for one in annotator_agreement([found.path]).disputes] == ["d2"]
+    with pytest.raises(DataFileError, match="graded document 'd2' of query 'q1' differently; adjudicate it"):
+        read_human_grades(found.path)
+    found.append(grade(1, "eve", "d2", adjudicated=True))
+    assert read_human_grades(found.path)["q1", "d2"].grade == 1
+    assert select_labels(found.labels, names=(), metric="m")[0] == []

@@ -23,13 +23,23 @@ import msgspec
 from ..core.types import SystemOutputs
 from ..errors import BadValueError, ConflictError, DataFileError, StoreError, UnknownBatchError, UnknownRunError
 from ..io.codec import decode_sample
-from ..io.labels import RIGHT, WRONG, Label, LabelEvent, LabelJournal, LabelKey
+from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey
 from ..perturb.edits import hash_uniform
 from ..runtime.files import open_bytes, read_bytes, translate_write_errors, write_lines
 from ..store.runs import sample_at
 from .draws import Selection, draw_path, read_draws
 from .pool import SHOWN, read_pair_draw
-from .session import LabelItem, LabelScale, PreviousLabel, ShownDocument, build_item
+from .session import (
+    CHOICE_LABELS,
+    CHOICES,
+    GRADE_TEXTS,
+    LabelChoice,
+    LabelItem,
+    LabelScale,
+    PreviousLabel,
+    ShownDocument,
+    build_item,
+)
 
 if TYPE_CHECKING:
     from ..store.runs import RunStore
@@ -51,16 +61,6 @@ BATCH_SUFFIX = ".batch.json"
 BATCH_VERSION = 1
 
 # --- the labels folder and its batches -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class LabelChoice:
-    """A label that an annotator can choose for an item, or for one answer of it."""
-
-    name: str
-    """The value of ``LabelQueue.submit``."""
-    key: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class LabelBatch:
     """The id of the draw; ``None`` where a person picked the samples."""
     items: tuple[BatchEntry, ...]
     """In the order of labelling."""
-    folder: str
-    name: str
+    folder: str = ""
+    name: str = ""
     """The start of the names of its files."""
 
     @property
@@ -146,12 +146,12 @@ class LabelBatch:
         """What can be chosen: for the item, or on a scale for each of its answers."""
         if self.scale is not None:
             scale = LabelScale.of(self.scale)
-            texts = _GRADE_TEXTS if self.purpose == "grade" else {scale.low: "worst", scale.high: "best"}
+            texts = GRADE_TEXTS if self.purpose == "grade" else {scale.low: "worst", scale.high: "best"}
             return tuple(
                 LabelChoice(str(one), str(one), f"{one}: {texts[one]}" if one in texts else str(one))
                 for one in range(scale.low, scale.high + 1)
             )
-        return _CHOICES.get(self.purpose, _CHOICES["calibrate"])
+        return CHOICES.get(self.purpose, CHOICES["calibrate"])
 
     def parse_values(self, values: Sequence[str]) -> tuple[str | int, ...]:
         """The labels of the answers, in the order shown, of what an annotator chose.
@@ -163,34 +163,11 @@ class LabelBatch:
         if len(values) != expected or any(one not in names for one in values):
             count = "one value" if expected == 1 else f"{expected} values"
             raise BadValueError(f"label: {count} of {', '.join(names)} expected, not {', '.join(values)!r:.80}")
-        return tuple(map(int, values)) if self.scale is not None else _CHOICE_LABELS[values[0]]
+        return tuple(map(int, values)) if self.scale is not None else CHOICE_LABELS[values[0]]
 
     def file(self, suffix: str) -> Path:
         """The path of one of its files."""
         return Path(self.folder, f"{self.name}{suffix}")
-
-
-_CHOICES = {
-    "calibrate": (LabelChoice("right", "r", "Right"), LabelChoice("wrong", "w", "Wrong")),
-    "compare": (
-        LabelChoice("first", "1", "Only the first is right"),
-        LabelChoice("second", "2", "Only the second is right"),
-        LabelChoice("both", "3", "Both are right"),
-        LabelChoice("neither", "4", "Both are wrong"),
-    ),
-    "drafts": (LabelChoice("accept", "y", "Accept"), LabelChoice("reject", "n", "Reject")),
-}
-_CHOICE_LABELS: dict[str, tuple[str, ...]] = {
-    "right": (RIGHT,),
-    "wrong": (WRONG,),
-    "first": (RIGHT, WRONG),
-    "second": (WRONG, RIGHT),
-    "both": (RIGHT, RIGHT),
-    "neither": (WRONG, WRONG),
-    "accept": (RIGHT,),
-    "reject": (WRONG,),
-}
-_GRADE_TEXTS = {0: "not relevant", 1: "related", 2: "answers in part", 3: "answers the question"}
 
 
 def labels_folder(store: RunStore, given: str | Path | None = None) -> Path:
@@ -226,17 +203,21 @@ def batch_path(folder: Path, batch_id: str) -> Path | None:
 
 
 def _read_batch(path: Path) -> LabelBatch:
+    data = read_bytes(path)
     try:
-        row = msgspec.json.decode(read_bytes(path))
-        version = row.pop("version")
-        if version != BATCH_VERSION:
-            raise DataFileError(path, None, f"is a batch of version {version!r}, which needs a newer auepora")
-        files = {"folder": str(path.parent.absolute()), "name": path.name.removesuffix(BATCH_SUFFIX)}
-        return msgspec.convert(row | files, LabelBatch)
-    except (msgspec.MsgspecError, ValueError, LookupError, TypeError, AttributeError) as error:
-        if isinstance(error, DataFileError):
-            raise
+        version = msgspec.json.decode(data, type=_BatchVersion).version
+        if version == BATCH_VERSION:
+            found = msgspec.json.decode(data, type=LabelBatch)
+            return replace(found, folder=str(path.parent.absolute()), name=path.name.removesuffix(BATCH_SUFFIX))
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise DataFileError(path, None, f"is no batch of labels ({error}); restore it") from error
+    raise DataFileError(path, None, f"is a batch of version {version}, which needs a newer auepora_eval")
+
+
+class _BatchVersion(msgspec.Struct):
+    """The field of a batch that is read first."""
+
+    version: int
 
 
 # --- items as annotators see them, read one at a time ----------------------------------------------------------------
@@ -483,22 +464,34 @@ class _BatchJournal(LabelJournal):
         """Labels by item and annotator."""
         self.adjudications: dict[int, dict[LabelKey, Label]] = {}
         self.skipped: dict[int, dict[str, LabelEvent]] = {}
+        self._full: set[int] = set()
+        """Items with labels of as many annotators as wanted."""
+        self._done: dict[str, set[int]] = {}
+        """Items that an annotator has labelled or skipped."""
 
     def _apply(self, number: int, entry: Label | LabelEvent) -> None:
         super()._apply(number, entry)
-        key, item = entry.key, self.number(entry.key)
+        key = entry.key
+        item = None if key is None else self.number(key)
         if key is None or item is None:
             return
         found = self.find(key)
-        own = self.given.setdefault(item, {}).setdefault(key.annotator, {})
-        labels = self.adjudications.setdefault(item, {}) if key.adjudicated else own
-        labels.pop(key, None)
+        by_name = self.given.setdefault(item, {})
+        labels = self.adjudications.setdefault(item, {}) if key.adjudicated else by_name.setdefault(key.annotator, {})
         skips = self.skipped.setdefault(item, {})
+        labels.pop(key, None)
         skips.pop(key.annotator, None)
         if isinstance(found, LabelEvent):
             skips[key.annotator] = found
         elif found is not None and found.provenance != "model":
             labels[key] = found
+        if not by_name.get(key.annotator, True):
+            del by_name[key.annotator]
+        for numbers, is_member in (
+            (self._full, len(by_name) >= self._batch.annotators),
+            (self._done.setdefault(key.annotator, set()), not self.is_open(item, key.annotator)),
+        ):
+            (numbers.add if is_member else numbers.discard)(item)
 
     def is_open(self, number: int, name: str) -> bool:
         """Whether an annotator has neither labelled nor skipped an item."""
@@ -508,8 +501,16 @@ class _BatchJournal(LabelJournal):
 
     def has_place(self, number: int, name: str, busy: Collection[str] = ()) -> bool:
         """Whether an item needs one more annotator, not counting those who have labelled it or are ``busy`` with it."""
-        others = {one for one, labels in self.given.get(number, {}).items() if labels and one != name}
-        return len(others.union(busy)) < self._batch.annotators
+        given = self.given.get(number, {})
+        others = len(given) - (name in given) + sum(one not in given for one in busy)
+        return others < self._batch.annotators
+
+    def needed(self, name: str) -> Iterator[int]:
+        """The items that an annotator can label, now or when others have given back their leases; in order."""
+        done = self._done.get(name, set())
+        for number in range(1, len(self._batch.items) + 1):
+            if number not in done and (number not in self._full or self.has_place(number, name)):
+                yield number
 
     def complete_labels(self, number: int) -> dict[str, dict[LabelKey, Label]]:
         """The labels of an item by annotator, of those who have labelled all its answers."""
@@ -517,6 +518,8 @@ class _BatchJournal(LabelJournal):
 
     def differs(self, number: int) -> bool:
         """Whether two annotators labelled an item differently."""
+        if len(self.given.get(number, ())) < 2:
+            return False
         labels = self.complete_labels(number).values()
         return len({tuple(sorted((str(one.run), one.value) for one in each.values())) for each in labels}) > 1
 
@@ -613,9 +616,9 @@ class LabelQueue:
             found = next((number for number in own if journal.is_open(number, name)), None)
             if found is None:
                 busy = _busy_annotators(leases, name)
-                numbers = range(1, len(self.batch.items) + 1)
-                open_items = (number for number in numbers if journal.is_open(number, name))
-                found = next((one for one in open_items if journal.has_place(one, name, busy.get(one, ()))), None)
+                found = next(
+                    (one for one in journal.needed(name) if journal.has_place(one, name, busy.get(one, ()))), None
+                )
             self._leases.assign(leases, name, found)
         return found
 
@@ -765,15 +768,14 @@ class LabelQueue:
 
     def _annotator_progress(self, name: str, leases: Leases) -> AnnotatorProgress:
         journal, busy = self._journal, _busy_annotators(leases, name)
-        open_items = (number for number in range(1, len(self.batch.items) + 1) if journal.is_open(number, name))
-        needed = [number for number in open_items if journal.has_place(number, name)]
+        needed = list(journal.needed(name))
         own = (each[name] for each in journal.given.values() if name in each)
         return AnnotatorProgress(
             labelled=sum(len(labels) == self.batch.answers for labels in own),
             skipped=sum(name in each for each in journal.skipped.values()),
             adjudicated=sum(any(one.annotator == name for one in each) for each in journal.adjudications.values()),
             remaining=len(needed),
-            waiting=sum(not journal.has_place(number, name, busy.get(number, ())) for number in needed),
+            waiting=sum(number in busy and not journal.has_place(number, name, busy[number]) for number in needed),
         )
 
     def _keys(self, number: int, name: str, *, adjudicated: bool = False) -> list[LabelKey]:
@@ -838,7 +840,7 @@ class LabelQueue:
         values = tuple(by_run[key.run].label for key in self._keys(number, "") if key.run in by_run)
         if self.batch.scale is not None:
             return ", ".join(f"{one:g}" if isinstance(one, int | float) else one for one in values)
-        return next((one.text for one in self.batch.choices if _CHOICE_LABELS[one.name] == values), "")
+        return next((one.text for one in self.batch.choices if CHOICE_LABELS[one.name] == values), "")
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

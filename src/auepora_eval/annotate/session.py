@@ -218,6 +218,42 @@ class LabelScale:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelChoice:
+    """What an annotator can choose for an item, or on a scale for one answer of it."""
+
+    name: str
+    """The value that is sent."""
+    key: str
+    text: str
+
+
+CHOICES = {
+    "calibrate": (LabelChoice("right", "r", "Right"), LabelChoice("wrong", "w", "Wrong")),
+    "compare": (
+        LabelChoice("first", "1", "Only the first is right"),
+        LabelChoice("second", "2", "Only the second is right"),
+        LabelChoice("both", "3", "Both are right"),
+        LabelChoice("neither", "4", "Both are wrong"),
+    ),
+    "drafts": (LabelChoice("accept", "y", "Accept"), LabelChoice("reject", "n", "Reject")),
+}
+"""The choices for an item by purpose, where there is no scale."""
+CHOICE_LABELS: dict[str, tuple[str, ...]] = {
+    "right": (RIGHT,),
+    "wrong": (WRONG,),
+    "first": (RIGHT, WRONG),
+    "second": (WRONG, RIGHT),
+    "both": (RIGHT, RIGHT),
+    "neither": (WRONG, WRONG),
+    "accept": (RIGHT,),
+    "reject": (WRONG,),
+}
+"""The labels of the answers of an item, in the order shown, by choice."""
+GRADE_TEXTS = {0: "not relevant", 1: "related", 2: "answers in part", 3: "answers the question"}
+"""The meaning of the grades of a document."""
+
+
+@dataclass(frozen=True, slots=True)
 class GivenLabel:
     """The label of one item, with its comment."""
 

@@ -1,10 +1,8 @@
 """The pages of annotators: forms without a script, bad input, and in the browser keys, lost answers and restarts."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from html import unescape
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,7 +13,6 @@ from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_b
 from auepora_eval.annotate.batches import LabelBatch
 from auepora_eval.io.labels import read_labels
 from auepora_eval.store.runs import RunStore
-from auepora_eval.ui.security import Access
 from helpers import stored_runs
 from helpers.ui_server import Reply, UiServer, ui_server, workbench_page
 
@@ -130,15 +127,15 @@ def test_two_answers_get_two_labels_in_one_step(server: UiServer, store: RunStor
 
 
 BAD_REQUESTS = {
-    "item?as=": (400, "as: annotator: a name has 1 to 100 characters"),
-    "item": (400, "as: annotator: a name has 1 to 100 characters"),
-    f"item?as={'x' * 101}": (400, "as: annotator: a name has 1 to 100 characters"),
-    "item?as=a%00b": (400, "that can be printed"),
+    "item?as=": (400, "as: annotator: 1 to 100 characters"),
+    "item": (400, "as: annotator: 1 to 100 characters"),
+    f"item?as={'x' * 101}": (400, "as: annotator: 1 to 100 characters"),
+    "item?as=a%00b": (400, "1 to 100 characters on one line"),
     "item?as=ann&item=0": (404, "items have numbers from 1 to 6"),
     "item?as=ann&item=7": (404, "items have numbers from 1 to 6"),
     "item?as=ann&item=x": (404, "items have numbers from 1 to 6"),
-    "text?item=1&part=answer-9": (404, "part: the item has no such text"),
-    "text?part=question": (400, "item must be a number from 1 to 6"),
+    "text?as=ann&item=1&part=answer-9": (404, "part: the item has no such text"),
+    "text?as=ann&part=question": (400, "item must be a number from 1 to 6"),
     "other": (404, "There is no page"),
 }
 BAD_LABELS = {
@@ -146,7 +143,7 @@ BAD_LABELS = {
     (("submission", ""),): (400, "submission must have 1 to 100 characters"),
     (("comment", "x" * 10_001),): (400, "comment must have 0 to 10,000 characters, not 10,001"),
     (("item", ""),): (400, "item must be a number from 1 to 6"),
-    (("as", ""),): (400, "as: annotator: a name has"),
+    (("as", ""),): (400, "as: annotator: 1 to 100"),
     (): (200, "Saved: Right"),
     (("value", "wrong"),): (409, "saved before, with another content"),
     (("submission", "again"),): (409, "labelled it already"),
@@ -172,10 +169,11 @@ def test_bad_requests_name_the_parameter_and_save_nothing(server: UiServer) -> N
 def test_long_texts_are_cut_and_shown_whole_on_request(server: UiServer) -> None:
     batch = new_batch(server, "alpha", shown=("documents", "reference"))
     page = server.get(item_path(batch)).text
-    address = f"/label/{batch.id}/text?item=1&part=document-1"
+    address = f"/label/{batch.id}/text?as=ann&item=1&part=document-1"
     assert f"Show all {len(LONG):,} characters" in page
     assert address in unescape(page)
     assert LONG in server.get(f"{address}&fragment=1").text
+    assert f'<a href="{item_path(batch, item=1)}">Back to the item' in unescape(server.get(address).text)
     assert "Reference " in page
 
 
@@ -243,9 +241,8 @@ def wait_for_item(page: Any, number: int) -> None:
 
 @pytest.mark.slow
 def test_labels_by_keyboard_alone(browser: Any, server: UiServer) -> None:
-    batch = new_batch(server, "alpha", shown=("documents", "reference"))
+    batch = new_batch(server, "alpha", shown=("documents", "reference"), n=3)
     with workbench_page(browser, server, f"/label/{batch.id}") as page:
-        page.keyboard.press("Tab")
         page.get_by_label("Your name").focus()
         page.keyboard.type("ann")
         page.keyboard.press("Enter")
@@ -272,16 +269,12 @@ def test_labels_by_keyboard_alone(browser: Any, server: UiServer) -> None:
         page.keyboard.type("no text")
         page.keyboard.press("Enter")
         wait_for_item(page, 3)
-        for number in range(4, 7):
-            page.keyboard.press("r")
-            wait_for_item(page, number)
         page.keyboard.press("r")
         page.get_by_text("nothing left for you").wait_for()
         page.get_by_role("link", name="Item 2").press("Enter")
         wait_for_item(page, 2)
         assert page.get_by_label("Comment, saved with the label").input_value() == "not sent yet"
-    assert labels_of(batch)[0] == ("ann", "wrong", "right with a wink")
-    assert [one[1] for one in labels_of(batch)[1:]] == ["right"] * 4
+    assert labels_of(batch) == [("ann", "wrong", "right with a wink"), ("ann", "right", "")]
 
 
 @pytest.mark.slow
@@ -332,7 +325,4 @@ def test_two_grades_by_keys(browser: Any, server: UiServer) -> None:
         assert page.locator("fieldset[data-active] legend").inner_text() == "Second answer"
         page.keyboard.press("4")
         wait_for_item(page, 2)
-        page.keyboard.press("5")
-        page.keyboard.press("5")
-        wait_for_item(page, 3)
-    assert sorted(str(one[1]) for one in labels_of(batch)) == ["3", "4", "5", "5"]
+    assert sorted(str(one[1]) for one in labels_of(batch)) == ["3", "4"]

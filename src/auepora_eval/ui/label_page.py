@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute, Route
 
 from ..annotate.batches import (
     MAX_NAME,
+    MAX_TEXT,
     BatchItem,
     ItemDisagreement,
     LabelBatch,
@@ -33,7 +34,6 @@ from ..errors import AueporaError, BadValueError, ConflictError
 from .query_page import ShownText, TextPart, show_text, split_pieces
 from .workbench import describe_error, make_url, read_form, render_template, workbench_of
 
-MAX_COMMENT = 10_000
 MAX_REASON = 500
 ANSWER_LENGTH = 6_000
 """How much of a question or an answer is shown at first."""
@@ -109,7 +109,7 @@ class LabelRequest:
     @property
     def comment(self) -> str:
         """The comment, with the line breaks of the journal."""
-        return _read_text(self.fields, "comment", MAX_COMMENT)
+        return _read_text(self.fields, "comment", MAX_TEXT)
 
     def values(self) -> Sequence[str]:
         """The names of the choices, or the grades."""
@@ -121,10 +121,11 @@ class LabelRequest:
             raise HTTPException(400, f"{' and '.join(names)}: {error}") from error
         return values
 
-    def url(self, number: int | None = None) -> str:
-        """The address of an item, by default of the next one."""
-        path, adjudicate = f"/label/{self.batch.id}/item", "1" if self.adjudicates else None
-        return make_url(path, **{"as": self.annotator, "adjudicate": adjudicate, "item": number})
+    def url(self, number: int | None = None, *, page: str = "item", part: str | None = None) -> str:
+        """The address of an item, by default of the next one, or of a text of it."""
+        adjudicate = "1" if self.adjudicates else None
+        fields = {"as": self.annotator, "adjudicate": adjudicate, "item": number, "part": part}
+        return make_url(f"/label/{self.batch.id}/{page}", **fields)
 
 
 def find_queue(request: Request) -> LabelQueue:
@@ -205,11 +206,11 @@ def describe_progress(queue: LabelQueue, annotator: str, disputed: Collection[It
     }
 
 
-def describe_item(batch: LabelBatch, item: BatchItem) -> dict[str, Any]:
+def describe_item(found: LabelRequest, item: BatchItem) -> dict[str, Any]:
     """The texts of an item, each with the address of its whole text."""
 
     def shown(text: str, part: str, limit: int = ANSWER_LENGTH) -> ShownText | None:
-        address = make_url(f"/label/{batch.id}/text", item=item.number, part=part)
+        address = found.url(item.number, page="text", part=part)
         return show_text(text, address, limit=limit) if text else None
 
     def shown_document(place: int, one: ShownDocument, name: str) -> dict[str, Any]:
@@ -323,7 +324,7 @@ def show_item(
         adjudicates=found.adjudicates,
         state=state,
         heading=HEADINGS.get(state, f"Item {number} of {len(found.batch.items)}"),
-        item=None if item is None else describe_item(found.batch, item),
+        item=None if item is None else describe_item(found, item),
         previous=disputed[number].labels if number in disputed else (),
         progress=progress,
         end_text=END_TEXTS.get(state, ""),
@@ -336,26 +337,23 @@ def show_item(
         undo_submission=secrets.token_hex(16),
         item_url=found.url,
         start_url=make_url(f"/label/{found.batch.id}", adjudicate="1" if found.adjudicates else None),
-        max_comment=MAX_COMMENT,
+        max_comment=MAX_TEXT,
         max_reason=MAX_REASON,
     )
 
 
 def whole_text(request: Request) -> Response:
     """A whole text of an item, as a page or as a fragment."""
-    queue = find_queue(request)
-    number = read_number(queue.batch, request.query_params.get("item", ""))
-    if number is None:
-        raise HTTPException(400, f"item must be a number from 1 to {len(queue.batch.items)}")
+    found = LabelRequest.of(request, request.query_params)
     part = request.query_params.get("part", "")
-    text = find_text(queue.item(number), part)
+    text = find_text(found.queue.item(found.item), part)
     return render_template(
         request,
         "query_part.html",
         parent="fragment.html" if request.query_params.get("fragment") else "layout.html",
         pieces=[[TextPart(text[start:end])] for start, end in split_pieces(text)],
         part=part.replace("-", " "),
-        back=f"/label/{queue.batch.id}",
+        back=found.url(found.item),
     )
 
 

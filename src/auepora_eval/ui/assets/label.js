@@ -12,6 +12,7 @@ const LOOK_MS = 15 * 1000;
 const part = (id) => document.getElementById(id);
 const frame = part("label");
 const { batch, annotator } = frame.dataset;
+const isAdjudication = new URLSearchParams(location.search).has("adjudicate");
 const storeKey = (name) => `auepora-label:${batch}:${annotator}:${name}`;
 let isBusy = false;
 let retryNow = null;
@@ -41,7 +42,7 @@ const isNarrow = () => matchMedia("(max-width: 60rem)").matches; // the instruct
 function itemUrl(number) {
   const url = new URL(location.pathname, location.href);
   url.searchParams.set("as", annotator);
-  if (new URLSearchParams(location.search).has("adjudicate")) url.searchParams.set("adjudicate", "1");
+  if (isAdjudication) url.searchParams.set("adjudicate", "1");
   if (number) url.searchParams.set("item", number);
   return url;
 }
@@ -294,7 +295,7 @@ frame.addEventListener("change", activateGrade);
 // --- leases, and what was not saved before the page was loaded --------------------------------------------------------
 
 setInterval(async () => {
-  if (document.hidden || isBusy || !itemNumber()) return;
+  if (document.hidden || isBusy || !itemNumber() || isAdjudication) return;
   try {
     await postForm(`/label/${batch}/renew`, { as: annotator, item: itemNumber(), fragment: "1" });
   } catch { /* a label is saved without a lease, too */ }
@@ -303,6 +304,8 @@ setInterval(async () => {
 setInterval(() => {
   if (!document.hidden && !isBusy && part("label-item")?.dataset.state === "waiting") showItem("");
 }, LOOK_MS);
+
+window.addEventListener("beforeunload", (event) => { if (read("pending")) event.preventDefault(); });
 
 prepareItem();
 const unsaved = read("pending");

@@ -49,6 +49,7 @@ from ..stats.intervals import Estimate, mean_interval
 from ..stats.permutation import association_p_value
 from ..stats.sequential import SequentialResult
 from ..stats.stacking import ENOUGH_LABELS, Calibrator, fit_calibrator, fit_stacked_weights, stacked_probability
+from ..store.runs import samples_contain
 from .agreement import AggregatedLabels, aggregate_labels, rater_agreement, reject_tuning_labels, select_labels
 from .calibration_report import (
     CHANCE_P_VALUE,
@@ -226,9 +227,10 @@ def attach_answers(scored: SampleScores, store: RunStore, record: RunRecord) -> 
 
 def _ids_and_clusters(store: RunStore, record: RunRecord) -> tuple[list[str], dict[str, int] | None]:
     """The ids of the samples of a run, and the cluster number of each, if there are clusters."""
-    samples = store.samples(record.run_id, texts=False)
-    ids = [sample.sample_id for sample in samples]
-    codes = sample_clusters(samples)
+    ids = store.sample_ids(record.run_id)
+    if not any(samples_contain(store, record.run_id, name) for name in ('"cluster_id"', '"variant_of"')):
+        return ids, None
+    codes = sample_clusters(store.samples(record.run_id, texts=False))
     return ids, None if codes is None else dict(zip(ids, codes.tolist(), strict=True))
 
 

@@ -228,7 +228,8 @@ class Forecast:
 def make_forecast(workbench: Workbench, form: BatchForm) -> Forecast:
     """The forecast of the form."""
     try:
-        return Forecast(plan_batch(workbench.store, form.options(workbench.labels)).forecast)
+        store = workbench.run(workbench.find(form.run(0))).store if form.runs else workbench.store
+        return Forecast(plan_batch(store, form.options(workbench.labels)).forecast)
     except AueporaError as error:
         return Forecast(problem=str(error))
 

@@ -586,7 +586,10 @@ def apply_command(
                 effects += apply_corrections(
                     found, log, fingerprint, names, by=person, records=records, progress=lambda *_: advance(1)
                 )
-    _show_effects(effects, [log.find(one.correction.id) for one in chosen], as_json=as_json, empty="nothing to apply")
+        chosen = [log.find(one.correction.id) for one in chosen]
+    _show_effects(effects, chosen, as_json=as_json, empty="nothing to apply")
+    if chosen:
+        echo_err("corrections of picked samples favour the runs whose errors were read; give the old values too")
 
 
 @click.command(name="withdraw")

@@ -211,8 +211,13 @@ CASES: dict[str, list[str]] = {
     "label: agreement": ["label", "--agreement", "ann.jsonl", "bob.jsonl"],
     "export": ["export", "judged", "exported", "--parquet"],
     "demo": ["demo", "demo"],
+    "gold propose": ["gold", "propose", "baseline", "q04", "--invalid", "--why", "no answer exists", "--by", "ann"],
+    "gold list": ["gold", "list"],
+    "gold preview": ["gold", "preview"],
+    "gold apply": ["gold", "apply", "--all", "--by", "bob"],
+    "gold export": ["gold", "export", "baseline", "-o", "corrected.jsonl"],
 }
-OWN_TEST = {"crosscheck", "ui"}
+OWN_TEST = {"crosscheck", "ui", "gold withdraw"}
 
 
 @pytest.fixture(scope="module")

@@ -438,6 +438,11 @@ def propose_command(
     """Propose a correction of the gold of SAMPLE, as RUN has it. Nothing is scored yet.
 
     References replace all reference answers of the sample: name those that stay, too.
+
+    \b
+    auepora gold propose latest q17 --document d3 --grade 2 --why "answers the question"
+    auepora gold propose latest q18 --reference "1817" --reference "in 1817"
+    auepora gold propose latest q19 --invalid --why "no answer exists"
     """
     from ..annotate.corrections import make_correction
     from .label import login
@@ -491,7 +496,12 @@ def list_command(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """List the proposals of the labels folder, oldest first."""
+    """List the proposals of the labels folder, oldest first.
+
+    \b
+    auepora gold list --state open
+    auepora gold list --run latest --json
+    """
     from ..render.tables import table
 
     with open_store(store) as found:
@@ -528,6 +538,10 @@ def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None,
     """Show the effect of proposals, by default of all open ones together, on every run of their dataset.
 
     Only the samples with other gold are scored again. Nothing is stored.
+
+    \b
+    auepora gold preview
+    auepora gold preview 5b1f0c6ad2e9 --json
     """
     from ..annotate.corrections import preview_corrections, runs_of_dataset
     from ..render.terminal import progress
@@ -565,6 +579,11 @@ def apply_command(
     The new results are stored beside the old ones. Without ID and --all, nothing is accepted: runs that lack the
     accepted corrections get them, and after `auepora gold withdraw` the results without the correction are current
     again. Judge metrics that read the gold are listed and not changed.
+
+    \b
+    auepora gold apply --all
+    auepora gold apply 5b1f0c6ad2e9
+    auepora gold apply
     """
     from ..annotate.corrections import apply_corrections, runs_of_dataset
     from ..render.terminal import progress
@@ -603,7 +622,11 @@ def apply_command(
 def withdraw_command(
     ids: tuple[str, ...], why: str, by: str | None, labels: str | None, store: str | None, as_json: bool
 ) -> None:
-    """Withdraw proposals. After one that was accepted, `auepora gold apply` makes the old results current again."""
+    """Withdraw proposals. After one that was accepted, `auepora gold apply` makes the old results current again.
+
+    \b
+    auepora gold withdraw 5b1f0c6ad2e9 --why "the document is about another year"
+    """
     from .label import login
 
     with open_store(store) as found:
@@ -623,7 +646,11 @@ def withdraw_command(
 @quiet_option
 @_json_option
 def export_command(dataset: str, output: str, labels: str | None, store: str | None, as_json: bool) -> None:
-    """Write DATASET, the name of a stored dataset or of a run, with its accepted corrections and no invalid samples."""
+    """Write DATASET, the name of a stored dataset or of a run, with its accepted corrections and no invalid samples.
+
+    \b
+    auepora gold export latest -o corrected.jsonl
+    """
     from ..annotate.corrections import corrected_dataset
     from ..io.jsonl import save_jsonl_dataset
 

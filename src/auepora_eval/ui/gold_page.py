@@ -50,7 +50,7 @@ STATES = {"open": ("proposed", "open"), "accepted": ("applied", "good"), "withdr
 MAX_EDITED_LENGTH = 50_000
 """The number of characters of reference answers that the form shows."""
 MAX_NAME_LENGTH, MAX_WHY_LENGTH = 100, 10_000
-MAX_SHOWN_RUNS, MAX_OPEN_RUNS = 50, 3
+MAX_SHOWN_RUNS, MAX_OPEN_RUNS = 50, 1
 """The number of runs whose changes are listed, and up to which their tables are open."""
 
 # --- the proposals of a sample ----------------------------------------------------------------------------------------

@@ -147,6 +147,16 @@ def test_hostile_texts_are_escaped_and_stored_as_they_are(server: UiServer) -> N
     assert server.workbench.corrections.proposals()[0].correction.doc_id == ODD
 
 
+def test_a_damaged_file_is_named_and_the_query_stays_readable(server: UiServer) -> None:
+    propose(server, kind="grade", document=document_key("c"), grade="1")
+    path = server.workbench.labels / "corrections.jsonl"
+    path.write_text(path.read_text() + '{"event": "riddle"}\n')
+    page = server.get(address(server, "/query"))
+    assert (page.status, "corrections.jsonl:3" in page.text, "Who built it?" in page.text) == (200, True, True)
+    for reply in (server.get("/gold"), propose(server, kind="grade", document=document_key("c"), grade="2")):
+        assert (reply.status >= 400, "corrections.jsonl:3" in reply.text) == (True, True)
+
+
 ERRORS = [  # method, path, fields, status, message
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "grade", "document": "c", "grade": "9"}, 400, "grade: '9' is not one of"),
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "grade", "grade": "1"}, 400, "document"),

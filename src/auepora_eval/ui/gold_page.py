@@ -128,12 +128,19 @@ class SampleProposals:
     """The run and the sample of the page."""
     back: str
     """The address of the page."""
+    error: str = ""
+    """Why the proposals cannot be read."""
     grades: Sequence[tuple[int, str]] = GRADES
 
     @property
     def address(self) -> str:
         """Where a proposal is sent to."""
         return make_url("/gold/propose", **self.parameters)
+
+    def form(self, doc_id: str = "", kind: CorrectionKind | None = None) -> str:
+        """The address of the form of a proposal, about a document or of a kind where that is known."""
+        document = document_key(doc_id) if doc_id else None
+        return make_url("/gold/propose", **self.parameters, document=document, kind=kind)
 
     @property
     def withdrawal(self) -> str:
@@ -175,9 +182,12 @@ def document_key(doc_id: str) -> UncutText:
 
 def sample_proposals(workbench: Workbench, record: RunRecord, sample: EvaluationSample, back: str) -> SampleProposals:
     """The proposals about a sample that are open or accepted; ``back`` is the address of its page."""
-    found = workbench.corrections.proposals(record.fingerprint, sample_id=sample.sample_id)
-    rows = [ProposalRow(one) for one in found if one.state != "withdrawn"]
-    return SampleProposals(rows, {"run": record.run_id, "id": sample.sample_id}, back)
+    parameters = {"run": record.run_id, "id": sample.sample_id}
+    try:
+        found = workbench.corrections.proposals(record.fingerprint, sample_id=sample.sample_id)
+    except AueporaError as error:  # a file that was damaged
+        return SampleProposals((), parameters, back, str(error))
+    return SampleProposals([ProposalRow(one) for one in found if one.state != "withdrawn"], parameters, back)
 
 
 def scores_before(
@@ -227,6 +237,8 @@ def proposal_form(request: Request) -> Response:
     record, sample, position = find_sample(workbench, request)
     back = make_url("/query", run=record.run_id, id=sample.sample_id)
     references = [str(text) for text in sample.references]
+    documents = _form_documents(workbench, record, sample, position)
+    selected = request.query_params.get("document", "")
     return render_template(
         request,
         "gold_form.html",
@@ -234,8 +246,10 @@ def proposal_form(request: Request) -> Response:
         sample=sample,
         back=back,
         proposals=sample_proposals(workbench, record, sample, back),
-        documents=_form_documents(workbench, record, sample, position),
-        selected=document_key(unquote(request.query_params.get("document", ""))),
+        documents=documents,
+        selected=selected,
+        grade=0 if any(one["key"] == selected and one["level"] for one in documents) else 1,
+        kind=request.query_params.get("kind", "grade"),
         references=[*references, ""],
         is_editable=sum(map(len, references)) <= MAX_EDITED_LENGTH,
         kinds=KINDS,
@@ -307,7 +321,7 @@ async def propose(request: Request) -> Response:
 
 def _propose(request: Request, fields: FormFields) -> Response:
     workbench = workbench_of(request)
-    record, sample, _ = find_sample(workbench, request)
+    record, sample, position = find_sample(workbench, request)
     kind = _parse_kind(fields.get("kind"))
     why = fields.text("why", MAX_WHY_LENGTH)
     if kind == "invalid" and not why:
@@ -324,6 +338,7 @@ def _propose(request: Request, fields: FormFields) -> Response:
         by=fields.user,
         why=why,
         accepted=log.accepted(record.fingerprint),
+        position=position,
     )
     log.propose(correction)
     replaced = [

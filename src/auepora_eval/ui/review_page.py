@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -223,6 +224,10 @@ class ListedSet:
         """When it was saved."""
         return (self.set.created or "")[:16].replace("T", " ")
 
+    def command(self, store: str) -> str:
+        """The command that compares two runs on it."""
+        return shlex.join(["auepora", "compare", "RUN_A", "RUN_B", "--samples", self.set.name, "--store", store])
+
 
 def listed_sets(labels: Path, table: QueryTable) -> tuple[list[ListedSet], list[str]]:
     """The sets with a sample of the run, and why others cannot be read."""
@@ -255,6 +260,7 @@ def review_page(request: Request) -> Response:
         sets=sets,
         problems=problems,
         store=workbench.label,
+        rescore=shlex.join(["auepora", "rescore", record.run_id, "-m", "judged@10", "--store", workbench.label]),
     )
 
 

@@ -163,6 +163,8 @@ def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
 
 
 def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
+    from ..io.sample_sets import set_label
+
     done, failed = store.counts(record.run_id)
     expected = record.num_samples * record.repeats
     repeats = f" x {record.repeats} repeats" if record.repeats > 1 else ""
@@ -171,7 +173,7 @@ def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
     yield "run", record.run_id
     if record.tags:
         yield "tags", ", ".join(record.tags)
-    yield "dataset", f"{record.dataset_name}, {record.num_samples} samples{repeats}"
+    yield "dataset", f"{record.dataset_name}, {record.num_samples} samples{set_label(record.plan)}{repeats}"
     yield "status", f"{record.status.value}, {outputs}, {failed} failed; began {format_time(record.created_at)}{ended}"
     if record.message:
         yield "message", record.message

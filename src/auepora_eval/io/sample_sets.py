@@ -114,6 +114,12 @@ class SampleSet:
         )
 
 
+def set_label(plan: Mapping[str, Any]) -> str:
+    """`` (set NAME)`` for the stored plan of a run on a set of samples; else empty."""
+    chosen = SampleSet.from_plan(plan)
+    return "" if chosen is None else f" (set {chosen.name})"
+
+
 def content_fingerprint(samples: Iterable[EvaluationSample]) -> str:
     """A SHA-256 of samples that does not depend on their order."""
     lines = sorted(hashlib.sha256(canonical_line(one)[0]).digest() for one in samples)

@@ -19,6 +19,7 @@ from ..compare.types import QueryComparison, run_labels
 from ..core.results import controls_warnings
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError, BadValueError
+from ..io.sample_sets import set_label
 from ..render.blocks import Report, ReportSection, ReportVerdict, Tone
 from ..render.html import (
     describe_result,
@@ -73,7 +74,7 @@ def run_subtitle(run: StoredRun) -> str:
     tags = f", tagged {', '.join(record.tags)}" if record.tags else ""
     return (
         f"{record.run_id}, {format_time(record.created_at)}: {pluralize(record.num_samples, 'query', 'queries')} of "
-        f"{record.dataset_name}{times}{tags}"
+        f"{record.dataset_name}{set_label(record.plan)}{times}{tags}"
     )
 
 

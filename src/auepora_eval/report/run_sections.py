@@ -23,6 +23,7 @@ from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..errors import AueporaError, BadValueError
 from ..features.hits import has_spans
 from ..gates import GateReport, check_run, gates_blocks
+from ..io.sample_sets import set_label
 from ..plan.gates import parse_gates
 from ..render import charts
 from ..render.blocks import (
@@ -454,7 +455,7 @@ def _run_facts(run: StoredRun) -> list[tuple[str, str | Cell]]:
         ("status", record.status.value + (f": {shorten(record.message)}" if record.message else "")),
         ("began", format_time(record.created_at)),
         ("ended", format_time(record.finished_at) or "not yet"),
-        ("dataset", f"{record.dataset_name}, {record.num_samples:,} queries"),
+        ("dataset", f"{record.dataset_name}, {record.num_samples:,} queries{set_label(record.plan)}"),
         ("fingerprint", Cell(record.fingerprint, code=True)),
         ("answers", f"{done:,} stored, {failed:,} failed"),
         ("repeats", str(record.repeats)),

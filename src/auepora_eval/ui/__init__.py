@@ -9,6 +9,7 @@
 ``query_list``  the queries of one or two runs, with filters
 ``query_page``  one query
 ``live_page``   runs in progress, and plans
+``review_page``  lists that need a person, and sets of samples
 
 Pages compute no statistics: numbers come from ``report`` and ``compare``.
 """

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
 from auepora_eval.cli.main import main
 from auepora_eval.store.runs import RunStore
 from helpers.accessibility import load_all
@@ -96,4 +97,44 @@ def test_workbench_of_the_demo_renders(browser: Any, server: UiServer) -> None:
             assert "quickstart" in page.locator("main").inner_text()
             if name == "workbench-query":
                 page.locator("#rankings-title").evaluate("(heading) => heading.scrollIntoView()")
+            check_picture(name, page.screenshot())
+
+
+def test_labels_and_gold_of_the_demo_render(browser: Any, server: UiServer) -> None:
+    workbench = server.workbench
+    new, old = workbench.store.runs()
+    instructions = "An answer is right if it answers the question and nothing in it is false."
+    options = BatchOptions(
+        "compare",
+        (old.run_id, new.run_id),
+        title="Release: bm25 or the baseline?",
+        metric="token_f1",
+        n=40,
+        annotators=2,
+        instructions=instructions,
+    )
+    batch = create_batch(workbench.labels, plan_batch(workbench.store, options))
+    queue = workbench.queue(batch.id)
+    choices = ("first", "second", "both", "second")
+    for name, count, period in (("Ann", 40, 40), ("Bob", 23, 9)):
+        for number in range(1, count + 1):
+            value = choices[number % 4] if number % period else "neither"
+            assert queue.submit(name, number, [value], submission=f"{name} {number}").outcome == "saved"
+    (output,) = (row.output for row in workbench.store.outputs(new.run_id, repeat=0) if row.sample_id == "q3")
+    document = next(one.doc.doc_id for one in output.retrieved[1:])
+    for sample, proposal in {
+        "q12": {"kind": "references", "reference": "It is 0.5.", "why": "The handbook gives this value."},
+        "q3": {"kind": "grade", "other": document, "grade": "2", "why": "It has a part of the answer."},
+    }.items():
+        path = f"/gold/propose?{urlencode({'run': new.run_id, 'id': sample})}"
+        assert server.post(path, {**proposal, "by": "Ann"}).status == 303
+    pages = {
+        "workbench-batch": f"/batches/{batch.id}",
+        "workbench-label": f"/label/{batch.id}/item?as=Bob",
+        "workbench-gold": "/gold",
+    }
+    with workbench_page(browser, server, viewport=VIEWPORT, color_scheme="light", reduced_motion="reduce") as page:
+        for name, path in pages.items():
+            page.goto(server.address + path)
+            load_all(page)
             check_picture(name, page.screenshot())

@@ -720,7 +720,7 @@ def read_report(view: BatchView, metric: str | None) -> CalibrationReport:
         if not view.is_complete:  # a look counts labels of finished samples only
             labels = [one for one in labels if one.sample_id in view.finished]
         scored = load_compared_scores(store, records, metric or batch.metric or labelled_metric(labels), draws)
-        report = calibrate(labels, *scored, scale=batch.scale, leave_out_tuned=True, draws=draws)
+        report = calibrate(labels, *scored, scale=batch.scale, draws=draws)
         return register_verdict(store, records, report, draws)
 
     return _cached(view, f"report {metric}", build)

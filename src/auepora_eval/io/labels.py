@@ -530,12 +530,10 @@ def _content(entry: JournalEntry) -> dict[str, Any]:
 
 
 def _encode_entry(entry: JournalEntry) -> bytes:
-    row = entry.to_dict()
     try:
-        return msgspec.json.encode(row)
-    except UnicodeEncodeError as error:
-        about = f" of sample {row['sample_id']!r}" if "sample_id" in row else ""
-        raise BadValueError(f"the line{about} cannot be written: it holds half of a surrogate pair") from error
+        return msgspec.json.encode(entry.to_dict())
+    except UnicodeEncodeError as error:  # without the id of the sample, for annotators who label blind
+        raise BadValueError("the line cannot be written: a text in it has half of a surrogate pair") from error
 
 
 # --- the journal of labels -------------------------------------------------------------------------------------------
@@ -628,7 +626,9 @@ class LabelJournal(Journal[Label | LabelEvent]):
             for entries in (self._labels, self._skips, own):
                 entries.pop(key, None)
         if isinstance(entry, Label):
-            self._labels[key] = own[key] = replace(entry, tuning=True) if self._tuning and key in self._tuning else entry
+            self._labels[key] = own[key] = (
+                replace(entry, tuning=True) if self._tuning and key in self._tuning else entry
+            )
             self._lines[key] = number
         elif entry.event == "skip":
             self._skips[key] = own[key] = entry

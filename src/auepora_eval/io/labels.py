@@ -155,7 +155,7 @@ class Label:
     def __post_init__(self) -> None:
         if isinstance(self.shown, list):
             object.__setattr__(self, "shown", tuple(self.shown))
-        problem = next(_validation_errors(self), None)
+        problem = _value_problem(self)
         if problem is not None:
             raise BadValueError(f"the label of sample {self.sample_id!r}: {problem}")
 
@@ -728,41 +728,43 @@ def _typed_values(row: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _validation_errors(label: Label) -> Iterator[str]:
+def _value_problem(label: Label) -> str | None:
+    """The first invalid value of a label; ``None`` if all are valid."""
     if not label.sample_id:
-        yield "field 'sample_id' is empty; an id needs at least one character"
+        return "field 'sample_id' is empty; an id needs at least one character"
     value = label.label
     if isinstance(value, str):
         if value not in _VALUES:
             nearest = did_you_mean(value[:80], _VALUES, otherwise="; a scale is written in numbers")
-            yield f"field 'label' is {quote_text(value)}, which is neither 'right' nor 'wrong'{nearest}"
+            return f"field 'label' is {quote_text(value)}, which is neither 'right' nor 'wrong'{nearest}"
     elif not isinstance(value, int | float):
-        yield f"field 'label' must be 'right', 'wrong', true, false or a number, not {type_name(value)}"
+        return f"field 'label' must be 'right', 'wrong', true, false or a number, not {type_name(value)}"
     elif not _is_finite(value):
-        yield "field 'label' must be a finite number"
+        return "field 'label' must be a finite number"
     if label.provenance not in _PROVENANCES:
         known = ", ".join(_PROVENANCES)
         nearest = did_you_mean(str(label.provenance)[:80], _PROVENANCES, otherwise=f"; known: {known}")
-        yield f"field 'provenance' is {quote_text(str(label.provenance))}{nearest}"
+        return f"field 'provenance' is {quote_text(str(label.provenance))}{nearest}"
     if label.at is not None and not _is_time(label.at):
-        yield f"field 'at' is {quote_text(label.at)}{_NO_TIME}"
-    yield from _draw_errors(label)
+        return f"field 'at' is {quote_text(label.at)}{_NO_TIME}"
+    return _draw_problem(label)
 
 
-def _draw_errors(label: Label) -> Iterator[str]:
-    """Errors in the fields that say how the sample was selected."""
+def _draw_problem(label: Label) -> str | None:
+    """The first invalid value of the fields that say how the sample was selected."""
     if label.probability is not None and not 0 < label.probability <= 1:
-        yield f"field 'probability' is {label.probability}; an inclusion probability is above 0 and at most 1"
+        return f"field 'probability' is {label.probability}; an inclusion probability is above 0 and at most 1"
     if label.position is not None and label.position < 1:
-        yield f"field 'position' is {label.position}; positions start at 1"
+        return f"field 'position' is {label.position}; positions start at 1"
     if label.shown is not None and not {*map(type, label.shown)} <= {str}:
-        yield 'field \'shown\' must be a list of strings, such as ["documents", "reference"]'
+        return 'field \'shown\' must be a list of strings, such as ["documents", "reference"]'
     if label.chosen and label.draw is not None:
-        yield "field 'chosen' is true and field 'draw' is given; a sample was picked by a person, or drawn at random"
+        return "field 'chosen' is true and field 'draw' is given; a sample was picked by a person, or drawn at random"
     if label.draw is None and (label.probability is not None or label.position is not None):
-        yield "field 'draw' is missing; a probability or a position belongs to a draw"
+        return "field 'draw' is missing; a probability or a position belongs to a draw"
     if label.draw is not None and label.probability is None:
-        yield "field 'probability' is missing; a label of a draw needs the inclusion probability of its sample"
+        return "field 'probability' is missing; a label of a draw needs the inclusion probability of its sample"
+    return None
 
 
 def _is_finite(value: float) -> bool:

@@ -153,6 +153,7 @@ def command(
     if provenance == "model" and adjudicate:
         raise click.UsageError("--adjudicate is for a person: a model cannot resolve disagreements between people")
 
+    from ..annotate.batch_plans import plan_comparison
     from ..annotate.session import LabelFile, LabelScale
     from ..store.connect import default_store
 
@@ -161,7 +162,9 @@ def command(
     with open_store(store) as found:
         if compared is not None:
             records = found.find(compared[0]), found.find(compared[1])
-            draw = _comparison_draw(
+            if records[0].run_id == records[1].run_id:
+                raise click.UsageError(f"--for names the same run twice, {records[0].run_id}")
+            draw = plan_comparison(
                 found, records, metric=metric, n=n, seed=seed, delta=delta, looks=looks or 0, history=history
             )
             if preview:
@@ -273,54 +276,6 @@ def _chosen_session(
 
 
 # --- a comparison of two runs: both answers to samples that are drawn for the difference -----------------------------
-
-
-def _comparison_draw(
-    store: RunStore,
-    records: tuple[RunRecord, RunRecord],
-    *,
-    metric: str | None,
-    n: int,
-    seed: int,
-    delta: float | None,
-    looks: int,
-    history: tuple[str, ...],
-) -> LabelDraw:
-    """The draw for a difference, from the scores of the judge metric."""
-    from ..annotate.agreement import read_annotations
-    from ..annotate.calibration import fit_earlier_labels, load_run_scores, predict_labels
-    from ..annotate.draws import draw_comparison, read_all_draws
-    from ..annotate.session import load_population
-    from ..errors import BadValueError
-
-    if records[0].run_id == records[1].run_id:
-        raise click.UsageError(f"--for names the same run twice, {records[0].run_id}")
-    scored = load_run_scores(store, records[0], metric)
-    name = scored.metric
-    if looks and scored.clusters is not None:
-        raise BadValueError("samples share clusters, and --looks tests them one by one; leave it out")
-    calibrator = None
-    if history:
-        calibrator = fit_earlier_labels(store, records, name, read_annotations(history), read_all_draws(history))
-    first, second = (predict_labels(store, record, name, *(calibrator or ())) for record in records)
-    answered = [load_population(store, record.run_id).strata for record in records]
-    both = [one for one in first if one in second and all(one in each for each in answered)]
-    if records[0].fingerprint != records[1].fingerprint:
-        asked = [{one.sample_id: one.query for one in store.samples(each.run_id, texts=False)} for each in records]
-        if other := next((one for one in both if asked[0][one] != asked[1][one]), None):
-            raise BadValueError(f"the runs are of different datasets: sample '{other}' has another question in each")
-    num_others = max(len(first), len(second)) - len(both)
-    return draw_comparison(
-        {one: (first[one], second[one]) for one in both},
-        n,
-        runs=(records[0].run_id, records[1].run_id),
-        metric=name,
-        seed=seed,
-        delta=delta,
-        looks=looks,
-        calibrator=calibrator,
-        left_out={"not_in_both": num_others} if num_others else {},
-    )
 
 
 def _comparison_session(

@@ -431,7 +431,7 @@ def error_response(request: Request, status: int, message: str) -> Response:
         return Response(body, status, media_type="application/json")
     is_page = request.headers.get("sec-fetch-dest", "document") in ("document", "iframe")
     template = "error.html" if is_page else "error_fragment.html"
-    title = TITLES.get(status, TITLES[500])
+    title = "Not possible at present" if status == 503 and is_blind(request) else TITLES.get(status, TITLES[500])
     return render_template(request, template, status=status, title=title, message=message)
 
 

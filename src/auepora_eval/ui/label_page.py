@@ -47,13 +47,14 @@ SUMMARIES = {
     "review": "You read answers to questions and label each of them.",
 }
 INSTRUCTIONS = {
-    "drafts": "Accept a draft if the question is clear and the reference answers it. If you reject it, say why in a comment.",
-    "grade": "Judge whether the person who asked would be served. Words that question and document share are no reason "
-    "for a grade. Between two grades choose the lower one.",
+    "drafts": "Accept a draft if the question is clear and the reference answers it. If you reject it, give the "
+    "reason in a comment.",
+    "grade": "Judge how far the document helps the person who asked. Words that question and document share are no "
+    "reason for a grade. Between two grades choose the lower one.",
 }
 DEFAULT_INSTRUCTIONS = (
     "Judge from the question and the documents. An answer is right if it answers the question and nothing in it is "
-    "false. Skip what you cannot read or understand, not what is hard: say why."
+    "false. Skip what you cannot read or understand, not what is hard, and give the reason."
 )
 END_TEXTS = {
     "closed": "This batch is closed. It takes no more labels, and nothing can be undone.",

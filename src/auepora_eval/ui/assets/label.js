@@ -56,7 +56,9 @@ function showStatus(text, kind = "") {
 
 /** A message above the labels, with buttons; null removes it. */
 function showProblem(text, actions = []) {
-  part("label-problem")?.remove();
+  const shown = part("label-problem");
+  if (shown && shown.firstChild.textContent === text) return; // it is not announced again, and keeps the focus
+  shown?.remove();
   if (text === null) return;
   const box = document.createElement("div");
   box.id = "label-problem";
@@ -83,6 +85,7 @@ function setBusy(busy) {
     if ("paused" in control.dataset) control.disabled = busy;
     if (!busy) delete control.dataset.paused;
   }
+  if (commentField()) commentField().readOnly = busy;
 }
 
 /** Mark the chosen label as long as it is not saved. */
@@ -95,7 +98,7 @@ function markChoice(fields) {
 
 // --- sending ---------------------------------------------------------------------------------------------------------
 
-/** Send what is stored in `pending` until the server answers; returns its answer, or null after an error that stays. */
+/** Send a form until the server answers; returns its answer, or throws its refusal. */
 async function send(pending) {
   for (let attempt = 0; ; attempt += 1) {
     try {
@@ -114,7 +117,7 @@ async function send(pending) {
 
 function problemText(error) {
   if (error.status === 403) {
-    return "The server was started again. Open the new address of these labels in another tab: it is on the page of the batch. Your input is kept here and is saved then.";
+    return "The server was started again. Ask for its new address and open it in another tab. Your input is kept here and is saved then.";
   }
   if (error.status === 503) return `${error.message} Your input is kept here and is sent again.`;
   return "The connection to the server is lost. Your input is kept here and is sent again. If this takes long, ask whether auepora ui is running.";

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 from urllib.parse import parse_qs
@@ -526,17 +526,20 @@ def find_view(request: Request) -> BatchView:
     """The batch of the address, with its progress."""
     workbench = workbench_of(request)
     queue = workbench.queue(request.path_params["batch_id"])
-    batch, progress, counts = queue.batch, queue.progress(), queue.label_counts()
-    designs = [one.comparison for one in _read_draws(batch)]
-    looks = next((one.looks for one in designs if one is not None), ())
-    entries = takewhile(lambda one: counts.get(one[0], 0) >= batch.annotators, enumerate(batch.items, start=1))
+    batch, progress = queue.batch, queue.progress()
+    draw = read_draw(workbench, batch)
+    looks = () if draw is None or draw.comparison is None else draw.comparison.looks
+    entries = takewhile(lambda one: progress.counts.get(one[0], 0) >= batch.annotators, enumerate(batch.items, start=1))
     finished = tuple(entry.sample_id for _, entry in entries) if looks else ()
     return BatchView(workbench, batch, progress, looks, finished)
 
 
-def _read_draws(batch: LabelBatch) -> list[LabelDraw]:
-    """The draw of samples; none if documents, drafts or picked samples are labelled."""
-    return list(read_draws(batch.journal).values()) if batch.purpose in ("calibrate", "compare") else []
+def read_draw(workbench: Workbench, batch: LabelBatch) -> LabelDraw | None:
+    """The draw of samples; ``None`` if documents, drafts or picked samples are labelled."""
+    if batch.purpose not in ("calibrate", "compare"):
+        return None
+    key, size = (batch.id, "draw", batch.draw), 200 * len(batch.items)
+    return workbench.cached(key, lambda: next(iter(read_draws(batch.journal).values()), None), size=size)
 
 
 def batch_page(request: Request) -> Response:
@@ -555,7 +558,7 @@ def batch_page(request: Request) -> Response:
         banners=list(_banners(view, runs)),
         label_address=f"{request.url.scheme}://{request.url.netloc}/label/{batch.id}",
         terminal_command=terminal_command(view.workbench, batch),
-        forecast_lines=_forecast_lines(batch),
+        forecast_lines=_forecast_lines(view),
         metrics=_result_metrics(view),
         metric=request.query_params.get("metric") or "",
         next_commands=next_commands(view.workbench, batch) if view.is_complete else [],
@@ -603,15 +606,16 @@ def _facts(batch: LabelBatch, runs: Sequence[tuple[str, str]]) -> Iterator[tuple
     yield "File", str(batch.journal)
 
 
-def _forecast_lines(batch: LabelBatch) -> list[str]:
+def _forecast_lines(view: BatchView) -> list[str]:
     """The forecast of a comparison, as it was before the first label."""
-    return [line for one in _read_draws(batch) if one.comparison is not None for line in describe_forecast(one)]
+    draw = read_draw(view.workbench, view.batch)
+    return [] if draw is None or draw.comparison is None else describe_forecast(draw)
 
 
 def terminal_command(workbench: Workbench, batch: LabelBatch) -> str:
     """The command that labels the same items in a terminal, into the same file; empty if there is none."""
     words = ["auepora", "label"]
-    draw = next(iter(_read_draws(batch)), None)
+    draw = read_draw(workbench, batch)
     if draw is not None and draw.comparison is not None:
         design = draw.comparison
         words += ["--for", *batch.runs, "--n", str(design.n), "--seed", str(draw.seed)]
@@ -834,7 +838,7 @@ def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -
     wanted, names = set(numbers), dict(zip(view.batch.runs, _run_links(view.workbench, view.batch), strict=True))
     is_stored = all(href for _, href in names.values())
     rows = []
-    for one in queue.reveal():
+    for one in islice(queue.reveal(), max(numbers, default=0)):
         if one.number not in wanted:
             continue
         question = "The question is not stored."

@@ -17,9 +17,20 @@ function formUrl(path) {
   return `${path}?${params}`;
 }
 
-function showForecast() {
+let isForecasting = false;
+let isChanged = false;
+
+/** Show the forecast of the form. One is computed at a time: that of a large run takes seconds. */
+async function showForecast() {
   clearTimeout(timer);
-  return replaceFragment(document.getElementById("forecast"), formUrl("/batches/forecast"));
+  isChanged = true;
+  if (isForecasting) return;
+  isForecasting = true;
+  while (isChanged) {
+    isChanged = false;
+    await replaceFragment(document.getElementById("forecast"), formUrl("/batches/forecast"));
+  }
+  isForecasting = false;
 }
 
 if (form) {

@@ -31,7 +31,7 @@ from ..core.types import EvaluationSample, MetricResult
 from ..engine.evaluate import BATCH_SIZE, CollectingAccumulator
 from ..engine.executors import SerialExecutor
 from ..engine.repeats import mean_over_repeats, per_sample_means
-from ..errors import AueporaError, BadValueError, StoreError, did_you_mean
+from ..errors import AueporaError, BadValueError, StoreError, UnknownRunError, did_you_mean
 from ..io.grades import (
     CORRECTED_GOLD,
     CorrectedGold,
@@ -261,17 +261,23 @@ def _run_effects(
     dataset = _CorrectedDataset(store, records[0], gold) if records else None
     for number, record in enumerate(records, start=1):
         assert dataset is not None
-        if record.status in (RunStatus.RUNNING, RunStatus.INTERRUPTED):
-            effects.append(RunEffect(record, why=f"the run is {record.status.value}"))
-        elif is_stored:
-            with rescoring(store, record):
-                effects.append(RunEffect(record, tuple(_CorrectedRun(dataset, record).store_results())))
-        else:
-            run = _CorrectedRun(dataset, record)
-            effects.append(RunEffect(record, tuple(map(run.preview, run.tasks))))
+        try:
+            effects.append(_run_effect(dataset, record, is_stored=is_stored))
+        except UnknownRunError as error:  # another process deleted it
+            effects.append(RunEffect(record, why=str(error)))
         if progress is not None:
             progress(number, len(records))
     return effects
+
+
+def _run_effect(dataset: _CorrectedDataset, record: RunRecord, *, is_stored: bool) -> RunEffect:
+    if record.status in (RunStatus.RUNNING, RunStatus.INTERRUPTED):
+        return RunEffect(record, why=f"the run is {record.status.value}")
+    run = _CorrectedRun(dataset, record)
+    if not is_stored:
+        return RunEffect(record, tuple(map(run.preview, run.tasks)))
+    with rescoring(dataset.store, record):
+        return RunEffect(record, tuple(run.store_results()))
 
 
 class _CorrectedDataset:
@@ -411,7 +417,7 @@ class _CorrectedRun:
             reducer, folded = mean_over_repeats(task.metric.reducer, scores)
             value = reducer.value(folded)
             return task.effect(None if math.isnan(value) else value, self._changed_ids(task, scores))
-        except StoreError:
+        except (StoreError, UnknownRunError):
             raise
         except AueporaError as error:  # a model that is not there, or scores of an earlier version
             return replace(task, status="not computed", why=str(error)).effect()
@@ -433,7 +439,7 @@ class _CorrectedRun:
         if plain:
             try:
                 results += self._rescore(plain, todo)
-            except StoreError:
+            except (StoreError, UnknownRunError):
                 raise
             except AueporaError as error:
                 failed = {one.name for one in plain}

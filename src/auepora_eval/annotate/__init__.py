@@ -2,6 +2,8 @@
 
 * ``draws``: random draws of samples for labelling, designs of comparisons, and which labels a statistic may use
 * ``session``: a labelling session: items, the form as a state machine, the label file, the form in a terminal
+* ``batches``: batches of items to label, and the queue from which several annotators label them
+* ``batch_plans``: the draw and the forecast of a batch, and its files
 * ``agreement``: which labels count, and agreement between annotators
 * ``pool``: the union of the top documents of several runs, draws of pairs to grade, and human grades
 * ``relevance``: grading of pooled documents by a judge; metrics corrected by human grades for some of them

@@ -115,6 +115,7 @@ BAD = [  # purpose, options, message
     ("calibrate", {"scale": "5"}, "a scale is written as 1-5"),
     ("calibrate", {"shown": ("relevance",)}, "shown: 'relevance'"),
     ("calibrate", {"shown": ("metadata",)}, "shown: 'metadata'"),
+    ("calibrate", {"metric": "faithfulness"}, "faithfulness"),
     ("review", {}, "samples: there is no sample"),
     ("review", {"samples": ("nowhere",)}, "samples: .* has no sample 'nowhere'"),
     ("review", {"samples": ("q00039",)}, "samples: .* has no answer to sample 'q00039'"),

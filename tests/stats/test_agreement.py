@@ -16,6 +16,7 @@ from auepora_eval.stats.agreement import (
     agreement_report,
     alpha_report,
     cohen_kappa,
+    expected_kappa_half_width,
     kappa_report,
     krippendorff_alpha,
     pearson_report,
@@ -173,6 +174,13 @@ def test_kappa_by_hand() -> None:
     share = agreement_report(a, b)
     assert share.interval is not None
     assert share.interval.method == "wilson"
+
+
+def test_the_expected_width_of_kappa_by_hand() -> None:
+    # Agreement 0.9 and 1/2 by chance: 1.96 * sqrt(0.9 * 0.1 / 100) / (1 - 1/2).
+    assert expected_kappa_half_width(100, agreement=0.9, proportion=0.5) == pytest.approx(1.959964 * 0.03 / 0.5)
+    assert expected_kappa_half_width(100, agreement=0.9, proportion=1.0) is None
+    assert expected_kappa_half_width(1, agreement=0.9, proportion=0.5) is None
 
 
 KAPPA_ROWS = [

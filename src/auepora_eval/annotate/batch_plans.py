@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from ..core.conventions import Conventions
-from ..errors import BadValueError, ConflictError, DataFileError
+from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
 from ..io.grades import read_grades
 from ..io.join import load_dataset
 from ..io.jsonl import save_jsonl_dataset
@@ -248,13 +248,15 @@ def _forecast_calibration(
     left_out = sum(draw.left_out.values())
     others = f"; {left_out:,} without an answer are left out" if left_out else ""
     sentences = [f"{n:,} of {draw.population:,} answers are drawn at random{others}."]
-    if n == draw.population:
-        return (*sentences, "All answers are labelled, so that their mean is known without an interval."), figures
     try:
         scored = load_run_scores(store, record, options.metric)
-    except BadValueError as error:
-        return (*sentences, f"There is no forecast of a corrected mean: {error}"), figures
+    except AueporaError:
+        if options.metric is not None:
+            raise
+        return (*sentences, "Choose the metric of the judge for a forecast of its corrected mean."), figures
     values = [scored.probability(score) for one, score in scored.scores.items() if one in population]
+    if n == draw.population:
+        return (*sentences, "All answers are labelled, so that their mean is known without an interval."), figures
     if not scored.bounded or n < 4 or len(values) < n:
         return (*sentences, f"There is no forecast for {scored.metric}: it has no range or too few scores."), figures
     predictions = np.array(values)

@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -25,7 +25,7 @@ from ..errors import BadValueError, ConflictError, DataFileError, StoreError, Un
 from ..io.codec import decode_sample
 from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey
 from ..perturb.edits import hash_uniform
-from ..runtime.files import open_bytes, read_bytes, translate_write_errors, write_lines
+from ..runtime.files import open_bytes, read_bytes, write_lines
 from ..store.runs import sample_at
 from .draws import Selection, draw_path, read_draws
 from .pool import SHOWN, read_pair_draw
@@ -550,8 +550,8 @@ class _LeaseFile:
             rows = msgspec.json.decode(self._path.read_bytes(), type=list[tuple[int, str, float]])
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return {}
-        now = self._clock()
-        return {(number, name): end for number, name, end in rows if now < end <= now + LEASE_S}
+        now = self._clock()  # the clocks of two machines may differ
+        return {(number, name): end for number, name, end in rows if now < end <= now + 2 * LEASE_S}
 
     def assign(self, leases: Leases, name: str, number: int | None) -> None:
         """Make this item the only one that an annotator has, from now on; ``None``: the annotator has none."""
@@ -559,7 +559,7 @@ class _LeaseFile:
         kept = {key: end for key, end in leases.items() if key[1] != name}
         if number is not None:
             kept[number, name] = now + LEASE_S
-        with translate_write_errors(self._path):
+        with suppress(OSError):  # without a lease labels are saved, too
             self._path.write_bytes(msgspec.json.encode([[*key, end] for key, end in kept.items()]))
 
 

@@ -24,12 +24,11 @@ from ..annotate.batches import (
     BatchItem,
     ItemDisagreement,
     LabelBatch,
-    LabelChoice,
     LabelQueue,
     Submission,
     check_annotator,
 )
-from ..annotate.session import ShownDocument
+from ..annotate.session import LabelChoice, ShownDocument
 from ..errors import AueporaError, BadValueError, ConflictError
 from .query_page import ShownText, TextPart, show_text, split_pieces
 from .workbench import describe_error, make_url, read_form, render_template, workbench_of

@@ -220,13 +220,14 @@ def test_a_comparison_is_decided_when_it_is_closed(server: UiServer, ids: dict[s
 
 
 def test_looks_wait_for_all_labels_of_their_samples(server: UiServer, ids: dict[str, str]) -> None:
-    address = new_batch(server, "compare", [ids["old"], ids["other"]], n="20", looks="2", annotators="2")
+    address = new_batch(server, "compare", [ids["old"], ids["other"]], n="20", looks="4", annotators="2")
+    assert "--looks 4" in server.get(address).text  # at 10, 15 and 20 samples
     label(server, address, "ann", {"": "both", "3": "first"}, limit=20)
     label(server, address, "bob", {"": "both", "3": "first"}, limit=9)
     assert "Results are shown when the batch is closed" in results(server, address)
     label(server, address, "bob", {"": "both", "3": "first"}, limit=2)  # eleven samples have both labels
     found = results(server, address)
-    assert "the next look is at 20 samples" in found
+    assert "the next look is at 15 samples" in found
     assert "corrected" not in found  # no means between the looks
     assert len(re.findall(r"\b10\b", found)) == 1
     assert not server.post(f"{address}/record").json()["recorded"]

@@ -451,17 +451,23 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
     ]
     if report.sequential is not None:
         parts += look_blocks(report.sequential)
-    if report.no_verdict is not None:
-        parts.append(Prose(f"No verdict: {report.no_verdict}."))
-    elif report.verdict == "equal":
-        parts.append(Prose(f"By people, {second} and {first} are equal: they differ by less than {report.delta:g}."))
-    elif report.verdict == "inconclusive":
-        parts.append(Prose(f"Inconclusive: by people, {second} may be better than {first} or worse."))
-    elif report.verdict is not None:
-        parts.append(Prose(f"By people, {second} is {report.verdict} than {first}."))
+    if (sentence := verdict_sentence(report)) is not None:
+        parts.append(Prose(sentence))
     if report.register is not None and report.register.note is not None:
         parts.append(Prose(f"Note: {report.register.note}."))
     return parts
+
+
+def verdict_sentence(report: CalibrationReport) -> str | None:
+    """Of two runs: the verdict in one sentence, or why there is none."""
+    first, second = report.judged[0].name, report.judged[-1].name
+    if report.no_verdict is not None:
+        return f"No verdict: {report.no_verdict}."
+    if report.verdict == "equal":
+        return f"By people, {second} and {first} are equal: they differ by less than {report.delta:g}."
+    if report.verdict == "inconclusive":
+        return f"Inconclusive: by people, {second} may be better than {first} or worse."
+    return None if report.verdict is None else f"By people, {second} is {report.verdict} than {first}."
 
 
 def look_blocks(result: SequentialResult) -> list[Block]:

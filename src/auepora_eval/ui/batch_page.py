@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,14 +18,27 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..annotate.agreement import AnnotatorAgreement, annotator_agreement, format_label, read_annotations
-from ..annotate.batch_plans import BatchOptions, create_batch, new_batch_id, plan_batch
+from ..annotate.batch_plans import (
+    BatchOptions,
+    create_batch,
+    label_command,
+    new_batch_id,
+    plan_batch,
+    result_commands,
+)
 from ..annotate.batches import MAX_NAME, BatchProgress, LabelBatch, LabelQueue, Purpose, list_batches
 from ..annotate.calibration import calibrate, labelled_metric, load_compared_scores, register_verdict
-from ..annotate.calibration_report import CalibrationReport, agreement_blocks, look_blocks, report_blocks
+from ..annotate.calibration_report import (
+    CalibrationReport,
+    agreement_blocks,
+    look_blocks,
+    report_blocks,
+    verdict_sentence,
+)
 from ..annotate.draws import LabelDraw, describe_forecast, read_all_draws, read_draws
 from ..annotate.relevance import DEFAULT_METRICS
 from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
-from ..render.blocks import Block, Prose, Row, TableColumn, Tone, simple_table
+from ..render.blocks import Block, Prose, ReportVerdict, Row, TableColumn, Tone, simple_table
 from ..render.html import UncutText, format_time, pluralize
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, sample_at
@@ -557,11 +569,11 @@ def batch_page(request: Request) -> Response:
         runs=runs,
         banners=list(_banners(view, runs)),
         label_address=f"{request.url.scheme}://{request.url.netloc}/label/{batch.id}",
-        terminal_command=terminal_command(view.workbench, batch),
+        terminal_command=label_command(batch, read_draw(view.workbench, batch), view.workbench.label),
         forecast_lines=_forecast_lines(view),
         metrics=_result_metrics(view),
         metric=request.query_params.get("metric") or "",
-        next_commands=next_commands(view.workbench, batch) if view.is_complete else [],
+        next_commands=result_commands(batch, view.workbench.label) if view.is_complete else [],
         close_effect=_close_effect(batch),
         facts=list(_facts(batch, runs)),
     )
@@ -612,45 +624,6 @@ def _forecast_lines(view: BatchView) -> list[str]:
     return [] if draw is None or draw.comparison is None else describe_forecast(draw)
 
 
-def terminal_command(workbench: Workbench, batch: LabelBatch) -> str:
-    """The command that labels the same items in a terminal, into the same file; empty if there is none."""
-    words = ["auepora", "label"]
-    draw = read_draw(workbench, batch)
-    if draw is not None and draw.comparison is not None:
-        design = draw.comparison
-        words += ["--for", *batch.runs, "--n", str(design.n), "--seed", str(draw.seed)]
-        words += [] if design.delta is None else ["--delta", f"{design.delta:g}"]
-        words += ["--looks", str(len(design.looks))] if design.looks else []
-    elif draw is not None:
-        words += [*batch.runs, "--n", str(len(draw.drawn_items)), "--seed", str(draw.seed)]
-        words += ["--stratify", draw.stratify] if draw.stratify else []
-    elif batch.purpose == "review" and len(batch.items) <= MAX_SHOWN:
-        words += [*batch.runs, *(word for one in batch.items for word in ("--sample", one.sample_id))]
-    else:
-        return ""
-    words += ["-m", batch.metric] if batch.metric else []
-    words += ["--scale", batch.scale] if batch.scale else []
-    words += ["--blind"] if batch.blind else []
-    return shlex.join([*words, "--labels", str(batch.journal), "--store", workbench.label])
-
-
-def next_commands(workbench: Workbench, batch: LabelBatch) -> list[tuple[str, str]]:
-    """What can be done with the labels, each with its command."""
-    store, labels = ["--store", workbench.label], str(batch.journal)
-    if batch.purpose in ("calibrate", "compare"):
-        words = ["auepora", "judge", "calibrate", *batch.runs, "--labels", labels]
-        words += ["-m", batch.metric] if batch.metric else []
-        words += ["--scale", batch.scale] if batch.scale else []
-        return [("The results in a terminal, or as a file with -o:", shlex.join([*words, *store]))]
-    if batch.purpose == "grade" and batch.runs:
-        grades = ["--qrels", "QRELS", "--grades", labels] if batch.draw else ["--qrels", labels]
-        words = ["auepora", "rescore", batch.runs[0], *grades]
-        return [("Score a run with these grades:", shlex.join([*words, *store]))]
-    if batch.purpose == "drafts" and batch.accepted_file.exists():
-        return [("Check the accepted drafts:", shlex.join(["auepora", "validate", str(batch.accepted_file)]))]
-    return []
-
-
 async def close_batch(request: Request) -> Response:
     """End labelling."""
     return await run_in_threadpool(_close, request, await _read_fields(request))
@@ -668,6 +641,9 @@ def _close(request: Request, fields: Mapping[str, Sequence[str]]) -> Response:
 
 
 # --- agreement and results -------------------------------------------------------------------------------------------
+
+
+_TONES: Mapping[str, Tone] = {"usable": "good", "not_usable": "bad", "better": "good", "worse": "bad"}
 
 
 def agreement_part(request: Request) -> Response:
@@ -701,7 +677,16 @@ def results_part(request: Request) -> Response:
         blocks = [] if report.sequential is None else look_blocks(report.sequential)
         return _render_results(request, blocks)
     address = "" if report.verdict is None else make_url(batch_url(view.batch, "record"), metric=metric)
-    return _render_results(request, report_blocks(report, shown=MAX_SHOWN), record_url=address)
+    blocks = report_blocks(report, shown=MAX_SHOWN)
+    return _render_results(request, blocks, verdict=_verdict(view, report), record_url=address)
+
+
+def _verdict(view: BatchView, report: CalibrationReport) -> ReportVerdict:
+    """The result in one sentence."""
+    if view.batch.purpose == "calibrate":
+        return ReportVerdict(report.conclusion.sentence, _TONES.get(report.conclusion.usability, "open"), [])
+    sentence = verdict_sentence(report) or "No verdict so far."
+    return ReportVerdict(sentence, _TONES.get(report.verdict or "", "open"), [])
 
 
 def record_decision(request: Request) -> Response:
@@ -767,8 +752,10 @@ def _label_counts(view: BatchView) -> list[Block]:
     return blocks or [Prose("No item has a label.")]
 
 
-def _render_results(request: Request, blocks: Sequence[Block], *, record_url: str = "") -> Response:
-    return render_template(request, "batch_results.html", listed=list(blocks), record_url=record_url)
+def _render_results(
+    request: Request, blocks: Sequence[Block], *, verdict: ReportVerdict | None = None, record_url: str = ""
+) -> Response:
+    return render_template(request, "batch_results.html", listed=list(blocks), verdict=verdict, record_url=record_url)
 
 
 # --- items: their states, and what was hidden when the batch is closed -----------------------------------------------

@@ -18,11 +18,14 @@ from auepora_eval.annotate.corrections import (
 )
 from auepora_eval.cli.main import main
 from auepora_eval.compare.runs import compare_metrics
+from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.metrics_base import Metric
 from auepora_eval.core.registry import Spec
+from auepora_eval.engine.evaluate import resolve_metrics
 from auepora_eval.errors import AueporaWarning, BadValueError, ConflictError, DataFileError, UnknownCorrectionError
 from auepora_eval.io.grades import CorrectedGold, Correction, CorrectionKind, CorrectionLog, GoldValue, gold_value
 from auepora_eval.metrics.answer_judged import LLMAnswerRelevance, LLMCorrectness
+from auepora_eval.runs.scoring import ScoringOptions, score_run
 from auepora_eval.store.runs import RunStore
 from helpers import stored_runs
 from helpers.critics import SteadyCritic
@@ -167,7 +170,7 @@ def effects_by_name(effects: Sequence[RunEffect]) -> dict[tuple[str, str], Metri
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_the_preview_is_a_full_evaluation_to_the_last_bit(store: RunStore, repeats: int) -> None:
     rows = dataset()
-    run = stored_runs.run(store, "a", rows, answer, METRICS, repeats=repeats)
+    run = stored_runs.run(store, "a", rows, answer, METRICS, repeats=repeats, slices=["labels.scenario"])
     stored_runs.run(store, "other data", dataset(3), answer, ["recall@5"])
     changes = [
         make_correction(store, run, "q00001", "grade", 1, doc_id="other", by="ann", why="answers it"),
@@ -179,7 +182,7 @@ def test_the_preview_is_a_full_evaluation_to_the_last_bit(store: RunStore, repea
     assert [one.record.name for one in effects] == ["a"]
     gold = CorrectedGold.of(changes)
     corrected = [gold.correct(one) for one in rows if one.sample_id not in gold.invalid]
-    corrected[10].labels.pop("variant_of")  # the noisy variant of the invalid sample has no base
+    corrected[10] = replace(corrected[10], labels={"scenario": "typo"})  # a variant of the invalid sample
     full = stored_runs.run(store, "full", corrected, answer, METRICS, repeats=repeats)
     found = effects_by_name(effects)
     assert {name for _, name in found} == {one.name for one in store.results(run.run_id)}
@@ -196,6 +199,23 @@ def test_the_preview_is_a_full_evaluation_to_the_last_bit(store: RunStore, repea
     applied = apply_corrections(store, log, run.fingerprint, [one.id for one in changes], by="bob")
     assert applied == effects
     assert len(store.results(run.run_id, every_signature=True)) == 2 * len(METRICS)
+    stored = store.results(run.run_id)
+    places = [number for number, one in enumerate(rows) if one.sample_id in gold.invalid]
+    score_run(
+        store,
+        run,
+        [one for one in resolve_metrics(METRICS) if not one.name.startswith("mean_latency")],
+        conventions=Conventions.of(),
+        slices=["labels.scenario"],
+        options=ScoringOptions(),
+        samples=[gold.correct(one) for one in rows],
+        gold=gold.signature,
+        invalid=places,
+    )
+    for result in store.results(run.run_id):
+        assert stored.by_name[result.name].details.pop("corrections")["count"] == 4
+        if not result.name.startswith("mean_latency"):
+            assert stored.by_name[result.name] == result, "from the scores of the changed samples alone"
     assert apply_corrections(store, log, run.fingerprint, by="bob")[0].metrics == (), "nothing is left to do"
 
 

@@ -27,7 +27,7 @@ from ..core.reduce import Mean
 from ..core.results import sequential_details, two_stage_details
 from ..core.scores import Scores
 from ..core.slices import Grouping, parse_slices
-from ..core.types import EvaluationSample, MetricResult
+from ..core.types import GOLD_BY, EvaluationSample, MetricResult
 from ..engine.evaluate import BATCH_SIZE, CollectingAccumulator
 from ..engine.executors import SerialExecutor
 from ..engine.repeats import mean_over_repeats, per_sample_means
@@ -58,6 +58,7 @@ from ..store.runs import (
     result_summaries,
     result_with_scores,
     sample_at,
+    samples_contain,
 )
 
 # --- proposals from a sample of a run --------------------------------------------------------------------------------
@@ -305,6 +306,12 @@ class _CorrectedDataset:
         """The changed samples."""
         self.metrics: dict[tuple[str, str | None], Metric | None] = {}
         """The metrics of results by name and signature."""
+        self._run_id = record.run_id
+
+    @cached_property
+    def has_provenance(self) -> bool:
+        """Whether samples have gold with provenance, so that results report how much of a ranking is judged."""
+        return samples_contain(self.store, self._run_id, GOLD_BY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,27 +432,39 @@ class _CorrectedRun:
     def store_results(self) -> list[MetricEffect]:
         """Compute the results that are missing, store them, and make them the current ones."""
         tasks = {one.base.name: one for one in self.tasks}
-        todo = {name: one for name, one in tasks.items() if one.status == "computed"}
-        stored = [self._read(one.stored) for one in todo.values() if one.stored is not None]
-        metrics = {name: one.metric for name, one in todo.items() if one.stored is None and one.metric is not None}
-        judged = [name for name, metric in metrics.items() if is_judged(metric)]
-        results = [*stored, *(self._judged_result(todo[name], metrics[name]) for name in judged)]
-        self._store.put_results(
-            self._record.run_id,
-            results,
-            reducers={one.name: self._reducers.get(one.name, "") for one in results},
-        )
-        plain = [metric for name, metric in metrics.items() if name not in judged]
-        if plain:
+        results: list[MetricResult] = []
+        rest: list[BatchMetric] = []
+        for name, task in tasks.items():
+            if task.status != "computed":
+                continue
             try:
-                results += self._rescore(plain, todo)
+                if task.stored is not None:
+                    results.append(self._read(task.stored))
+                elif task.metric is not None and self._has_all_scores(task.metric):
+                    results.append(self._result(task, task.metric))
+                elif task.metric is not None:
+                    rest.append(task.metric)
             except (StoreError, UnknownRunError):
                 raise
             except AueporaError as error:
-                failed = {one.name for one in plain}
+                tasks[name] = replace(task, status="not computed", why=str(error))
+        reducers = {one.name: self._reducers.get(one.name, "") for one in results}
+        self._store.put_results(self._record.run_id, results, reducers=reducers)
+        if rest:
+            try:
+                results += self._rescore(rest, tasks)
+            except (StoreError, UnknownRunError):
+                raise
+            except AueporaError as error:
+                failed = {one.name for one in rest}
                 tasks |= {name: replace(tasks[name], status="not computed", why=str(error)) for name in failed}
         new = {one.name: one for one in results}
         return [self._effect_of(one, new[name]) if name in new else one.effect() for name, one in tasks.items()]
+
+    def _has_all_scores(self, metric: BatchMetric) -> bool:
+        """Whether its stored scores and those of the changed samples make the whole result."""
+        is_plain = not metric.is_paired and self._record.repeats == 1
+        return is_judged(metric) or (is_plain and not self._dataset.has_provenance)
 
     def _rescore(self, metrics: Sequence[BatchMetric], tasks: Mapping[str, _MetricTask]) -> list[MetricResult]:
         """Score the run with the corrected gold by these metrics, and store the results."""
@@ -463,18 +482,27 @@ class _CorrectedRun:
             details={one.name: {"corrections": self._details(tasks[one.name].base)} for one in metrics},
         )
 
-    def _judged_result(self, task: _MetricTask, metric: BatchMetric) -> MetricResult:
-        """The result of a judge metric without the invalid samples, from its stored scores."""
-        samples = list(iter_samples(self._store, self._record.run_id, texts=False))
-        grouping = Grouping(parse_slices(self._record.plan.get("slices") or ()), keep=True)
-        grouping.add(samples)
-        accumulator = CollectingAccumulator(metric, replace(run_info(self._record), gold=self._gold.signature))
+    def _result(self, task: _MetricTask, metric: BatchMetric) -> MetricResult:
+        """The result from stored scores and those of the changed samples, as ``score_run`` makes it from all."""
+        accumulator = CollectingAccumulator(metric, run_info(self._record))
         accumulator.start_pass()
         accumulator.add(self._scores(task, metric), {})
-        result = accumulator.result(grouping)
-        result.signature = task.signature  # the metric here may lack the judge, which its own signature names
+        result = accumulator.result(self._grouping)
+        for part in (result, *(part for groups in result.slices.values() for part in groups.values())):
+            part.signature = task.signature
         result.details["corrections"] = self._details(task.base)
+        if "lower_is_better" in task.base.details:
+            result.details["lower_is_better"] = task.base.details["lower_is_better"]
         return result
+
+    @cached_property
+    def _grouping(self) -> Grouping:
+        """Clusters and slices of all samples."""
+        found = Grouping(parse_slices(self._record.plan.get("slices") or ()), keep=True)
+        samples = iter_samples(self._store, self._record.run_id, texts=False)
+        while chunk := list(islice(samples, BATCH_SIZE)):
+            found.add(chunk)
+        return found
 
     def _details(self, base: MetricResult) -> dict[str, Any]:
         """What a result with corrected gold records of it."""

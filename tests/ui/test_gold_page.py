@@ -127,6 +127,15 @@ def test_the_effect_is_shown_before_corrections_are_applied_and_old_numbers_are_
     assert server.post("/gold/withdraw", {"proposal": fields["proposal"][0], "state": "accepted"}).status == 303
     wait_for_task(server)
     assert (value(server, "second", "recall@2"), value(server, "second", "exact_match")) == (0, 1)
+    # A server that ends between the acceptance and the last run: the rest is offered again.
+    propose(server, kind="grade", document=document_key("c"), grade="1")
+    (again,) = server.workbench.corrections.proposals(state="open")
+    server.workbench.corrections.accept([again.correction.id], by="bob")
+    rest = server.get(f"/gold/effect?dataset={fields['dataset']}&fragment=1")
+    assert "Score 2 runs with the applied corrections" in text_of(rest)
+    assert server.post("/gold/apply", {"dataset": fields["dataset"]}).status == 303
+    wait_for_task(server)
+    assert value(server, "second", "recall@2") == 1 / 4
 
 
 def wait_for_task(server: UiServer) -> None:

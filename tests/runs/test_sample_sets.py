@@ -17,8 +17,7 @@ from auepora_eval.errors import AueporaError, BadValueError, ConflictError, Data
 from auepora_eval.gates import check_run
 from auepora_eval.io.sample_sets import SampleSet, find_sample_set, load_sample_set, read_sample_set, save_sample_set
 from auepora_eval.plan.gates import parse_gates
-from auepora_eval.store.decisions import decisions
-from auepora_eval.store.runs import RunStore
+from auepora_eval.store.runs import RunStore, decisions
 from helpers.stored_runs import samples, scored
 from helpers.user_project import Project
 
@@ -116,7 +115,8 @@ def test_a_run_has_no_verdict_on_samples_that_its_outcomes_selected(store: RunSt
     found = compare_runs("a", "b", store=store, samples=wrong)
     (one,) = found.metrics
     assert (one.verdict, one.doubt, one.p_adjusted, one.n) == ("inconclusive", "selected_samples", None, wrong.count)
-    assert "regression to the mean" in (one.note or "")
+    assert "selected by the outcomes of" in (one.note or "")
+    assert sum("regression to the mean" in note for note in found.notes) == 1
     other = compare_runs("c", "b", store=store, samples=wrong)
     assert (other.metrics[0].verdict, other.metrics[0].n) == ("better", wrong.count)
     assert other.to_dict()["sample_set"] == "made"

@@ -136,9 +136,9 @@ def selecting_runs(records: Iterable[RunRecord], samples: SampleSet | None = Non
 def selection_note(run_ids: Iterable[str]) -> str:
     """Why runs have no verdict on samples that their own outcomes selected."""
     return (
-        f"the samples were selected by the outcomes of {' and '.join(run_ids)}, and on such samples a mean is too high "
-        "or too low by chance (regression to the mean): exploratory, without a verdict; compare other runs on these "
-        "samples, or these runs on all samples"
+        f"the samples were selected by the outcomes of {' and '.join(run_ids)}, whose means on them are too low or too "
+        "high by chance (regression to the mean): exploratory, without a verdict; compare other runs on these samples, "
+        "or these runs on all samples"
     )
 
 

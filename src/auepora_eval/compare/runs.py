@@ -45,6 +45,8 @@ from .pairing import (
     find_metric,
     metric_meta,
     reduce_or_nan,
+    selecting_runs,
+    selection_note,
     shared_samples,
 )
 from .queries import compare_run_outputs, require_same_chunks
@@ -257,12 +259,19 @@ def build_leaderboard(
         tuple(built.missing),
         (
             *([] if samples is None else [samples.note]),
+            *_selection_notes(records, samples),
             *_empty_answer_notes(store, run_ids, compared),
             *_control_notes(store, run_ids),
         ),
         tuple(built.shared.only),
         sample_set=None if samples is None else samples.name,
     )
+
+
+def _selection_notes(records: Sequence[RunRecord], samples: SampleSet | None) -> list[str]:
+    """A note on the runs whose outcomes selected the samples, if there are any."""
+    selected = [one.run_id for one in records if one.run_id in selecting_runs(records, samples)]
+    return [selection_note(selected)] if selected else []
 
 
 def _by_metric(

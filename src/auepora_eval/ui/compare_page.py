@@ -20,6 +20,7 @@ from ..compare.analysis import parse_margin
 from ..compare.columns import QueryTable
 from ..compare.filters import Condition
 from ..compare.metrics import headline_order
+from ..compare.pairing import selecting_runs, selection_note
 from ..compare.queries import Cause
 from ..compare.rendering import (
     matching_note,
@@ -311,8 +312,11 @@ def _banners(compared: ComparedRuns) -> Iterator[Banner]:
     for one in board.comparisons:
         if one.sequential is not None:
             yield Banner(f"{one.name}: {sequential_note(one.sequential)}.", "")
-        elif one.doubt in ("partly_judged", "selected_samples"):
+        elif one.doubt == "partly_judged":
             yield Banner(f"{one.name}: {one.note}.")
+    records = [run.record for run in compared.runs]
+    if selected := [one.run_id for one in records if one.run_id in selecting_runs(records)]:
+        yield Banner(_sentence(selection_note(selected)))
     if note := register_note(board):
         yield Banner(f"{_sentence(note)}")
 

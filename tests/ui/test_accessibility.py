@@ -99,8 +99,13 @@ def run_ids(folder: Path) -> dict[str, str]:
 def batch_ids(folder: Path, run_ids: dict[str, str]) -> dict[str, str]:
     """Batches of ordinary and of hostile runs: open, closed, and with labels that differ."""
     hostile = report_pages.HOSTILE[0]
-    ordinary = {"metric": "token_f1", "annotators": 2, "title": "Release", "instructions": "Compare with the rule."}
-    texts = {"annotators": 2, "title": hostile, "instructions": hostile, "created_by": hostile}
+    ordinary: dict[str, Any] = {
+        "metric": "token_f1",
+        "annotators": 2,
+        "title": "Release",
+        "instructions": "Compare with the rule.",
+    }
+    texts: dict[str, Any] = {"annotators": 2, "title": hostile, "instructions": hostile, "created_by": hostile}
     options = {
         "open": BatchOptions("compare", (run_ids["before"], run_ids["after"]), n=10, **ordinary),
         "closed": BatchOptions("calibrate", (run_ids["before"],), n=10, **ordinary),
@@ -208,7 +213,9 @@ def test_every_page_is_accessible(
         for name, path in ordinary_pages(run_ids, batch_ids).items():
             status = page.goto(server.address + path).status
             load_all(page, unfold=True)
-            problems[name] = find_problems(page) + ([f"status {status}"] if (status != 200) is not (name == "error") else [])
+            problems[name] = find_problems(page) + (
+                [f"status {status}"] if (status != 200) is not (name == "error") else []
+            )
             if name in TABBED_PAGES:
                 problems[name] += tab_problems(page)
     assert {name: found for name, found in problems.items() if found} == {}

@@ -230,20 +230,20 @@ class BatchForm:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class BatchForecast:
     """What a batch can decide, a sentence each; or why it cannot be created."""
 
     lines: tuple[str, ...] = ()
     problem: str = ""
 
 
-def make_forecast(workbench: Workbench, form: BatchForm) -> Forecast:
+def make_forecast(workbench: Workbench, form: BatchForm) -> BatchForecast:
     """The forecast of the form."""
     try:
         store = workbench.run(workbench.find(form.run(0))).store if form.runs else workbench.store
-        return Forecast(plan_batch(store, form.options(workbench.labels)).forecast)
+        return BatchForecast(plan_batch(store, form.options(workbench.labels)).forecast)
     except AueporaError as error:
-        return Forecast(problem=str(error))
+        return BatchForecast(problem=str(error))
 
 
 def form_context(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
@@ -330,7 +330,7 @@ def _render_form(
     workbench: Workbench,
     form: BatchForm,
     *,
-    forecast: Forecast | None = None,
+    forecast: BatchForecast | None = None,
     problem: str = "",
     status: int = 200,
 ) -> Response:

@@ -1,7 +1,6 @@
 """Batches of items to label, and the queue from which several annotators label them.
 
-A batch is a file ``NAME.batch.json`` in the labels folder. Next to it are the draw, ``NAME.draw.json``, the journal of
-labels, ``NAME.jsonl``, and the leases, ``NAME.leases.json``.
+A batch is a file ``NAME.batch.json``; its draw is ``NAME.draw.json``, its labels are ``NAME.jsonl``.
 """
 
 from __future__ import annotations

@@ -677,7 +677,9 @@ def results_part(request: Request) -> Response:
         blocks = [] if report.sequential is None else look_blocks(report.sequential)
         return _render_results(request, blocks)
     address = "" if report.verdict is None else make_url(batch_url(view.batch, "record"), metric=metric)
-    blocks = report_blocks(report, shown=MAX_SHOWN)
+    *blocks, conclusion = report_blocks(report, shown=MAX_SHOWN)
+    if view.batch.purpose == "compare":  # else it is the verdict
+        blocks.append(conclusion)
     return _render_results(request, blocks, verdict=_verdict(view, report), record_url=address)
 
 

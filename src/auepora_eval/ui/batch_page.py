@@ -671,6 +671,12 @@ def results_part(request: Request) -> Response:
         when = "at a planned look" if view.batch.purpose == "compare" else "when all items are labelled"
         text = f"Results are shown when the batch is closed, or {when}."
         return _render_results(request, [Prose(text)])
+    if tuned := sum(one.tuning for one in read_annotations([view.batch.journal])):
+        text = (
+            f"{pluralize(tuned, 'label')} of this batch may be used as examples in the prompt of a judge. The other "
+            "labels are no random sample, so nothing is estimated from them: label a new draw."
+        )
+        return _render_results(request, [Prose(text)])
     report = read_report(view, metric)
     is_decided = report.sequential is not None and report.sequential.reason is not None
     if not view.is_complete and not is_decided:

@@ -9,6 +9,7 @@ const UNUSED = ["csrf_token", "instructions", "title", "created_by"]; // by the 
 // --- a new batch -----------------------------------------------------------------------------------------------------
 
 const form = document.getElementById("batch-form");
+const entered = new Map(); // by id, since the last request for the fields
 let timer = 0;
 
 function formUrl(path) {
@@ -37,12 +38,16 @@ if (form) {
   document.getElementById("show-forecast").hidden = true; // it is shown after every change
   form.addEventListener("input", (event) => {
     if (UNUSED.includes(event.target.name)) return;
+    if (event.target.type !== "checkbox") entered.set(event.target.id, event.target.value);
     clearTimeout(timer);
     timer = setTimeout(showForecast, DELAY_MS);
   });
   form.addEventListener("change", async (event) => {
     if (!("reload" in event.target.dataset)) return;
+    entered.clear();
     await replaceFragment(document.getElementById("batch-fields"), formUrl("/batches/fields")); // metrics of the run
+    for (const [id, value] of entered) document.getElementById(id).value = value; // while they were loaded
+    showForecast();
   });
   form.addEventListener("submit", (event) => {
     if (form.dataset.sent) event.preventDefault();

@@ -111,7 +111,7 @@ OFFERED = {name: text for name, text in PURPOSES.items() if name != "review"}
 SHOWN_PARTS = (
     ("documents", "Show the retrieved documents"),
     ("reference", "Offer the reference answer"),
-    ("relevance", "Mark relevant documents"),
+    ("relevance", "Mark relevant documents (not blind)"),
 )
 
 
@@ -119,6 +119,7 @@ SHOWN_PARTS = (
 
 DEFAULTS = {"n": "100", "seed": "0", "annotators": "1", "depth": "10", "metrics": " ".join(DEFAULT_METRICS)}
 COMPARED_N = "40"
+NO_FORECAST = "Choose what is labelled to see what the labels can decide."
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +269,7 @@ def form_context(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
             for one in batches
             if one.purpose in ("calibrate", "compare") and one.journal.exists()
         ],
-        "shown_parts": SHOWN_PARTS,
+        "shown_parts": SHOWN_PARTS[:2] if form.purpose == "compare" else SHOWN_PARTS,
         "time_text": format_time,
     }
 
@@ -299,9 +300,9 @@ def form_fields(request: Request) -> Response:
 def forecast_part(request: Request) -> Response:
     """What the batch of the form can decide, as a fragment."""
     form = BatchForm.from_fields(_address_fields(request))
-    return render_template(
-        request, "batch_forecast.html", forecast=make_forecast(workbench_of(request), form), missing=""
-    )
+    is_open = form.purpose != "drafts" and not form.runs
+    forecast = None if is_open else make_forecast(workbench_of(request), form)
+    return render_template(request, "batch_forecast.html", forecast=forecast, missing=NO_FORECAST)
 
 
 async def create(request: Request) -> Response:
@@ -335,9 +336,8 @@ def _render_form(
     status: int = 200,
 ) -> Response:
     context = form_context(workbench, form)
-    missing = "Choose what is labelled to see what the labels can decide."
     return render_template(
-        request, "batch_new.html", status=status, forecast=forecast, missing=missing, problem=problem, **context
+        request, "batch_new.html", status=status, forecast=forecast, missing=NO_FORECAST, problem=problem, **context
     )
 
 

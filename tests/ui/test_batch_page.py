@@ -11,7 +11,7 @@ import pytest
 from auepora_eval.annotate.batch_plans import new_batch_id
 from auepora_eval.annotate.batches import find_batch
 from auepora_eval.annotate.draws import draw_path
-from auepora_eval.io.labels import read_labels
+from auepora_eval.io.labels import LabelEvent, LabelJournal, read_labels
 from auepora_eval.store.runs import RunStore, decisions
 from helpers.stored_runs import run, samples
 from helpers.ui_server import Reply, UiServer, ui_server, workbench_page
@@ -215,6 +215,10 @@ def test_a_comparison_is_decided_when_it_is_closed(server: UiServer, ids: dict[s
     assert server.post(f"{address}/record").json()["recorded"]
     after = [one for one in decisions(server.workbench.store) if one.body.get("results")]
     assert [one.body["verdicts"] for one in after[len(before) :]] == [{"token_f1": "better"}]
+    journal = LabelJournal(queue.batch.journal)
+    journal.refresh()
+    journal.append(LabelEvent("tuning", journal.labels[0].key, by="eve"))
+    assert "nothing is estimated" in results(server, address)  # without the example the labels are no random sample
     other = post_batch(server, "compare", [ids["old"], ids["new"]], n="30", delta="0.1")
     assert (other.status, "was designed with" in alerts(other)[0]) == (400, True)
 

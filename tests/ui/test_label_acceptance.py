@@ -419,7 +419,7 @@ def test_labels_chosen_by_hand_change_nothing(tmp_path: Path, monkeypatch: pytes
         )
         queue = LabelQueue(review, store)
         for number in range(1, 41):
-            assert queue.submit("eve", number, ["wrong"], submission=f"{number}").outcome == "saved"
+            assert queue.submit("ann", number, ["wrong"], submission=f"{number}").outcome == "saved"
         assert all(one.chosen and one.draw is None for one in read_labels(review.journal))
         picked = [part for one in store.sample_ids(runs[1])[:20] for part in ("--sample", one)]
         monkeypatch.setattr("sys.stdin", io.StringIO("w\n" * 20))

@@ -94,13 +94,16 @@ class AggregatedLabels:
 
 
 def read_annotations(paths: Iterable[str | Path]) -> list[Label]:
-    """The labels of several files; an unnamed annotator gets the name of the file."""
+    """The labels of several files; an unnamed annotator gets the name of the file.
+
+    A label that is in two files is an error, unless a person picked the sample: nothing is estimated from such labels.
+    """
     by_key: dict[LabelKey, tuple[Path, Label]] = {}
     for path in map(Path, paths):
         for label in read_labels(path):
             named = label if label.annotator or label.adjudicated else replace(label, annotator=path.stem)
             first_path, _ = by_key.setdefault(named.key, (path, named))
-            if first_path != path:
+            if first_path != path and not named.chosen:
                 raise DataFileError(
                     path,
                     None,

@@ -25,6 +25,7 @@ from ..io.codec import decode_sample
 from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey
 from ..perturb.edits import hash_uniform
 from ..runtime.files import open_bytes, read_bytes, write_lines
+from ..runtime.processes import gc_paused
 from ..store.runs import sample_at
 from .draws import Selection, draw_path, read_draws
 from .pool import SHOWN, read_pair_draw
@@ -206,7 +207,8 @@ def _read_batch(path: Path) -> LabelBatch:
     try:
         version = msgspec.json.decode(data, type=_BatchVersion).version
         if version == BATCH_VERSION:
-            found = msgspec.json.decode(data, type=LabelBatch)
+            with gc_paused():
+                found = msgspec.json.decode(data, type=LabelBatch)
             return replace(found, folder=str(path.parent.absolute()), name=path.name.removesuffix(BATCH_SUFFIX))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise DataFileError(path, None, f"is no batch of labels ({error}); restore it") from error
@@ -354,14 +356,15 @@ class _ItemReader:
         batch = self.batch
         if batch.draw is None:
             return {}
-        if batch.purpose == "grade":
-            pairs = read_pair_draw(draw_path(batch.journal))
-            if pairs.id == batch.draw:
-                return {one.key: Selection(pairs.id, one.probability, one.position) for one in pairs.order}
-        else:
-            for draw in read_draws(batch.journal).values():
-                if batch.draw in (draw.id, *draw.extends):
-                    return {(one, None): selection for one, selection in draw.selections().items()}
+        with gc_paused():
+            if batch.purpose == "grade":
+                pairs = read_pair_draw(draw_path(batch.journal))
+                if pairs.id == batch.draw:
+                    return {one.key: Selection(pairs.id, one.probability, one.position) for one in pairs.order}
+            else:
+                for draw in read_draws(batch.journal).values():
+                    if batch.draw in (draw.id, *draw.extends):
+                        return {(one, None): selection for one, selection in draw.selections().items()}
         raise DataFileError(draw_path(batch.journal), None, "the record of the draw is missing; restore it")
 
 
@@ -462,10 +465,11 @@ class _BatchJournal(LabelJournal):
         self.given: dict[int, dict[str, dict[LabelKey, Label]]] = {}
         """Labels by item and annotator."""
         self.adjudications: dict[int, dict[LabelKey, Label]] = {}
-        self.skipped: dict[int, dict[str, LabelEvent]] = {}
+        self.skipped: dict[str, dict[int, LabelEvent]] = {}
+        """Skips by annotator and item."""
         self._full: set[int] = set()
         """Items with labels of as many annotators as wanted."""
-        self._done: dict[str, set[int]] = {}
+        self.done: dict[str, set[int]] = {}
         """Items that an annotator has labelled or skipped."""
 
     def _apply(self, number: int, entry: Label | LabelEvent) -> None:
@@ -474,27 +478,28 @@ class _BatchJournal(LabelJournal):
         item = None if key is None else self.number(key)
         if key is None or item is None:
             return
-        found = self.find(key)
+        found, name = self.find(key), key.annotator
+        label = found if isinstance(found, Label) and found.provenance != "model" else None
         by_name = self.given.setdefault(item, {})
-        labels = self.adjudications.setdefault(item, {}) if key.adjudicated else by_name.setdefault(key.annotator, {})
-        skips = self.skipped.setdefault(item, {})
+        labels = self.adjudications.setdefault(item, {}) if key.adjudicated else by_name.setdefault(name, {})
         labels.pop(key, None)
-        skips.pop(key.annotator, None)
+        if label is not None:
+            labels[key] = label
+        if key.adjudicated:
+            return
+        if not labels:
+            del by_name[name]
+        skips = self.skipped.get(name, {})
+        skips.pop(item, None)
         if isinstance(found, LabelEvent):
-            skips[key.annotator] = found
-        elif found is not None and found.provenance != "model":
-            labels[key] = found
-        if not by_name.get(key.annotator, True):
-            del by_name[key.annotator]
-        for numbers, is_member in (
-            (self._full, len(by_name) >= self._batch.annotators),
-            (self._done.setdefault(key.annotator, set()), not self.is_open(item, key.annotator)),
-        ):
-            (numbers.add if is_member else numbers.discard)(item)
+            self.skipped.setdefault(name, {})[item] = found
+        done = self.done.setdefault(name, set())
+        (done.discard if self.is_open(item, name) else done.add)(item)
+        (self._full.add if len(by_name) >= self._batch.annotators else self._full.discard)(item)
 
     def is_open(self, number: int, name: str) -> bool:
         """Whether an annotator has neither labelled nor skipped an item."""
-        if name in self.skipped.get(number, ()):
+        if number in self.skipped.get(name, ()):
             return False
         return len(self.given.get(number, {}).get(name, ())) < self._batch.answers
 
@@ -506,7 +511,7 @@ class _BatchJournal(LabelJournal):
 
     def needed(self, name: str) -> Iterator[int]:
         """The items that an annotator can label, now or when others have given back their leases; in order."""
-        done = self._done.get(name, set())
+        done = self.done.get(name, set())
         for number in range(1, len(self._batch.items) + 1):
             if number not in done and (number not in self._full or self.has_place(number, name)):
                 yield number
@@ -710,8 +715,8 @@ class LabelQueue:
         with self._reading():
             journal, leases = self._journal, self._leases.read()
             counts = {number: len(journal.complete_labels(number)) for number in journal.given}
-            names = dict.fromkeys(name for each in journal.given.values() for name in each)
-            names |= dict.fromkeys(name for each in journal.skipped.values() for name in each)
+            names = dict.fromkeys(name for name, items in journal.done.items() if items)
+            names |= dict.fromkeys(one.annotator for each in journal.adjudications.values() for one in each)
             return BatchProgress(
                 items=len(self.batch.items),
                 complete=sum(count >= self.batch.annotators for count in counts.values()),
@@ -720,8 +725,8 @@ class LabelQueue:
                 annotators={name: self._annotator_progress(name, leases) for name in names},
                 skipped=tuple(
                     SkippedItem(number, name, one.reason, one.at)
-                    for number, each in sorted(journal.skipped.items())
-                    for name, one in each.items()
+                    for name, each in journal.skipped.items()
+                    for number, one in sorted(each.items())
                 ),
                 disagreements=sum(map(journal.needs_adjudication, counts)),
                 closed=journal.closed,
@@ -736,7 +741,7 @@ class LabelQueue:
     def skipped_items(self, annotator: str) -> list[int]:
         """The numbers of the items that an annotator has skipped and not labelled."""
         with self._public_errors(), self._reading():
-            return sorted(number for number, each in self._journal.skipped.items() if annotator in each)
+            return sorted(self._journal.skipped.get(annotator, ()))
 
     def disagreements(self) -> list[ItemDisagreement]:
         """The items that annotators labelled differently, with their labels."""
@@ -746,7 +751,7 @@ class LabelQueue:
             found = []
             for number in sorted(filter(self._journal.differs, self._journal.given)):
                 labels = sorted(
-                    (places[name], self._format(number, each), _comment(each))
+                    (places[name], self._format(number, each), next(iter(each.values())).comment)
                     for name, each in self._journal.complete_labels(number).items()
                 )
                 shown = tuple(PreviousLabel(f"annotator {place}", label, comment) for place, label, comment in labels)
@@ -768,10 +773,9 @@ class LabelQueue:
     def _annotator_progress(self, name: str, leases: Leases) -> AnnotatorProgress:
         journal, busy = self._journal, _busy_annotators(leases, name)
         needed = list(journal.needed(name))
-        own = (each[name] for each in journal.given.values() if name in each)
         return AnnotatorProgress(
-            labelled=sum(len(labels) == self.batch.answers for labels in own),
-            skipped=sum(name in each for each in journal.skipped.values()),
+            labelled=len(journal.done.get(name, ())) - len(journal.skipped.get(name, ())),
+            skipped=len(journal.skipped.get(name, ())),
             adjudicated=sum(any(one.annotator == name for one in each) for each in journal.adjudications.values()),
             remaining=len(needed),
             waiting=sum(number in busy and not journal.has_place(number, name, busy[number]) for number in needed),
@@ -872,10 +876,6 @@ class LabelQueue:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _comment(labels: Mapping[LabelKey, Label]) -> str:
-    return next((one.comment for one in labels.values() if one.comment), "")
 
 
 def check_annotator(name: str) -> str:

@@ -65,8 +65,8 @@ class Clock:
 
 def make_batch(store: RunStore, folder: Path, purpose: str = "calibrate", **options: object) -> LabelBatch:
     runs = {"compare": ("first-run", "second-run"), "drafts": ()}.get(purpose, ("first-run",))
-    given = {"n": 10, "metric": "token_f1", "runs": runs, **options}
-    return create_batch(folder, plan_batch(store, BatchOptions(purpose, **given)))  # type: ignore[arg-type]
+    values = {"n": 10, "metric": "token_f1", "runs": runs, **options}
+    return create_batch(folder, plan_batch(store, BatchOptions(purpose, **values)))  # type: ignore[arg-type]
 
 
 def texts_of(item: BatchItem) -> str:
@@ -99,12 +99,19 @@ def test_plan_and_create(store: RunStore, tmp_path: Path) -> None:
     assert draw.id == batch.draw
     with pytest.raises(ConflictError, match="created already"):
         create_batch(tmp_path / "labels", plan)
-    damaged = batch.file(".batch.json")
-    damaged.write_bytes(damaged.read_bytes()[:50])
-    problems: list[str] = []
-    assert list_batches(tmp_path / "labels", problems) == []
-    assert len(problems) == 1
-    assert "is no batch of labels" in problems[0]
+    file = batch.file(".batch.json")
+    content = file.read_bytes()
+    rows = {
+        content[:50]: "is no batch of labels",
+        b"[]": "is no batch of labels",
+        content.replace(b'"blind":true', b'"blind":3'): "is no batch of labels",
+        content.replace(b'"version":1', b'"version":2'): "is a batch of version 2, which needs a newer",
+    }
+    for damaged, message in rows.items():
+        file.write_bytes(damaged)
+        problems: list[str] = []
+        assert list_batches(tmp_path / "labels", problems) == []
+        assert [message in one for one in problems] == [True], problems
     with pytest.raises(UnknownBatchError):
         find_batch(tmp_path / "labels", "../" + batch.id)
 

@@ -170,10 +170,10 @@ class LabelBatch:
         return Path(self.folder, f"{self.name}{suffix}")
 
 
-def labels_folder(store: RunStore, given: str | Path | None = None) -> Path:
-    """The labels folder: ``given``, else ``labels`` next to the file of the store, or in the current folder."""
-    if given is not None:
-        return Path(given).absolute()
+def labels_folder(store: RunStore, folder: str | Path | None = None) -> Path:
+    """The labels folder: ``folder``, else ``labels`` next to the file of the store, or in the current folder."""
+    if folder is not None:
+        return Path(folder).absolute()
     return (Path.cwd() if store.file is None else store.file.parent) / "labels"
 
 
@@ -205,20 +205,14 @@ def batch_path(folder: Path, batch_id: str) -> Path | None:
 def _read_batch(path: Path) -> LabelBatch:
     data = read_bytes(path)
     try:
-        version = msgspec.json.decode(data, type=_BatchVersion).version
+        version = msgspec.json.decode(msgspec.json.decode(data, type=dict[str, msgspec.Raw])["version"])
         if version == BATCH_VERSION:
             with gc_paused():
                 found = msgspec.json.decode(data, type=LabelBatch)
             return replace(found, folder=str(path.parent.absolute()), name=path.name.removesuffix(BATCH_SUFFIX))
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except (msgspec.MsgspecError, LookupError, ValueError, RecursionError) as error:
         raise DataFileError(path, None, f"is no batch of labels ({error}); restore it") from error
     raise DataFileError(path, None, f"is a batch of version {version}, which needs a newer auepora_eval")
-
-
-class _BatchVersion(msgspec.Struct):
-    """The field of a batch that is read first."""
-
-    version: int
 
 
 # --- items as annotators see them, read one at a time ----------------------------------------------------------------
@@ -462,14 +456,14 @@ class _BatchJournal(LabelJournal):
 
     def _clear(self) -> None:
         super()._clear()
-        self.given: dict[int, dict[str, dict[LabelKey, Label]]] = {}
+        self.item_labels: dict[int, dict[str, dict[LabelKey, Label]]] = {}
         """Labels by item and annotator."""
         self.adjudications: dict[int, dict[LabelKey, Label]] = {}
         self.skipped: dict[str, dict[int, LabelEvent]] = {}
         """Skips by annotator and item."""
         self._full: set[int] = set()
         """Items with labels of as many annotators as wanted."""
-        self.done: dict[str, set[int]] = {}
+        self.own_items: dict[str, set[int]] = {}
         """Items that an annotator has labelled or skipped."""
 
     def _apply(self, number: int, entry: Label | LabelEvent) -> None:
@@ -480,7 +474,7 @@ class _BatchJournal(LabelJournal):
             return
         found, name = self.find(key), key.annotator
         label = found if isinstance(found, Label) and found.provenance != "model" else None
-        by_name = self.given.setdefault(item, {})
+        by_name = self.item_labels.setdefault(item, {})
         labels = self.adjudications.setdefault(item, {}) if key.adjudicated else by_name.setdefault(name, {})
         labels.pop(key, None)
         if label is not None:
@@ -493,44 +487,45 @@ class _BatchJournal(LabelJournal):
         skips.pop(item, None)
         if isinstance(found, LabelEvent):
             self.skipped.setdefault(name, {})[item] = found
-        done = self.done.setdefault(name, set())
-        (done.discard if self.is_open(item, name) else done.add)(item)
+        own = self.own_items.setdefault(name, set())
+        (own.discard if self.is_open(item, name) else own.add)(item)
         (self._full.add if len(by_name) >= self._batch.annotators else self._full.discard)(item)
 
     def is_open(self, number: int, name: str) -> bool:
         """Whether an annotator has neither labelled nor skipped an item."""
         if number in self.skipped.get(name, ()):
             return False
-        return len(self.given.get(number, {}).get(name, ())) < self._batch.answers
+        return len(self.item_labels.get(number, {}).get(name, ())) < self._batch.answers
 
     def has_place(self, number: int, name: str, busy: Collection[str] = ()) -> bool:
         """Whether an item needs one more annotator, not counting those who have labelled it or are ``busy`` with it."""
-        given = self.given.get(number, {})
-        others = len(given) - (name in given) + sum(one not in given for one in busy)
+        labels = self.item_labels.get(number, {})
+        others = len(labels) - (name in labels) + sum(one not in labels for one in busy)
         return others < self._batch.annotators
 
-    def needed(self, name: str) -> Iterator[int]:
+    def open_items(self, name: str) -> Iterator[int]:
         """The items that an annotator can label, now or when others have given back their leases; in order."""
-        done = self.done.get(name, set())
+        own = self.own_items.get(name, set())
         for number in range(1, len(self._batch.items) + 1):
-            if number not in done and (number not in self._full or self.has_place(number, name)):
+            if number not in own and (number not in self._full or self.has_place(number, name)):
                 yield number
 
     def complete_labels(self, number: int) -> dict[str, dict[LabelKey, Label]]:
         """The labels of an item by annotator, of those who have labelled all its answers."""
-        return {name: one for name, one in self.given.get(number, {}).items() if len(one) == self._batch.answers}
+        return {name: one for name, one in self.item_labels.get(number, {}).items() if len(one) == self._batch.answers}
 
     def differs(self, number: int) -> bool:
         """Whether two annotators labelled an item differently."""
-        if len(self.given.get(number, ())) < 2:
+        if len(self.item_labels.get(number, ())) < 2:
             return False
         labels = self.complete_labels(number).values()
         return len({tuple(sorted((str(one.run), one.value) for one in each.values())) for each in labels}) > 1
 
     def is_accepted(self, number: int) -> bool:
         """Whether a draft was accepted by adjudication, or by more annotators than rejected it."""
-        given = [one for each in self.given.get(number, {}).values() for one in each.values()]
-        labels = list(self.adjudications.get(number, {}).values()) or given
+        by_name = self.item_labels.get(number, {})
+        labels = list(self.adjudications.get(number, {}).values())
+        labels = labels or [one for each in by_name.values() for one in each.values()]
         return 2 * sum(one.value for one in labels) > len(labels)
 
     def needs_adjudication(self, number: int) -> bool:
@@ -621,7 +616,7 @@ class LabelQueue:
             if found is None:
                 busy = _busy_annotators(leases, name)
                 found = next(
-                    (one for one in journal.needed(name) if journal.has_place(one, name, busy.get(one, ()))), None
+                    (one for one in journal.open_items(name) if journal.has_place(one, name, busy.get(one, ()))), None
                 )
             self._leases.assign(leases, name, found)
         return found
@@ -677,7 +672,7 @@ class LabelQueue:
             for key in self._keys(number, name)
         ]
         with self._public_errors(), self._writing():
-            labelled = self._journal.given.get(number, {}).get(name, {})
+            labelled = self._journal.item_labels.get(number, {}).get(name, {})
             return self._append(number, *(one for one in events if one.key not in labelled or len(events) == 1))
 
     def undo(self, annotator: str, *, submission: str = "") -> int | None:
@@ -714,8 +709,10 @@ class LabelQueue:
         """The progress of all annotators; for the organiser, since it contains their names."""
         with self._reading():
             journal, leases = self._journal, self._leases.read()
-            counts = {number: len(journal.complete_labels(number)) for number in journal.given}
-            names = dict.fromkeys(name for name, items in journal.done.items() if items)
+            counts = {
+                number: count for number in journal.item_labels if (count := len(journal.complete_labels(number)))
+            }
+            names = dict.fromkeys(name for name, items in journal.own_items.items() if items)
             names |= dict.fromkeys(one.annotator for each in journal.adjudications.values() for one in each)
             return BatchProgress(
                 items=len(self.batch.items),
@@ -749,7 +746,7 @@ class LabelQueue:
             names = dict.fromkeys(one.annotator for one in self._journal.labels if not one.adjudicated)
             places = {name: place for place, name in enumerate(names, start=1)}
             found = []
-            for number in sorted(filter(self._journal.differs, self._journal.given)):
+            for number in sorted(filter(self._journal.differs, self._journal.item_labels)):
                 labels = sorted(
                     (places[name], self._format(number, each), next(iter(each.values())).comment)
                     for name, each in self._journal.complete_labels(number).items()
@@ -763,8 +760,8 @@ class LabelQueue:
         if not self.is_closed:
             raise ConflictError("runs and labels are shown when the batch is closed")
         for number, entry in enumerate(self.batch.items, start=1):
-            given = self._journal.given.get(number, {}).values()
-            labels = [one for each in (*given, self._journal.adjudications.get(number, {})) for one in each.values()]
+            by_name = self._journal.item_labels.get(number, {}).values()
+            labels = [one for each in (*by_name, self._journal.adjudications.get(number, {})) for one in each.values()]
             runs = self._items.runs(number) if self.batch.purpose != "grade" else ()
             yield RevealedItem(number, entry.sample_id, entry.doc_id, runs, tuple(labels))
 
@@ -772,13 +769,13 @@ class LabelQueue:
 
     def _annotator_progress(self, name: str, leases: Leases) -> AnnotatorProgress:
         journal, busy = self._journal, _busy_annotators(leases, name)
-        needed = list(journal.needed(name))
+        numbers = list(journal.open_items(name))
         return AnnotatorProgress(
-            labelled=len(journal.done.get(name, ())) - len(journal.skipped.get(name, ())),
+            labelled=len(journal.own_items.get(name, ())) - len(journal.skipped.get(name, ())),
             skipped=len(journal.skipped.get(name, ())),
             adjudicated=sum(any(one.annotator == name for one in each) for each in journal.adjudications.values()),
-            remaining=len(needed),
-            waiting=sum(number in busy and not journal.has_place(number, name, busy[number]) for number in needed),
+            remaining=len(numbers),
+            waiting=sum(number in busy and not journal.has_place(number, name, busy[number]) for number in numbers),
         )
 
     def _keys(self, number: int, name: str, *, adjudicated: bool = False) -> list[LabelKey]:

@@ -81,7 +81,8 @@ GRADE_ROWS = [  # relevant ids with levels (None: not annotated), candidates, do
 def test_a_grade_changes_the_documents_of_a_sample(row: tuple[Any, ...]) -> None:
     levels, candidates, doc_id, grade, relevant, others, _ = row
     given = None if levels is None else [Document(one, "text", {"relevance": n, "k": 1}) for one, n in levels.items()]
-    sample = EvaluationSample("q", "?", given, None if candidates is None else [Document(one) for one in candidates])
+    others_before = None if candidates is None else [Document(one) for one in candidates]
+    sample = EvaluationSample("q", "?", given, others_before, metadata={"gold_by": {"model": 1}})
     gold = CorrectedGold.of([change("grade", "q", grade, doc_id)])
     corrected = gold.correct(sample)
     found = None if corrected.relevant_docs is None else {
@@ -90,6 +91,8 @@ def test_a_grade_changes_the_documents_of_a_sample(row: tuple[Any, ...]) -> None
     assert found == relevant
     assert [one.doc_id for one in corrected.candidate_docs or ()] == (others or [])
     assert gold_value(corrected, "grade", doc_id) == grade
+    is_new = doc_id not in (levels or {}) and doc_id not in (candidates or ())
+    assert corrected.metadata["gold_by"] == {"model": 1, **({"human": 1} if is_new else {})}
     assert all(one.metadata["k"] == 1 for one in corrected.relevant_docs or () if one.doc_id in (levels or {}))
 
 

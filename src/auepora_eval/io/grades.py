@@ -617,6 +617,9 @@ def _with_grade(sample: EvaluationSample, correction: Correction) -> EvaluationS
         listed = [one for one in (*(relevant or ()), *(candidates or ())) if one.doc_id == doc_id]
         return [*(documents or ()), *map(graded, listed or [_new_document(correction)])]
 
+    counts = sample.metadata.get(GOLD_BY)
+    if isinstance(counts, Mapping) and find_document(sample, doc_id) is None:
+        sample = replace(sample, metadata={**sample.metadata, GOLD_BY: {**counts, "human": counts.get("human", 0) + 1}})
     if grade:
         return replace(sample, relevant_docs=with_grade(relevant))
     rest = None if relevant is None else [one for one in relevant if one.doc_id != doc_id]

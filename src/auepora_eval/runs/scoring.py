@@ -361,7 +361,8 @@ def score_run(
     for result in results:
         result.details |= (details or {}).get(result.name, {})
     store.put_results(record.run_id, results, reducers=reducers)
-    store_missing_aggregate(store, record, corpus=corpus, again=True)
+    if not details:  # corrections do not change the golden queries
+        store_missing_aggregate(store, record, corpus=corpus, again=True)
     return results
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -357,12 +358,9 @@ def score_run(
     outputs = store.outputs(record.run_id, texts=False)
     results.failure = mass_failure(results, (row.output.error for row in outputs if row.output.error is not None))
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
-    _mark_lower_is_better(results, chosen)
-    for result in results:
-        result.details |= (details or {}).get(result.name, {})
+    _add_details(results, chosen, details or {})
     store.put_results(record.run_id, results, reducers=reducers)
-    if not details:  # corrections do not change the golden queries
-        store_missing_aggregate(store, record, corpus=corpus, again=True)
+    store_missing_aggregate(store, record, corpus=corpus, again=details is None)  # corrections do not change it
     return results
 
 
@@ -401,12 +399,17 @@ def _store_baseline(store: RunStore, looks: SequentialJudging, **common: Any) ->
     if looks.baseline_usage is not None:
         record_usage(results, looks.baseline_usage)
     scores.add_earlier_details(results)
-    _mark_lower_is_better(results, scores.originals)
+    _add_details(results, scores.originals)
     store.put_results(record.run_id, results, reducers={one.name: one.reducer.name for one in scores.originals})
 
 
-def _mark_lower_is_better(results: Results, metrics: Sequence[Metric]) -> None:
-    """Mark results of unregistered metrics where lower is better; readers know the direction of registered ones."""
+def _add_details(
+    results: Results, metrics: Sequence[Metric], details: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+) -> None:
+    """Add ``details`` to the results by name, and a mark to those of unregistered metrics where lower is better.
+
+    Readers know the direction of registered metrics.
+    """
     lower = {
         one.name
         for one in metrics
@@ -415,6 +418,7 @@ def _mark_lower_is_better(results: Results, metrics: Sequence[Metric]) -> None:
     for result in results:
         if result.name in lower:
             result.details["lower_is_better"] = True
+        result.details |= details.get(result.name, {})
 
 
 def rescore(

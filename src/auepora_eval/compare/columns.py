@@ -619,17 +619,7 @@ class QueryTable:
     def changes(self, metric: str) -> Bytes:
         """Per query the cause of its change by a metric (the main one if empty): 1 + index in ``Cause``; 0 is none."""
         self.require_two("change")
-        return self._known.get(("changes", metric), lambda: self._read_changes(metric))
-
-    def _read_changes(self, metric: str) -> Bytes:
-        first, last = self.runs[0], self.runs[-1]
-        found = explain_changes(first.store, first.record, last.record, metric=metric or None, worse_only=False)
-        codes, names = np.zeros(len(self), np.uint8), list(Cause)
-        for one in found:
-            row = self.row_of(one.sample_id)
-            if row is not None:
-                codes[row] = 1 + names.index(one.cause)
-        return codes
+        return self._known.get(("changes", metric), lambda: _read_changes(self, metric))
 
     def first_hits(self) -> Bytes:
         """Per query the comparison of its first gold document in two runs: 1 + index in ``HITS``; 0 is none."""
@@ -747,6 +737,17 @@ class QueryTable:
     def cached(self, key: object, compute: Callable[[], T]) -> T:
         """A value that depends on the table alone, computed once."""
         return self._known.get(key, compute)
+
+
+def _read_changes(table: QueryTable, metric: str) -> Bytes:
+    first, last = table.runs[0], table.runs[-1]
+    found = explain_changes(first.store, first.record, last.record, metric=metric or None, worse_only=False)
+    codes, names = np.zeros(len(table), np.uint8), list(Cause)
+    for one in found:
+        row = table.row_of(one.sample_id)
+        if row is not None:
+            codes[row] = 1 + names.index(one.cause)
+    return codes
 
 
 def _compare_hits(table: QueryTable) -> Bytes:

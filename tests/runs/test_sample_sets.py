@@ -120,6 +120,7 @@ def test_a_run_has_no_verdict_on_samples_that_its_outcomes_selected(store: RunSt
     other = compare_runs("c", "b", store=store, samples=wrong)
     assert (other.metrics[0].verdict, other.metrics[0].n) == ("better", wrong.count)
     assert other.to_dict()["sample_set"] == "made"
+    assert not any("left out" in note for note in other.notes)
     assert len(other.per_query) == wrong.count
     whole = compare_runs("a", "b", store=store)
     assert (whole.metrics[0].verdict, "sample_set" in whole.to_dict()) == ("better", False)

@@ -414,13 +414,15 @@ def golden_report(
     aggregates: bool = True,
     corpus: CorpusIds | None = None,
     answers: RunOutputsCache | None = None,
+    is_part: bool = False,
 ) -> CompareReport:
     """Compare two runs by their golden queries: aggregates, their differences, each query. No other metric is in it.
 
     The aggregates are over the queries that both runs have, with the same expected chunks, so that they can be
     subtracted. If chunks are matched by location or span, hit rates and MRR are those of these ranks; stored values do
     not change. Without ``aggregates`` only queries and failures are counted. Citations must name documents of
-    ``corpus``, else documents that were retrieved. ``answers`` is a cache of outputs that were read before.
+    ``corpus``, else documents that were retrieved. ``answers`` is a cache of outputs that were read before. With
+    ``is_part`` no note names the queries that are not golden.
     """
     if strict_chunker_version:
         require_same_chunks(record_a, record_b)
@@ -434,6 +436,7 @@ def golden_report(
         aggregates=aggregates,
         corpus=None if corpus is None else corpus_ids(corpus),
         answers=answers,
+        is_part=is_part,
     )
     a, b = queries.aggregate_a, queries.aggregate_b
     return CompareReport(
@@ -507,6 +510,7 @@ def compare_runs(
             aggregates=aggregates,
             corpus=corpus,
             answers=answers,
+            is_part=samples is not None and golden is None,
         )
         board = board.record_in(opened, [record_a, record_b])
     missing_a, missing_b = board.missing

@@ -467,8 +467,8 @@ def create_comparison(page: Any, n: int, metric: str, **fields: str) -> str:
     return str(page.url).rpartition("/")[2]
 
 
-def start_labelling(page: Any, server: UiClient, batch: str, name: str) -> None:
-    page.goto(f"{server.address}/label/{batch}")
+def start_labelling(page: Any, name: str) -> None:
+    """Give the name on the first page of a batch."""
     type_into(page, "Your name", name)
     page.keyboard.press("Enter")
     page.wait_for_selector("#label-item")
@@ -524,8 +524,8 @@ def test_two_annotators_from_the_first_form_to_the_verdict(browser: Any, pair: P
             batch = create_comparison(page, 12, "containment", **{"Labels per item": "2", "Title": "Release 7"})
             expect(page.locator("main")).to_contain_text(f"{server.address}/label/{batch}")
         # The server is killed before it answers, and started again: the label of the fifth item is saved once.
-        with workbench_page(browser, server, "/runs", expected=lost) as ann:
-            start_labelling(ann, server, batch, "ann")
+        with workbench_page(browser, server, f"/label/{batch}", expected=lost) as ann:
+            start_labelling(ann, "ann")
             label_items(ann, 4, choose_answer)
             fifth = ann.locator("#label-item").get_attribute("data-item")
             server.kill()
@@ -551,8 +551,8 @@ def test_two_annotators_from_the_first_form_to_the_verdict(browser: Any, pair: P
             ann.locator("#label-heading").focus()
             label_items(ann, 8, choose_answer)
             expect(ann.locator("main")).to_contain_text("12 of 12 labelled")
-        with workbench_page(browser, server, "/runs", expected=lost) as bob:
-            start_labelling(bob, server, batch, "bob")
+        with workbench_page(browser, server, f"/label/{batch}", expected=lost) as bob:
+            start_labelling(bob, "bob")
             first = bob.locator("#label-item").get_attribute("data-item")
             bob.keyboard.press("s")
             bob.keyboard.type("cannot decide")
@@ -666,7 +666,8 @@ def test_one_afternoon(browser: Any, afternoon: Path, monkeypatch: pytest.Monkey
     with RunStore.open("runs.sqlite") as store, ui_server(store) as server:
         with workbench_page(browser, server, "/batches") as page:
             batch = create_comparison(page, 40, "llm_faithfulness")
-            start_labelling(page, server, batch, "ann")
+            page.goto(f"{server.address}/label/{batch}")
+            start_labelling(page, "ann")
             label_items(page, 40, choose_fee)
             page.goto(f"{server.address}/batches/{batch}")
             close_batch(page, "ann")

@@ -3,8 +3,9 @@
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
     with RunStore.open(tmp_path_factory.mktemp("batches") / "runs.sqlite") as opened:
         dataset = stored_runs.samples(40)
         for name in ("first-run", "second-run"):
-            stored_runs.run(opened, name, dataset, lambda number, name=name: answer(number, name[:5]), ["token_f1"])
+            stored_runs.run(opened, name, dataset, partial(answer, word=name[:5]), ["token_f1"])
         yield opened
 
 
@@ -235,10 +236,17 @@ def test_skip_adjudicate_close_and_reveal(store: RunStore, tmp_path: Path) -> No
     other = LabelQueue(queue.batch, store)
     assert other.is_closed
     assert other.next("ann") is None
-    assert other.progress().closed.by == "organiser"
+    closed = other.progress().closed
+    assert closed is not None
+    assert closed.by == "organiser"
     assert other.submit("ann", 2, ["right"], submission="s9").message == "labelling is closed"
     assert other.submit("ann", 1, ["right"], comment="by right", submission="ann").outcome == "already saved"
-    for action in (lambda: other.undo("ann"), lambda: other.renew("ann", 2), lambda: other.close("again")):
+    actions: list[Callable[[], object]] = [
+        partial(other.undo, "ann"),
+        partial(other.renew, "ann", 2),
+        partial(other.close, "again"),
+    ]
+    for action in actions:
         with pytest.raises(ConflictError, match="closed"):
             action()
     first = next(other.reveal())

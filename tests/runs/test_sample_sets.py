@@ -17,6 +17,7 @@ from auepora_eval.errors import AueporaError, BadValueError, ConflictError, Data
 from auepora_eval.gates import check_run
 from auepora_eval.io.sample_sets import SampleSet, find_sample_set, load_sample_set, read_sample_set, save_sample_set
 from auepora_eval.plan.gates import parse_gates
+from auepora_eval.store.records import RunStatus
 from auepora_eval.store.runs import RunStore, decisions
 from helpers.stored_runs import samples, scored
 from helpers.user_project import Project
@@ -184,7 +185,7 @@ def test_a_run_on_a_set_records_it_and_resumes_with_it(project: Callable[[int], 
         record = store.find("part")
         assert store.sample_ids(record.run_id) == ["1", "3", "5", "7"]
         assert {"name": "odd", "count": 4, "reason": "odd numbers"}.items() <= record.plan["samples"].items()
-        store.finish(record.run_id, "stopped")
+        store.finish(record.run_id, RunStatus.STOPPED)
     (folder / "calls.log").write_text("")
     run("run", "plan.yaml", "--name", "part", "--resume", "--retry-failed")
     assert (folder / "calls.log").read_text() == ""  # all of its samples have outputs

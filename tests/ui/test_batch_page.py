@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from html import unescape
 from itertools import count
 from typing import Any
@@ -23,18 +24,16 @@ N = 40
 _SUBMISSIONS = count(1)
 
 
+def answer(number: int, run: str) -> str:
+    return "yes" if run == "new" or number % 4 == 0 else "no"
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
     """Two runs over 40 questions, and one to delete. Answers of "new" are right, of "old" one in four."""
     with RunStore.open(tmp_path_factory.mktemp("batches") / "runs.sqlite") as store:
         for name in ("old", "new", "other", "gone"):
-            run(
-                store,
-                name,
-                samples(N),
-                lambda n, name=name: "yes" if name == "new" or n % 4 == 0 else "no",
-                ["token_f1"],
-            )
+            run(store, name, samples(N), partial(answer, run=name), ["token_f1"])
         yield store
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from html import unescape
 from typing import Any
 from urllib.parse import urlencode
@@ -37,7 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
     with RunStore.open(tmp_path_factory.mktemp("label") / "runs.sqlite") as store:
         for name in ("alpha", "beta", "gamma"):
             stored_runs.run(
-                store, name, [sample(n) for n in range(12)], lambda n, name=name: answer(n, name[0]), ["token_f1"]
+                store, name, [sample(n) for n in range(12)], partial(answer, system=name[0]), ["token_f1"]
             )
         yield store
 

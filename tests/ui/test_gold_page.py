@@ -173,7 +173,7 @@ ERRORS = [  # method, path, fields, status, message
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "other"}, 400, "kind: 'other' is not one of"),
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "invalid"}, 400, "why:"),
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "references", "reference": " "}, 400, "reference answers"),
-    ("POST", "/gold/propose?run=A&id=q2", {"kind": "invalid", "why": "x", "by": "n" * 101}, 400, "by: 101 characters"),
+    ("POST", "/gold/propose?run=A&id=q2", {"kind": "invalid", "why": "x", "by": "n" * 101}, 400, "by must have 0 to 100"),
     ("POST", "/gold/propose?run=A&id=none", {"kind": "invalid", "why": "x"}, 404, "no sample 'none'"),
     ("POST", "/gold/propose?run=gone&id=q2", {"kind": "invalid", "why": "x"}, 404, "gone"),
     ("POST", "/gold/withdraw", {"proposal": "none"}, 404, "none"),

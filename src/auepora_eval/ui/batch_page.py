@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, TypeVar, get_args
-from urllib.parse import parse_qs
 
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -46,6 +46,8 @@ from .workbench import (
     Workbench,
     error_status,
     make_url,
+    read_form,
+    read_text,
     recorded_response,
     render_template,
     run_url,
@@ -127,12 +129,12 @@ class BatchForm:
     """The fields of a new batch, as the address or the form has them."""
 
     purpose: Purpose
-    fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    fields: QueryParams
 
     @classmethod
-    def from_fields(cls, fields: Mapping[str, Sequence[str]]) -> BatchForm:
+    def from_fields(cls, fields: QueryParams) -> BatchForm:
         """Read the fields; an unknown purpose is an error."""
-        purpose = next(iter(fields.get("purpose", ())), "")
+        purpose = fields.get("purpose", "")
         if purpose not in get_args(Purpose):
             raise BadValueError(f"purpose must be one of {', '.join(get_args(Purpose))}, not {purpose!r:.60}")
         return cls(purpose, fields)  # type: ignore[arg-type]
@@ -147,7 +149,7 @@ class BatchForm:
         default = COMPARED_N if name == "n" and self.purpose == "compare" else DEFAULTS.get(name, "")
         if name == "id" and self.is_new:
             default = new_batch_id()
-        return next(iter(self.fields.get(name, ())), default)
+        return self.fields.get(name, default)
 
     def run(self, place: int) -> str:
         """The run that is chosen first, or second."""
@@ -156,22 +158,22 @@ class BatchForm:
     @property
     def runs(self) -> tuple[str, ...]:
         """The ids of the runs."""
-        return tuple(one for one in self.fields.get("run", ()) if one)
+        return tuple(filter(None, self.fields.getlist("run")))
 
     @property
     def samples(self) -> tuple[str, ...]:
         """The ids of picked samples."""
-        return tuple(self.fields.get("sample", ()))
+        return tuple(self.fields.getlist("sample"))
 
     @property
     def histories(self) -> tuple[str, ...]:
         """Names of earlier batches whose labels predict labels."""
-        return tuple(self.fields.get("history", ()))
+        return tuple(self.fields.getlist("history"))
 
     @property
     def shown(self) -> tuple[str, ...]:
         """What annotators see."""
-        return ("documents",) if self.is_new else tuple(self.fields.get("shown", ()))
+        return ("documents",) if self.is_new else tuple(self.fields.getlist("shown"))
 
     @property
     def blind(self) -> bool:
@@ -283,23 +285,23 @@ def _strata(store: RunStore, record: RunRecord) -> list[str]:
 
 def new_page(request: Request) -> Response:
     """The purposes to choose from; with ``purpose`` the form of a batch."""
-    workbench, fields = workbench_of(request), _address_fields(request)
+    workbench, fields = workbench_of(request), request.query_params
     if "purpose" not in fields:
         return render_template(
-            request, "batch_new.html", purpose=None, purposes=OFFERED, chosen_runs=fields.get("run", [])
+            request, "batch_new.html", purpose=None, purposes=OFFERED, chosen_runs=fields.getlist("run")
         )
     return _render_form(request, workbench, BatchForm.from_fields(fields))
 
 
 def form_fields(request: Request) -> Response:
     """The fields that depend on the chosen runs, as a fragment."""
-    form = BatchForm.from_fields(_address_fields(request))
+    form = BatchForm.from_fields(request.query_params)
     return render_template(request, "batch_fields.html", **form_context(workbench_of(request), form))
 
 
 def forecast_part(request: Request) -> Response:
     """What the batch of the form can decide, as a fragment."""
-    form = BatchForm.from_fields(_address_fields(request))
+    form = BatchForm.from_fields(request.query_params)
     is_open = form.purpose != "drafts" and not form.runs
     forecast = None if is_open else make_forecast(workbench_of(request), form)
     return render_template(request, "batch_forecast.html", forecast=forecast, missing=NO_FORECAST)
@@ -307,7 +309,7 @@ def forecast_part(request: Request) -> Response:
 
 async def create(request: Request) -> Response:
     """Create the batch of the form; with ``preview`` show its forecast. A bad value is shown above the form."""
-    return await run_in_threadpool(_create, request, BatchForm.from_fields(await _read_fields(request)))
+    return await run_in_threadpool(_create, request, BatchForm.from_fields(await read_form(request)))
 
 
 def _create(request: Request, form: BatchForm) -> Response:
@@ -319,7 +321,7 @@ def _create(request: Request, form: BatchForm) -> Response:
         batch = create_batch(workbench.labels, plan)
     except ConflictError:
         problem = f"This form has created a batch already: /batches/{form.value('id')}. Send it again for another one."
-        fields = {name: one for name, one in form.fields.items() if name != "id"} | {"id": [new_batch_id()]}
+        fields = QueryParams([*form.fields.multi_items(), ("id", new_batch_id())])
         return _render_form(request, workbench, BatchForm(form.purpose, fields), problem=problem, status=409)
     except AueporaError as error:
         return _render_form(request, workbench, form, problem=str(error), status=error_status(error))
@@ -341,23 +343,13 @@ def _render_form(
     )
 
 
-def _address_fields(request: Request) -> dict[str, list[str]]:
-    return {name: request.query_params.getlist(name) for name in request.query_params}
-
-
-async def _read_fields(request: Request) -> dict[str, list[str]]:
-    """The fields of a form that was sent, each with its values."""
-    return parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
-
-
 async def review_sample(request: Request) -> Response:
     """Open one sample of a run for a label: in the open review of this sample alone, or in a new one."""
-    return await run_in_threadpool(_review_sample, workbench_of(request), await _read_fields(request))
+    return await run_in_threadpool(_review_sample, workbench_of(request), await read_form(request))
 
 
-def _review_sample(workbench: Workbench, fields: Mapping[str, Sequence[str]]) -> Response:
-    record = workbench.find(next(iter(fields.get("run", ())), ""))
-    sample = next(iter(fields.get("sample", ())), "")
+def _review_sample(workbench: Workbench, fields: QueryParams) -> Response:
+    record, sample = workbench.find(fields.get("run", "")), fields.get("sample", "")
     for batch in list_batches(workbench.labels):
         is_same = batch.purpose == "review" and batch.runs == (record.run_id,)
         if is_same and [one.sample_id for one in batch.items] == [sample]:
@@ -626,16 +618,14 @@ def _forecast_lines(view: BatchView) -> list[str]:
 
 async def close_batch(request: Request) -> Response:
     """End labelling."""
-    return await run_in_threadpool(_close, request, await _read_fields(request))
+    return await run_in_threadpool(_close, request, await read_form(request))
 
 
-def _close(request: Request, fields: Mapping[str, Sequence[str]]) -> Response:
+def _close(request: Request, fields: QueryParams) -> Response:
     queue = workbench_of(request).queue(request.path_params["batch_id"])
-    name = "".join(fields.get("by", ())).strip()
+    name = read_text(fields, "by", MAX_NAME, is_required=True)
     if "sure" not in fields:
         raise BadValueError("sure=1 is missing: closing a batch ends labelling, and cannot be taken back")
-    if not name or len(name) > MAX_NAME:
-        raise BadValueError(f"by must be the name of the person who closes the batch, 1 to {MAX_NAME} characters")
     queue.close(name)
     return RedirectResponse(batch_url(queue.batch), 303)
 

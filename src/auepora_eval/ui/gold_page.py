@@ -10,14 +10,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote
+from urllib.parse import quote, unquote
 
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from ..annotate.batches import MAX_NAME, MAX_TEXT
 from ..annotate.corrections import (
     MetricEffect,
     RunEffect,
@@ -35,7 +37,16 @@ from ..render.tables import format_value
 from ..report.browser.listing import GoldMarks
 from ..store.records import RunRecord
 from ..store.runs import result_summaries, sample_at
-from .workbench import Workbench, find_position, make_url, render_blocks, render_template, workbench_of
+from .workbench import (
+    Workbench,
+    find_position,
+    make_url,
+    read_form,
+    read_text,
+    render_blocks,
+    render_template,
+    workbench_of,
+)
 
 GRADES = ((0, "not relevant"), (1, "relevant"), (2, "highly relevant"), (3, "perfectly relevant"))
 """The grades of a document, with their meaning."""
@@ -49,7 +60,6 @@ STATES = {"open": ("proposed", "open"), "accepted": ("applied", "good"), "withdr
 """The word and the tone of each state."""
 MAX_EDITED_LENGTH = 50_000
 """The number of characters of reference answers that the form shows."""
-MAX_NAME_LENGTH, MAX_WHY_LENGTH = 100, 10_000
 MAX_SHOWN_RUNS, MAX_OPEN_RUNS = 50, 1
 """The number of runs whose changes are listed, and up to which their tables are open."""
 
@@ -284,49 +294,25 @@ def user_name() -> str:
 # --- proposing and withdrawing ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FormFields:
-    """The fields of a form that was sent."""
-
-    values: Mapping[str, Sequence[str]]
-
-    @classmethod
-    async def read(cls, request: Request) -> FormFields:
-        """The fields of the body of a request."""
-        body = (await request.body()).decode("utf-8", "replace")
-        return cls(parse_qs(body, keep_blank_values=True))
-
-    def get(self, name: str) -> str:
-        """The value of a field; empty where it is missing."""
-        return self.values.get(name, [""])[-1]
-
-    def text(self, name: str, longest: int) -> str:
-        """A text without spaces around it; ``BadValueError`` where it is too long."""
-        text = self.get(name).strip()
-        if len(text) > longest:
-            raise BadValueError(f"{name}: {len(text):,} characters; at most {longest:,} are allowed")
-        return text
-
-    @property
-    def user(self) -> str:
-        """The name in the field ``by``, else the login name."""
-        return self.text("by", MAX_NAME_LENGTH) or user_name()
+def _read_user(fields: QueryParams) -> str:
+    """The name in the field ``by``, else the login name."""
+    return read_text(fields, "by", MAX_NAME) or user_name()
 
 
 async def propose(request: Request) -> Response:
     """Record a proposal about the sample of the address."""
-    fields = await FormFields.read(request)
+    fields = await read_form(request)
     return await run_in_threadpool(_propose, request, fields)
 
 
-def _propose(request: Request, fields: FormFields) -> Response:
+def _propose(request: Request, fields: QueryParams) -> Response:
     workbench = workbench_of(request)
     record, sample, position = find_sample(workbench, request)
-    kind = _parse_kind(fields.get("kind"))
-    why = fields.text("why", MAX_WHY_LENGTH)
+    kind = _parse_kind(fields.get("kind", ""))
+    why = read_text(fields, "why", MAX_TEXT)
     if kind == "invalid" and not why:
         raise BadValueError("why: describe why the question is invalid")
-    doc_id = (fields.get("other").strip() or unquote(fields.get("document"))) if kind == "grade" else ""
+    doc_id = (fields.get("other", "").strip() or unquote(fields.get("document", ""))) if kind == "grade" else ""
     log = workbench.corrections
     correction = make_correction(
         workbench.store,
@@ -335,7 +321,7 @@ def _propose(request: Request, fields: FormFields) -> Response:
         kind,
         _parse_value(kind, fields),
         doc_id=doc_id,
-        by=fields.user,
+        by=_read_user(fields),
         why=why,
         accepted=log.accepted(record.fingerprint),
         position=position,
@@ -360,28 +346,29 @@ def _parse_kind(text: str) -> CorrectionKind:
     return found
 
 
-def _parse_value(kind: CorrectionKind, fields: FormFields) -> GoldValue:
+def _parse_value(kind: CorrectionKind, fields: QueryParams) -> GoldValue:
     if kind == "invalid":
         return True
     if kind == "references":
-        texts = (text.replace("\r\n", "\n") for text in fields.values.get("reference", ()))
+        texts = (text.replace("\r\n", "\n") for text in fields.getlist("reference"))
         return tuple(dict.fromkeys(text for text in texts if text.strip()))
     grades = {str(grade): grade for grade, _ in GRADES}
-    if fields.get("grade") not in grades:
-        raise BadValueError(f"grade: '{fields.get('grade')[:50]}' is not one of {', '.join(grades)}")
-    return grades[fields.get("grade")]
+    text = fields.get("grade", "")
+    if text not in grades:
+        raise BadValueError(f"grade: '{text[:50]}' is not one of {', '.join(grades)}")
+    return grades[text]
 
 
 async def withdraw(request: Request) -> Response:
     """Withdraw the proposal of the form."""
-    fields = await FormFields.read(request)
+    fields = await read_form(request)
     return await run_in_threadpool(_withdraw, request, fields)
 
 
-def _withdraw(request: Request, fields: FormFields) -> Response:
+def _withdraw(request: Request, fields: QueryParams) -> Response:
     workbench = workbench_of(request)
-    log, by, why = workbench.corrections, fields.user, fields.text("why", MAX_WHY_LENGTH)
-    proposal = log.find(fields.get("proposal"))
+    log, by, why = workbench.corrections, _read_user(fields), read_text(fields, "why", MAX_TEXT)
+    proposal = log.find(fields.get("proposal", ""))
     correction = proposal.correction
     if proposal.state != (fields.get("state") or "open"):
         state = STATES[proposal.state][0]
@@ -393,9 +380,9 @@ def _withdraw(request: Request, fields: FormFields) -> Response:
     return _answer_change(request, fields, f"Withdrawn: {shorten(correction.describe(), 200)}")
 
 
-def _answer_change(request: Request, fields: FormFields, message: str) -> Response:
+def _answer_change(request: Request, fields: QueryParams, message: str) -> Response:
     """For a script the proposals of the sample; else the page of the form again."""
-    back = fields.get("back")
+    back = fields.get("back", "")
     if not back.startswith(("/query?", "/gold")):
         back = "/gold"
     if not fields.get("fragment"):
@@ -635,13 +622,13 @@ _START = threading.Lock()
 
 async def apply(request: Request) -> Response:
     """Apply the proposals of the form in a thread; the list shows the progress."""
-    fields = await FormFields.read(request)
+    fields = await read_form(request)
     return await run_in_threadpool(_apply, request, fields)
 
 
-def _apply(request: Request, fields: FormFields) -> Response:
-    log, fingerprint, by = workbench_of(request).corrections, fields.get("dataset"), fields.user
-    ids = list(dict.fromkeys(fields.values.get("proposal", ())))
+def _apply(request: Request, fields: QueryParams) -> Response:
+    log, fingerprint, by = workbench_of(request).corrections, fields.get("dataset", ""), _read_user(fields)
+    ids = list(dict.fromkeys(fields.getlist("proposal")))
     if not fingerprint:
         raise BadValueError("dataset: give the fingerprint of the dataset")
     for proposal in map(log.find, ids):

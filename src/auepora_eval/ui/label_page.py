@@ -31,7 +31,7 @@ from ..annotate.batches import (
 from ..annotate.session import LabelChoice, ShownDocument
 from ..errors import AueporaError, BadValueError, ConflictError
 from .query_page import ShownText, TextPart, show_text, split_pieces
-from .workbench import describe_error, make_url, read_form, render_template, workbench_of
+from .workbench import describe_error, make_url, read_form, read_text, render_template, workbench_of
 
 MAX_REASON = 500
 ANSWER_LENGTH = 6_000
@@ -104,12 +104,12 @@ class LabelRequest:
     @property
     def submission(self) -> str:
         """The id of what is sent, which makes a repeated request the same one."""
-        return _read_text(self.fields, "submission", MAX_NAME, required=True)
+        return read_text(self.fields, "submission", MAX_NAME, is_required=True)
 
     @property
     def comment(self) -> str:
         """The comment, with the line breaks of the journal."""
-        return _read_text(self.fields, "comment", MAX_TEXT)
+        return read_text(self.fields, "comment", MAX_TEXT)
 
     def values(self) -> Sequence[str]:
         """The names of the choices, or the grades."""
@@ -154,13 +154,6 @@ def read_number(batch: LabelBatch, text: str) -> int | None:
     if not 1 <= number <= len(batch.items):
         raise HTTPException(404, f"item: there is no such item; items have numbers from 1 to {len(batch.items)}")
     return number
-
-
-def _read_text(fields: Mapping[str, str], name: str, longest: int, *, required: bool = False) -> str:
-    text = fields.get(name, "").replace("\r\n", "\n").strip()
-    if len(text) > longest or (required and not text):
-        raise HTTPException(400, f"{name} must have {1 if required else 0} to {longest:,} characters, not {len(text):,}")
-    return text
 
 
 # --- what a page shows -----------------------------------------------------------------------------------------------
@@ -376,7 +369,7 @@ def _save_label(found: LabelRequest) -> tuple[int | None, str]:
 
 
 def _save_skip(found: LabelRequest) -> tuple[int | None, str]:
-    reason = _read_text(found.fields, "reason", MAX_REASON, required=True)
+    reason = read_text(found.fields, "reason", MAX_REASON, is_required=True)
     _require_saved(found.queue.skip(found.annotator, found.item, reason, submission=found.submission))
     return None, f"Skipped item {found.item}"
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import parse_qs
 
 import numpy as np
 from starlette.concurrency import run_in_threadpool
@@ -32,7 +31,7 @@ from ..io.sample_sets import SampleSet, load_sample_set, sample_set_names, save_
 from ..judge.ratings import Scale
 from ..store.records import RunRecord
 from .query_list import query_table, records_of
-from .workbench import Workbench, make_url, render_template, workbench_of
+from .workbench import Workbench, make_url, read_form, render_template, workbench_of
 
 MAX_QUEUE = 10_000
 """The number of queries that may be opened as a queue."""
@@ -275,15 +274,9 @@ def disagreements_part(request: Request) -> Response:
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
-async def _read_form(request: Request) -> QueryParams:
-    """The fields of a form that was sent."""
-    fields = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
-    return QueryParams([(name, value) for name, values in fields.items() for value in values])
-
-
 async def save_set(request: Request) -> Response:
     """Save the queries of a filter as a set, and list them."""
-    return await run_in_threadpool(_save_set, workbench_of(request), await _read_form(request))
+    return await run_in_threadpool(_save_set, workbench_of(request), await read_form(request))
 
 
 def _save_set(workbench: Workbench, form: QueryParams) -> Response:
@@ -298,7 +291,7 @@ def _save_set(workbench: Workbench, form: QueryParams) -> Response:
 
 async def open_queue(request: Request) -> Response:
     """Open the answers of a filter as a queue: a batch of picked samples."""
-    return await run_in_threadpool(_open_queue, workbench_of(request), await _read_form(request))
+    return await run_in_threadpool(_open_queue, workbench_of(request), await read_form(request))
 
 
 def _open_queue(workbench: Workbench, form: QueryParams) -> Response:
@@ -332,7 +325,7 @@ def _describe(chosen: SampleFilter) -> Iterator[str]:
 
 async def use_example(request: Request) -> Response:
     """Mark the labels of a disagreement as tuning labels."""
-    return await run_in_threadpool(_use_example, workbench_of(request), await _read_form(request))
+    return await run_in_threadpool(_use_example, workbench_of(request), await read_form(request))
 
 
 def _use_example(workbench: Workbench, form: QueryParams) -> Response:

@@ -8,14 +8,15 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
 import numpy as np
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -322,10 +323,18 @@ def workbench_of(request: Request) -> Workbench:
     return found
 
 
-async def read_form(request: Request) -> dict[str, str]:
-    """The fields of a form that was sent; of a field that occurs twice the last."""
-    body = (await request.body()).decode("utf-8", "replace")
-    return dict(parse_qsl(body, keep_blank_values=True))
+async def read_form(request: Request) -> QueryParams:
+    """The fields of a form that was sent; ``get`` returns the last value of a field that occurs twice."""
+    return QueryParams((await request.body()).decode("utf-8", "replace"))
+
+
+def read_text(fields: Mapping[str, str], name: str, longest: int, *, is_required: bool = False) -> str:
+    """The text of a field, with plain line breaks and without spaces around it; a bad request where it is too long."""
+    text = fields.get(name, "").replace("\r\n", "\n").strip()
+    shortest = 1 if is_required else 0
+    if not shortest <= len(text) <= longest:
+        raise HTTPException(400, f"{name} must have {shortest} to {longest:,} characters, not {len(text):,}")
+    return text
 
 
 def is_blind(request: Request) -> bool:

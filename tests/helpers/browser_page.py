@@ -89,6 +89,7 @@ def chromium() -> Iterator[Any]:
     program = shutil.which("chromium")
     if program is None:
         requirements.missing("program chromium")
+    api.expect.set_options(timeout=30_000)  # a busy machine
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         try:

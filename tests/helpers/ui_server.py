@@ -139,7 +139,7 @@ def ui_server(store: RunStore, *, plans: Path | None = None) -> Iterator[UiServe
             yield UiServer(workbench, server.access)  # connections wait in the queue of the socket until it has started
         finally:
             server.should_exit = True
-            thread.join(5)
+            thread.join(60)
             assert not thread.is_alive()
 
 

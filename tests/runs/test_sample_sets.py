@@ -167,6 +167,7 @@ def test_sets_of_other_datasets_are_refused(store: RunStore, table: QueryTable) 
     assert compare_runs("other a", "other b", store=store, samples=ids_only).metrics[0].n == made.count
 
 
+@pytest.mark.slow
 def test_a_run_on_a_set_records_it_and_resumes_with_it(project: Callable[[int], Project]) -> None:
     folder, commands = project(8).folder, CliRunner()
 

@@ -1,6 +1,7 @@
 """Corrections of gold in the workbench: proposals from a query page, marks, effect on all runs, application."""
 
 import re
+import threading
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -13,7 +14,6 @@ from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument
 from auepora_eval.store.records import RunRecord, StoredOutput
 from auepora_eval.store.runs import RunStore
 from auepora_eval.ui.gold_page import document_key
-from helpers.browser_page import chromium
 from helpers.ui_server import Reply, UiServer, ui_server, workbench_page
 
 METRICS = ("recall@2", "precision@2", "exact_match")
@@ -139,10 +139,10 @@ def test_the_effect_is_shown_before_corrections_are_applied_and_old_numbers_are_
 
 
 def wait_for_task(server: UiServer) -> None:
-    for _ in range(2_000):
-        if "data-active" not in server.get("/gold/task").text:
-            return
-    raise AssertionError("the corrections are still being applied")
+    for thread in threading.enumerate():
+        if thread.name == "corrections":
+            thread.join(120)
+    assert "data-active" not in server.get("/gold/task").text
 
 
 def test_hostile_texts_are_escaped_and_stored_as_they_are(server: UiServer) -> None:
@@ -198,8 +198,8 @@ def test_errors_are_clear_and_write_nothing(server: UiServer) -> None:
 
 
 @pytest.mark.part("chromium")
-def test_grading_and_proposing_with_the_keyboard_alone(server: UiServer) -> None:
-    with chromium() as browser, workbench_page(browser, server, address(server, "/query")) as page:
+def test_grading_and_proposing_with_the_keyboard_alone(server: UiServer, browser: Any) -> None:
+    with workbench_page(browser, server, address(server, "/query")) as page:
         page.keyboard.press("n")
         assert page.evaluate("document.activeElement.value") == "0"
         page.keyboard.press("2")

@@ -126,7 +126,7 @@ def test_every_acknowledged_label_is_there_once(tmp_path: Path) -> None:
             server.start()
             is_up.set()
         for client in clients:
-            client.join(60)
+            client.join(600)
     assert [(one.problem, one.num_saved) for one in clients] == [("", ITEMS * len(NAMES))] * 2
     assert sum(one.num_retries for one in clients) >= KILLS
     queue.close("organiser")

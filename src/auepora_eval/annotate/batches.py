@@ -26,6 +26,7 @@ from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey
 from ..perturb.edits import hash_uniform
 from ..runtime.files import open_bytes, read_bytes, write_lines
 from ..runtime.processes import gc_paused
+from ..store.connect import default_labels
 from ..store.runs import sample_at
 from .draws import Selection, draw_path, read_draws
 from .pool import SHOWN, read_pair_draw
@@ -171,10 +172,8 @@ class LabelBatch:
 
 
 def labels_folder(store: RunStore, folder: str | Path | None = None) -> Path:
-    """The labels folder: ``folder``, else ``labels`` next to the file of the store, or in the current folder."""
-    if folder is not None:
-        return Path(folder).absolute()
-    return (Path.cwd() if store.file is None else store.file.parent) / "labels"
+    """The labels folder: ``folder``, else that of the store."""
+    return default_labels(store.file) if folder is None else Path(folder).absolute()
 
 
 def list_batches(folder: str | Path, problems: list[str] | None = None) -> list[LabelBatch]:

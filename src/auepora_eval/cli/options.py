@@ -249,16 +249,9 @@ samples_option = click.option(
 def find_samples(text: str | None, where: str) -> SampleSet | None:
     """The set that ``--samples`` names, in the labels folder next to the store ``where``; ``None`` without one."""
     from ..io.sample_sets import find_sample_set
+    from ..store.connect import default_labels, store_file
 
-    return None if text is None else find_sample_set(default_labels(where), text)
-
-
-def default_labels(where: str) -> Path:
-    """The labels folder of a store: next to its file, or in the current folder."""
-    from ..store.connect import store_file
-
-    file = store_file(where)
-    return (Path.cwd() if file is None else file.absolute().parent) / "labels"
+    return None if text is None else find_sample_set(default_labels(store_file(where)), text)
 
 
 def complete_run(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

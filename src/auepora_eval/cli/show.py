@@ -31,7 +31,6 @@ from .judge_options import failure_text, judge_failures, judgements_text, sample
 from .options import (
     complete_run,
     conventions_label,
-    default_labels,
     format_time,
     open_store,
     output_format,
@@ -405,6 +404,7 @@ def queries_command(
     from ..compare.columns import QueryTable, RunColumns
     from ..compare.filters import SampleFilter, list_rows, shown_metrics
     from ..io.sample_sets import find_sample_set, save_sample_set
+    from ..store.connect import default_labels
 
     form = "json" if as_json else output_format(output)
     if form == "csv":
@@ -413,7 +413,7 @@ def queries_command(
         raise click.UsageError("--reason goes with --save")
     chosen = SampleFilter.parse(search, [*where, *([] if samples is None else [f"set={samples}"])], sort)
     with open_store(store, output=output) as found:
-        labels = default_labels(found.label)
+        labels = default_labels(found.file)
         records = [found.find(one) for one in (run, run_b) if one is not None]
         table = QueryTable([RunColumns(found, record) for record in records], partial(find_sample_set, labels))
         matching = chosen.rows(table)
@@ -485,12 +485,12 @@ def samples_command(name: str | None, store: str | None, as_json: bool, output: 
     auepora compare baseline latest --samples refunds
     """
     from ..io.sample_sets import find_sample_set, load_sample_set, sample_set_names
-    from ..store.connect import default_store
+    from ..store.connect import default_labels, default_store, store_file
 
     form = "json" if as_json else output_format(output)
     if form == "csv":
         raise click.UsageError("sets cannot be written as CSV; write .json, .md or text")
-    labels = default_labels(default_store(store))
+    labels = default_labels(store_file(default_store(store)))
     if name is not None:
         chosen = find_sample_set(labels, name)
         write_out(_render(chosen.to_dict(), form, lambda: _set_page(chosen)), output)

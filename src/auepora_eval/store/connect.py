@@ -156,6 +156,11 @@ def store_file(target: str | Path) -> Path | None:
     return Path(rest.removeprefix("/")) if scheme == "sqlite" else None
 
 
+def default_labels(file: Path | None) -> Path:
+    """The labels folder of a store: ``labels`` next to its file, or in the current folder where it has none."""
+    return (Path.cwd() if file is None else file.absolute().parent) / "labels"
+
+
 def connect(target: str | Path, *, create: bool, timeout: float) -> Database:
     """Open the database at a path or URL; ``create``: whether a missing file may be created."""
     text = os.fspath(target)

@@ -26,11 +26,12 @@ from ..annotate.corrections import (
     apply_corrections,
     make_correction,
     preview_corrections,
+    signature_before,
 )
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult
 from ..errors import AueporaError, BadValueError, ConflictError
-from ..io.grades import CORRECTED_GOLD, Correction, CorrectionKind, GoldValue, Proposal, describe_gold
+from ..io.grades import Correction, CorrectionKind, GoldValue, Proposal, describe_gold
 from ..render.blocks import Block, Cell, Details, Prose, Row, TableColumn, simple_table, without_empty_columns
 from ..render.html import UncutText, pluralize, shorten
 from ..render.tables import format_value
@@ -204,7 +205,7 @@ def scores_before(
     workbench: Workbench, record: RunRecord, position: int, results: Mapping[str, MetricResult]
 ) -> dict[str, str]:
     """The scores of a sample with the gold of the dataset, of metrics whose results have corrected gold."""
-    signatures = {name: _without_corrections(one.signature or "") for name, one in results.items()}
+    signatures = {name: signature_before(one.signature or "") for name, one in results.items()}
     corrected = {name: one for name, one in signatures.items() if one != results[name].signature}
 
     def read() -> dict[str, str]:
@@ -219,11 +220,6 @@ def scores_before(
 
     key = (record.run_id, workbench.version(record), "scores before corrections", position)
     return workbench.cached(key, read, size=10_000) if corrected else {}
-
-
-def _without_corrections(signature: str) -> str:
-    """A signature with the gold of the dataset in place of corrected gold."""
-    return "|".join(part for part in signature.split("|") if not part.startswith(f"gold:{CORRECTED_GOLD}"))
 
 
 # --- the form ---------------------------------------------------------------------------------------------------------

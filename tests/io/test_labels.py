@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from auepora_eval.annotate.pool import read_human_grades
 from auepora_eval.errors import AueporaWarning, BadValueError, ConflictError, DataFileError
 from auepora_eval.io.labels import Label, LabelEvent, LabelJournal, LabelKey, iter_labels, read_labels, write_labels
 from auepora_eval.io.problems import Problems
+from auepora_eval.runtime import files
 
 WHOLE = (
     '{"sample_id": "q1", "label": "right", "annotator": "ann", "run": "r1", "metric": "exact_match", '
@@ -353,8 +355,42 @@ def test_changes_by_others_are_read(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match=r"labels\.jsonl:4: not valid JSON"):
         found.append(Label("q5", "right"))
     found.path.unlink()
-    found.refresh()
+    with pytest.warns(AueporaWarning, match="submissions that it has lost: 1"):  # the label of bob has no id
+        found.refresh()
     assert found.labels == []
+
+
+class _Replaced(LabelJournal):
+    """A journal whose file is replaced by an editor just before the write."""
+
+    def _write(self, file: int, lines: Iterable[bytes]) -> None:
+        os.replace(self.path.with_name("edited.jsonl"), self.path)
+        super()._write(file, lines)
+
+
+def test_a_label_is_not_saved_in_a_file_that_was_replaced(tmp_path: Path) -> None:
+    path = journal(tmp_path, RIGHT).path
+    path.with_name("edited.jsonl").write_bytes(path.read_bytes())
+    found, label = _Replaced(path), Label("q2", "wrong", id="s2")
+    with pytest.raises(DataFileError, match="deleted or replaced"):
+        found.append(label)
+    assert LabelJournal(path).append(label)
+    assert read_labels(path) == [RIGHT, label]
+
+
+def test_a_file_that_stays_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LOCK_TIMEOUT_S", 0.02)
+    found = journal(tmp_path, RIGHT)
+    with found.lock(), pytest.raises(DataFileError, match="is locked by another process"):
+        LabelJournal(found.path).append(Label("q2", "wrong"))
+    assert LabelJournal(found.path).append(Label("q2", "wrong"))
+
+
+def test_a_line_above_the_limit_is_not_written(tmp_path: Path) -> None:
+    found = journal(tmp_path, RIGHT)
+    with files.limit_line_size(1000), pytest.raises(DataFileError, match="larger than"):
+        found.append(Label("q2", "wrong", comment="x" * 1000))
+    assert read_labels(found.path) == [RIGHT]
 
 
 def test_grades_of_documents_in_a_journal(tmp_path: Path) -> None:

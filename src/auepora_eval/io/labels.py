@@ -10,7 +10,7 @@ import warnings
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -32,10 +32,13 @@ from ..errors import (
 from ..judge.nuggets import NUGGETS_KEY, NuggetTopic, parse_nuggets
 from ..runtime.files import (
     is_compressed,
+    is_file_at,
     limit_message,
+    locked_file,
     max_line_size,
     open_bytes,
     read_lines,
+    sync_directory,
     translate_write_errors,
     write_lines,
 )
@@ -304,21 +307,23 @@ class Journal(ABC, Generic[EntryT]):
     def refresh(self) -> None:
         """Read what was appended since the last call. A missing file is empty."""
         with self._mutex:
-            if not os.path.exists(self.path):
-                self._restart()
-                return
-            with open_bytes(self.path) as file:
-                status = self.path.stat()
-                stamp = status.st_ino, status.st_size, status.st_mtime_ns
-                if stamp == self._stamp:
-                    return
-                data = file.read()
+            before, data, stamp = self._submissions, b"", (0, 0, 0)
+            if os.path.exists(self.path):
+                with open_bytes(self.path) as file:
+                    status = self.path.stat()
+                    stamp = status.st_ino, status.st_size, status.st_mtime_ns
+                    if stamp == self._stamp:
+                        return
+                    data = file.read()
             if not self._is_unchanged(data):
                 self._restart()
             with gc_paused():
                 self._extend(data[self._size :])
-            if time.time_ns() - status.st_mtime_ns > _MTIME_STEP:
+            if time.time_ns() - stamp[2] > _MTIME_STEP:
                 self._stamp = stamp
+            if before is not self._submissions and (lost := len(before.keys() - self._submissions.keys())):
+                message = f"{self.path}: was edited, replaced or deleted; submissions that it has lost: {lost}"
+                warnings.warn(message, AueporaWarning, stacklevel=2)
 
     def append(self, *entries: EntryT, check: Callable[[Self], None] | None = None) -> bool:
         """Append the entries in one write; on return they are on disk. ``False`` if all were there already.
@@ -328,6 +333,8 @@ class Journal(ABC, Generic[EntryT]):
         must not be written. Nothing is written on any error.
         """
         lines = [_encode_entry(one) for one in entries]
+        if max(map(len, lines), default=0) > max_line_size():
+            raise DataFileError(self.path, None, limit_message("the line"))
         with self.lock() as file:
             self.refresh()
             new = [number for number, one in enumerate(entries) if not self._is_stored(one, entries)]
@@ -343,7 +350,7 @@ class Journal(ABC, Generic[EntryT]):
     def submission(self, submission_id: str) -> list[EntryT]:
         """Return the entries with this submission id, in force or not; empty if it is unknown."""
         with self._mutex:
-            return [one for one in self._entries if one.id == submission_id] if submission_id in self._ids else []
+            return list(self._submissions.get(submission_id, ()))
 
     @contextmanager
     def lock(self) -> Iterator[int]:
@@ -354,7 +361,7 @@ class Journal(ABC, Generic[EntryT]):
             if self._file is not None:
                 yield self._file
                 return
-            with _locked_file(self.path) as file:
+            with locked_file(self.path) as file:
                 self._file = file
                 try:
                     yield file
@@ -376,8 +383,7 @@ class Journal(ABC, Generic[EntryT]):
         except LineError as error:
             raise DataFileError(self.path, number, str(error)) from error
         if entry.id is not None:
-            self._ids.add(entry.id)
-            self._entries.append(entry)
+            self._submissions.setdefault(entry.id, []).append(entry)
 
     def _parse_line(self, number: int, line: bytes) -> EntryT | None:
         try:
@@ -398,8 +404,7 @@ class Journal(ABC, Generic[EntryT]):
         self._size = self._checksum = self._line = 0  # of the part that was read
         self._is_line_open = False  # whether that part ends within a line
         self._stamp = None  # inode, size and time, if they identify the content
-        self._ids: set[str] = set()
-        self._entries: list[EntryT] = []  # those with an id
+        self._submissions: dict[str, list[EntryT]] = {}
         self._clear()
 
     def _extend(self, data: bytes) -> None:
@@ -431,15 +436,13 @@ class Journal(ABC, Generic[EntryT]):
 
     def _is_stored(self, entry: EntryT, entries: Sequence[EntryT]) -> bool:
         """Whether the file has this entry of a submission; an interrupted write may have left a part of the entries."""
-        if entry.id is None:
-            return False
-        before = [_content(one) for one in self.submission(entry.id)]
-        content = _content(entry)
-        if content not in before:
-            contents = [_content(one) for one in entries]
-            if any(one not in contents for one in before):
-                raise ConflictError("this submission was saved before, with another content")
-        return content in before
+        before = [] if entry.id is None else [_content(one) for one in self.submission(entry.id)]
+        if not before or _content(entry) in before:
+            return bool(before)
+        contents = [_content(one) for one in entries]
+        if any(one not in contents for one in before):
+            raise ConflictError("this submission was saved before, with another content")
+        return False
 
     def _write(self, file: int, lines: Iterable[bytes]) -> None:
         size = os.fstat(file).st_size
@@ -456,8 +459,10 @@ class Journal(ABC, Generic[EntryT]):
         except OSError:
             os.ftruncate(file, size)  # half a line would be left
             raise
+        if not is_file_at(file, self.path):
+            raise DataFileError(self.path, None, "cannot be written: it was deleted or replaced; try again")
         if not self._is_directory_synced:
-            _sync_directory(self.path.parent)
+            sync_directory(self.path.parent)
             self._is_directory_synced = True
         self._extend(os.pread(file, size - self._size, self._size) + data)
 
@@ -472,41 +477,6 @@ class Journal(ABC, Generic[EntryT]):
                 f"version {version} of the format is newer than {self.version}, the last one that is known here; "
                 "install a newer auepora_eval"
             )
-
-
-@contextmanager
-def _locked_file(path: Path) -> Iterator[int]:
-    """Open and lock a file for appending; it is created if needed."""
-    while True:
-        with translate_write_errors(path):
-            file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
-            _lock(file)
-            # Another process may have replaced the file before this one got the lock.
-            if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
-                yield file
-                return
-        finally:
-            os.close(file)
-
-
-def _lock(file: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # not available on this platform
-        return
-    with suppress(OSError):  # not supported by every file system
-        fcntl.flock(file, fcntl.LOCK_EX)
-
-
-def _sync_directory(path: Path) -> None:
-    """Write the entry of a new file in its directory to disk."""
-    with suppress(OSError):  # not supported by every file system
-        directory = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
 
 
 def _is_cut_off(line: bytes) -> bool:

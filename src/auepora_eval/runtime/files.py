@@ -1,4 +1,4 @@
-"""Files: reading with clear errors and a limit of the size of lines, compression by suffix, atomic writes, SQLite."""
+"""Files: reading with clear errors, the limit of the size of lines, compression, atomic writes, locks, SQLite."""
 
 from __future__ import annotations
 
@@ -363,6 +363,62 @@ def translate_write_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataFileError(path, None, f"cannot be written: {error.strerror or error}") from error
+
+
+# --- files to which several processes append -------------------------------------------------------------------------
+
+LOCK_TIMEOUT_S = 5.0
+
+
+@contextlib.contextmanager
+def locked_file(path: Path) -> Iterator[int]:
+    """Open and lock a file for appending; it is created if needed."""
+    while True:
+        with translate_write_errors(path):
+            file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            _lock(file, path)
+            if is_file_at(file, path):
+                yield file
+                return
+        finally:
+            os.close(file)
+
+
+def is_file_at(file: int, path: Path) -> bool:
+    """Whether the open file is still the one at the path; another process may have deleted or replaced it."""
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _lock(file: int, path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # not available on this platform
+        return
+    end = time.monotonic() + LOCK_TIMEOUT_S
+    with contextlib.suppress(OSError):  # not supported by every file system
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError as error:
+                if time.monotonic() > end:
+                    problem = f"is locked by another process (waited {LOCK_TIMEOUT_S:g} s); try again"
+                    raise DataFileError(path, None, problem) from error
+            time.sleep(0.002)
+
+
+def sync_directory(path: Path) -> None:
+    """Write the entry of a new file in its directory to disk."""
+    with contextlib.suppress(OSError):  # not supported by every file system
+        directory = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
 # --- SQLite files that several processes share, and their error messages ---------------------------------------------

@@ -452,6 +452,8 @@ def error_status(error: AueporaError) -> int:
         return 409
     if isinstance(error, StoreError):
         return 503 if error.is_locked else 500
+    if isinstance(error, DataFileError) and error.problem.startswith("is locked"):
+        return 503
     return 501 if isinstance(error, MissingDependencyError) else 400
 
 

@@ -22,7 +22,7 @@ from auepora_eval.annotate.session import (
     save_line,
 )
 from auepora_eval.errors import BadValueError, DataFileError
-from auepora_eval.io.labels import Label, LabelKey, read_labels
+from auepora_eval.io.labels import Label, LabelEvent, LabelJournal, LabelKey, read_labels
 from helpers.requirements import examples
 
 
@@ -309,6 +309,23 @@ def test_a_write_error_leaves_the_state_unchanged(tmp_path: Path) -> None:
     state = save_line(FormState(items(2)), sheet(path), "r")
     assert (state.position, dict(state.labels)) == (0, {})
     assert state.message.startswith(f"not saved: {path}: cannot be written")
+
+
+def test_labels_that_were_given_in_a_browser_meanwhile(tmp_path: Path) -> None:
+    ours, browser = sheet(tmp_path / "labels.jsonl"), LabelJournal(tmp_path / "labels.jsonl")
+    state = save_line(FormState(items(4)), ours, "r")
+    browser.append(LabelEvent("retract", LabelKey("q0", "ann", "run_1")))
+    browser.append(*(Label(one, "wrong", "ann", "run_1") for one in ("q1", "q2")))
+    state = save_line(typed(state, "c why"), ours, "r")
+    assert (state.message, state.comment) == ("not saved: this annotator has labelled it already", "")
+    assert labels_of(state) == {("q1", ""): GivenLabel("wrong"), ("q2", ""): GivenLabel("wrong")}
+    for line in ("w", "r", "u"):
+        state = save_line(state, ours, line)
+    assert [(one.sample_id, one.label) for one in read_labels(ours.path)] == [
+        ("q1", "wrong"),
+        ("q2", "wrong"),
+        ("q3", "wrong"),
+    ]
 
 
 def test_a_missing_label_cannot_be_removed(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..core.slices import parse_slices, require_slice_values
-from ..errors import AueporaError, BadValueError, DataFileError
+from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
 from ..features.hits import gold_documents, gold_ranks
 from ..io.labels import RIGHT, WRONG, Label, LabelEvent, LabelJournal, LabelKey, Provenance
 from ..judge.ratings import question_frames
@@ -589,12 +589,19 @@ class LabelFile:
 def save_line(state: FormState, label_file: LabelFile, line: str) -> FormState:
     """The state after one line of input, with the label file updated; unchanged if writing failed."""
     next_state, change = handle_line(state, line)
-    if change is not None:
-        try:
+    try:
+        if change is not None:
             label_file.apply(change)
-        except AueporaError as error:
-            return replace(state, message=f"not saved: {error}")
-    return next_state
+        return next_state
+    except ConflictError as error:  # the annotator labels in a browser as well
+        known = restore_labels(
+            replace(state, labels={}, skipped=frozenset(), steps=()), label_file.labels_by_item(state.scale)
+        )
+        place = known.position if state.position in known.labels else state.position
+        comment = "" if state.position in known.labels else state.comment
+        return replace(known, position=place, comment=comment, message=f"not saved: {error}")
+    except AueporaError as error:
+        return replace(state, message=f"not saved: {error}")
 
 
 # --- the form in a terminal: prints one answer as plain lines, reads one line ----------------------------------------

@@ -499,7 +499,7 @@ class _BatchJournal(LabelJournal):
     def has_place(self, number: int, name: str, busy: Collection[str] = ()) -> bool:
         """Whether an item needs one more annotator, not counting those who have labelled it or are ``busy`` with it."""
         labels = self.item_labels.get(number, {})
-        others = len(labels) - (name in labels) + sum(one not in labels for one in busy)
+        others = len(labels) - (name in labels) + sum(one not in labels and self.is_open(number, one) for one in busy)
         return others < self._batch.annotators
 
     def open_items(self, name: str) -> Iterator[int]:
@@ -522,9 +522,8 @@ class _BatchJournal(LabelJournal):
 
     def is_accepted(self, number: int) -> bool:
         """Whether a draft was accepted by adjudication, or by more annotators than rejected it."""
-        by_name = self.item_labels.get(number, {})
-        labels = list(self.adjudications.get(number, {}).values())
-        labels = labels or [one for each in by_name.values() for one in each.values()]
+        by_name = self.item_labels.get(number, {}).values()
+        labels = [*self.adjudications.get(number, {}).values()] or [one for each in by_name for one in each.values()]
         return 2 * sum(one.value for one in labels) > len(labels)
 
     def needs_adjudication(self, number: int) -> bool:
@@ -553,10 +552,9 @@ class _LeaseFile:
 
     def assign(self, leases: Leases, name: str, number: int | None) -> None:
         """Make this item the only one that an annotator has, from now on; ``None``: the annotator has none."""
-        now = self._clock()
         kept = {key: end for key, end in leases.items() if key[1] != name}
         if number is not None:
-            kept[number, name] = now + LEASE_S
+            kept[number, name] = self._clock() + LEASE_S
         with suppress(OSError):  # without a lease labels are saved, too
             self._path.write_bytes(msgspec.json.encode([[*key, end] for key, end in kept.items()]))
 
@@ -605,11 +603,10 @@ class LabelQueue:
         """
         name = check_annotator(annotator)
         with self._public_errors(), self._writing():
-            journal = self._journal
+            journal, leases = self._journal, self._leases.read()
             if journal.closed is not None:
                 return None
             assert self._items.selections is not None  # read before the first label
-            leases = self._leases.read()
             own = (number for number, who in leases if who == name)
             found = next((number for number in own if journal.is_open(number, name)), None)
             if found is None:
@@ -627,7 +624,8 @@ class LabelQueue:
         with self._public_errors(), self._writing():
             if self._journal.closed is not None:
                 raise ConflictError("labelling is closed")
-            self._leases.assign(self._leases.read(), name, number)
+            if self._journal.is_open(number, name):  # not in an old tab
+                self._leases.assign(self._leases.read(), name, number)
 
     def submit(
         self,
@@ -651,16 +649,21 @@ class LabelQueue:
         def check(journal: LabelJournal) -> None:
             if adjudicated and not self._journal.differs(number):
                 raise ConflictError("the annotators agree on this item; there is nothing to adjudicate")
+            if adjudicated and any(one.annotator != name for one in self._journal.adjudications.get(number, ())):
+                raise ConflictError("somebody else has adjudicated this item already")
 
         with self._public_errors(), self._writing():
-            # The terminal labels the two answers of a comparison one by one; an equal label need not be given again.
-            known = [self._journal.find(one.key) for one in entries]
-            new = [
-                one
-                for one, before in zip(entries, known, strict=True)
-                if not (isinstance(before, Label) and before.id != one.id and before.label == one.label)
-            ]
-            return self._append(number, *(new if len(entries) > 1 and new else entries), check=check)
+            # The terminal labels the two answers of a comparison one by one: the label of one alone may be replaced.
+            new: list[Label | LabelEvent] = []
+            is_partial = len(self._journal.item_labels.get(number, {}).get(name, ())) < len(entries)
+            for one in entries:
+                before = self._journal.find(one.key) if len(entries) > 1 else None
+                if isinstance(before, Label) and before.id != one.id:
+                    if before.label == one.label:
+                        continue
+                    new += [LabelEvent("retract", one.key, at=_now())] if is_partial else []
+                new.append(one)
+            return self._append(number, *(new or entries), check=check)
 
     def skip(self, annotator: str, number: int, reason: str, *, submission: str) -> Submission:
         """Record that an annotator gives no label to an item; it goes to others, and not to this one again."""

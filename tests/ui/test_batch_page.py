@@ -101,7 +101,10 @@ def test_a_batch_is_created_once_from_its_form(server: UiServer, ids: dict[str, 
         assert "&lt;b&gt;" in page
         assert "<b>" not in page
         assert "0 of 12" in page
-    assert f"auepora label {ids['old']} --n 6 --seed 0 -m token_f1 --blind" in server.get(address).text
+    page = server.get(address).text
+    assert f"auepora label {ids['old']} --n 6 --seed 0 -m token_f1 --blind" in page
+    assert f"{server.address}/label/{fields['id']}?token={server.access.label_token}" in page
+    assert server.access.token not in page
 
 
 BAD_FIELDS: dict[str, tuple[Mapping[str, Any], str]] = {

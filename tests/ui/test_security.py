@@ -34,6 +34,20 @@ def test_the_token_becomes_a_cookie(server: UiServer) -> None:
     assert signed_in.status == 200
 
 
+def test_the_token_of_annotators_opens_labels_alone(server: UiServer) -> None:
+    token = server.access.label_token
+    reply = server.request("GET", f"/label/none?as=a&token={token}", headers={})
+    assert (reply.status, reply.headers["location"]) == (303, "/label/none?as=a")
+    cookie = reply.headers["set-cookie"].partition(";")[0]
+    expected = {"/label/none": 404, "/label/../runs": 404, "/label/..%2fruns": 404, "/assets/theme.css": 200}
+    closed = ("/", "/runs", f"/runs/{RUN}", "/batches", "/labels", "/live/events", "//label/x", f"/runs?token={token}")
+    expected |= dict.fromkeys(closed, 403)
+    assert {path: server.request("GET", path, headers={"cookie": cookie}).status for path in expected} == expected
+    assert server.post("/label/none/label", cookie=cookie).status == 404
+    assert server.post("/batches/new", cookie=cookie).status == 403
+    assert server.request("GET", "/runs", headers={"cookie": f"{cookie}; {server.cookie}"}).status == 200
+
+
 def test_the_redirect_stays_on_this_host(server: UiServer) -> None:
     reply = server.request("GET", f"//example.com/x?token={server.access.token}", headers={})
     assert reply.headers["location"] == "/example.com/x"

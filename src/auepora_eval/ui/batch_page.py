@@ -42,6 +42,7 @@ from ..render.blocks import Block, Prose, ReportVerdict, Row, TableColumn, Tone,
 from ..render.html import UncutText, format_time, pluralize
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, sample_at
+from .security import access_of
 from .workbench import (
     Workbench,
     error_status,
@@ -560,7 +561,7 @@ def batch_page(request: Request) -> Response:
         subtitle=f"{PURPOSES[batch.purpose].title}. {batch_state(progress)[0].capitalize()}.",
         runs=runs,
         banners=list(_banners(view, runs)),
-        label_address=f"{request.url.scheme}://{request.url.netloc}/label/{batch.id}",
+        label_address=_label_address(request, batch),
         terminal_command=label_command(batch, read_draw(view.workbench, batch), view.workbench.label),
         forecast_lines=_forecast_lines(view),
         metrics=_result_metrics(view),
@@ -569,6 +570,12 @@ def batch_page(request: Request) -> Response:
         close_effect=_close_effect(batch),
         facts=list(_facts(batch, runs)),
     )
+
+
+def _label_address(request: Request, batch: LabelBatch) -> str:
+    """The address for annotators, which signs their browsers in for the pages of labels alone."""
+    token = access_of(request).label_token
+    return f"{request.url.scheme}://{request.url.netloc}{make_url(f'/label/{batch.id}', token=token)}"
 
 
 def progress_part(request: Request) -> Response:

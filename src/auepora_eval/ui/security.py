@@ -2,7 +2,8 @@
 
 The server listens on the loopback interface, which every page in the browser and every user of the machine can reach.
 So each request must name this host (against DNS rebinding), come from its own pages, and carry the cookie that only the
-address with the token sets. Requests that change something carry the CSRF token of the page, too.
+address with the token sets. Requests that change something carry the CSRF token of the page, too. Annotators get a token
+of their own, with which only the blind pages of labels open.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HOST = "127.0.0.1"
 CSRF_HEADER, CSRF_FIELD = "x-csrf-token", "csrf_token"
+LABEL_PATHS = ("/label/", "/assets/")
+"""The pages that the token for annotators opens."""
 MAX_BODY = 2**20
 """The longest request body, in bytes."""
 
@@ -69,6 +72,9 @@ class Access:
     session: str = field(default_factory=_secret, repr=False)
     """The value of the cookie."""
     csrf_token: str = field(default_factory=_secret, repr=False)
+    label_token: str = field(default_factory=_secret, repr=False)
+    """For annotators."""
+    label_session: str = field(default_factory=_secret, repr=False)
 
     @property
     def url(self) -> str:
@@ -81,16 +87,31 @@ class Access:
         return f"auepora_ui_{self.port}"
 
     @property
+    def label_cookie(self) -> str:
+        """The name of the cookie of annotators: it does not replace that of an organiser in the same browser."""
+        return f"auepora_label_{self.port}"
+
+    @property
     def hosts(self) -> tuple[str, ...]:
         """The allowed values of the header Host."""
         names = (HOST, "localhost")
         return tuple(f"{name}:{self.port}" for name in names) + (names if self.port == 80 else ())
 
-    def has_session(self, headers: Headers) -> bool:
-        """Whether a request has the cookie."""
+    def has_session(self, headers: Headers, path: str) -> bool:
+        """Whether a request has the cookie that opens a page."""
         # Other servers on this host set cookies, too, of any name and form: SimpleCookie would stop at an odd one.
-        pairs = (one.strip().partition("=") for text in headers.getlist("cookie") for one in text.split(";"))
-        return any(name == self.cookie and _equal(value, self.session) for name, _, value in pairs)
+        pairs = [one.strip().partition("=") for text in headers.getlist("cookie") for one in text.split(";")]
+        expected = {self.cookie: self.session}
+        if path.startswith(LABEL_PATHS):
+            expected[self.label_cookie] = self.label_session
+        return any(name in expected and _equal(value, expected[name]) for name, _, value in pairs)
+
+    def cookie_for(self, token: str, path: str) -> tuple[str, str] | None:
+        """The name and the value of the cookie that a token gives on a page; ``None`` for a wrong token."""
+        if _equal(token, self.token):
+            return self.cookie, self.session
+        is_annotator = path.startswith(LABEL_PATHS) and _equal(token, self.label_token)
+        return (self.label_cookie, self.label_session) if is_annotator else None
 
 
 def _equal(given: str, expected: str) -> bool:
@@ -145,14 +166,15 @@ class SecurityMiddleware:
         """The redirect that replaces the token by the cookie; the page without access where there is neither."""
         parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         tokens = [value for name, value in parameters if name == "token"]
-        if tokens and scope["method"] == "GET" and _equal(tokens[-1], self.access.token):
+        is_page = bool(tokens) and scope["method"] == "GET"
+        if is_page and (cookie := self.access.cookie_for(tokens[-1], scope["path"])) is not None:
             others = urlencode([(name, value) for name, value in parameters if name != "token"])
             # One slash at the start: with two, the path would be another host.
             path = "/" + quote(scope["path"].lstrip("/\\"))
             response = RedirectResponse(f"{path}?{others}" if others else path, 303)
-            response.set_cookie(self.access.cookie, self.access.session, httponly=True, samesite="strict", path="/")
+            response.set_cookie(*cookie, httponly=True, samesite="strict", path="/")
             return response
-        if not self.access.has_session(Headers(scope=scope)):
+        if not self.access.has_session(Headers(scope=scope), scope["path"]):
             return HTMLResponse(NO_ACCESS, 403)
         return None
 
@@ -213,8 +235,13 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
+def access_of(request: Request) -> Access:
+    """The access of the application that handles a request."""
+    found = request.app.state.access
+    assert isinstance(found, Access)
+    return found
+
+
 def csrf_token(request: Request) -> str:
     """The CSRF token for the forms of a page."""
-    access = request.app.state.access
-    assert isinstance(access, Access)
-    return access.csrf_token
+    return access_of(request).csrf_token

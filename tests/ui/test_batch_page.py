@@ -188,6 +188,16 @@ def test_progress_agreement_and_reveal(server: UiServer, ids: dict[str, str]) ->
     assert "ann, <bdi>old</bdi>" in revealed.replace("<bdi>ann</bdi>", "ann")
 
 
+def test_agreement_about_documents(server: UiServer) -> None:
+    record = run(server.workbench.store, "documents", samples(3), lambda n: ["a", "b"], ["recall@2"])
+    address = new_batch(server, "grade", [record.run_id], annotators="2")
+    for name, values in (("ann", {"": "2"}), ("bob", {"": "2", "1": "0"})):
+        label(server, address, name, values)
+    part = " ".join(re.sub(r"<[^>]*>", " ", server.get(f"{address}/agreement").text).split())
+    assert "annotators documents agreement" in part
+    assert "ann and bob 6 0.6667" in part  # four of six
+
+
 # --- results ---------------------------------------------------------------------------------------------------------
 
 
@@ -228,7 +238,7 @@ def test_a_comparison_is_decided_when_it_is_closed(server: UiServer, ids: dict[s
 def test_looks_wait_for_all_labels_of_their_samples(server: UiServer, ids: dict[str, str]) -> None:
     address = new_batch(server, "compare", [ids["old"], ids["other"]], n="20", looks="4", annotators="2")
     assert "--looks 4" in server.get(address).text  # at 10, 15 and 20 samples
-    label(server, address, "ann", {"": "both", "3": "first"}, limit=20)
+    label(server, address, "ann", {"": "both", "3": "first"}, limit=12)
     label(server, address, "bob", {"": "both", "3": "first"}, limit=9)
     assert "Results are shown when the batch is closed" in results(server, address)
     label(server, address, "bob", {"": "both", "3": "first"}, limit=2)  # eleven samples have both labels
@@ -237,6 +247,19 @@ def test_looks_wait_for_all_labels_of_their_samples(server: UiServer, ids: dict[
     assert "corrected" not in found  # no means between the looks
     assert len(re.findall(r"\b10\b", found)) == 1
     assert not server.post(f"{address}/record").json()["recorded"]
+    server.workbench.queue(address.rpartition("/")[2]).close("eve")
+    found = results(server, address)
+    assert "No verdict: labelling has ended before the look at 15 samples." in found
+    assert "corrected" not in found
+
+
+def test_a_comparison_that_is_closed_early_shows_no_means(server: UiServer, ids: dict[str, str]) -> None:
+    """Two means next to each other are a difference."""
+    address = new_batch(server, "compare", [ids["new"], ids["other"]], n="10")
+    label(server, address, "ann", {"": "both", "3": "first"}, limit=9)
+    server.workbench.queue(address.rpartition("/")[2]).close("eve")
+    found = " ".join(results(server, address).split())
+    assert found == "No verdict: 9 of 10 drawn samples are labelled; the verdict is given when all of them are."
 
 
 def test_a_deleted_run_leaves_its_labels(server: UiServer, ids: dict[str, str]) -> None:

@@ -346,8 +346,8 @@ def _number(title: str) -> TableColumn:
     return TableColumn(title, number=True)
 
 
-def agreement_blocks(people: RatersReport) -> list[Block]:
-    """The agreement between annotators."""
+def agreement_blocks(people: RatersReport, unit: str = "answers") -> list[Block]:
+    """The agreement between annotators about answers, or about other units."""
     rows: list[Row] = [
         [f"{one.first} and {one.second}", str(one.agreement.units), *_cells(one.agreement), *_cells(one.kappa)]
         for one in people.pairs
@@ -355,7 +355,7 @@ def agreement_blocks(people: RatersReport) -> list[Block]:
     kappa = "kappa" if people.level == "nominal" else "kappa (quadratic)"
     columns: list[TableColumn | str] = [
         "annotators",
-        _number("answers"),
+        _number(unit),
         _number("agreement"),
         "95 % interval",
         _number(kappa),

@@ -490,7 +490,7 @@ class BatchView:
         """Whether two annotators have labelled all items that they could, or labelling has ended."""
         people = [one for one in self.progress.annotators.values() if one.labelled]
         finished = [one for one in people if self.is_closed or not one.remaining]
-        return len(finished) > 1 and self.batch.purpose in ("calibrate", "compare")
+        return len(finished) > 1 and not self.batch.is_chosen
 
     @property
     def has_results(self) -> bool:
@@ -650,13 +650,15 @@ def agreement_part(request: Request) -> Response:
         text = "Agreement is shown when two annotators have labelled all items, or when the batch is closed."
         return _render_results(request, [Prose(text)])
     found = _cached(view, "agreement", lambda: annotator_agreement([view.batch.journal]))
-    return _render_results(request, _agreement_blocks(found))
+    return _render_results(
+        request, _agreement_blocks(found, "documents" if view.batch.purpose == "grade" else "answers")
+    )
 
 
-def _agreement_blocks(found: AnnotatorAgreement) -> list[Block]:
+def _agreement_blocks(found: AnnotatorAgreement, unit: str) -> list[Block]:
     left_out = found.chosen + found.left_out
     note = f"{pluralize(left_out, 'label')} outside the part of the draw with equal probabilities left out."
-    return [*agreement_blocks(found.raters), *([Prose(note)] if left_out else [])]
+    return [*agreement_blocks(found.raters, unit), *([Prose(note)] if left_out else [])]
 
 
 def results_part(request: Request) -> Response:
@@ -675,10 +677,8 @@ def results_part(request: Request) -> Response:
         )
         return _render_results(request, [Prose(text)])
     report = read_report(view, metric)
-    is_decided = report.sequential is not None and report.sequential.reason is not None
-    if not view.is_complete and not is_decided:
-        blocks = [] if report.sequential is None else look_blocks(report.sequential)
-        return _render_results(request, blocks)
+    if view.batch.purpose == "compare" and report.verdict is None:  # the means of both runs show their difference
+        return _render_results(request, _blocks_without_verdict(view, report))
     address = "" if report.verdict is None else make_url(batch_url(view.batch, "record"), metric=metric)
     *blocks, conclusion = report_blocks(report, shown=MAX_SHOWN)
     if view.batch.purpose == "compare":  # else it is the verdict
@@ -686,12 +686,22 @@ def results_part(request: Request) -> Response:
     return _render_results(request, blocks, verdict=_verdict(view, report), record_url=address)
 
 
+def _blocks_without_verdict(view: BatchView, report: CalibrationReport) -> list[Block]:
+    """What is shown of a comparison that has no verdict: the looks that were reached, and no mean of a run."""
+    if report.sequential is None:
+        return [Prose(verdict_sentence(report) or "")]
+    blocks = look_blocks(report.sequential)
+    if view.is_closed:
+        text = f"No verdict: labelling has ended before the look at {report.sequential.next_look} samples."
+        blocks[-1] = Prose(text)
+    return blocks
+
+
 def _verdict(view: BatchView, report: CalibrationReport) -> ReportVerdict:
     """The result in one sentence."""
     if view.batch.purpose == "calibrate":
         return ReportVerdict(report.conclusion.sentence, _TONES.get(report.conclusion.usability, "open"), [])
-    sentence = verdict_sentence(report) or "No verdict so far."
-    return ReportVerdict(sentence, _TONES.get(report.verdict or "", "open"), [])
+    return ReportVerdict(verdict_sentence(report) or "", _TONES.get(report.verdict or "", "open"), [])
 
 
 def record_decision(request: Request) -> Response:
@@ -712,7 +722,8 @@ def read_report(view: BatchView, metric: str | None) -> CalibrationReport:
         store = view.workbench.run(records[0]).store  # it records no decision
         labels, draws = read_annotations([batch.journal]), read_all_draws([batch.journal])
         if not view.is_complete:  # a look counts labels of finished samples only
-            labels = [one for one in labels if one.sample_id in view.finished]
+            finished = set(view.finished)
+            labels = [one for one in labels if one.sample_id in finished]
         scored = load_compared_scores(store, records, metric or batch.metric or labelled_metric(labels), draws)
         report = calibrate(labels, *scored, scale=batch.scale, draws=draws)
         return register_verdict(store, records, report, draws)

@@ -307,7 +307,8 @@ def test_the_order_of_two_answers_does_not_depend_on_the_run(tmp_path: Path) -> 
         for name, values in right.items():
             answers = [f"{name} yes" if one else f"{name} no" for one in values]
             runs.append(answered_run(store, name, 400, answers.__getitem__))
-        batch = new_batch(store, tmp_path, purpose="compare", runs=tuple(runs), metric="containment", n=400)
+        options = {"runs": tuple(runs), "metric": "containment", "n": 400, "id": "0" * 12}
+        batch = new_batch(store, tmp_path, purpose="compare", **options)
         queue = LabelQueue(batch, store)
         shown = [queue.item(number).answers[0].text.partition(" ")[0] for number in range(1, 21)]
         queue.close("organiser")

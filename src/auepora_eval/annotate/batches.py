@@ -256,9 +256,10 @@ class _ItemReader:
 
     def runs(self, number: int) -> tuple[str, ...]:
         """The runs of the answers, in the order in which they are shown."""
-        runs, entry = self.batch.runs, self.entry(number)
-        swapped = len(runs) == 2 and hash_uniform(self.batch.seed, "first answer", entry.sample_id) >= 0.5
-        return runs[::-1] if swapped and self.batch.purpose == "compare" else runs
+        runs, key = self.batch.runs, (self.batch.id, self.entry(number).sample_id)
+        # With the id of the batch: an order that was revealed says nothing about that of the next batch.
+        is_swapped = self.batch.purpose == "compare" and hash_uniform(self.batch.seed, "first answer", *key) >= 0.5
+        return runs[::-1] if is_swapped else runs
 
     def read(self, number: int) -> BatchItem:
         entry = self.entry(number)
@@ -647,6 +648,8 @@ class LabelQueue:
             entries = self._entries(number, name, labels, comment, submission, adjudicated=adjudicated)
 
         def check(journal: LabelJournal) -> None:
+            if adjudicated and any(one.annotator != name for one in self._journal.adjudications.get(number, ())):
+                raise ConflictError("another person has decided this item already")
             if adjudicated and not self._journal.differs(number):
                 raise ConflictError("the annotators agree on this item; there is nothing to adjudicate")
             if adjudicated and any(one.annotator != name for one in self._journal.adjudications.get(number, ())):

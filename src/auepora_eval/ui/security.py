@@ -2,8 +2,8 @@
 
 The server listens on the loopback interface, which every page in the browser and every user of the machine can reach.
 So each request must name this host (against DNS rebinding), come from its own pages, and carry the cookie that only the
-address with the token sets. Requests that change something carry the CSRF token of the page, too. Annotators get a token
-of their own, with which only the blind pages of labels open.
+address with the token sets. Requests that change something carry the CSRF token of the page, too. Annotators get
+another token, which opens only the blind pages of labels.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_b
 from auepora_eval.annotate.batches import LabelBatch, LabelQueue, find_batch
 from auepora_eval.core.dataset import InMemoryDataset
 from auepora_eval.engine.evaluate import evaluate
+from auepora_eval.io.jsonl import save_jsonl_dataset
 from auepora_eval.io.labels import read_labels
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import StoredOutput
@@ -188,10 +189,11 @@ class Recorder(UiClient):
     """An annotator's browser: everything that it receives."""
 
     server: UiServer
+    cookie: str
     received: list[tuple[str, Reply]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.port, self.cookie, self.csrf_token = self.server.port, self.server.cookie, self.server.csrf_token
+        self.port, self.csrf_token = self.server.port, self.server.csrf_token
 
     def request(self, method: str, path: str, *, body: str | None = None, headers: Mapping[str, str]) -> Reply:
         reply = super().request(method, path, body=body, headers=headers)
@@ -239,8 +241,13 @@ def use_every_page(client: Recorder, batch: LabelBatch, value: str) -> None:
     assert saved[0] == saved[1] == 303, saved
     assert saved[6] == saved[7] == 200, saved
     assert {one for place, one in enumerate(saved) if place % 6 > 1} <= {400, 404, 409}, saved
-    for wrong in (f"{path}/none", "/label/none", f"/label/{batch.id}0/item?as=ann"):
+    for part in ("question", "answer-1", "first-1", "document-1", "reference-1", "answer-99", f"{batch.purpose}-1"):
+        assert client.get(f"{path}/text?as=ann&item=1&part={part}").status in (200, 404)
+    for wrong in (f"{path}/none", "/label/none", f"/label/{batch.id}0/item?as=ann", "/assets/none"):
         assert client.get(wrong).status in (404, 405)
+    for other in (f"/batches/{batch.id}", f"/batches/{batch.id}/items", "/runs", "/live/events"):
+        assert client.get(other).status == 403
+    assert client.post(f"{path}/label", {"as": "ann", "csrf_token": "none"}, x_csrf_token="").status == 403
 
 
 def test_blind_pages_contain_no_name_in_any_byte(tmp_path: Path) -> None:
@@ -260,6 +267,8 @@ def test_blind_pages_contain_no_name_in_any_byte(tmp_path: Path) -> None:
             ).record.run_id
             for letter in "ab"
         ]
+        drafts = folder / f"{MARK}-drafts.jsonl"
+        save_jsonl_dataset(dataset, drafts)
         options = {"title": f"{MARK} title", "created_by": f"{MARK} organiser", "annotators": 2, "n": 10}
         picked = tuple(store.sample_ids(runs[1])[:4])
         batches = {
@@ -269,10 +278,12 @@ def test_blind_pages_contain_no_name_in_any_byte(tmp_path: Path) -> None:
                 ("compare", runs, {"metric": "token_f1"}),
                 ("grade", runs, {}),
                 ("review", runs[1:], {"samples": picked}),
+                ("drafts", (), {"dataset": str(drafts)}),
             )
         }
         with ui_server(store) as server:
-            organiser, client = Recorder(server), Recorder(server)
+            annotator = f"{server.access.label_cookie}={server.access.label_session}"
+            organiser, client = Recorder(server, server.cookie), Recorder(server, annotator)
             organiser.get("/runs")
             assert organiser.leaks()
             for batch in batches.values():
@@ -285,6 +296,8 @@ def test_blind_pages_contain_no_name_in_any_byte(tmp_path: Path) -> None:
             # A journal that was damaged, a run that was deleted, and a store that was: what names a file stays out, too.
             with batches["compare"].journal.open("a") as journal:
                 journal.write('{"sample_id": 7}\n')
+            batches["drafts"].drafts_file.unlink()
+            batches["grade"].file(".batch.json").write_text(f'{{"version": 1, "{MARK}": 1}}')
             store.delete(runs[0])
             for batch in batches.values():
                 client.get(f"/label/{batch.id}?as=ann")
@@ -292,7 +305,7 @@ def test_blind_pages_contain_no_name_in_any_byte(tmp_path: Path) -> None:
                 client.post(
                     f"/label/{batch.id}/label", {"as": "ann", "item": 2, "value": "right", "submission": "late"}
                 )
-            assert {404} < {reply.status for _, reply in client.received[-12:]}
+            assert {404, 503} < {reply.status for _, reply in client.received[-15:]}
             (folder / f"{MARK}-store.sqlite").rename(folder / "moved.sqlite")
             for accept in ("text/html", "application/json"):
                 client.get(item_path(batches["calibrate"], "ann"), accept=accept)

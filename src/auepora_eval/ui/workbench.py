@@ -45,7 +45,7 @@ from ..report.run_sections import Floats, StoredRun
 from ..runtime.processes import return_free_memory
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore, lazy_samples, run_version, sample_at, samples_contain
-from .security import csrf_token
+from .security import LABEL_PATHS, csrf_token
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -339,7 +339,7 @@ def read_text(fields: Mapping[str, str], name: str, longest: int, *, is_required
 
 def is_blind(request: Request) -> bool:
     """Whether the page is for annotators: it names no run, file or store, and links to no page that does."""
-    return request.url.path.startswith("/label/")
+    return request.url.path.startswith(LABEL_PATHS)
 
 
 def make_url(path: str, /, **parameters: Any) -> UncutText:

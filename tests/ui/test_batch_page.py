@@ -249,7 +249,7 @@ def test_looks_wait_for_all_labels_of_their_samples(server: UiServer, ids: dict[
     assert not server.post(f"{address}/record").json()["recorded"]
     server.workbench.queue(address.rpartition("/")[2]).close("eve")
     found = results(server, address)
-    assert "No verdict: labelling has ended before the look at 15 samples." in found
+    assert "the next look is at 15 samples. Labelling has ended before that." in " ".join(found.split())
     assert "corrected" not in found
 
 
@@ -259,7 +259,14 @@ def test_a_comparison_that_is_closed_early_shows_no_means(server: UiServer, ids:
     label(server, address, "ann", {"": "both", "3": "first"}, limit=9)
     server.workbench.queue(address.rpartition("/")[2]).close("eve")
     found = " ".join(results(server, address).split())
-    assert found == "No verdict: 9 of 10 drawn samples are labelled; the verdict is given when all of them are."
+    assert found == (
+        "No verdict: 9 of 10 drawn samples are labelled; the verdict is given when all of them are. "
+        "Labelling has ended before that. A new batch with the same options can decide."
+    )
+    again = new_batch(server, "compare", [ids["new"], ids["other"]], n="10")
+    label(server, again, "ann", {"": "both", "3": "first"})
+    server.workbench.queue(again.rpartition("/")[2]).close("eve")
+    assert "Inconclusive: by people" in results(server, again)
 
 
 def test_a_deleted_run_leaves_its_labels(server: UiServer, ids: dict[str, str]) -> None:

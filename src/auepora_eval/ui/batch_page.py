@@ -688,12 +688,9 @@ def results_part(request: Request) -> Response:
 
 def _blocks_without_verdict(view: BatchView, report: CalibrationReport) -> list[Block]:
     """What is shown of a comparison that has no verdict: the looks that were reached, and no mean of a run."""
-    if report.sequential is None:
-        return [Prose(verdict_sentence(report) or "")]
-    blocks = look_blocks(report.sequential)
+    blocks = look_blocks(report.sequential) if report.sequential else [Prose(verdict_sentence(report) or "")]
     if view.is_closed:
-        text = f"No verdict: labelling has ended before the look at {report.sequential.next_look} samples."
-        blocks[-1] = Prose(text)
+        blocks.append(Prose("Labelling has ended before that. A new batch with the same options can decide."))
     return blocks
 
 

@@ -35,9 +35,11 @@ PAIRED: Spec = {"noise_robustness": {"base": "recall@5"}}
 FEW: list[Spec | Metric] = ["recall@5", "token_f1"]
 
 
-def dataset(n: int = 12) -> list[EvaluationSample]:
-    """Samples of which every third is a noisy variant of the one before, in clusters."""
+def dataset(n: int = 12, *, provenance: bool = False) -> list[EvaluationSample]:
+    """Samples of which every third is a noisy variant of the one before; with the provenance of grades if requested."""
     rows = stored_runs.samples(n, reference="the short answer is yes")
+    for number, sample in enumerate(rows if provenance else ()):
+        sample.metadata["gold_by"] = {"model": number % 2, "human": 1}
     for number, sample in enumerate(rows):
         if number % 3 == 2:
             sample.labels |= {"scenario": "typo", "variant_of": rows[number - 1].sample_id}
@@ -169,7 +171,7 @@ def effects_by_name(effects: Sequence[RunEffect]) -> dict[tuple[str, str], Metri
 def test_the_preview_is_a_full_evaluation_to_the_last_bit(
     store: RunStore, repeats: int, metrics: list[Spec | Metric], slices: list[str]
 ) -> None:
-    rows = dataset()
+    rows = dataset(provenance=bool(slices))
     run = stored_runs.run(store, "a", rows, answer, metrics, repeats=repeats, slices=slices)
     stored_runs.run(store, "other data", dataset(3), answer, ["recall@5"])
     changes = [

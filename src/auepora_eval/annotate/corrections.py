@@ -24,11 +24,11 @@ from ..core.conventions import Signature
 from ..core.metrics_base import BatchMetric, Metric, is_judged, run_signature
 from ..core.plan import with_corpus_ids
 from ..core.reduce import Mean
-from ..core.results import sequential_details, two_stage_details
+from ..core.results import Results, sequential_details, two_stage_details
 from ..core.scores import Scores
 from ..core.slices import Grouping, parse_slices
 from ..core.types import GOLD_BY, EvaluationSample, MetricResult
-from ..engine.evaluate import BATCH_SIZE, CollectingAccumulator
+from ..engine.evaluate import BATCH_SIZE, CollectingAccumulator, evaluate_stream
 from ..engine.executors import SerialExecutor
 from ..engine.repeats import mean_over_repeats, per_sample_means
 from ..errors import AueporaError, BadValueError, StoreError, UnknownRunError, did_you_mean
@@ -47,7 +47,15 @@ from ..io.grades import (
 )
 from ..report.explain import resolve_result_metric
 from ..runs.judging import conventions_of_run, rescoring_metrics
-from ..runs.scoring import ScoringOptions, planned_corpus, score_run, skip_invalid
+from ..runs.scoring import (
+    JudgedCoverage,
+    ScoringOptions,
+    SkippingExecutor,
+    has_gold_provenance,
+    planned_corpus,
+    score_run,
+    skip_invalid,
+)
 from ..store.records import RunRecord, RunStatus, run_info
 from ..store.runs import (
     RunStore,
@@ -311,7 +319,9 @@ class _CorrectedDataset:
     @cached_property
     def has_provenance(self) -> bool:
         """Whether samples have gold with provenance, so that results report how much of a ranking is judged."""
-        return samples_contain(self.store, self._run_id, GOLD_BY)
+        if not samples_contain(self.store, self._run_id, GOLD_BY):
+            return False
+        return has_gold_provenance(iter_samples(self.store, self._run_id, texts=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,6 +443,7 @@ class _CorrectedRun:
         """Compute the results that are missing, store them, and make them the current ones."""
         tasks = {one.base.name: one for one in self.tasks}
         results: list[MetricResult] = []
+        computed: dict[str, BatchMetric] = {}
         rest: list[BatchMetric] = []
         for name, task in tasks.items():
             if task.status != "computed":
@@ -442,12 +453,15 @@ class _CorrectedRun:
                     results.append(self._read(task.stored))
                 elif task.metric is not None and self._has_all_scores(task.metric):
                     results.append(self._result(task, task.metric))
+                    computed[name] = task.metric
                 elif task.metric is not None:
                     rest.append(task.metric)
             except (StoreError, UnknownRunError):
                 raise
             except AueporaError as error:
                 tasks[name] = replace(task, status="not computed", why=str(error))
+        if computed and self._dataset.has_provenance:
+            self._add_coverage([one for one in results if one.name in computed], list(computed.values()))
         reducers = {one.name: self._reducers.get(one.name, "") for one in results}
         self._store.put_results(self._record.run_id, results, reducers=reducers)
         if rest:
@@ -463,8 +477,23 @@ class _CorrectedRun:
 
     def _has_all_scores(self, metric: BatchMetric) -> bool:
         """Whether its stored scores and those of the changed samples make the whole result."""
-        is_plain = not metric.is_paired and self._record.repeats == 1
-        return is_judged(metric) or (is_plain and not self._dataset.has_provenance)
+        return is_judged(metric) or (not metric.is_paired and self._record.repeats == 1)
+
+    def _add_coverage(self, results: Sequence[MetricResult], metrics: Sequence[BatchMetric]) -> None:
+        """Add to the results of retrieval metrics how much of the rankings is judged, as ``score_run`` does."""
+        coverage = JudgedCoverage(metrics)
+        if not coverage.metrics:
+            return
+        store, run_id = self._store, self._record.run_id
+        samples = map(self._gold.correct, iter_samples(store, run_id, texts=False))
+        found = evaluate_stream(
+            zip(samples, aligned_outputs(store, run_id, texts=False), strict=True),
+            coverage.metrics,
+            slices=parse_slices(self._record.plan.get("slices") or ()),
+            executor=SkippingExecutor(SerialExecutor(), self._dataset.invalid),
+            run=run_info(self._record),
+        )
+        coverage.annotate(Results([*results, *found]))
 
     def _rescore(self, metrics: Sequence[BatchMetric], tasks: Mapping[str, _MetricTask]) -> list[MetricResult]:
         """Score the run with the corrected gold by these metrics, and store the results."""

@@ -12,16 +12,15 @@ from pathlib import Path
 import pytest
 
 from auepora_eval import Document, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, new_batch_id, plan_batch
-from auepora_eval.annotate.batches import (
-    LEASE_S,
-    BatchEntry,
-    BatchItem,
-    LabelBatch,
-    LabelQueue,
+from auepora_eval.annotate.batch_plans import (
+    BatchOptions,
+    create_batch,
     find_batch,
     list_batches,
+    new_batch_id,
+    plan_batch,
 )
+from auepora_eval.annotate.batches import LEASE_S, BatchEntry, BatchItem, LabelBatch, LabelQueue
 from auepora_eval.annotate.calibration import calibrate, load_run_scores
 from auepora_eval.annotate.draws import read_all_draws, read_draws
 from auepora_eval.annotate.pool import read_human_grades, read_pair_draw

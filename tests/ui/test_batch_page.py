@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.annotate.batch_plans import new_batch_id
-from auepora_eval.annotate.batches import find_batch
+from auepora_eval.annotate.batch_plans import find_batch, new_batch_id
 from auepora_eval.annotate.draws import draw_path
 from auepora_eval.io.labels import LabelEvent, LabelJournal, read_labels
 from auepora_eval.store.runs import RunStore, decisions

@@ -19,8 +19,8 @@ from urllib.parse import unquote, urlencode
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
-from auepora_eval.annotate.batches import LabelBatch, LabelQueue, find_batch
+from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, find_batch, plan_batch
+from auepora_eval.annotate.batches import LabelBatch, LabelQueue
 from auepora_eval.core.dataset import InMemoryDataset
 from auepora_eval.engine.evaluate import evaluate
 from auepora_eval.io.jsonl import save_jsonl_dataset

@@ -1,4 +1,7 @@
-"""Planning a batch of labels: the draw of its items, the forecast of what they can decide, and its files."""
+"""Planning a batch of labels: the draw of its items, the forecast of what they can decide, and its files.
+
+A batch is a file ``NAME.batch.json``; its draw is ``NAME.draw.json``, its labels are ``NAME.jsonl``.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ import shlex
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -16,15 +18,18 @@ import msgspec
 import numpy as np
 
 from ..core.conventions import Conventions
-from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
+from ..errors import AueporaError, BadValueError, ConflictError, DataFileError, UnknownBatchError
 from ..io.grades import read_grades
 from ..io.join import load_dataset
 from ..io.jsonl import save_jsonl_dataset
-from ..runtime.files import is_writable, translate_write_errors, write_lines
+from ..io.labels import current_time
+from ..runtime.files import is_writable, read_bytes, translate_write_errors, write_lines
+from ..runtime.processes import gc_paused
 from ..stats.agreement import expected_kappa_half_width
 from ..stats.sampling import expected_errors, forecast
 from ..stats.sequential import SequentialDesign
-from .batches import BATCH_ID, BATCH_SUFFIX, BATCH_VERSION, SHOWN_PARTS, BatchEntry, LabelBatch, Purpose, batch_path
+from ..store.connect import default_labels
+from .batches import SHOWN_PARTS, BatchEntry, LabelBatch, Purpose
 from .draws import (
     ASSUMED_ERROR,
     ComparisonDesign,
@@ -45,6 +50,9 @@ if TYPE_CHECKING:
     from ..store.runs import RunStore
 
 GRADE_SCALE = "0-3"
+BATCH_ID = re.compile(r"[0-9a-f]{12}")
+BATCH_SUFFIX = ".batch.json"
+BATCH_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +153,7 @@ def create_batch(folder: str | Path, plan: BatchPlan) -> LabelBatch:
         blind=options.blind,
         shown=options.shown,
         seed=options.seed,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created=current_time(),
         created_by=options.created_by,
         draw=None if plan.draw is None else plan.draw.id,
         items=plan.entries,
@@ -183,6 +191,49 @@ def _encode_batch(batch: LabelBatch) -> bytes:
         return msgspec.json.encode(row)
     except UnicodeEncodeError as error:
         raise BadValueError("the batch cannot be written: a text contains half of a surrogate pair") from error
+
+
+def labels_folder(store: RunStore, folder: str | Path | None = None) -> Path:
+    """The labels folder: ``folder``, else that of the store."""
+    return default_labels(store.file) if folder is None else Path(folder).absolute()
+
+
+def list_batches(folder: str | Path, problems: list[str] | None = None) -> list[LabelBatch]:
+    """The batches of a folder, newest first; batches that cannot be read are added to the problems."""
+    found = []
+    for path in sorted(Path(folder).glob(f"*{BATCH_SUFFIX}")):
+        try:
+            found.append(_read_batch(path))
+        except DataFileError as error:
+            if problems is not None:
+                problems.append(str(error))
+    return sorted(found, key=lambda one: (one.created, one.id), reverse=True)
+
+
+def find_batch(folder: str | Path, batch_id: str) -> LabelBatch:
+    """The batch with that id; ``UnknownBatchError`` where there is none."""
+    path = batch_path(Path(folder), batch_id) if BATCH_ID.fullmatch(batch_id) else None
+    if path is None:
+        raise UnknownBatchError("there is no batch of labels at this address; it may have been deleted")
+    return _read_batch(path)
+
+
+def batch_path(folder: Path, batch_id: str) -> Path | None:
+    """The path of the batch with that id; ``None`` where there is none."""
+    return next(folder.glob(f"*-{batch_id}{BATCH_SUFFIX}"), None)
+
+
+def _read_batch(path: Path) -> LabelBatch:
+    data = read_bytes(path)
+    try:
+        version = msgspec.json.decode(msgspec.json.decode(data, type=dict[str, msgspec.Raw])["version"])
+        if version == BATCH_VERSION:
+            with gc_paused():
+                found = msgspec.json.decode(data, type=LabelBatch)
+            return replace(found, folder=str(path.parent.absolute()), name=path.name.removesuffix(BATCH_SUFFIX))
+    except (msgspec.MsgspecError, LookupError, ValueError, RecursionError) as error:
+        raise DataFileError(path, None, f"is no batch of labels ({error}); restore it") from error
+    raise DataFileError(path, None, f"is a batch of version {version}, which needs a newer auepora_eval")
 
 
 def _check_batch_options(options: BatchOptions) -> BatchOptions:

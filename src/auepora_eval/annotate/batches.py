@@ -1,17 +1,12 @@
-"""Batches of items to label, and the queue from which several annotators label them.
-
-A batch is a file ``NAME.batch.json``; its draw is ``NAME.draw.json``, its labels are ``NAME.jsonl``.
-"""
+"""Batches of items to label, and the queue from which several annotators label them."""
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -22,11 +17,10 @@ import msgspec
 from ..core.types import SystemOutputs
 from ..errors import BadValueError, ConflictError, DataFileError, StoreError, UnknownBatchError, UnknownRunError
 from ..io.codec import decode_sample
-from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey
+from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey, current_time
 from ..perturb.edits import hash_uniform
-from ..runtime.files import open_bytes, read_bytes, write_lines
+from ..runtime.files import open_bytes, write_lines
 from ..runtime.processes import gc_paused
-from ..store.connect import default_labels
 from ..store.runs import sample_at
 from .draws import Selection, draw_path, read_draws
 from .pool import SHOWN, read_pair_draw
@@ -57,11 +51,8 @@ MAX_TEXT = 10_000
 """The number of characters of a comment, or of the reason of a skip."""
 _CONTROL = ("Cc", "Cs", "Zl", "Zp")
 """Categories of characters that a name must not contain: control characters, surrogates and ends of lines."""
-BATCH_ID = re.compile(r"[0-9a-f]{12}")
-BATCH_SUFFIX = ".batch.json"
-BATCH_VERSION = 1
 
-# --- the labels folder and its batches -------------------------------------------------------------------------------
+# --- what a batch is -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,52 +157,15 @@ class LabelBatch:
             raise BadValueError(f"label: {count} of {', '.join(names)} expected, not {', '.join(values)!r:.80}")
         return tuple(map(int, values)) if self.scale is not None else CHOICE_LABELS[values[0]]
 
+    def describe(self, labels: tuple[str | float, ...]) -> str:
+        """The labels of an annotator for the answers of an item, in the order shown, in words."""
+        if self.scale is not None:
+            return ", ".join(one if isinstance(one, str) else f"{one:g}" for one in labels)
+        return next((one.text for one in self.choices if CHOICE_LABELS[one.name] == labels), "")
+
     def file(self, suffix: str) -> Path:
         """The path of one of its files."""
         return Path(self.folder, f"{self.name}{suffix}")
-
-
-def labels_folder(store: RunStore, folder: str | Path | None = None) -> Path:
-    """The labels folder: ``folder``, else that of the store."""
-    return default_labels(store.file) if folder is None else Path(folder).absolute()
-
-
-def list_batches(folder: str | Path, problems: list[str] | None = None) -> list[LabelBatch]:
-    """The batches of a folder, newest first; batches that cannot be read are added to the problems."""
-    found = []
-    for path in sorted(Path(folder).glob(f"*{BATCH_SUFFIX}")):
-        try:
-            found.append(_read_batch(path))
-        except DataFileError as error:
-            if problems is not None:
-                problems.append(str(error))
-    return sorted(found, key=lambda one: (one.created, one.id), reverse=True)
-
-
-def find_batch(folder: str | Path, batch_id: str) -> LabelBatch:
-    """The batch with that id; ``UnknownBatchError`` where there is none."""
-    path = batch_path(Path(folder), batch_id) if BATCH_ID.fullmatch(batch_id) else None
-    if path is None:
-        raise UnknownBatchError("there is no batch of labels at this address; it may have been deleted")
-    return _read_batch(path)
-
-
-def batch_path(folder: Path, batch_id: str) -> Path | None:
-    """The path of the batch with that id; ``None`` where there is none."""
-    return next(folder.glob(f"*-{batch_id}{BATCH_SUFFIX}"), None)
-
-
-def _read_batch(path: Path) -> LabelBatch:
-    data = read_bytes(path)
-    try:
-        version = msgspec.json.decode(msgspec.json.decode(data, type=dict[str, msgspec.Raw])["version"])
-        if version == BATCH_VERSION:
-            with gc_paused():
-                found = msgspec.json.decode(data, type=LabelBatch)
-            return replace(found, folder=str(path.parent.absolute()), name=path.name.removesuffix(BATCH_SUFFIX))
-    except (msgspec.MsgspecError, LookupError, ValueError, RecursionError) as error:
-        raise DataFileError(path, None, f"is no batch of labels ({error}); restore it") from error
-    raise DataFileError(path, None, f"is a batch of version {version}, which needs a newer auepora_eval")
 
 
 # --- items as annotators see them, read one at a time ----------------------------------------------------------------
@@ -521,6 +475,22 @@ class _BatchJournal(LabelJournal):
         labels = self.complete_labels(number).values()
         return len({tuple(sorted((str(one.run), one.value) for one in each.values())) for each in labels}) > 1
 
+    def new_entries(self, number: int, name: str, labels: Sequence[Label]) -> Sequence[Label | LabelEvent]:
+        """What to append for the labels of an item, without those that the journal has; all if it has all of them.
+
+        The terminal labels the two answers of a comparison one by one: the label of one alone may be replaced.
+        """
+        new: list[Label | LabelEvent] = []
+        is_partial = len(self.item_labels.get(number, {}).get(name, ())) < len(labels)
+        for one in labels:
+            before = self.find(one.key) if len(labels) > 1 else None
+            if isinstance(before, Label) and before.id != one.id:
+                if before.label == one.label:
+                    continue
+                new += [LabelEvent("retract", one.key, at=current_time())] if is_partial else []
+            new.append(one)
+        return new or labels
+
     def is_accepted(self, number: int) -> bool:
         """Whether a draft was accepted by adjudication, or by more annotators than rejected it."""
         by_name = self.item_labels.get(number, {}).values()
@@ -656,24 +626,14 @@ class LabelQueue:
                 raise ConflictError("somebody else has adjudicated this item already")
 
         with self._public_errors(), self._writing():
-            # The terminal labels the two answers of a comparison one by one: the label of one alone may be replaced.
-            new: list[Label | LabelEvent] = []
-            is_partial = len(self._journal.item_labels.get(number, {}).get(name, ())) < len(entries)
-            for one in entries:
-                before = self._journal.find(one.key) if len(entries) > 1 else None
-                if isinstance(before, Label) and before.id != one.id:
-                    if before.label == one.label:
-                        continue
-                    new += [LabelEvent("retract", one.key, at=_now())] if is_partial else []
-                new.append(one)
-            return self._append(number, *(new or entries), check=check)
+            return self._append(number, *self._journal.new_entries(number, name, entries), check=check)
 
     def skip(self, annotator: str, number: int, reason: str, *, submission: str) -> Submission:
         """Record that an annotator gives no label to an item; it goes to others, and not to this one again."""
         name = check_annotator(annotator)
         check_text(reason, "reason")
         events = [
-            LabelEvent("skip", key, reason=reason, at=_now(), id=_check_name(submission, "submission"))
+            LabelEvent("skip", key, reason=reason, at=current_time(), id=_check_name(submission, "submission"))
             for key in self._keys(number, name)
         ]
         with self._public_errors(), self._writing():
@@ -696,7 +656,9 @@ class LabelQueue:
             number = next((found for one in entries if (found := self._journal.number(one.key)) is not None), None)
             if number is None or before:
                 return number
-            self._journal.append(*(LabelEvent("retract", one.key, at=_now(), id=submission or None) for one in entries))
+            self._journal.append(
+                *(LabelEvent("retract", one.key, at=current_time(), id=submission or None) for one in entries)
+            )
             if self._journal.is_open(number, name) and not any(one.key and one.key.adjudicated for one in entries):
                 self._leases.assign(self._leases.read(), name, number)
         return number
@@ -708,7 +670,7 @@ class LabelQueue:
             if self._journal.closed is None and self.batch.purpose == "drafts":
                 accepted = (one for number, one in enumerate(self.batch.items, 1) if self._journal.is_accepted(number))
                 write_lines(self.batch.accepted_file, map(self._items.draft_line, accepted))
-            self._journal.append(LabelEvent("close", by=by, at=_now()))
+            self._journal.append(LabelEvent("close", by=by, at=current_time()))
 
     def progress(self) -> BatchProgress:
         """The progress of all annotators; for the organiser, since it contains their names."""
@@ -808,7 +770,7 @@ class LabelQueue:
                 key.metric,
                 adjudicated=adjudicated,
                 comment=comment,
-                at=_now(),
+                at=current_time(),
                 draw=selection.draw,
                 probability=selection.probability,
                 position=selection.position,
@@ -842,10 +804,7 @@ class LabelQueue:
     def _format(self, number: int, labels: Mapping[LabelKey, Label]) -> str:
         """The labels of an annotator for an item in words."""
         by_run = {one.run: one for one in labels.values()}
-        values = tuple(by_run[key.run].label for key in self._keys(number, "") if key.run in by_run)
-        if self.batch.scale is not None:
-            return ", ".join(f"{one:g}" if isinstance(one, int | float) else one for one in values)
-        return next((one.text for one in self.batch.choices if CHOICE_LABELS[one.name] == values), "")
+        return self.batch.describe(tuple(by_run[key.run].label for key in self._keys(number, "") if key.run in by_run))
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -874,10 +833,6 @@ class LabelQueue:
             raise DataFileError("the label file", error.line, problem) from error
         except StoreError as error:
             raise StoreError("of this batch", error.problem) if self.batch.blind else error from error
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def check_annotator(name: str) -> str:

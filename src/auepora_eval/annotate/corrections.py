@@ -40,11 +40,11 @@ from ..io.grades import (
     CorrectionLog,
     GoldValue,
     check_gold_value,
-    current_time,
     describe_gold,
     find_document,
     gold_value,
 )
+from ..io.labels import current_time
 from ..report.explain import resolve_result_metric
 from ..runs.judging import conventions_of_run, rescoring_metrics
 from ..runs.scoring import (

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -25,6 +24,7 @@ from ..core.scores import Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DataFileError, JudgeError
 from ..io.grades import Grade, GradeKey, GradeLog, merge_grade, provenance_counts, read_grades, write_grades
+from ..io.labels import current_time
 from ..io.trec import require_trec_id
 from ..judge.critic import Critic, JudgeClient, JudgePolicy, JudgeRequest
 from ..judge.limits import model_name
@@ -121,7 +121,7 @@ def merge_known_grades(
             else merge_grade(grade, pool_grade)
         )
     for key, label in (labels or {}).items():
-        merged[key] = merge_grade(merged.get(key), label if label.at is not None else replace(label, at=_now()))
+        merged[key] = merge_grade(merged.get(key), label if label.at is not None else replace(label, at=current_time()))
     return merged
 
 
@@ -281,13 +281,9 @@ class _RelevanceJudge:
             model=model_name(self.critic),
             prompt=self.prompt.id,
             why=self.secrets.text(_nearest(judgements, mean)),
-            at=_now(),
+            at=current_time(),
             mean=None if abs(mean - level) < 1e-9 else round(mean, 9),
         )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _question(document: PooledDocument) -> Any:

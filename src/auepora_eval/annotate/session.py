@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ import click
 from ..core.slices import parse_slices, require_slice_values
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
 from ..features.hits import gold_documents, gold_ranks
-from ..io.labels import RIGHT, WRONG, Label, LabelEvent, LabelJournal, LabelKey, Provenance
+from ..io.labels import RIGHT, WRONG, Label, LabelEvent, LabelJournal, LabelKey, Provenance, current_time
 from ..judge.ratings import question_frames
 from ..perturb.edits import hash_uniform
 from ..render.terminal import printable
@@ -462,10 +461,6 @@ def _toggle_reference(state: FormState) -> FormState:
 # --- the label file of a session: the labels of one annotator for one run or two, always up to date on disk ----------
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 @dataclass(frozen=True, slots=True)
 class LabelFile:
     """The file of a session's labels, and the fields that all of them share."""
@@ -477,7 +472,7 @@ class LabelFile:
     adjudicated: bool = False
     tuning: bool = False
     provenance: Provenance = "human"
-    clock: Callable[[], str] = _now
+    clock: Callable[[], str] = current_time
     selections: Mapping[str, Selection] = field(default_factory=dict)
     """How samples were selected, by sample id."""
     other_run: str | None = None

@@ -663,7 +663,7 @@ def export_command(dataset: str, output: str, labels: str | None, store: str | N
 
 
 def _correction_log(store: RunStore, labels: str | None) -> CorrectionLog:
-    from ..annotate.batches import labels_folder
+    from ..annotate.batch_plans import labels_folder
     from ..io.grades import CorrectionLog
 
     return CorrectionLog(labels_folder(store, labels))

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,7 +17,7 @@ from ..core.types import GOLD_BY, Document, EvaluationSample, Response
 from ..errors import BadValueError, ConflictError, DataFileError, UnknownCorrectionError, did_you_mean
 from ..runtime.files import read_lines, translate_write_errors, write_lines
 from .codec import LineError
-from .labels import Journal, Provenance
+from .labels import Journal, Provenance, current_time
 from .trec import judged_documents, judged_levels, load_qrels, save_qrels
 
 GradeKey = tuple[str, str]
@@ -536,11 +535,6 @@ def _check_acceptance(changed: Sequence[Proposal], known: Iterable[Proposal]) ->
                 f"proposal {correction.id} of sample {correction.sample_id!r} was made before proposal {current.id} "
                 f"was accepted: the gold is now {value}; propose the change again"
             )
-
-
-def current_time() -> str:
-    """The time in ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 # --- samples with corrected gold -------------------------------------------------------------------------------------

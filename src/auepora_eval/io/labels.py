@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar, get_args
@@ -215,6 +215,11 @@ class LabelEvent:
         values = {"event": self.event, **({} if self.key is None else self.key._asdict())}
         values |= {"by": self.by, "reason": self.reason, "at": self.at, "id": self.id}
         return {name: one for name, one in values.items() if one or name == "annotator"}
+
+
+def current_time() -> str:
+    """The time of a line that is written now, in ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def read_labels(path: str | Path) -> list[Label]:

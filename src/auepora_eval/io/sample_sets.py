@@ -12,7 +12,6 @@ import re
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +20,7 @@ from ..errors import BadValueError, ConflictError, DataFileError, did_you_mean
 from ..runtime.files import read_bytes, read_lines, translate_write_errors, write_lines
 from .codec import LineError
 from .golden import canonical_line
+from .labels import current_time
 from .problems import type_name
 from .values import parse_json
 
@@ -146,7 +146,7 @@ def save_sample_set(labels: Path, chosen: SampleSet) -> Path:
         raise BadValueError("there is no sample to save; a set needs at least one")
     if len(chosen.reason) > MAX_REASON:
         raise BadValueError(f"the reason has {len(chosen.reason):,} characters; at most {MAX_REASON:,} are allowed")
-    created = chosen.created or datetime.now(UTC).isoformat(timespec="seconds")
+    created = chosen.created or current_time()
     path = sample_set_path(labels, chosen.name)
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     with translate_write_errors(path):

@@ -22,11 +22,12 @@ from ..annotate.batch_plans import (
     BatchOptions,
     create_batch,
     label_command,
+    list_batches,
     new_batch_id,
     plan_batch,
     result_commands,
 )
-from ..annotate.batches import MAX_NAME, BatchProgress, LabelBatch, LabelQueue, Purpose, list_batches
+from ..annotate.batches import MAX_NAME, BatchProgress, LabelBatch, LabelQueue, Purpose
 from ..annotate.calibration import calibrate, labelled_metric, load_compared_scores, register_verdict
 from ..annotate.calibration_report import (
     CalibrationReport,
@@ -688,7 +689,8 @@ def results_part(request: Request) -> Response:
 
 def _blocks_without_verdict(view: BatchView, report: CalibrationReport) -> list[Block]:
     """What is shown of a comparison that has no verdict: the looks that were reached, and no mean of a run."""
-    blocks = look_blocks(report.sequential) if report.sequential else [Prose(verdict_sentence(report) or "")]
+    sentence = Prose(verdict_sentence(report) or "")
+    blocks: list[Block] = look_blocks(report.sequential) if report.sequential else [sentence]
     if view.is_closed:
         blocks.append(Prose("Labelling has ended before that. A new batch with the same options can decide."))
     return blocks

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -18,15 +17,15 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..annotate.agreement import aggregate_labels
-from ..annotate.batch_plans import BatchOptions, create_batch, plan_batch
-from ..annotate.batches import MAX_NAME, LabelBatch, list_batches
+from ..annotate.batch_plans import BatchOptions, create_batch, list_batches, plan_batch
+from ..annotate.batches import MAX_NAME, LabelBatch
 from ..annotate.calibration import judge_disagreements, load_run_scores
 from ..annotate.calibration_report import Disagreement
 from ..compare.columns import ANSWERED, EMPTY, QueryTable
 from ..compare.filters import Condition, SampleFilter
 from ..core.scores import Status
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
-from ..io.labels import Label, LabelEvent, LabelJournal
+from ..io.labels import Label, LabelEvent, LabelJournal, current_time
 from ..io.sample_sets import SampleSet, load_sample_set, sample_set_names, save_sample_set
 from ..judge.ratings import Scale
 from ..store.records import RunRecord
@@ -183,8 +182,7 @@ def mark_example(workbench: Workbench, record: RunRecord, batch_id: str, sample_
     keys = [one.key for one in _labels_of(journal, record) if one.sample_id == sample_id and not one.tuning]
     if not keys:
         raise ConflictError("there is no label of this answer that is not an example already")
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    journal.append(*(LabelEvent("tuning", key, at=at) for key in keys))
+    journal.append(*(LabelEvent("tuning", key, at=current_time()) for key in keys))
 
 
 # --- the page --------------------------------------------------------------------------------------------------------

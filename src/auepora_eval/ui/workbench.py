@@ -21,7 +21,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from ..annotate.batches import LabelQueue, find_batch, labels_folder
+from ..annotate.batch_plans import batch_path, find_batch, labels_folder
+from ..annotate.batches import LabelQueue
 from ..compare.stores import DecisionRegister
 from ..core.metrics_base import sample_clusters
 from ..core.reduce import Clusters

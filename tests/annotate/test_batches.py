@@ -91,6 +91,11 @@ def test_plan_and_create(store: RunStore, tmp_path: Path) -> None:
     assert larger["half_width"] < plan.figures["half_width"]
     assert larger["kappa_half_width"] < plan.figures["kappa_half_width"]
 
+    blocked = tmp_path / "labels" / f"{plan.name}.draw.json"
+    blocked.mkdir(parents=True)
+    with pytest.raises(DataFileError, match="is a directory"):
+        create_batch(tmp_path / "labels", plan)
+    blocked.rmdir()
     batch = create_batch(tmp_path / "labels", plan)
     assert batch.name == f"b-alter-b-more-{batch.id}"
     assert list_batches(tmp_path / "labels") == [batch] == [find_batch(tmp_path / "labels", batch.id)]
@@ -427,6 +432,12 @@ def test_a_journal_that_is_edited_truncated_or_read_only(store: RunStore, tmp_pa
     with pytest.warns(AueporaWarning, match="submissions that it has lost: 1"):
         assert queue.submit("ann", 4, ["right"], submission="s6").outcome == "saved"
     assert len(read_labels(batch.journal)) == 2
+    batch.journal.rename(tmp_path / "moved.jsonl")
+    for action in (lambda: queue.submit("ann", 5, ["right"], submission="s7"), lambda: queue.next("ann")):
+        with pytest.raises(DataFileError, match="the label file: no such file; restore it"):
+            action()
+    (tmp_path / "moved.jsonl").rename(batch.journal)
+    assert queue.progress().labels == 2
     batch.file(".draw.json").unlink()
     with pytest.raises(DataFileError, match="record of the draw is missing") as caught:
         LabelQueue(replace(batch, blind=False), store).next("ann")

@@ -22,9 +22,8 @@ from ..errors import AueporaError, BadValueError, ConflictError, DataFileError, 
 from ..io.grades import read_grades
 from ..io.join import load_dataset
 from ..io.jsonl import save_jsonl_dataset
-from ..io.labels import current_time
-from ..runtime.files import is_writable, read_bytes, translate_write_errors, write_lines
-from ..runtime.processes import gc_paused
+from ..io.labels import write_labels
+from ..runtime.files import is_writable, translate_write_errors, write_lines
 from ..stats.agreement import expected_kappa_half_width
 from ..stats.sampling import expected_errors, forecast
 from ..stats.sequential import SequentialDesign
@@ -173,13 +172,18 @@ def create_batch(folder: str | Path, plan: BatchPlan) -> LabelBatch:
         if isinstance(error.__cause__, FileExistsError):
             raise ConflictError("this batch was created already") from error
         raise
-    if isinstance(plan.draw, LabelDraw):
-        record_draw(batch.journal, plan.draw)
-    elif plan.draw is not None:
-        write_pair_draw(draw_path(batch.journal), plan.draw)
-    if plan.drafts:
-        save_jsonl_dataset(plan.drafts, batch.drafts_file)
-    write_lines(batch.file(BATCH_SUFFIX), [content])
+    try:
+        if isinstance(plan.draw, LabelDraw):
+            record_draw(batch.journal, plan.draw)
+        elif plan.draw is not None:
+            write_pair_draw(draw_path(batch.journal), plan.draw)
+        if plan.drafts:
+            save_jsonl_dataset(plan.drafts, batch.drafts_file)
+        write_labels(batch.journal, ())
+        write_lines(batch.file(BATCH_SUFFIX), [content])
+    except AueporaError:
+        leases.unlink(missing_ok=True)  # a second try is possible
+        raise
     return batch
 
 

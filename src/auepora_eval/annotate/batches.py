@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from datetime import UTC, datetime
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from unicodedata import category
@@ -437,8 +438,7 @@ class _BatchJournal(LabelJournal):
             return
         if not labels:
             del by_name[name]
-        skips = self.skipped.get(name, {})
-        skips.pop(item, None)
+        self.skipped.get(name, {}).pop(item, None)
         if isinstance(found, LabelEvent):
             self.skipped.setdefault(name, {})[item] = found
         own = self.own_items.setdefault(name, set())
@@ -582,9 +582,8 @@ class LabelQueue:
             found = next((number for number in own if journal.is_open(number, name)), None)
             if found is None:
                 busy = _busy_annotators(leases, name)
-                found = next(
-                    (one for one in journal.open_items(name) if journal.has_place(one, name, busy.get(one, ()))), None
-                )
+                free = (one for one in journal.open_items(name) if journal.has_place(one, name, busy.get(one, ())))
+                found = next(free, None)
             self._leases.assign(leases, name, found)
         return found
 
@@ -632,10 +631,8 @@ class LabelQueue:
         """Record that an annotator gives no label to an item; it goes to others, and not to this one again."""
         name = check_annotator(annotator)
         check_text(reason, "reason")
-        events = [
-            LabelEvent("skip", key, reason=reason, at=current_time(), id=_check_name(submission, "submission"))
-            for key in self._keys(number, name)
-        ]
+        event = partial(LabelEvent, "skip", reason=reason, at=_now(), id=_check_name(submission, "submission"))
+        events = [event(key) for key in self._keys(number, name)]
         with self._public_errors(), self._writing():
             labelled = self._journal.item_labels.get(number, {}).get(name, {})
             return self._append(number, *(one for one in events if one.key not in labelled or len(events) == 1))
@@ -676,9 +673,8 @@ class LabelQueue:
         """The progress of all annotators; for the organiser, since it contains their names."""
         with self._reading():
             journal, leases = self._journal, self._leases.read()
-            counts = {
-                number: count for number in journal.item_labels if (count := len(journal.complete_labels(number)))
-            }
+            complete = {number: len(journal.complete_labels(number)) for number in journal.item_labels}
+            counts = {number: count for number, count in complete.items() if count}
             names = dict.fromkeys(name for name, items in journal.own_items.items() if items)
             names |= dict.fromkeys(one.annotator for each in journal.adjudications.values() for one in each)
             return BatchProgress(
@@ -749,10 +745,8 @@ class LabelQueue:
         """The keys of the labels of an item, in the order in which its answers are shown."""
         entry, batch = self._items.entry(number), self.batch
         runs = (None,) if batch.purpose in ("grade", "drafts") else self._items.runs(number)
-        return [
-            LabelKey(entry.sample_id, name, run, batch.metric, adjudicated, batch.is_chosen, entry.doc_id)
-            for run in runs
-        ]
+        shared = batch.metric, adjudicated, batch.is_chosen, entry.doc_id
+        return [LabelKey(entry.sample_id, name, run, *shared) for run in runs]
 
     def _entries(
         self, number: int, name: str, labels: Sequence[str | int], comment: str, submission: str, *, adjudicated: bool
@@ -810,15 +804,22 @@ class LabelQueue:
     def _reading(self) -> Iterator[None]:
         """Read what is new in the journal; other threads wait until it has been used."""
         with self._mutex:
+            self._check_file()
             self._journal.refresh()
             yield
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Lock the journal and read what is new in it; other threads and processes wait."""
-        with self._mutex, self._journal.lock():
-            self._journal.refresh()
-            yield
+        with self._mutex:
+            self._check_file()
+            with self._journal.lock():
+                self._journal.refresh()
+                yield
+
+    def _check_file(self) -> None:
+        if not self.batch.journal.exists():  # it is created with the batch
+            raise DataFileError(self.batch.journal, None, "no such file; restore it, or create an empty one")
 
     @contextmanager
     def _public_errors(self) -> Iterator[None]:

@@ -39,6 +39,7 @@ from ..annotate.calibration_report import (
 from ..annotate.draws import LabelDraw, describe_forecast, read_all_draws, read_draws
 from ..annotate.relevance import DEFAULT_METRICS
 from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
+from ..io.labels import LabelJournal
 from ..render.blocks import Block, Prose, ReportVerdict, Row, TableColumn, Tone, simple_table
 from ..render.html import UncutText, format_time, pluralize
 from ..store.records import RunRecord
@@ -271,11 +272,16 @@ def form_context(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
         "histories": [
             (one.name, f"{one.title}, {PURPOSES[one.purpose].title}")
             for one in batches
-            if one.purpose in ("calibrate", "compare") and one.journal.exists()
+            if one.purpose in ("calibrate", "compare") and _has_entries(one.journal)
         ],
         "shown_parts": SHOWN_PARTS[:2] if form.purpose == "compare" else SHOWN_PARTS,
         "time_text": format_time,
     }
+
+
+def _has_entries(journal: Path) -> bool:
+    """Whether a journal has more than its header."""
+    return journal.exists() and journal.stat().st_size > len(LabelJournal.header()) + 1
 
 
 def _strata(store: RunStore, record: RunRecord) -> list[str]:

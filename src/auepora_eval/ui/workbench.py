@@ -419,7 +419,7 @@ TITLES = {
     413: "Too large",
     500: "Something went wrong",
     501: "A package is missing",
-    503: "The store is busy",
+    503: "Not possible at present",
 }
 BLIND_MESSAGES = {
     400: "This cannot be shown or saved.",
@@ -441,20 +441,19 @@ def error_response(request: Request, status: int, message: str) -> Response:
         return Response(body, status, media_type="application/json")
     is_page = request.headers.get("sec-fetch-dest", "document") in ("document", "iframe")
     template = "error.html" if is_page else "error_fragment.html"
-    title = "Not possible at present" if status == 503 and is_blind(request) else TITLES.get(status, TITLES[500])
-    return render_template(request, template, status=status, title=title, message=message)
+    return render_template(request, template, status=status, title=TITLES.get(status, TITLES[500]), message=message)
 
 
 def error_status(error: AueporaError) -> int:
-    """The status code: 404 for what is unknown, 409 for a conflict, store 503 or 500, missing package 501, else 400."""
+    """The status code: unknown 404, conflict 409, file 503, store 503 or 500, missing package 501, else 400."""
     if isinstance(error, UnknownRunError | UnknownBatchError | UnknownCorrectionError):
         return 404
     if isinstance(error, ConflictError):
         return 409
     if isinstance(error, StoreError):
         return 503 if error.is_locked else 500
-    if isinstance(error, DataFileError) and error.problem.startswith("is locked"):
-        return 503
+    if isinstance(error, DataFileError):
+        return 503  # it can be repaired: a second try may work
     return 501 if isinstance(error, MissingDependencyError) else 400
 
 
@@ -475,8 +474,7 @@ def describe_error(request: Request, error: AueporaError | HTTPException) -> tup
     if not is_blind(request) or isinstance(error, ConflictError | UnknownBatchError):
         return status, str(error)
     logger.warning("%s", error.__cause__ or error)  # queues replace errors by such as name no file
-    # A damaged or read-only file of labels can be repaired: a second try may work.
-    status = 503 if isinstance(error, DataFileError | StoreError) else status
+    status = 503 if isinstance(error, StoreError) else status
     return status, f"{BLIND_MESSAGES[status]} The terminal of `auepora ui` has the reason."
 
 

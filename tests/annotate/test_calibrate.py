@@ -265,9 +265,11 @@ def test_two_runs_and_their_difference(store: RunStore) -> None:
     apart = [label for label in labels if (label.run == records[0].run_id) == (label.sample_id < "q00100")]
     with pytest.raises(ValueError, match="no sample has a label of both its answers"):
         calibrate(apart, *swapped, draws=draws)
-    some = calibrate(labels[:-3], *swapped, draws=draws)
-    assert some.verdict is None
-    assert "No verdict: 47 of 50 drawn samples are labelled" in some.to_text()
+    tuned = [replace(label, tuning=place < 3) for place, label in enumerate(labels)]  # disagreements, for example
+    for some in (labels[:-3], tuned):
+        found = calibrate(some, *swapped, draws=draws, leave_out_tuned=True)
+        assert found.verdict is None
+        assert "No verdict: 47 of 50 drawn samples are labelled" in found.to_text()
 
 
 def test_two_sets_of_scores_need_names() -> None:

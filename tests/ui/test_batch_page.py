@@ -195,6 +195,11 @@ def test_agreement_about_documents(server: UiServer) -> None:
     part = " ".join(re.sub(r"<[^>]*>", " ", server.get(f"{address}/agreement").text).split())
     assert "annotators documents agreement" in part
     assert "ann and bob 6 0.6667" in part  # four of six
+    queue = server.workbench.queue(address.rpartition("/")[2])
+    first, _ = queue.disagreements()
+    queue.submit("eve", first.number, ["0"], submission="decision", adjudicated=True)
+    queue.close("eve")
+    assert " ".join(results(server, address).split()) == "label items 0 1 2 4 annotators differ 1"
 
 
 # --- results ---------------------------------------------------------------------------------------------------------

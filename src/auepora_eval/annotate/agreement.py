@@ -75,6 +75,15 @@ def format_label(label: Label) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
+def decided_label(labels: Sequence[Label], *, by_majority: bool = False) -> str:
+    """The label of an item for display: the adjudicated one, else that of all annotators, or of most of them."""
+    counted = [one for one in labels if one.adjudicated] or labels
+    if by_majority:
+        return "right" if 2 * sum(one.value for one in counted) > len(counted) else "wrong"
+    names = {format_label(one) for one in counted}
+    return names.pop() if len(names) == 1 else "annotators differ"
+
+
 # --- selection of labels, agreement of raters, and one label per sample ----------------------------------------------
 
 KeyT = TypeVar("KeyT")

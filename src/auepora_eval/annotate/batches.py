@@ -23,6 +23,7 @@ from ..perturb.edits import hash_uniform
 from ..runtime.files import open_bytes, write_lines
 from ..runtime.processes import gc_paused
 from ..store.runs import sample_at
+from .agreement import decided_label
 from .draws import Selection, draw_path, read_draws
 from .pool import SHOWN, read_pair_draw
 from .session import (
@@ -493,9 +494,8 @@ class _BatchJournal(LabelJournal):
 
     def is_accepted(self, number: int) -> bool:
         """Whether a draft was accepted by adjudication, or by more annotators than rejected it."""
-        by_name = self.item_labels.get(number, {}).values()
-        labels = [*self.adjudications.get(number, {}).values()] or [one for each in by_name for one in each.values()]
-        return 2 * sum(one.value for one in labels) > len(labels)
+        by_name = (*self.item_labels.get(number, {}).values(), self.adjudications.get(number, {}))
+        return decided_label([one for each in by_name for one in each.values()], by_majority=True) == "right"
 
     def needs_adjudication(self, number: int) -> bool:
         """Whether two annotators labelled an item differently, and nobody has decided between them."""

@@ -344,7 +344,8 @@ def calibrate(
         human = aggregate_labels(kept, label_scale)
         ids = _labelled_ids(run, human, left_out)
         weights = weigh_samples(kept, ids, run.scores, draws, run.run_names, assume_random=assume_random)
-        weights = replace(weights, labelled=frozenset(label.sample_id for label in selected))
+        # Examples for a prompt are chosen by their labels: without them the draw is not complete.
+        weights = replace(weights, labelled=frozenset(label.sample_id for label in selected if not label.tuning))
         rated += representative_labels(kept, draws or {}, run.run_names) if weights.basis == "draw" else kept
         prepared.append(_LabelledRun(run, human, left_out, ids, weights))
     calibrations = tuple(_calibrate_run(one, threshold, finite=finite, bins=bins, seed=seed) for one in prepared)

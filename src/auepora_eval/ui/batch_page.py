@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ..annotate.agreement import AnnotatorAgreement, annotator_agreement, format_label, read_annotations
+from ..annotate.agreement import AnnotatorAgreement, annotator_agreement, decided_label, format_label, read_annotations
 from ..annotate.batch_plans import (
     BatchOptions,
     create_batch,
@@ -695,8 +695,9 @@ def results_part(request: Request) -> Response:
 
 def _blocks_without_verdict(view: BatchView, report: CalibrationReport) -> list[Block]:
     """What is shown of a comparison that has no verdict: the looks that were reached, and no mean of a run."""
-    sentence = Prose(verdict_sentence(report) or "")
-    blocks: list[Block] = look_blocks(report.sequential) if report.sequential else [sentence]
+    blocks: list[Block] = [Prose(verdict_sentence(report) or "")]
+    if report.sequential is not None:
+        blocks = look_blocks(report.sequential)
     if view.is_closed:
         blocks.append(Prose("Labelling has ended before that. A new batch with the same options can decide."))
     return blocks
@@ -762,13 +763,12 @@ def _label_counts(view: BatchView) -> list[Block]:
     """The number of items by label, of a closed batch whose labels are not compared with scores."""
     if not view.is_closed:
         return [Prose("Labels are shown when the batch is closed.")]
-    words = {"right": "accepted", "wrong": "rejected"} if view.batch.purpose == "drafts" else {}
-    counts: Counter[str] = Counter()
-    for one in view.workbench.queue(view.batch.id).reveal():
-        counts.update({format_label(label) for label in one.labels if label.adjudicated or len(one.labels) == 1})
+    is_draft, revealed = view.batch.purpose == "drafts", view.workbench.queue(view.batch.id).reveal()
+    words = {"right": "accepted", "wrong": "rejected"} if is_draft else {}
+    counts = Counter(decided_label(one.labels, by_majority=is_draft) for one in revealed if one.labels)
     rows: list[Row] = [[words.get(name, name), f"{count:,}"] for name, count in sorted(counts.items())]
     blocks: list[Block] = [simple_table(["label", TableColumn("items", number=True)], rows)] if rows else []
-    if view.batch.purpose == "drafts":
+    if is_draft:
         blocks.append(Prose(f"The accepted drafts are in `{view.batch.accepted_file}`."))
     return blocks or [Prose("No item has a label.")]
 

@@ -346,6 +346,9 @@ def test_a_blind_item_has_no_ids(store: RunStore, tmp_path: Path) -> None:
     assert [one.doc_id for one in shown.answers[0].documents][1] == "gold"
     assert [one.gold for one in shown.answers[0].documents] == [False, True]
     assert not shown.references
+    by_score = tuple(f"q{number:05}" for number in range(30))
+    review = make_batch(store, tmp_path, "review", samples=by_score).items
+    assert [one.sample_id for one in review] != sorted(one.sample_id for one in review) == list(by_score)
     bare = LabelQueue(make_batch(store, tmp_path, shown=()), store)
     assert bare.item(1).answers[0].documents == ()
     assert bare.item(1).shown == ()

@@ -22,7 +22,7 @@ from ..errors import AueporaError, BadValueError, ConflictError, DataFileError, 
 from ..io.grades import read_grades
 from ..io.join import load_dataset
 from ..io.jsonl import save_jsonl_dataset
-from ..io.labels import write_labels
+from ..perturb.edits import hash_uniform
 from ..runtime.files import is_writable, translate_write_errors, write_lines
 from ..stats.agreement import expected_kappa_half_width
 from ..stats.sampling import expected_errors, forecast
@@ -440,6 +440,8 @@ def _plan_review(store: RunStore, options: BatchOptions, records: tuple[RunRecor
     ids = list(dict.fromkeys(options.samples))
     if not ids:
         raise BadValueError("samples: there is no sample to review; pick at least one")
+    if options.blind:  # a list may be in the order of its scores
+        ids.sort(key=lambda one: hash_uniform(options.seed, "review", one))
     positions = _positions(store, record)
     for one in ids:
         if one not in positions:

@@ -568,7 +568,8 @@ def batch_page(request: Request) -> Response:
         subtitle=f"{PURPOSES[batch.purpose].title}. {batch_state(progress)[0].capitalize()}.",
         runs=runs,
         banners=list(_banners(view, runs)),
-        label_address=_label_address(request, batch),
+        # It signs browsers in for the pages of labels alone.
+        label_address=make_url(f"{request.base_url}label/{batch.id}", token=access_of(request).label_token),
         terminal_command=label_command(batch, read_draw(view.workbench, batch), view.workbench.label),
         forecast_lines=_forecast_lines(view),
         metrics=_result_metrics(view),
@@ -577,12 +578,6 @@ def batch_page(request: Request) -> Response:
         close_effect=_close_effect(batch),
         facts=list(_facts(batch, runs)),
     )
-
-
-def _label_address(request: Request, batch: LabelBatch) -> str:
-    """The address for annotators, which signs their browsers in for the pages of labels alone."""
-    token = access_of(request).label_token
-    return f"{request.url.scheme}://{request.url.netloc}{make_url(f'/label/{batch.id}', token=token)}"
 
 
 def progress_part(request: Request) -> Response:
@@ -683,6 +678,8 @@ def results_part(request: Request) -> Response:
             "labels are no random sample, so nothing is estimated from them: label a new draw."
         )
         return _render_results(request, [Prose(text)])
+    if not view.progress.labels:
+        return _render_results(request, [Prose("No item has a label.")])
     report = read_report(view, metric)
     if view.batch.purpose == "compare" and report.verdict is None:  # the means of both runs show their difference
         return _render_results(request, _blocks_without_verdict(view, report))

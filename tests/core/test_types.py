@@ -78,7 +78,10 @@ ERRORS = [
     errors.SystemCallError("rate_limited", "429", retry=True, retry_after=2.0),
     errors.JudgeError("unparseable", "no JSON", raw="hm", retry=True, retry_after=1.0),
     errors.StoreError("runs.sqlite", "is locked"),
+    errors.ConflictError("x"),
     errors.UnknownRunError("x"),
+    errors.UnknownBatchError("x"),
+    errors.UnknownCorrectionError("x"),
     errors.MissingDependencyError("pandas", purpose="frames", install="pandas"),
 ]
 

@@ -234,6 +234,9 @@ def test_skip_adjudicate_close_and_reveal(store: RunStore, tmp_path: Path) -> No
         ("annotator 1", "Right", "by right"),
         ("annotator 2", "Wrong", "by wrong"),
     ]
+    assert queue.submit("Zoe\u0308", 2, ["right"], submission="z1").outcome == "saved"
+    assert queue.submit("Zo\u00eb", 2, ["wrong"], submission="z2").outcome == "conflict", "the same name"
+    assert queue.undo("Zo\u00eb") == 2
     assert queue.submit("eve", 2, ["right"], submission="e1", adjudicated=True).outcome == "conflict"
     assert queue.submit("eve", 1, ["right"], submission="e2", adjudicated=True).outcome == "saved"
     assert queue.submit("fay", 1, ["wrong"], submission="f1", adjudicated=True).message.startswith("another person")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-from unicodedata import category
+from unicodedata import category, normalize
 
 import msgspec
 
@@ -838,7 +838,7 @@ class LabelQueue:
 
 def check_annotator(name: str) -> str:
     """The name of an annotator without spaces around it; ``BadValueError`` for one that cannot be stored."""
-    return _check_name(name.strip(), "annotator")
+    return _check_name(normalize("NFC", name).strip(), "annotator")  # another keyboard may write é as two characters
 
 
 def _check_name(text: str, field: str) -> str:

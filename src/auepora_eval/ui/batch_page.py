@@ -483,8 +483,13 @@ class BatchView:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no more labels are expected."""
-        return self.is_closed or self.progress.complete == self.progress.items
+        """Whether no label will change: until a comparison is closed, labels may be undone or adjudicated.
+
+        Results show the scores of the judge, which an adjudicator must not know.
+        """
+        found = self.progress
+        is_labelled = found.complete == found.items and not found.disagreements
+        return self.is_closed or (is_labelled and self.batch.purpose != "compare")
 
     @property
     def missing(self) -> str:
@@ -669,7 +674,7 @@ def results_part(request: Request) -> Response:
     if view.batch.purpose not in ("calibrate", "compare"):
         return _render_results(request, _label_counts(view))
     if not view.has_results:
-        when = "at a planned look" if view.batch.purpose == "compare" else "when all items are labelled"
+        when = "at a planned look" if view.batch.purpose == "compare" else "when all items are labelled and adjudicated"
         text = f"Results are shown when the batch is closed, or {when}."
         return _render_results(request, [Prose(text)])
     if tuned := sum(one.tuning for one in read_annotations([view.batch.journal])):

@@ -172,6 +172,8 @@ def test_agreement_of_two(auepora: Command, tmp_path: Path, monkeypatch: pytest.
     assert json.loads(out)["disputes"] == [
         {"sample_id": "q2", "run": None, "metric": None, "said": {"ann": "right", "bob": "wrong"}}
     ]
+    write_labels("grades.jsonl", [Label("q1", grade, name, doc_id="d1") for name, grade in (("ann", 2), ("bob", 0))])
+    assert "\n  q1, d1: ann 2, bob 0" in auepora("label", "--agreement", "grades.jsonl")[1]
 
 
 def test_three_in_one_file_and_a_scale(tmp_path: Path) -> None:

@@ -195,6 +195,7 @@ def test_agreement_about_documents(server: UiServer) -> None:
     part = " ".join(re.sub(r"<[^>]*>", " ", server.get(f"{address}/agreement").text).split())
     assert "annotators documents agreement" in part
     assert "ann and bob 6 0.6667" in part  # four of six
+    assert "This is about the labelled documents alone" in part
     assert "adjudicate" in server.get(address).text
     assert "rescore" not in server.get(address).text  # grades that differ are refused
     queue = server.workbench.queue(address.rpartition("/")[2])

@@ -380,7 +380,7 @@ def _print_agreement(files: list[str], *, as_json: bool) -> None:
     report = annotator_agreement(files)
     write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if as_json else _agreement_text(report), None)
     if not report.is_drawn:
-        echo_err("no draw is recorded: the agreement is about the labelled answers alone")
+        echo_err("no draw with equal probabilities is recorded: the agreement is about what is labelled alone")
 
 
 def _agreement_text(report: AnnotatorAgreement) -> str:
@@ -408,7 +408,8 @@ def _agreement_text(report: AnnotatorAgreement) -> str:
         lines = [f"{len(report.disputes)} labelled differently:"]
         for one in report.disputes[:MAX_SHOWN]:
             labels = ", ".join(f"{name} {label}" for name, label in one.labels.items())
-            lines.append(escape_line_breaks(f"  {one.unit.sample_id}: {labels}"))
+            name = ", ".join(filter(None, (one.unit.sample_id, one.unit.doc_id)))
+            lines.append(escape_line_breaks(f"  {name}: {labels}"))
         if len(report.disputes) > MAX_SHOWN:
             lines.append(f"  ... and {len(report.disputes) - MAX_SHOWN} more; --json has all")
         parts.append("\n".join(lines))

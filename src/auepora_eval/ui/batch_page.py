@@ -483,10 +483,7 @@ class BatchView:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no label will change: until a comparison is closed, labels may be undone or adjudicated.
-
-        Results show the scores of the judge, which an adjudicator must not know.
-        """
+        """Whether results may be shown: those who label or adjudicate must not know them, nor the scores of a judge."""
         found = self.progress
         is_labelled = found.complete == found.items and not found.disagreements
         return self.is_closed or (is_labelled and self.batch.purpose != "compare")
@@ -665,7 +662,9 @@ def agreement_part(request: Request) -> Response:
 def _agreement_blocks(found: AnnotatorAgreement, unit: str) -> list[Block]:
     left_out = found.chosen + found.left_out
     note = f"{pluralize(left_out, 'label')} outside the part of the draw with equal probabilities left out."
-    return [*agreement_blocks(found.raters, unit), *([Prose(note)] if left_out else [])]
+    notes = [note] if left_out else []
+    notes += [] if found.is_drawn else [f"This is about the labelled {unit} alone, which are no random sample."]
+    return [*agreement_blocks(found.raters, unit), *map(Prose, notes)]
 
 
 def results_part(request: Request) -> Response:

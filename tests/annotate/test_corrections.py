@@ -242,6 +242,16 @@ def test_corrections_change_the_current_results_and_a_withdrawal_restores_them(s
     assert [(one.value, one.signature) for one in store.results(first.run_id)] == before
 
 
+def test_the_variants_of_a_corrected_sample_change(store: RunStore) -> None:
+    run = stored_runs.run(store, "a", dataset(6), answer, [PAIRED])
+    (effect,) = preview_corrections(
+        store, [make_correction(store, run, "q00001", "grade", 1, doc_id="absent", by="ann")]
+    )
+    (robustness,) = effect.metrics
+    assert robustness.difference
+    assert robustness.changed == ("q00002",)
+
+
 def test_a_judge_that_reads_the_gold_is_named_and_another_loses_invalid_samples_only(store: RunStore) -> None:
     judged = [LLMCorrectness(SteadyCritic()), LLMAnswerRelevance(SteadyCritic())]
     run = stored_runs.run(store, "a", dataset(6), answer, judged)

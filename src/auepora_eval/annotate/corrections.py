@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from ..compare.golden import corpus_ids
 from ..core.batch import Batch
@@ -26,7 +27,7 @@ from ..core.plan import with_corpus_ids
 from ..core.reduce import Mean
 from ..core.results import Results, sequential_details, two_stage_details
 from ..core.scores import Scores
-from ..core.slices import Grouping, parse_slices
+from ..core.slices import Grouping, SliceSpec, parse_slices
 from ..core.types import GOLD_BY, EvaluationSample, MetricResult
 from ..engine.evaluate import BATCH_SIZE, CollectingAccumulator, evaluate_stream
 from ..engine.executors import SerialExecutor
@@ -315,6 +316,18 @@ class _CorrectedDataset:
         self.metrics: dict[tuple[str, str | None], Metric | None] = {}
         """The metrics of results by name and signature."""
         self._run_id = record.run_id
+        self._groupings: dict[str, Grouping] = {}
+
+    def grouping(self, slices: Sequence[SliceSpec]) -> Grouping:
+        """Clusters and slices of all samples; runs with the same slices share them."""
+        key = repr(slices)
+        if key not in self._groupings:
+            found = Grouping(parse_slices(slices), keep=True)
+            samples = iter_samples(self.store, self._run_id, texts=False)
+            while chunk := list(islice(samples, BATCH_SIZE)):
+                found.add(chunk)
+            self._groupings[key] = found
+        return self._groupings[key]
 
     @cached_property
     def has_provenance(self) -> bool:
@@ -516,22 +529,13 @@ class _CorrectedRun:
         accumulator = CollectingAccumulator(metric, run_info(self._record))
         accumulator.start_pass()
         accumulator.add(self._scores(task, metric), {})
-        result = accumulator.result(self._grouping)
+        result = accumulator.result(self._dataset.grouping(self._record.plan.get("slices") or ()))
         for part in (result, *(part for groups in result.slices.values() for part in groups.values())):
             part.signature = task.signature
         result.details["corrections"] = self._details(task.base)
         if "lower_is_better" in task.base.details:
             result.details["lower_is_better"] = task.base.details["lower_is_better"]
         return result
-
-    @cached_property
-    def _grouping(self) -> Grouping:
-        """Clusters and slices of all samples."""
-        found = Grouping(parse_slices(self._record.plan.get("slices") or ()), keep=True)
-        samples = iter_samples(self._store, self._record.run_id, texts=False)
-        while chunk := list(islice(samples, BATCH_SIZE)):
-            found.add(chunk)
-        return found
 
     def _details(self, base: MetricResult) -> dict[str, Any]:
         """What a result with corrected gold records of it."""
@@ -548,8 +552,10 @@ class _CorrectedRun:
         before = self._read(task.current).scores
         if not isinstance(before, Scores) or len(before) != len(scores):
             return ()
-        same = (before.values == scores.values) | (np.isnan(before.values) & np.isnan(scores.values))
-        return tuple(self._dataset.ids[place] for place in np.flatnonzero(~same | (before.status != scores.status)))
+        same = _equal(before.values, scores.values) & (before.status == scores.status)
+        if before.stats is not None and scores.stats is not None and before.stats.shape == scores.stats.shape:
+            same &= _equal(before.stats, scores.stats).all(axis=1)
+        return tuple(self._dataset.ids[place] for place in np.flatnonzero(~same))
 
     def _read(self, summary: MetricResult) -> MetricResult:
         if self._last is None or (self._last.name, self._last.signature) != (summary.name, summary.signature):
@@ -609,6 +615,12 @@ class _CorrectedRun:
 
 _MAX_SINGLE_READS = 50
 """Number of samples up to which outputs are read one by one, not by a pass over the run."""
+
+
+def _equal(before: npt.NDArray[np.float64], after: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Which numbers are the same, or both missing."""
+    same: npt.NDArray[np.bool_] = (before == after) | (np.isnan(before) & np.isnan(after))
+    return same
 
 
 def _gold_option(result: MetricResult) -> str | None:

@@ -25,6 +25,7 @@ from auepora_eval.engine.evaluate import resolve_metrics
 from auepora_eval.errors import AueporaWarning, BadValueError, ConflictError, DataFileError, UnknownCorrectionError
 from auepora_eval.io.grades import CorrectedGold, Correction, CorrectionKind, CorrectionLog, GoldValue, gold_value
 from auepora_eval.metrics.answer_judged import LLMAnswerRelevance, LLMCorrectness
+from auepora_eval.report.explain import explain
 from auepora_eval.runs.scoring import ScoringOptions, score_run
 from auepora_eval.store.runs import RunStore
 from helpers import stored_runs
@@ -134,6 +135,10 @@ def test_the_journal_keeps_proposals_and_refuses_what_contradicts_them(tmp_path:
     assert [one.state for one in CorrectionLog(log.path.parent).proposals()] == ["accepted", "withdrawn"]
     assert log.accepted("f") == [replace(first, by="<script>", why="a\nb")]
     assert log.accepted("other") == []
+    third = log.propose(replace(first, id="z", before=2, after=1)).correction
+    log.withdraw([first.id], by="bob")
+    with pytest.raises(ConflictError, match="withdrawn: the gold is now not judged; propose the change again"):
+        log.accept([third.id], by="bob")
 
 
 def test_a_torn_line_is_skipped_and_an_invalid_one_is_named(tmp_path: Path) -> None:
@@ -224,13 +229,16 @@ def test_corrections_change_the_current_results_and_a_withdrawal_restores_them(s
     first = stored_runs.run(store, "a", rows, answer, FEW)
     before = [(one.value, one.signature) for one in store.results(first.run_id)]
     log = CorrectionLog("labels")
-    proposal = log.propose(make_correction(store, first, "q00001", "grade", 1, doc_id="other", by="ann"))
+    proposal = log.propose(make_correction(store, first, "q00001", "grade", 1, doc_id="absent", by="ann"))
     apply_corrections(store, log, first.fingerprint, [proposal.correction.id], by="bob")
     corrected = store.result(first.run_id, "recall@5")
+    assert corrected.value != before[0][0]
     assert "|gold:corrections-" in str(corrected.signature)
     assert corrected.details["corrections"] == {"count": 1, "invalid": 0, "value_before": before[0][0]}
     assert "gold:" not in str(store.result(first.run_id, "token_f1").signature), "it does not read grades"
     assert before[0] in [(one.value, one.signature) for one in store.results(first.run_id, every_signature=True)]
+    explained = [explain(store, "a", "recall@5", query="q00001", corrections=one).query for one in (log, None)]
+    assert [one.check.verdict for one in explained if one is not None] == ["equal", "differs"]
     second = stored_runs.run(store, "b", rows, lambda _: ["gold"], FEW)
     compared = compare_metrics(store, store.get(first.run_id), second, metrics=["recall@5"])
     assert compared.metrics[0].a == before[0][0], "both without corrections"
@@ -271,6 +279,9 @@ def test_a_judge_that_reads_the_gold_is_named_and_another_loses_invalid_samples_
         one for place, one in enumerate(old["llm_answer_relevance"].scores or ()) if place != 3 and one is not None
     ]
     assert found["llm_answer_relevance"].new == store.result(run.run_id, "llm_answer_relevance").value
+    explained = explain(store, "a", "llm_answer_relevance", query="q00003", corrections=log).query
+    assert explained is not None
+    assert (explained.check.verdict, explained.answers[0].outcome) == ("equal", "skipped:invalid_sample")
     assert found["llm_answer_relevance"].new == pytest.approx(sum(scores) / len(scores), abs=1e-15)
 
 

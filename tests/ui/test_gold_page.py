@@ -136,6 +136,15 @@ def test_the_effect_is_shown_before_corrections_are_applied_and_old_numbers_are_
     assert server.post("/gold/apply", {"dataset": fields["dataset"]}).status == 303
     wait_for_task(server)
     assert value(server, "second", "recall@2") == 1 / 4
+    # The same after the withdrawal of all of them.
+    in_force = server.workbench.corrections.proposals(state="accepted")
+    server.workbench.corrections.withdraw([one.correction.id for one in in_force], by="bob")
+    effect = re.search(r'data-fragment="(/gold/effect[^"]*)"', server.get("/gold").text)
+    assert effect is not None
+    assert "Restore the numbers of 2 runs without corrections" in text_of(server.get(unescape(effect[1])))
+    assert server.post("/gold/apply", {"dataset": fields["dataset"]}).status == 303
+    wait_for_task(server)
+    assert (value(server, "second", "recall@2"), value(server, "second", "exact_match")) == (0, 1 / 2)
 
 
 def wait_for_task(server: UiServer) -> None:

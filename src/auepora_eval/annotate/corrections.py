@@ -211,15 +211,15 @@ def preview_corrections(
 ) -> list[RunEffect]:
     """The effect of corrections on the runs of their dataset, beyond those that are accepted; nothing is written.
 
+    Without any correction it is that of withdrawals on ``records`` whose results still have corrected gold.
     Only samples whose gold changes are scored; the others keep their stored scores. The new value is that of
     ``apply_corrections`` to the last bit, except for metrics whose model rounds differently in another batch.
     """
     gold = CorrectedGold.of([*accepted, *corrections])
-    if not gold.by_sample:
-        return []
-    fingerprint = next(iter(gold.by_sample.values()))[0].fingerprint
-    chosen = runs_of_dataset(store, fingerprint) if records is None else records
-    return _run_effects(store, chosen, gold, progress=progress)
+    if records is None:
+        fingerprint = next((one.fingerprint for some in gold.by_sample.values() for one in some), None)
+        records = [] if fingerprint is None else runs_of_dataset(store, fingerprint)
+    return _run_effects(store, records, gold, progress=progress)
 
 
 def apply_corrections(

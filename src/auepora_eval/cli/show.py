@@ -553,13 +553,16 @@ def explain_command(
     auepora explain latest ndcg@10 --query q17
     auepora explain nightly token_f1 --query q17 -o q17.md
     """
+    from ..annotate.batches import labels_folder
+    from ..io.grades import CorrectionLog
     from ..report.explain import explain, explanation_markdown, explanation_text
 
     form = "json" if as_json else output_format(output)
     if form == "csv":
         raise click.UsageError("explanations cannot be written as CSV; write .json, .md or text")
     with open_store(store, output=output) as found:
-        explanation = explain(found, run, metric, query=sample_id, models=models)
+        log = CorrectionLog(labels_folder(found))
+        explanation = explain(found, run, metric, query=sample_id, models=models, corrections=log)
     if form == "json":
         text = json.dumps(explanation.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
     else:

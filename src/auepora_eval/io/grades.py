@@ -515,25 +515,30 @@ class CorrectionLog(Journal[Correction | CorrectionEvent]):
 
 def _check_acceptance(changed: Sequence[Proposal], known: Iterable[Proposal]) -> None:
     """Raise unless all of these proposals can be accepted together."""
-    accepted = sorted((one for one in known if one.state == "accepted"), key=lambda one: one.line)
+    proposals = list(known)
+    accepted = sorted((one for one in proposals if one.state == "accepted"), key=lambda one: one.line)
     in_force = {one.correction.target: one.correction for one in accepted}
+    # The first proposal about a target was made with the gold of the dataset.
+    gold = {one.correction.target: one.correction.before for one in reversed(proposals)}
+    gold |= {target: one.after for target, one in in_force.items()}
     targets: dict[CorrectionTarget, str] = {}
     for one in changed:
         correction = one.correction
         if one.state == "withdrawn":
             raise ConflictError(f"proposal {correction.id} was withdrawn; propose it again")
-        other = targets.setdefault(correction.target, correction.id)
-        if other != correction.id:
+        first = targets.setdefault(correction.target, correction.id)
+        if first != correction.id:
             raise ConflictError(
-                f"proposals {other} and {correction.id} change the same gold of sample {correction.sample_id!r}; "
+                f"proposals {first} and {correction.id} change the same gold of sample {correction.sample_id!r}; "
                 "withdraw one of them"
             )
-        current = in_force.get(correction.target)
-        if current is not None and current.after != correction.before:
-            value = describe_gold(correction.kind, current.after)
+        value = gold[correction.target]
+        if value != correction.before:
+            other = in_force.get(correction.target)
+            since = "an accepted one was withdrawn" if other is None else f"proposal {other.id} was accepted"
             raise ConflictError(
-                f"proposal {correction.id} of sample {correction.sample_id!r} was made before proposal {current.id} "
-                f"was accepted: the gold is now {value}; propose the change again"
+                f"proposal {correction.id} of sample {correction.sample_id!r} was made before {since}: the gold is now "
+                f"{describe_gold(correction.kind, value)}; propose the change again"
             )
 
 

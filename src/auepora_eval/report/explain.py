@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,12 +23,13 @@ from ..core.derivation import (
     SampleJudgement,
     format_number,
 )
-from ..core.metrics_base import BatchMetric, Metric, sample_outcome
+from ..core.metrics_base import BatchMetric, Metric, RunInfo, run_signature, sample_outcome
 from ..core.reduce import Mean, Reducer, counted_values, exact_sum
 from ..core.results import sequential_details, to_json_value, two_stage_details
 from ..core.scores import NOT_JUDGED, MarkedSpan, Scores, marked_answers
 from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
 from ..errors import AueporaError, BadValueError, did_you_mean
+from ..io.grades import CorrectedGold, CorrectionLog
 from ..judge.metric import judged_parts
 from ..render.blocks import (
     Block,
@@ -159,14 +160,19 @@ class ResolvedMetric:
     """Options in which it differs from the metric that computed the result."""
 
 
-def resolve_result_metric(result: MetricResult, record: RunRecord, given: Mapping[str, Metric]) -> ResolvedMetric:
-    """The metric of a result, by the object given for its name, the run's plan, or the registry."""
+def resolve_result_metric(
+    result: MetricResult, record: RunRecord, given: Mapping[str, Metric], *, gold: str | None = None
+) -> ResolvedMetric:
+    """The metric of a result, by the object given for its name, the run's plan, or the registry.
+
+    ``gold`` is the gold at hand in signatures, if it is not that of the dataset.
+    """
     nearest: ResolvedMetric | None = None
     for one in likely_metrics(result, record, given):
         if not isinstance(one, BatchMetric):
             nearest = nearest or ResolvedMetric(one)
             continue
-        differs = _differences(one, result, record)
+        differs = _differences(one, result, replace(run_info(record), gold=gold))
         if not differs:
             return ResolvedMetric(one)
         if nearest is None or (nearest.differs and len(differs) < len(nearest.differs)):
@@ -174,8 +180,8 @@ def resolve_result_metric(result: MetricResult, record: RunRecord, given: Mappin
     return nearest or ResolvedMetric(None)
 
 
-def _differences(one: BatchMetric, result: MetricResult, record: RunRecord) -> tuple[str, ...]:
-    own = one.signature.with_options(**one.run_signature_options(run_info(record)))
+def _differences(one: BatchMetric, result: MetricResult, run: RunInfo) -> tuple[str, ...]:
+    own = run_signature(one, run)
     if str(own) == result.signature:
         return ()
     try:
@@ -193,14 +199,21 @@ _TOLERANCE = 1e-12
 
 
 def explain_query(
-    store: RunStore, record: RunRecord, result: MetricResult, found: ResolvedMetric, sample_id: str, *, models: bool
+    store: RunStore,
+    record: RunRecord,
+    result: MetricResult,
+    found: ResolvedMetric,
+    sample_id: str,
+    *,
+    models: bool,
+    gold: CorrectedGold,
 ) -> QueryExplanation:
-    """The derivation of one sample's score, for every repeat."""
+    """The derivation of one sample's score with this gold, for every repeat."""
     ids = store.sample_ids(record.run_id)
     if sample_id not in ids:
         raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
     position = ids.index(sample_id)
-    sample = sample_at(store, record, position)
+    sample = gold.correct(sample_at(store, record, position))
     outputs = {row.repeat: row.output for row in store.outputs(record.run_id, position=position)}
     stored = None if result.scores is None else result.scores[position]
     outcome = str(result.outcomes[position]) if result.outcomes is not None else "scored" if stored is not None else ""
@@ -208,8 +221,13 @@ def explain_query(
     one = found.metric if isinstance(found.metric, BatchMetric) else None
     answers = []
     for repeat in range(record.repeats):
+        if sample_id in gold.invalid:
+            reason = outcome.partition(":")[2]
+            words = describe_reason(reason, {})
+            answers.append(RepeatExplanation(repeat, outcome, words, REASON_HINTS.get(reason), None))
+            continue
         context = ExplainContext(
-            lambda repeat=repeat: _pairs(store, record, repeat),  # type: ignore[misc]
+            lambda repeat=repeat: _pairs(store, record, repeat, gold),  # type: ignore[misc]
             _judgements(judgements, result, one, repeat),
             stored if record.repeats == 1 else None,
             models,
@@ -229,10 +247,16 @@ def _stored_spans(result: MetricResult, position: int, repeat: int) -> tuple[Mar
     return None if key is None else key.of_repeat(repeat)
 
 
-def _pairs(store: RunStore, record: RunRecord, repeat: int) -> list[tuple[EvaluationSample, SystemOutputs | None]]:
-    """All samples with the outputs of one repeat."""
+def _pairs(
+    store: RunStore, record: RunRecord, repeat: int, gold: CorrectedGold
+) -> list[tuple[EvaluationSample, SystemOutputs | None]]:
+    """All samples that are valid, with the outputs of one repeat."""
     outputs = {row.position: row.output for row in store.outputs(record.run_id, repeat=repeat)}
-    return [(sample, outputs.get(position)) for position, sample in enumerate(store.samples(record.run_id))]
+    return [
+        (gold.correct(sample), outputs.get(position))
+        for position, sample in enumerate(store.samples(record.run_id))
+        if sample.sample_id not in gold.invalid
+    ]
 
 
 def _judgements(
@@ -378,18 +402,21 @@ def explain(
     query: str | None = None,
     metrics: Mapping[str, Metric] | None = None,
     models: bool = False,
+    corrections: CorrectionLog | None = None,
 ) -> Explanation:
     """What the metric ``name`` of a stored run is; with ``query``, the derivation of that sample's score.
 
     Everything is recomputed from the store and compared with the stored value. ``name`` may be a signature.
     ``metrics`` are objects of unregistered metrics. With ``models``, models are called again; judges never are.
+    ``corrections`` are those of the labels folder, for a result with corrected gold.
     """
     if not isinstance(store, RunStore):
         with RunStore.open(store, create=False) as opened:
-            return explain(opened, run, name, query=query, metrics=metrics, models=models)
+            return explain(opened, run, name, query=query, metrics=metrics, models=models, corrections=corrections)
     record = store.find(run)
     result = store.result(record.run_id, name)
-    found = resolve_result_metric(result, record, metrics or {})
+    gold = _gold_of_result(result, record, corrections)
+    found = resolve_result_metric(result, record, metrics or {}, gold=gold.signature)
     notes = _notes(found, record)
     return Explanation(
         record.run_id,
@@ -397,17 +424,32 @@ def explain(
         f"{record.dataset_name}, {record.num_samples} samples",
         card(result, found.metric),
         None if query is not None else _reduction(store, record, result, found),
-        None if query is None else explain_query(store, record, result, found, query, models=models),
+        None if query is None else explain_query(store, record, result, found, query, models=models, gold=gold),
         notes,
         sequential_details(result) if query is None else None,
         two_stage_details(result) if query is None else None,
     )
 
 
+def _gold_of_result(result: MetricResult, record: RunRecord, corrections: CorrectionLog | None) -> CorrectedGold:
+    """The corrections in the signature of a result; none if they are not the ones that are accepted now."""
+    with suppress(AueporaError):  # no such signature, or a damaged journal: the explanation names the difference
+        if corrections is not None and (name := Signature.parse(result.signature or "").options.get("gold")):
+            gold = CorrectedGold.of(corrections.accepted(record.fingerprint))
+            if gold.signature == name:
+                return gold
+    return CorrectedGold({})
+
+
 def _notes(found: ResolvedMetric, record: RunRecord) -> list[str]:
     notes = []
     if found.metric is None:
         notes.append("The metric is not known in this process, so that nothing can be computed again.")
+    elif found.differs == ("gold",):
+        notes.append(
+            "The number was computed with other gold, such as a qrels file or corrections that are no longer in force. "
+            "What follows has the gold of the dataset."
+        )
     elif found.differs:
         notes.append(
             f"The metric at hand is not the one that computed the number: they differ in {', '.join(found.differs)}."

@@ -442,7 +442,7 @@ def gold_page(request: Request) -> Response:
 def effect_page(request: Request) -> Response:
     """The effect of proposals on the runs of their dataset, and the form that applies them; a page or a fragment.
 
-    Without proposals it is that of the accepted corrections on runs that are not yet scored with them.
+    Without proposals it is that of accepted and withdrawn corrections on runs that are not yet scored accordingly.
     """
     workbench = workbench_of(request)
     log, parameters = workbench.corrections, request.query_params
@@ -474,6 +474,7 @@ def effect_page(request: Request) -> Response:
         fingerprint=fingerprint,
         runs=pluralize(len(changing), "run"),
         is_current=not changing,
+        is_applied=bool(accepted),
         user=user_name(),
     )
 

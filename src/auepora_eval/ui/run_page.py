@@ -597,7 +597,7 @@ def derivation_page(request: Request) -> HTMLResponse:
     metric, sample_id = parameters.get("metric", ""), parameters.get("sample")
     if not metric:
         raise BadValueError("the address needs the parameter 'metric', the name of a metric of the run")
-    found = explain(workbench.store, record.run_id, metric, query=sample_id)
+    found = explain(workbench.store, record.run_id, metric, query=sample_id, corrections=workbench.corrections)
     influences: list[tuple[str, Sequence[Influence]]] = []
     if found.reduction is not None:
         influences = [("Lowest scores", found.reduction.lowest), ("Highest scores", found.reduction.highest)]

@@ -17,7 +17,7 @@ from auepora_eval.annotate.corrections import (
     preview_corrections,
 )
 from auepora_eval.cli.main import main
-from auepora_eval.compare.runs import compare_metrics
+from auepora_eval.compare.runs import build_leaderboard, compare_metrics
 from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.metrics_base import Metric
 from auepora_eval.core.registry import Spec
@@ -242,9 +242,13 @@ def test_corrections_change_the_current_results_and_a_withdrawal_restores_them(s
     second = stored_runs.run(store, "b", rows, lambda _: ["gold"], FEW)
     compared = compare_metrics(store, store.get(first.run_id), second, metrics=["recall@5"])
     assert compared.metrics[0].a == before[0][0], "both without corrections"
+    (note,) = build_leaderboard(store, [store.get(first.run_id), second]).notes
+    assert note.startswith("without the gold corrections that only A has: recall@5; `auepora gold apply`")
     apply_corrections(store, log, first.fingerprint, by="bob")
     compared = compare_metrics(store, store.get(first.run_id), second, metrics=["recall@5"])
     assert compared.metrics[0].a == corrected.value, "both with them"
+    (note,) = build_leaderboard(store, [store.get(first.run_id), second]).notes
+    assert note.startswith("with 1 gold correction: recall@5; ")
     log.withdraw([proposal.correction.id], by="bob")
     apply_corrections(store, log, first.fingerprint, by="bob")
     assert [(one.value, one.signature) for one in store.results(first.run_id)] == before

@@ -92,6 +92,8 @@ class ComparisonInputs:
     """Metrics that cannot be compared, and why."""
     missing: list[int]
     """For each run how many outputs it lacks, of the samples that all runs have."""
+    notes: list[str]
+    """Which values have gold corrections, and which runs lack them."""
 
 
 def build_comparisons(
@@ -122,7 +124,7 @@ def build_comparisons(
         margin=delta,
     )
     missing = [one.missing.take(rows).total for one, rows in zip(runs, shared.rows, strict=True)]
-    return ComparisonInputs(shared, inputs, refused, missing)
+    return ComparisonInputs(shared, inputs, refused, missing, _correction_notes(runs, names))
 
 
 def primary_metrics(records: Iterable[RunRecord], chosen: Sequence[str] | None, known: Iterable[str]) -> set[str]:
@@ -221,6 +223,39 @@ def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricRes
             return [one[last.signature] for one in by_signature]
     newest = [run.results[name][-1].signature or "" for run in runs]
     return _mismatch(newest[-1], next((one for one in newest if one != newest[-1]), newest[0]))
+
+
+def _correction_notes(runs: Sequence[RunResults], names: Sequence[str]) -> list[str]:
+    """Which metrics are compared with gold corrections, and which without since only some runs have them."""
+    corrected: dict[int, list[str]] = {}
+    uncorrected: dict[str, list[str]] = {}
+    for name in names:
+        results = _comparable_results(runs, name)
+        if isinstance(results, str):
+            continue
+        if corrections := results[-1].details.get("corrections"):
+            corrected.setdefault(corrections["count"], []).append(name)
+            continue
+        labels = zip(run_labels(len(runs)), runs, strict=True)
+        if have := [label for label, run in labels if run.results[name][-1].details.get("corrections")]:
+            uncorrected.setdefault(" and ".join(have), []).append(name)
+    return [
+        *(
+            f"with {count} gold correction{'s' if count != 1 else ''}: {_first_names(listed)}; "
+            "`auepora show RUN --all` has the values without"
+            for count, listed in corrected.items()
+        ),
+        *(
+            f"without the gold corrections that only {have} has: {_first_names(listed)}; `auepora gold apply` scores "
+            "all runs with them"
+            for have, listed in uncorrected.items()
+        ),
+    ]
+
+
+def _first_names(names: Sequence[str], limit: int = 5) -> str:
+    more = len(names) - limit
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:limit])} and {more} more"
 
 
 def _mismatch(second: str, first: str) -> str:

@@ -260,6 +260,7 @@ def build_leaderboard(
         (
             *([] if samples is None else [samples.note]),
             *_selection_notes(records, samples),
+            *built.notes,
             *_empty_answer_notes(store, run_ids, compared),
             *_control_notes(store, run_ids),
         ),

@@ -80,6 +80,8 @@ class GateReport:
     """The run it was compared with."""
     register: DecisionRegister | None = None
     """How often the dataset decided before; ``None`` without a comparison."""
+    sample_set: SampleSet | None = None
+    """The set of samples that the gates are about; ``None`` for all samples."""
 
     def __iter__(self) -> Iterator[GateOutcome]:
         return iter(self.outcomes)
@@ -115,13 +117,15 @@ class GateReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as a JSON-compatible dictionary (schema 1)."""
-        document = {
+        document: dict[str, Any] = {
             "schema": SCHEMA,
             "run_id": self.run_id,
             "against": self.against,
             "status": self.status,
             "gates": [asdict(one) for one in self.outcomes],
         }
+        if self.sample_set is not None:
+            document["sample_set"] = self.sample_set.name
         return document if self.register is None else {**document, "register": self.register.to_dict()}
 
     def to_json(self, *, indent: int | None = 2) -> str:
@@ -145,8 +149,9 @@ def gates_blocks(report: GateReport, *, warnings: bool = True) -> list[Block]:
     blocks: list[Block] = [simple_table([TableColumn("outcome", brief=True), "gate", "because"], rows)] if rows else []
     blocks += [Prose(f"Warning: {one}", "open") for one in report.warnings if warnings]
     against = f", compared with {report.against}" if report.against is not None else ""
+    part = None if report.sample_set is None else report.sample_set.note
     note = None if report.register is None else report.register.note
-    return [*blocks, Prose(report.headline + against), *([] if note is None else [Prose(note)])]
+    return [*blocks, *(Prose(one) for one in (part, report.headline + against, note) if one is not None)]
 
 
 def gates_table(report: GateReport) -> str:
@@ -195,7 +200,8 @@ def junit_xml(report: GateReport, *, name: str) -> str:
     }
     root = ElementTree.Element("testsuites", counts)
     suite = ElementTree.SubElement(root, "testsuite", {"name": _clean(name), **counts})
-    about = {"run_id": report.run_id, "against": report.against}
+    chosen = None if report.sample_set is None else report.sample_set.name
+    about = {"run_id": report.run_id, "against": report.against, "sample_set": chosen}
     if any(about.values()):
         properties = ElementTree.SubElement(suite, "properties")
         for key, value in about.items():
@@ -711,12 +717,30 @@ def check_run(
     are inconclusive.
     """
     if samples is not None:
-        from .compare.pairing import selecting_runs, selection_note
+        from .compare.pairing import selection_note
         from .compare.runs import results_on_set
 
         results = results_on_set(store, record, results, samples)
-        if record.run_id in selecting_runs([record], samples):
-            return _withhold(check_gates(gates, results), selection_note([record.run_id]))
+        if record.run_id in samples.runs:
+            report = _withhold(check_gates(gates, results), selection_note({record.run_id: record.run_id}))
+            return replace(report, sample_set=samples)
+    report = _check_results(
+        store, record, results, gates, baseline=baseline, strict=strict, other_dataset=other_dataset, samples=samples
+    )
+    return replace(report, sample_set=samples)
+
+
+def _check_results(
+    store: RunStore,
+    record: RunRecord,
+    results: Results,
+    gates: Sequence[Gate],
+    *,
+    baseline: RunRecord | None,
+    strict: bool,
+    other_dataset: bool,
+    samples: SampleSet | None,
+) -> GateReport:
     gates = resolve_names(gates, [one.name for one in results])
     if not any(map(needs_baseline, gates)):
         return check_gates(gates, results)

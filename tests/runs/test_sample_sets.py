@@ -14,7 +14,7 @@ from auepora_eval.compare.columns import QueryTable, RunColumns
 from auepora_eval.compare.filters import SampleFilter
 from auepora_eval.compare.runs import build_leaderboard, compare_runs
 from auepora_eval.errors import AueporaError, BadValueError, ConflictError, DataFileError
-from auepora_eval.gates import check_run
+from auepora_eval.gates import check_run, gates_table, junit_xml
 from auepora_eval.io.sample_sets import SampleSet, find_sample_set, load_sample_set, read_sample_set, save_sample_set
 from auepora_eval.plan.gates import parse_gates
 from auepora_eval.store.records import RunStatus
@@ -146,6 +146,8 @@ def test_gates_on_a_set(store: RunStore, table: QueryTable) -> None:
     def check(run: str, against: str) -> list[str]:
         record, other = store.find(run), store.find(against)
         report = check_run(store, record, store.results(record.run_id), gates, baseline=other, samples=wrong)
+        assert (report.to_dict()["sample_set"], "of the set 'made'" in gates_table(report)) == ("made", True)
+        assert 'name="sample_set" value="made"' in junit_xml(report, name="gates")
         return [one.status for one in report.outcomes if not one.implied]
 
     assert check("b", "c") == ["passed", "passed"]
@@ -181,6 +183,7 @@ def test_a_run_on_a_set_records_it_and_resumes_with_it(project: Callable[[int], 
     run("queries", "whole", "--where", "recall@5<1", "--save", "missed", "-q")
     assert json.loads(run("samples", "odd", "--json"))["ids"] == ["1", "3", "5", "7"]
     assert "odd numbers" in run("samples")
+    assert "4 samples" in run("gate", "whole", "--samples", "odd", "-g", "point(recall@5) where labels.parity=odd >= 0")
     run("run", "plan.yaml", "--name", "part", "--samples", "odd")
     with RunStore.open("runs.sqlite") as store:
         record = store.find("part")
@@ -196,6 +199,9 @@ def test_a_run_on_a_set_records_it_and_resumes_with_it(project: Callable[[int], 
     run("run", "plan.yaml", "--name", "again", "--samples", "missed")
     again = json.loads(run("compare", "whole", "again", "-m", "recall@5", "--json"))
     assert again["deltas"]["metrics"]["recall@5"]["doubt"] == "selected_samples"  # whole selected the samples of again
+    run("run", "plan.yaml", "--name", "more", "--samples", "missed")
+    more = json.loads(run("compare", "again", "more", "-m", "recall@5", "--json"))["deltas"]["metrics"]["recall@5"]
+    assert (more["doubt"], more["p_value"]) == ("selected_samples", None)  # both repeat the answers of whole
     (folder / "data.jsonl").write_text((folder / "data.jsonl").read_text().replace("what is 3?", "what is three?"))
     with pytest.raises(AueporaError, match="other content"):
         commands.invoke(cli, ["run", "plan.yaml", "--samples", "odd"], catch_exceptions=False)

@@ -735,7 +735,7 @@ class Analysis:
             delta_completed=finite_or_none(completed_difference(pair)) if reading.has_test else None,
             bounds=bounds,
             interval=_ends(interval),
-            p_value=finite_or_none(self.p_values[place]),
+            p_value=None if one.withheld == "selected_samples" else finite_or_none(self.p_values[place]),
             p_adjusted=finite_or_none(self.p_adjusted[place]),
             effect_size=power.effect_size,
             mde=power.mde,

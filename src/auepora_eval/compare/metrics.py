@@ -42,7 +42,6 @@ from .pairing import (
     lookup_metric,
     metrics_judged_until,
     missing_outputs,
-    selecting_runs,
     shared_samples,
 )
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
@@ -304,8 +303,7 @@ def _comparison_input(
     ):
         notes.append(unjudged)
         withheld = "partly_judged"
-    selecting = selecting_runs((run.record for run in runs), shared.sample_set)
-    if selected := [one.run_id for one in records if one.run_id in selecting]:
+    if selected := [shared.selecting[one.run_id] for one in records if one.run_id in shared.selecting]:
         notes.append(f"exploratory: the samples were selected by the outcomes of {' and '.join(selected)}")
         withheld, sequential, two_stage = "selected_samples", None, None
     spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
@@ -19,13 +20,16 @@ from ..core.scores import Scores, Status
 from ..core.types import MetricResult, TargetCategory
 from ..engine.evaluate import resolve_metrics
 from ..engine.repeats import mean_over_repeats
-from ..errors import AueporaError, BadValueError
+from ..errors import AueporaError, BadValueError, UnknownRunError
 from ..io.sample_sets import SampleSet
 from ..runtime.processes import gc_paused
 from ..stats.difference import PairedStatistics, paired_differences
 from ..stats.permutation import SwapStatistic
 from ..store.records import RunRecord, RunStatus, plan_conventions, run_info
 from ..store.runs import RunStore, decisions, iter_samples
+
+_MAX_REPEATED = 200
+"""How many outputs of two runs are compared to see whether one repeats the other."""
 
 # --- shared samples of several runs: their ids, their rows in each run, and their clusters ---------------------------
 
@@ -43,6 +47,8 @@ class SharedSamples:
     """For each run how many of its samples some other run lacks."""
     sample_set: SampleSet | None = None
     """The set that they are restricted to."""
+    selecting: Mapping[str, str] = field(default_factory=dict)
+    """The runs whose outcomes selected the samples, in words: ``selecting_runs``."""
 
     def take(self, scores: Scores, run: int) -> Scores:
         """The scores of these samples in one of the runs; the same object if they are all of its samples in order."""
@@ -61,7 +67,8 @@ def shared_samples(
     common are refused. A run on a set of samples of the other run's dataset is a part of the same dataset.
     """
     found = _shared_samples(store, records, other_dataset=other_dataset)
-    return found if samples is None else _restrict_to_set(store, records, found, samples)
+    found = found if samples is None else _restrict_to_set(store, records, found, samples)
+    return replace(found, selecting=selecting_runs(store, records, samples))
 
 
 def _shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_dataset: bool) -> SharedSamples:
@@ -127,18 +134,51 @@ def _restrict_to_set(
     return SharedSamples([shared.ids[place] for place in kept.tolist()], rows, clusters, shared.only, samples)
 
 
-def selecting_runs(records: Iterable[RunRecord], samples: SampleSet | None = None) -> frozenset[str]:
-    """Ids of the runs whose outcomes selected the samples of a comparison, by its set or that of one of its runs."""
-    chosen = [samples, *(SampleSet.from_plan(one.plan) for one in records)]
-    return frozenset(run_id for one in chosen if one is not None for run_id in one.runs)
+def selecting_runs(store: RunStore, records: Sequence[RunRecord], samples: SampleSet | None = None) -> dict[str, str]:
+    """The runs whose outcomes selected the samples of a comparison, by its set or that of one of its runs, in words.
+
+    A run with the same outputs as one that selected the samples, such as a repeat of a deterministic system, has the
+    outcomes that selected them, too.
+    """
+    own = [SampleSet.from_plan(one.plan, store.sample_ids(one.run_id)) for one in records if one.plan.get("samples")]
+    found: dict[str, str] = {}
+    for chosen in filter(None, [samples, *own]):
+        for run_id in chosen.runs:
+            found |= {one.run_id: one.run_id for one in records if one.run_id == run_id}
+            others = [one.run_id for one in records if one.run_id not in found]
+            repeats = _repeats(store, run_id, others, chosen.ids)
+            found |= {one: f"{run_id}, whose outputs {one} repeats" for one in repeats}
+    return found
 
 
-def selection_note(run_ids: Iterable[str]) -> str:
+def _repeats(store: RunStore, run_id: str, others: Iterable[str], ids: Sequence[str]) -> Iterator[str]:
+    """Those of the other runs that returned the same answer and ranking for 9 of 10 samples, or more."""
+    with suppress(UnknownRunError):  # a run that selected the samples may be deleted
+        expected = _outputs_by_sample(store, run_id, ids[:_MAX_REPEATED])
+        for one in others:
+            found = _outputs_by_sample(store, one, ids[:_MAX_REPEATED])
+            same = sum(expected.get(sample_id) == output for sample_id, output in found.items())
+            if same and same >= 0.9 * len(found):
+                yield one
+
+
+def _outputs_by_sample(store: RunStore, run_id: str, ids: Sequence[str]) -> dict[str, tuple[str, list[str]]]:
+    """The answers and rankings of some samples, by sample id; without failed and empty outputs."""
+    places = {one: place for place, one in enumerate(store.sample_ids(run_id))}
+    outputs = store.outputs(run_id, repeat=0, positions={places[one] for one in ids if one in places}, texts=False)
+    return {
+        one.sample_id: ("" if response is None else response.text, [item.doc.doc_id for item in one.output.retrieved])
+        for one in outputs
+        if ((response := one.output.response) is not None or one.output.retrieved) and one.output.error is None
+    }
+
+
+def selection_note(selecting: Mapping[str, str]) -> str:
     """Why runs have no verdict on samples that their own outcomes selected."""
     return (
-        f"the samples were selected by the outcomes of {' and '.join(run_ids)}, whose means on them are too low or too "
-        "high by chance (regression to the mean): exploratory, without a verdict; compare other runs on these samples, "
-        "or these runs on all samples"
+        f"the samples were selected by the outcomes of {' and '.join(selecting.values())}; chance alone makes means on "
+        "them too low or too high (regression to the mean): exploratory, without a verdict; compare other runs on "
+        "these samples, or these runs on all samples"
     )
 
 

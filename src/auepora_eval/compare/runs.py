@@ -16,6 +16,7 @@ from ..core.metrics_base import BatchMetric, Metric, make_result
 from ..core.reduce import Clusters, exact_sum
 from ..core.results import Results, controls_warnings, empty_answers
 from ..core.scores import Scores
+from ..core.slices import Grouping, Rows, parse_slices
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import result_over_repeats
 from ..errors import BadValueError
@@ -45,7 +46,6 @@ from .pairing import (
     find_metric,
     metric_meta,
     reduce_or_nan,
-    selecting_runs,
     selection_note,
     shared_samples,
 )
@@ -259,20 +259,13 @@ def build_leaderboard(
         tuple(built.missing),
         (
             *([] if samples is None else [samples.note]),
-            *_selection_notes(records, samples),
-            *built.notes,
+            *([selection_note(built.shared.selecting)] if built.shared.selecting else []),
             *_empty_answer_notes(store, run_ids, compared),
             *_control_notes(store, run_ids),
         ),
         tuple(built.shared.only),
         sample_set=None if samples is None else samples.name,
     )
-
-
-def _selection_notes(records: Sequence[RunRecord], samples: SampleSet | None) -> list[str]:
-    """A note on the runs whose outcomes selected the samples, if there are any."""
-    selected = [one.run_id for one in records if one.run_id in selecting_runs(records, samples)]
-    return [selection_note(selected)] if selected else []
 
 
 def _by_metric(
@@ -346,17 +339,34 @@ def results_on_set(store: RunStore, record: RunRecord, results: Results, samples
     A metric that is not known in this process, or without a score per sample, is left out.
     """
     shared = shared_samples(store, [record], samples=samples)
+    slices = parse_slices(record.plan.get("slices") or ())
+    grouping = Grouping(slices, keep=True)
+    if slices:
+        grouping.add(list(iter_samples(store, record.run_id, positions=set(shared.rows[0].tolist()), texts=False)))
     found = []
     for one in results:
         metric = find_metric(one, record) if isinstance(one.scores, Scores) else None
         if metric is None or not isinstance(one.scores, Scores) or len(one.scores) != record.num_samples:
             continue
-        scores, signature = shared.take(one.scores, 0), Signature.parse(one.signature or one.name)
-        if scores.repeats is None:
-            found.append(make_result(metric, scores, signature=signature, clusters=shared.clusters))
-        else:
-            found.append(result_over_repeats(metric, scores.repeats, signature=signature, clusters=shared.clusters))
+        reduced = partial(_reduce, metric, shared.take(one.scores, 0), one, shared.clusters)
+        result = reduced()
+        result.slices = {
+            name: {group: reduced(rows) for group, rows in groups.items()} for name, groups in grouping.rows().items()
+        }
+        found.append(result)
     return Results(found, sample_ids=shared.ids, run_id=record.run_id)
+
+
+def _reduce(
+    metric: BatchMetric, scores: Scores, stored: MetricResult, clusters: Clusters | None, rows: Rows | None = None
+) -> MetricResult:
+    """The result of a metric over some scores of a stored result."""
+    if rows is not None:
+        scores, clusters = scores.take(rows), None if clusters is None else clusters[rows]
+    signature = Signature.parse(stored.signature or stored.name)
+    if scores.repeats is None:
+        return make_result(metric, scores, signature=signature, clusters=clusters)
+    return result_over_repeats(metric, scores.repeats, signature=signature, clusters=clusters)
 
 
 # --- two runs: the comparisons of their metrics by name --------------------------------------------------------------

@@ -75,7 +75,7 @@ from ..report.score_sections import (
     two_stage_section,
 )
 from ..store.records import RunRecord, RunStatus
-from ..store.runs import result_summaries
+from ..store.runs import RunStore, result_summaries
 from .query_list import query_table
 from .run_page import derivation_url, report_response
 from .workbench import Workbench, make_url, recorded_response, render_blocks, render_template, workbench_of
@@ -278,7 +278,9 @@ def _build_comparison(chosen: ComparisonRequest) -> ComparisonContent:
         return _other_datasets(chosen, runs)
     compared = compare_stored_runs(runs, gates=False, **chosen.options)
     main = None if compared.main is None else compared.main.name
-    return ComparisonContent(comparison_verdict(compared), tuple(_banners(compared)), compared.board, main)
+    return ComparisonContent(
+        comparison_verdict(compared), tuple(_banners(compared, chosen.workbench.store)), compared.board, main
+    )
 
 
 def _other_datasets(chosen: ComparisonRequest, runs: Sequence[StoredRun]) -> ComparisonContent:
@@ -298,7 +300,7 @@ def _other_datasets(chosen: ComparisonRequest, runs: Sequence[StoredRun]) -> Com
     return ComparisonContent(refused, (offer,), None, None)
 
 
-def _banners(compared: ComparedRuns) -> Iterator[Banner]:
+def _banners(compared: ComparedRuns, store: RunStore) -> Iterator[Banner]:
     """What changes how the verdict is read: other chunks, missing outputs, unjudged documents, sequential tests."""
     board, report = compared.board, compared.report
     if report is not None and (chunks := matching_note(report)):
@@ -314,9 +316,8 @@ def _banners(compared: ComparedRuns) -> Iterator[Banner]:
             yield Banner(f"{one.name}: {sequential_note(one.sequential)}.", "")
         elif one.doubt == "partly_judged":
             yield Banner(f"{one.name}: {one.note}.")
-    records = [run.record for run in compared.runs]
-    if selected := [one.run_id for one in records if one.run_id in selecting_runs(records)]:
-        yield Banner(_sentence(selection_note(selected)))
+    if selecting := selecting_runs(store, [run.record for run in compared.runs]):
+        yield Banner(_sentence(selection_note(selecting)))
     if note := register_note(board):
         yield Banner(f"{_sentence(note)}")
 

@@ -183,7 +183,7 @@ def test_a_run_on_a_set_records_it_and_resumes_with_it(project: Callable[[int], 
     run("queries", "whole", "--where", "recall@5<1", "--save", "missed", "-q")
     assert json.loads(run("samples", "odd", "--json"))["ids"] == ["1", "3", "5", "7"]
     assert "odd numbers" in run("samples")
-    assert "4 samples" in run("gate", "whole", "--samples", "odd", "-g", "point(recall@5) where labels.parity=odd >= 0")
+    assert "4 samples" in run("gate", "whole", "--samples", "odd", "-g", "recall@5 where labels.parity=odd >= 0")
     run("run", "plan.yaml", "--name", "part", "--samples", "odd")
     with RunStore.open("runs.sqlite") as store:
         record = store.find("part")

@@ -61,6 +61,9 @@ def test_the_page_lists_what_needs_a_person_and_its_counts_are_links(server: UiS
         assert title in page.text
     (link,) = re.findall(r'href="(/queries[^"]*judge_timeout)"', page.text)
     assert "1 of 6 queries" in server.get(link.replace("&amp;", "&")).text
+    (link,) = re.findall(r'href="(/query\?[^"]*judged%402%3C0\.5[^"]*)"', page.text)
+    graded = server.get(link.replace("&amp;", "&"))
+    assert (graded.status, "Question 2?" in graded.text) == (200, True)  # the first with the fewest judged documents
     assert server.get("/review").status == 400
     assert server.get("/review?run=gone").status == 404
 

@@ -392,14 +392,21 @@ def gold_command() -> None:
     """
 
 
-_labels_option = click.option(
-    "--labels",
-    type=click.Path(),
-    metavar="FOLDER",
-    help="Labels folder; default: the folder labels next to the store.",
-)
-_by_option = click.option("--by", metavar="NAME", help="Your name; default: your login name.")
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def _labels_option(function: Any) -> Any:
+    return click.option(
+        "--labels",
+        type=click.Path(),
+        metavar="FOLDER",
+        help="Labels folder; default: $AUEPORA_LABELS, else labels next to the store.",
+    )(function)
+
+
+def _by_option(function: Any) -> Any:
+    return click.option("--by", metavar="NAME", help="Your name; default: your login name.")(function)
+
+
+def _json_option(function: Any) -> Any:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
 @click.command(name="propose")

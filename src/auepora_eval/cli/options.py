@@ -247,11 +247,11 @@ samples_option = click.option(
 
 
 def find_samples(text: str | None, where: str) -> SampleSet | None:
-    """The set that ``--samples`` names, in the labels folder next to the store ``where``; ``None`` without one."""
+    """The set that ``--samples`` names, in the labels folder of the store ``where``; ``None`` without one."""
     from ..io.sample_sets import find_sample_set
-    from ..store.connect import default_labels, store_file
+    from ..store.connect import default_labels
 
-    return None if text is None else find_sample_set(default_labels(store_file(where)), text)
+    return None if text is None else find_sample_set(default_labels(where), text)
 
 
 def complete_run(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -417,6 +417,8 @@ def queries_command(
         records = [found.find(one) for one in (run, run_b) if one is not None]
         table = QueryTable([RunColumns(found, record) for record in records], partial(find_sample_set, labels))
         matching = chosen.rows(table)
+        if samples is not None and (missing := table.sample_set(samples).missing(table.ids)):
+            echo_err(f"{len(missing):,} samples of the set are not in the list, such as {missing[0]!r:.80}")
         if save is not None:
             saved = chosen.make_set(table, save, reason=reason, created_by=getuser())
             echo_err(f"saved {saved.count:,} samples in {save_sample_set(labels, saved)}")
@@ -485,7 +487,7 @@ def samples_command(name: str | None, store: str | None, as_json: bool, output: 
     auepora compare baseline latest --samples refunds
     """
     from ..io.sample_sets import find_sample_set, load_sample_set, sample_set_names
-    from ..store.connect import default_labels, default_store, store_file
+    from ..store.connect import default_labels, default_store
 
     form = "json" if as_json else output_format(output)
     if form == "csv":

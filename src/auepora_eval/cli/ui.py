@@ -30,7 +30,7 @@ LOCK_TIMEOUT_S = 5.0
 @click.option(
     "--labels",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of labels and corrections; default: labels next to the store.",
+    help="Folder of labels, corrections and sample sets; default: $AUEPORA_LABELS, else labels next to the store.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the address as JSON.")
 @quiet_option

@@ -673,9 +673,6 @@ class QueryTable:
 
     def sample_set(self, name: str) -> SampleSet:
         """The saved set of samples with that name; raises if none of its samples is in the table."""
-        return self._known.get(("set", name), lambda: self._read_set(name))  # a set is never changed
-
-    def _read_set(self, name: str) -> SampleSet:
         if self._find_set is None:
             raise BadValueError(f"there is no set '{name}', since these runs have no labels folder")
         found = self._find_set(name)

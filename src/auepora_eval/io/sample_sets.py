@@ -10,7 +10,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -65,10 +65,14 @@ class SampleSet:
         reason = f": {' '.join(self.reason.split())[:200]}" if self.reason else ""
         return f"only the {_samples(self.count)} of the set '{self.name}'{reason}"
 
-    def require_known(self, known: Collection[str], where: str) -> None:
+    def missing(self, known: Iterable[str]) -> list[str]:
+        """The ids of the set that are not among ``known``."""
+        ids = frozenset(known)
+        return [one for one in self.ids if one not in ids]
+
+    def require_known(self, known: Iterable[str], where: str) -> None:
         """Raise if an id of the set is not among ``known``, those of ``where``."""
-        unknown = [one for one in self.ids if one not in known]
-        if unknown:
+        if unknown := self.missing(known):
             named = ", ".join(f"'{one}'" for one in unknown[:_MAX_NAMED])
             more = f" and {len(unknown) - _MAX_NAMED} more" if len(unknown) > _MAX_NAMED else ""
             raise BadValueError(
@@ -81,7 +85,8 @@ class SampleSet:
         if self.fingerprint is not None and content_fingerprint(samples) != self.fingerprint:
             raise BadValueError(
                 f"the samples of the set '{self.name}' have other content in {where} than when the set was saved, "
-                "so it belongs to another dataset or another version of it; save the set again"
+                "so it belongs to another dataset or another version of it; save the set again, or write its "
+                "ids into a file and name that"
             )
 
     def restrict(self, samples: Sequence[EvaluationSample]) -> Self:

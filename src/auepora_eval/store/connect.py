@@ -156,8 +156,11 @@ def store_file(target: str | Path) -> Path | None:
     return Path(rest.removeprefix("/")) if scheme == "sqlite" else None
 
 
-def default_labels(file: Path | None) -> Path:
-    """The labels folder of a store: ``labels`` next to its file, or in the current folder where it has none."""
+def default_labels(where: str | Path) -> Path:
+    """The labels folder of a store: ``$AUEPORA_LABELS``, else ``labels`` next to its file, or in the current folder."""
+    if folder := os.environ.get("AUEPORA_LABELS"):
+        return Path(folder).absolute()
+    file = store_file(where)
     return (Path.cwd() if file is None else file.absolute().parent) / "labels"
 
 

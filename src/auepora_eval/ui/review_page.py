@@ -25,9 +25,10 @@ from ..compare.columns import ANSWERED, EMPTY, QueryTable
 from ..compare.filters import Condition, SampleFilter
 from ..core.scores import Status
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
-from ..io.labels import Label, LabelEvent, LabelJournal, current_time
-from ..io.sample_sets import SampleSet, load_sample_set, sample_set_names, save_sample_set
+from ..io.labels import Label, LabelEvent, LabelJournal
+from ..io.sample_sets import SampleSet, load_sample_set, sample_set_names, sample_set_path, save_sample_set
 from ..judge.ratings import Scale
+from ..store.connect import default_labels
 from ..store.records import RunRecord
 from .query_list import query_table, records_of
 from .workbench import Workbench, make_url, read_form, render_template, workbench_of
@@ -50,6 +51,8 @@ class ReviewList:
     count: int
     filter: SampleFilter
     metric: str = ""
+    first: str = ""
+    """The first query, if documents are to be graded on the pages of the queries."""
 
     @property
     def fields(self) -> list[tuple[str, str]]:
@@ -58,8 +61,15 @@ class ReviewList:
 
     def url(self, run_id: str) -> str:
         """The address of the list."""
-        params = {name: [value for key, value in self.fields if key == name] for name in ("q", "where", "sort")}
-        return make_url("/queries", run=run_id, **params)
+        return make_url("/queries", run=run_id, **self._params)
+
+    def grade_url(self, run_id: str) -> str:
+        """The address of the first query; the pages of the queries lead to the next one."""
+        return make_url("/query", run=run_id, id=self.first, **self._params)
+
+    @property
+    def _params(self) -> dict[str, list[str]]:
+        return {name: [value for key, value in self.fields if key == name] for name in ("q", "where", "sort")}
 
 
 def failed_lists(table: QueryTable) -> list[ReviewList]:
@@ -87,10 +97,11 @@ def unjudged_lists(table: QueryTable) -> list[ReviewList]:
         column = run.scores(name) if name.startswith("judged@") else None
         for limit in () if column is None else _LOW:
             condition = Condition("metric", name, operator="<", value=f"{limit:g}")
-            count = int(np.count_nonzero(condition.mask(table)))
             chosen = SampleFilter(conditions=(condition,), sort=condition.key)
-            if count and (not found or found[-1].count != count):
-                found.append(ReviewList(f"{name} below {limit:g}", count, chosen))
+            rows = chosen.rows(table)
+            if len(rows) and (not found or found[-1].count != len(rows)):
+                first = table.ids[int(rows[0])]
+                found.append(ReviewList(f"{name} below {limit:g}", len(rows), chosen, first=first))
     return found
 
 
@@ -221,9 +232,11 @@ class ListedSet:
         """When it was saved."""
         return (self.set.created or "")[:16].replace("T", " ")
 
-    def command(self, store: str) -> str:
-        """The command that compares two runs on it."""
-        return shlex.join(["auepora", "compare", "RUN_A", "RUN_B", "--samples", self.set.name, "--store", store])
+    def command(self, labels: Path, store: str) -> str:
+        """The command that compares two runs on it; it names the file if the labels folder is not the default."""
+        is_default = labels == default_labels(store)
+        name = self.set.name if is_default else str(sample_set_path(labels, self.set.name))
+        return shlex.join(["auepora", "compare", "RUN_A", "RUN_B", "--samples", name, "--store", store])
 
 
 def listed_sets(labels: Path, table: QueryTable) -> tuple[list[ListedSet], list[str]]:
@@ -256,6 +269,7 @@ def review_page(request: Request) -> Response:
         drafts=open_drafts(workbench),
         sets=sets,
         problems=problems,
+        labels=workbench.labels,
         store=workbench.label,
         rescore=shlex.join(["auepora", "rescore", record.run_id, "-m", "judged@10", "--store", workbench.label]),
     )

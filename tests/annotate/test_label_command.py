@@ -31,6 +31,7 @@ REFUSED = [  # arguments, message, why
     (["label", "latest", "--n", "1", "--stratify", "labels.scenario"], "fewer than the 2 groups", "too few"),
     (["label", "latest", "--labels", "runs.sqlite"], "--labels runs.sqlite is the input", "the store as labels"),
     (["label", "latest", "--labels", "bad.jsonl"], "bad.jsonl:1: unknown field 'lable'", "a broken file"),
+    (["label", "latest", "--labels", "closed.jsonl"], "closed.jsonl: labelling is closed", "a closed batch"),
     (["label", "latest", "--provenance", "model"], "name the model that labels with --annotator", "an unnamed model"),
     (
         ["label", "latest", "--adjudicate", "a.jsonl", "--provenance", "model", "--annotator", "m"],
@@ -46,6 +47,7 @@ REFUSED = [  # arguments, message, why
 @pytest.mark.parametrize(("arguments", "message"), [row[:2] for row in REFUSED], ids=[row[2] for row in REFUSED])
 def test_invalid_options(auepora: Command, labelled_run: str, arguments: list[str], message: str) -> None:
     Path("bad.jsonl").write_text('{"sample_id": "q1", "lable": "right"}\n')
+    Path("closed.jsonl").write_text('{"format": "auepora-labels", "version": 2}\n{"event": "close", "by": "eve"}\n')
     Path("a.jsonl").write_text('{"sample_id": "q1", "label": "right", "annotator": "ann"}\n')
     code, out, err = auepora(*arguments)
     assert (code, out) == (2, "")

@@ -494,9 +494,15 @@ class LabelFile:
         return [one for one in self._entries() if isinstance(one, Label)]
 
     def labels_by_item(self, scale: LabelScale | None) -> dict[ItemKey, GivenLabel | None]:
-        """The existing labels by item, ``None`` for a skip; raises for labels that do not fit the scale."""
+        """The existing labels by item, ``None`` for a skip.
+
+        Raises for labels that do not fit the scale, and for a file that takes no more labels.
+        """
         found: dict[ItemKey, GivenLabel | None] = {}
-        for one in self._entries():
+        entries = self._entries()
+        if self.journal.closed is not None:
+            raise DataFileError(self.path, None, "labelling is closed; label a new draw into another file")
+        for one in entries:
             assert one.key is not None
             run = "" if self.other_run is None else one.key.run or ""
             label = GivenLabel(self._check_value(one, scale), one.comment) if isinstance(one, Label) else None

@@ -83,10 +83,12 @@ def test_plan_and_create(store: RunStore, tmp_path: Path) -> None:
     plan = plan_batch(store, options)
     assert not list(tmp_path.iterdir()), "planning writes nothing"
     text = " ".join(plan.forecast)
-    assert "12 of 39 answers are drawn at random; 1 without an answer are left out." in text
+    assert "12 of 39 answers are drawn at random; 1 without an answer is left out." in text
     assert f"about ±{plan.figures['half_width']:.3f}" in text
     assert f"about ±{plan.figures['kappa_half_width']:.2f}" in text
-    assert "labelled by 2 annotators: 24 times in all" in text
+    assert "labelled by 2 annotators; together they label 24 items" in text
+    few = " ".join(plan_batch(store, replace(options, n=3)).forecast)
+    assert "There is no forecast for token_f1: 3 labels are too few." in few
     larger = plan_batch(store, replace(options, n=30)).figures
     assert larger["half_width"] < plan.figures["half_width"]
     assert larger["kappa_half_width"] < plan.figures["kappa_half_width"]
@@ -374,11 +376,16 @@ def test_grades_of_documents_are_read_as_human_grades(store: RunStore, tmp_path:
             assert queue.submit(name, number, [grade], submission=f"{name}{number}").outcome == "saved"
     with pytest.raises(DataFileError, match="differently; adjudicate"):
         read_human_grades(batch.journal)
+    with pytest.raises(ConflictError, match="1 of the documents have different grades"):
+        queue.close("eve")
     assert queue.submit("eve", 6, ["3"], submission="e", adjudicated=True).outcome == "saved"
     drawn = read_pair_draw(batch.file(".draw.json")).order
     grades = read_human_grades(batch.journal)
     assert [grades[one.key].grade for one in drawn] == [2, 2, 2, 2, 2, 3]
     assert [grades[one.key].probability for one in drawn] == [one.probability for one in drawn]
+    queue.close("eve")
+    with pytest.raises(DataFileError, match="no such file"):
+        plan_batch(store, BatchOptions("grade", ("first-run",), qrels=str(tmp_path / "other.txt")))
     everything = plan_batch(store, BatchOptions("grade", ("first-run", "second-run"), depth=2))
     assert everything.draw is None
     assert "All 39 ungraded documents" in everything.forecast[0]

@@ -215,7 +215,7 @@ def _answer(number: int) -> SystemOutputs:
 def test_which_metric(store: RunStore) -> None:
     record = scored(store, "lexical", samples(4), {"containment": [1, 0, 1, 0], "token_f1": [1, 0, 1, 0]})
     with pytest.raises(
-        ValueError, match="no metric that a judge gave: say which with -m; there are containment, token_f1"
+        ValueError, match=r"no metric that a judge gave: choose the metric \(-m\); there are containment, token_f1"
     ):
         load_run_scores(store, record)
     with pytest.raises(ValueError, match="has no scores of 'token_f2'; did you mean 'token_f1'"):

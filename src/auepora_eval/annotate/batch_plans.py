@@ -128,7 +128,7 @@ def plan_batch(store: RunStore, options: BatchOptions) -> BatchPlan:
     total = len(plan.entries) * options.annotators
     figures = {"items": len(plan.entries), "annotators": options.annotators, **plan.figures}
     if options.annotators > 1:
-        sentence = f"Each item is labelled by {options.annotators} annotators: {total:,} times in all."
+        sentence = f"Each item is labelled by {options.annotators} annotators; together they label {total:,} items."
         plan = replace(plan, forecast=(*plan.forecast, sentence))
     return replace(plan, figures=figures)
 
@@ -255,8 +255,9 @@ def _check_batch_options(options: BatchOptions) -> BatchOptions:
         raise BadValueError("id: an id has 12 hexadecimal digits")
     for name in options.shown:
         if name not in SHOWN_PARTS or (name == "relevance" and options.blind):
-            allowed = SHOWN_PARTS[:2] if options.blind else SHOWN_PARTS
-            raise BadValueError(f"shown: {name!r} cannot be shown in this batch; possible: {', '.join(allowed)}")
+            allowed = ", ".join(SHOWN_PARTS[:2] if options.blind else SHOWN_PARTS)
+            reason = "a blind batch" if name == "relevance" else "this batch"
+            raise BadValueError(f"shown: {name!r} cannot be shown in {reason}; possible: {allowed}")
     if purpose == "drafts" and options.scale is not None:
         raise BadValueError("scale: drafts are accepted or rejected; leave the scale out")
     scale = GRADE_SCALE if purpose == "grade" else options.scale
@@ -304,7 +305,7 @@ def _forecast_calibration(
     n = len(draw.drawn_items)
     figures: dict[str, Any] = {"n": n, "population": draw.population, "left_out": dict(draw.left_out)}
     left_out = sum(draw.left_out.values())
-    others = f"; {left_out:,} without an answer are left out" if left_out else ""
+    others = f"; {left_out:,} without an answer {'is' if left_out == 1 else 'are'} left out" if left_out else ""
     sentences = [f"{n:,} of {draw.population:,} answers are drawn at random{others}."]
     try:
         scored = load_run_scores(store, record, options.metric)
@@ -315,8 +316,15 @@ def _forecast_calibration(
     values = [scored.probability(score) for one, score in scored.scores.items() if one in population]
     if n == draw.population:
         return (*sentences, "All answers are labelled, so that their mean is known without an interval."), figures
-    if not scored.bounded or n < 4 or len(values) < n:
-        return (*sentences, f"There is no forecast for {scored.metric}: it has no range or too few scores."), figures
+    reason = None
+    if not scored.bounded:
+        reason = "its scores have no fixed range"
+    elif len(values) < n:
+        reason = f"it has scores of {len(values):,} answers only"
+    elif n < 4:
+        reason = f"{n} labels are too few"
+    if reason is not None:
+        return (*sentences, f"There is no forecast for {scored.metric}: {reason}."), figures
     predictions = np.array(values)
     errors = np.maximum(expected_errors(predictions, calibrated=False), ASSUMED_ERROR)
     found = forecast(errors, predictions, np.full(len(values), n / len(values)))
@@ -330,7 +338,11 @@ def _forecast_calibration(
         kappa = expected_kappa_half_width(n, agreement=1 - ASSUMED_ERROR, proportion=float(predictions.mean()))
         if kappa is not None:
             figures["kappa_half_width"] = kappa
-            sentences.append(f"The interval of kappa, the agreement of judge and people, is about ±{kappa:.2f}.")
+            sentences.append(
+                f"The interval of kappa, the agreement of judge and people beyond chance, is about ±{kappa:.2f}."
+                if kappa < 1
+                else "So few labels show nothing about kappa, the agreement of judge and people beyond chance."
+            )
     return tuple(sentences), figures
 
 
@@ -355,7 +367,7 @@ def plan_comparison(
     scored = load_run_scores(store, records[0], metric)
     name = scored.metric
     if looks and scored.clusters is not None:
-        raise BadValueError("samples share clusters, and --looks tests them one by one; leave it out")
+        raise BadValueError("looks: samples share clusters, and looks test them one by one; leave them out")
     calibrator = None
     if history:
         calibrator = fit_earlier_labels(store, records, name, read_annotations(history), read_all_draws(history))
@@ -408,6 +420,8 @@ def _plan_grades(store: RunStore, options: BatchOptions, records: tuple[RunRecor
     samples = list(sources.samples.values())
     known = gold_grades(samples)
     if options.qrels is not None:
+        if not Path(options.qrels).is_file():
+            raise DataFileError(options.qrels, None, "no such file")
         known |= read_grades(options.qrels)
     pool = pool_outputs(samples, sources.runs, depth=options.depth, judged=known, seed=options.seed)
     draw = None

@@ -708,6 +708,9 @@ class LabelQueue:
         """End labelling: from now on nothing is saved or undone. Of drafts, the accepted ones are written."""
         check_text(by, "by")
         with self._writing():
+            undecided = sum(map(self._journal.needs_adjudication, self._journal.item_labels))
+            if undecided and self.batch.purpose == "grade":  # no command reads grades that differ
+                raise ConflictError(f"{undecided:,} of the documents have different grades: adjudicate, then close")
             if self._journal.closed is None and self.batch.purpose == "drafts":
                 accepted = (one for number, one in enumerate(self.batch.items, 1) if self._journal.is_accepted(number))
                 write_lines(self.batch.accepted_file, map(self._items.draft_line, accepted))

@@ -256,7 +256,7 @@ def _select_result(store: RunStore, record: RunRecord, results: list[MetricResul
         f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     )
     there = f"there are {listed}" if names else "it has no scores at all"
-    raise BadValueError(f"{record.run_id} ({record.name}) has {several}: say which with -m; {there}")
+    raise BadValueError(f"{record.run_id} ({record.name}) has {several}: choose the metric (-m); {there}")
 
 
 def _answer_reader(

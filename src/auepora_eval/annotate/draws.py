@@ -251,7 +251,8 @@ def draw_comparison(
     ids = sorted(predictions, key=lambda one: (hash_uniform(seed, "comparison", one), one))
     if n < _MIN_PAIRS or n > len(ids):
         raise BadValueError(
-            f"cannot draw {n} of {len(ids)} samples that both runs have answered and scored; draw from {_MIN_PAIRS} on"
+            f"cannot draw {n} of {len(ids)} samples that both runs have answered and scored; "
+            f"draw at least {_MIN_PAIRS} and at most all of them"
         )
     if delta is not None and not 0 < delta < 1:
         raise BadValueError(f"delta must be above 0 and below 1, the range of labels, not {delta!r}")

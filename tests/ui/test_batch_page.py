@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from html import unescape
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from auepora_eval.annotate.batch_plans import find_batch, new_batch_id
 from auepora_eval.annotate.draws import draw_path
+from auepora_eval.io.jsonl import save_jsonl_dataset
 from auepora_eval.io.labels import LabelEvent, LabelJournal, read_labels
 from auepora_eval.store.runs import RunStore, decisions
 from helpers.stored_runs import run, samples
@@ -187,22 +189,38 @@ def test_progress_agreement_and_reveal(server: UiServer, ids: dict[str, str]) ->
     assert "ann, <bdi>old</bdi>" in revealed.replace("<bdi>ann</bdi>", "ann")
 
 
-def test_agreement_about_documents(server: UiServer) -> None:
-    record = run(server.workbench.store, "documents", samples(3), lambda n: ["a", "b"], ["recall@2"])
-    address = new_batch(server, "grade", [record.run_id], annotators="2")
-    for name, values in (("ann", {"": "2"}), ("bob", {"": "2", "1": "0"})):
-        label(server, address, name, values)
-    part = " ".join(re.sub(r"<[^>]*>", " ", server.get(f"{address}/agreement").text).split())
-    assert "annotators documents agreement" in part
-    assert "ann and bob 6 0.6667" in part  # four of six
-    assert "This is about the labelled documents alone" in part
-    assert "adjudicate" in server.get(address).text
-    assert "rescore" not in server.get(address).text  # grades that differ are refused
+def test_results_wait_for_adjudication(server: UiServer, ids: dict[str, str]) -> None:
+    address = new_batch(server, "calibrate", [ids["old"]], annotators="2", n="8")
     queue = server.workbench.queue(address.rpartition("/")[2])
-    first, _ = queue.disagreements()
-    queue.submit("eve", first.number, ["0"], submission="decision", adjudicated=True)
+    label(server, address, "ann", {"": "wrong"}, limit=1)
+    label(server, address, "ann", {"": "right"})
+    label(server, address, "bob", {"": "right"}, limit=7)
+    assert "End labelling without 1 label and with 1 item to adjudicate" in server.get(address).text
+    label(server, address, "bob", {"": "right"})
+    page, undecided = server.get(address).text, server.get(f"{address}/items?state=undecided").text
+    assert "End labelling with 1 item to adjudicate" in page
+    assert "Results are shown when they are adjudicated" in page
+    assert ('id="batch-results"' in page, "Agreement of annotators" in page) == (False, True)
+    assert "when all items are labelled and decided" in results(server, address)
+    (number,) = re.findall(r'<tr id="item-(\d+)">', undecided)
+    queue.submit("eve", int(number), ["wrong"], submission="adjudication-2", adjudicated=True)
+    page = server.get(address).text
+    assert ('id="batch-results"' in page, "Agreement of annotators" in page) == (True, False)  # it is in the results
+    assert "People with each other" in results(server, address)
+
+
+def test_results_of_drafts_are_the_decisions(server: UiServer, tmp_path: Path) -> None:
+    save_jsonl_dataset(samples(4), tmp_path / "drafts.jsonl")
+    fields = {"dataset": str(tmp_path / "drafts.jsonl"), "annotators": "2", "metric": ""}
+    address = new_batch(server, "drafts", [], **fields)
+    label(server, address, "ann", {"": "accept", "3": "reject"})
+    label(server, address, "bob", {"": "accept", "2": "reject", "3": "reject"})
+    queue = server.workbench.queue(address.rpartition("/")[2])
     queue.close("eve")
-    assert " ".join(results(server, address).split()) == "label items 0 1 2 4 annotators differ 1"
+    counts = re.findall(r"(accepted|rejected|labelled differently)\s+(\d+)", results(server, address))
+    assert counts == [("accepted", "2"), ("labelled differently", "1"), ("rejected", "1")]
+    assert len(queue.batch.accepted_file.read_text().splitlines()) == 2
+    assert "<strong>rejected</strong>" in server.get(f"{address}/items").text
 
 
 # --- results ---------------------------------------------------------------------------------------------------------
@@ -248,7 +266,12 @@ def test_looks_wait_for_all_labels_of_their_samples(server: UiServer, ids: dict[
     label(server, address, "ann", {"": "both", "3": "first"}, limit=12)
     label(server, address, "bob", {"": "both", "3": "first"}, limit=9)
     assert "Results are shown when the batch is closed" in results(server, address)
-    label(server, address, "bob", {"": "both", "3": "first"}, limit=2)  # eleven samples have both labels
+    label(server, address, "bob", {"": "neither"}, limit=1)
+    label(server, address, "bob", {"": "both", "3": "first"}, limit=1)  # eleven samples have both labels
+    assert "Results are shown when the batch is closed" in results(server, address)
+    queue = server.workbench.queue(address.rpartition("/")[2])
+    (undecided,) = queue.disagreements()
+    queue.submit("eve", undecided.number, ["both"], submission="adjudication-1", adjudicated=True)
     found = results(server, address)
     assert "the next look is at 15 samples" in found
     assert "corrected" not in found  # no means between the looks

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ..annotate.agreement import AnnotatorAgreement, annotator_agreement, decided_label, format_label, read_annotations
+from ..annotate.agreement import annotator_agreement, format_label, read_annotations
 from ..annotate.batch_plans import (
     BatchOptions,
     create_batch,
@@ -39,7 +39,7 @@ from ..annotate.calibration_report import (
 from ..annotate.draws import LabelDraw, describe_forecast, read_all_draws, read_draws
 from ..annotate.relevance import DEFAULT_METRICS
 from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
-from ..io.labels import LabelJournal
+from ..io.labels import Label
 from ..render.blocks import Block, Prose, ReportVerdict, Row, TableColumn, Tone, simple_table
 from ..render.html import UncutText, format_time, pluralize
 from ..store.records import RunRecord
@@ -474,7 +474,7 @@ class BatchView:
     looks: tuple[int, ...]
     """The numbers of samples at which a comparison is tested; empty if it is tested once."""
     finished: tuple[str, ...]
-    """The samples with all labels, in the order of the draw up to the first one without."""
+    """The samples with all labels and decisions, in the order of the draw up to the first one without."""
 
     @property
     def is_closed(self) -> bool:
@@ -483,16 +483,17 @@ class BatchView:
 
     @property
     def is_complete(self) -> bool:
-        """Whether results may be shown: those who label or adjudicate must not know them, nor the scores of a judge."""
-        found = self.progress
-        is_labelled = found.complete == found.items and not found.disagreements
-        return self.is_closed or (is_labelled and self.batch.purpose != "compare")
+        """Whether results are final: until a comparison is closed, labels may be undone or adjudicated."""
+        is_labelled = self.progress.complete == self.progress.items and self.batch.purpose != "compare"
+        return self.is_closed or (is_labelled and not self.progress.disagreements)
 
     @property
     def missing(self) -> str:
-        """The labels that are missing, in words; empty if none is."""
-        number = self.progress.wanted - self.progress.labels
-        return pluralize(number, "label") if number > 0 else ""
+        """The labels and decisions that are missing, in words; empty if none is."""
+        labels, undecided = self.progress.wanted - self.progress.labels, self.progress.disagreements
+        words = [f"without {pluralize(labels, 'label')}"] if labels > 0 else []
+        words += [f"with {pluralize(undecided, 'item')} to adjudicate"] if undecided else []
+        return " and ".join(words)
 
     @property
     def has_agreement(self) -> bool:
@@ -530,7 +531,7 @@ class BatchView:
             numbers = {one.number for one in found.skipped}
             yield "Skipped", f"{len(numbers):,}", make_url(items, state="skipped"), ""
         if self.batch.annotators > 1 or found.disagreements:
-            address = make_url(items, state="different") if found.disagreements else ""
+            address = make_url(items, state="undecided") if found.disagreements else ""
             yield "To adjudicate", f"{found.disagreements:,}", address, ""
         if self.looks:
             yield "Looks", ", ".join(map(str, self.looks)), "", "samples"
@@ -543,7 +544,9 @@ def find_view(request: Request) -> BatchView:
     batch, progress = queue.batch, queue.progress()
     draw = read_draw(workbench, batch)
     looks = () if draw is None or draw.comparison is None else draw.comparison.looks
-    entries = takewhile(lambda one: progress.counts.get(one[0], 0) >= batch.annotators, enumerate(batch.items, start=1))
+    undecided = {one.number for one in queue.disagreements() if not one.adjudicated} if looks else set()
+    counts = {number: count for number, count in progress.counts.items() if number not in undecided}
+    entries = takewhile(lambda one: counts.get(one[0], 0) >= batch.annotators, enumerate(batch.items, start=1))
     finished = tuple(entry.sample_id for _, entry in entries) if looks else ()
     return BatchView(workbench, batch, progress, looks, finished)
 
@@ -561,6 +564,7 @@ def batch_page(request: Request) -> Response:
     view = find_view(request)
     batch, progress = view.batch, view.progress
     runs = _run_links(view.workbench, batch)
+    metrics, metric = _result_metrics(view), request.query_params.get("metric") or ""
     return render_template(
         request,
         "batch.html",
@@ -574,8 +578,9 @@ def batch_page(request: Request) -> Response:
         label_address=make_url(f"{request.base_url}label/{batch.id}", token=access_of(request).label_token),
         terminal_command=label_command(batch, read_draw(view.workbench, batch), view.workbench.label),
         forecast_lines=_forecast_lines(view),
-        metrics=_result_metrics(view),
-        metric=request.query_params.get("metric") or "",
+        metrics=metrics,
+        metric=metric,
+        has_agreement=view.has_agreement and (not view.is_complete or bool(metrics and not metric)),  # else in results
         next_commands=result_commands(batch, view.workbench.label) if view.is_complete else [],
         close_effect=_close_effect(batch),
         facts=list(_facts(batch, runs)),
@@ -654,17 +659,9 @@ def agreement_part(request: Request) -> Response:
         text = "Agreement is shown when two annotators have labelled all items, or when the batch is closed."
         return _render_results(request, [Prose(text)])
     found = _cached(view, "agreement", lambda: annotator_agreement([view.batch.journal]))
-    return _render_results(
-        request, _agreement_blocks(found, "documents" if view.batch.purpose == "grade" else "answers")
-    )
-
-
-def _agreement_blocks(found: AnnotatorAgreement, unit: str) -> list[Block]:
     left_out = found.chosen + found.left_out
-    note = f"{pluralize(left_out, 'label')} outside the part of the draw with equal probabilities left out."
-    notes = [note] if left_out else []
-    notes += [] if found.is_drawn else [f"This is about the labelled {unit} alone, which are no random sample."]
-    return [*agreement_blocks(found.raters, unit), *map(Prose, notes)]
+    note = f"Left out: {pluralize(left_out, 'label')} outside the part of the draw with equal probabilities."
+    return _render_results(request, [*agreement_blocks(found.raters), *([Prose(note)] if left_out else [])])
 
 
 def results_part(request: Request) -> Response:
@@ -673,7 +670,7 @@ def results_part(request: Request) -> Response:
     if view.batch.purpose not in ("calibrate", "compare"):
         return _render_results(request, _label_counts(view))
     if not view.has_results:
-        when = "at a planned look" if view.batch.purpose == "compare" else "when all items are labelled and adjudicated"
+        when = "at a planned look" if view.batch.purpose == "compare" else "when all items are labelled and decided"
         text = f"Results are shown when the batch is closed, or {when}."
         return _render_results(request, [Prose(text)])
     if tuned := sum(one.tuning for one in read_annotations([view.batch.journal])):
@@ -764,14 +761,21 @@ def _label_counts(view: BatchView) -> list[Block]:
     """The number of items by label, of a closed batch whose labels are not compared with scores."""
     if not view.is_closed:
         return [Prose("Labels are shown when the batch is closed.")]
-    is_draft, revealed = view.batch.purpose == "drafts", view.workbench.queue(view.batch.id).reveal()
-    words = {"right": "accepted", "wrong": "rejected"} if is_draft else {}
-    counts = Counter(decided_label(one.labels, by_majority=is_draft) for one in revealed if one.labels)
-    rows: list[Row] = [[words.get(name, name), f"{count:,}"] for name, count in sorted(counts.items())]
+    counts: Counter[str] = Counter()
+    for one in view.workbench.queue(view.batch.id).reveal():
+        decisions = [label for label in one.labels if label.adjudicated] or one.labels
+        found = {_label_word(view.batch, label) for label in decisions}
+        counts.update(found if len(found) < 2 else ["labelled differently"])
+    rows: list[Row] = [[name, f"{count:,}"] for name, count in sorted(counts.items())]
     blocks: list[Block] = [simple_table(["label", TableColumn("items", number=True)], rows)] if rows else []
     if is_draft:
         blocks.append(Prose(f"The accepted drafts are in `{view.batch.accepted_file}`."))
     return blocks or [Prose("No item has a label.")]
+
+
+def _label_word(batch: LabelBatch, label: Label) -> str:
+    words = {"right": "accepted", "wrong": "rejected"} if batch.purpose == "drafts" else {}
+    return words.get(format_label(label), format_label(label))
 
 
 def _render_results(
@@ -782,7 +786,14 @@ def _render_results(
 
 # --- items: their states, and what was hidden when the batch is closed -----------------------------------------------
 
-STATES = {"": "All", "labelled": "Finished", "open": "Open", "skipped": "Skipped", "different": "Different labels"}
+STATES = {
+    "": "All",
+    "labelled": "Finished",
+    "open": "Open",
+    "skipped": "Skipped",
+    "different": "Different labels",
+    "undecided": "To adjudicate",
+}
 
 
 def items_page(request: Request) -> Response:
@@ -819,13 +830,14 @@ def _page(text: str, pages: int) -> int:
 def _numbers_by_state(view: BatchView, queue: LabelQueue) -> dict[str, list[int]]:
     everything, counts = range(1, view.progress.items + 1), queue.label_counts()
     skipped = {one.number for one in view.progress.skipped}
-    different = {one.number for one in queue.disagreements()}
+    different = {one.number: one.adjudicated for one in queue.disagreements()}
     return {
         "": list(everything),
         "labelled": [one for one in everything if counts.get(one, 0) >= view.batch.annotators],
         "open": [one for one in everything if counts.get(one, 0) < view.batch.annotators],
         "skipped": sorted(skipped),
         "different": sorted(different),
+        "undecided": sorted(number for number, is_decided in different.items() if not is_decided),
     }
 
 
@@ -857,7 +869,7 @@ def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -
             {
                 "annotator": label.annotator,
                 "run": names[label.run][0] if label.run in names else "",
-                "label": format_label(label),
+                "label": _label_word(view.batch, label),
                 "is_adjudicated": label.adjudicated,
                 "comment": label.comment,
             }

@@ -641,7 +641,7 @@ _FIELD_NAMES = msgspec.json.Decoder(
 
 # No ids: these messages are shown to annotators who label blind.
 _CONFLICTS = {
-    "label": "this annotator has labelled it already",
+    "label": "this annotator has labelled it already; undo that label to change it",
     "skip": "this annotator has labelled it already",
     "retract": "the label is not there any more",
     "tuning": "the label is not there any more",

@@ -189,13 +189,12 @@ def describe_progress(queue: LabelQueue, annotator: str, disputed: Collection[It
     own = queue.annotator_progress(annotator)
     if disputed:
         decided = sum(one.adjudicated for one in disputed)
-        return {"labelled": decided, "skipped": 0, "total": len(disputed), "waiting": 0, "undo": own.adjudicated}
+        return {"labelled": decided, "skipped": 0, "total": len(disputed), "waiting": 0}
     return {
         "labelled": own.labelled,
         "skipped": own.skipped,
         "total": own.labelled + own.skipped + own.remaining,
         "waiting": own.waiting,
-        "undo": own.labelled + own.skipped + own.adjudicated,
     }
 
 

@@ -317,7 +317,10 @@ def test_labels_that_were_given_in_a_browser_meanwhile(tmp_path: Path) -> None:
     browser.append(LabelEvent("retract", LabelKey("q0", "ann", "run_1")))
     browser.append(*(Label(one, "wrong", "ann", "run_1") for one in ("q1", "q2")))
     state = save_line(typed(state, "c why"), ours, "r")
-    assert (state.message, state.comment) == ("not saved: this annotator has labelled it already", "")
+    assert (state.message, state.comment) == (
+        "not saved: this annotator has labelled it already; undo that label to change it",
+        "",
+    )
     assert labels_of(state) == {("q1", ""): GivenLabel("wrong"), ("q2", ""): GivenLabel("wrong")}
     for line in ("w", "r", "u"):
         state = save_line(state, ours, line)

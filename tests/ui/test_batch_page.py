@@ -189,6 +189,24 @@ def test_progress_agreement_and_reveal(server: UiServer, ids: dict[str, str]) ->
     assert "ann, <bdi>old</bdi>" in revealed.replace("<bdi>ann</bdi>", "ann")
 
 
+def test_agreement_about_documents(server: UiServer) -> None:
+    record = run(server.workbench.store, "documents", samples(3), lambda n: ["a", "b"], ["recall@2"])
+    address = new_batch(server, "grade", [record.run_id], annotators="2")
+    for name, values in (("ann", {"": "2"}), ("bob", {"": "2", "1": "0"})):
+        label(server, address, name, values)
+    part = " ".join(re.sub(r"<[^>]*>", " ", server.get(f"{address}/agreement").text).split())
+    assert "annotators documents agreement" in part
+    assert "ann and bob 6 0.6667" in part  # four of six
+    assert "This is about the labelled documents alone" in part
+    assert "adjudicate" in server.get(address).text
+    assert "rescore" not in server.get(address).text  # grades that differ are refused
+    queue = server.workbench.queue(address.rpartition("/")[2])
+    for one in queue.disagreements():
+        queue.submit("eve", one.number, ["0"], submission=f"decision {one.number}", adjudicated=True)
+    queue.close("eve")
+    assert " ".join(results(server, address).split()) == "label items 0 2 2 4"
+
+
 def test_results_wait_for_adjudication(server: UiServer, ids: dict[str, str]) -> None:
     address = new_batch(server, "calibrate", [ids["old"]], annotators="2", n="8")
     queue = server.workbench.queue(address.rpartition("/")[2])

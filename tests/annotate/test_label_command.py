@@ -191,6 +191,15 @@ def test_three_in_one_file_and_a_scale(tmp_path: Path) -> None:
     assert [dict(one.labels) for one in report.disputes] == [{"a": "3", "b": "4"}]
 
 
+def test_decisions_are_not_counted_as_labels_outside_the_draw(tmp_path: Path) -> None:
+    drawn = {"run": "r", "draw": "d", "probability": 0.5}
+    labels = [*labels_of("ann", "rrw", **drawn), *labels_of("bob", "rrw", **drawn)]
+    labels += [Label("q9", "right", name, "r") for name in ("ann", "bob")]
+    write_labels(tmp_path / "all.jsonl", [*labels, Label("q9", "wrong", "eve", "r", adjudicated=True)])
+    report = annotator_agreement([tmp_path / "all.jsonl"])
+    assert (report.left_out, report.chosen) == (2, 0)
+
+
 def test_agreement_needs_two_annotators(tmp_path: Path) -> None:
     write_labels(tmp_path / "a.jsonl", labels_of("ann", "rw"))
     with pytest.raises(BadValueError, match="needs at least two annotators, and all labels are of 'ann'"):

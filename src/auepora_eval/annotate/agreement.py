@@ -295,7 +295,7 @@ def _as_unit(label: Label) -> Label:
 def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
     """The agreement between the annotators of these files."""
     everything = read_annotations(paths)
-    labels = [_as_unit(label) for label in everything if not label.chosen]
+    labels = [label for label in everything if not (label.chosen or label.adjudicated)]
     draws = read_all_draws(paths)
     grades = [label for label in labels if label.doc_id is not None]
     used = [*representative_labels((label for label in labels if label.doc_id is None), draws), *grades]
@@ -320,7 +320,7 @@ def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
         raters,
         disagreements,
         tuple(name for name in annotators if name in models),
-        len(everything) - len(labels),
+        sum(label.chosen for label in everything),
         len(labels) - len(used),
         bool(draws) or any(label.draw is not None and label.doc_id is None for label in labels),
     )

@@ -208,11 +208,11 @@ def test_agreement_about_documents(server: UiServer) -> None:
 
 
 def test_results_wait_for_adjudication(server: UiServer, ids: dict[str, str]) -> None:
-    address = new_batch(server, "calibrate", [ids["old"]], annotators="2", n="8")
+    address = new_batch(server, "calibrate", [ids["old"]], annotators="2", n="4")
     queue = server.workbench.queue(address.rpartition("/")[2])
     label(server, address, "ann", {"": "wrong"}, limit=1)
     label(server, address, "ann", {"": "right"})
-    label(server, address, "bob", {"": "right"}, limit=7)
+    label(server, address, "bob", {"": "right"}, limit=3)
     assert "End labelling without 1 label and with 1 item to adjudicate" in server.get(address).text
     label(server, address, "bob", {"": "right"})
     page, undecided = server.get(address).text, server.get(f"{address}/items?state=undecided").text
@@ -225,6 +225,13 @@ def test_results_wait_for_adjudication(server: UiServer, ids: dict[str, str]) ->
     page = server.get(address).text
     assert ('id="batch-results"' in page, "Agreement of annotators" in page) == (True, False)  # it is in the results
     assert "People with each other" in results(server, address)
+    graded = new_batch(server, "calibrate", [ids["old"]], annotators="2", n="4", scale="1-5")
+    for name, grade in (("ann", "4"), ("bob", "5")):
+        label(server, graded, name, {"": grade})
+    assert 'id="batch-results"' in server.get(graded).text  # the mean of grades needs no decision
+    empty = new_batch(server, "calibrate", [ids["old"]])
+    server.workbench.queue(empty.rpartition("/")[2]).close("eve")
+    assert "No item has a label." in results(server, empty)
 
 
 def test_results_of_drafts_are_the_decisions(server: UiServer, tmp_path: Path) -> None:

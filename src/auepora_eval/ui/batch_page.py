@@ -485,7 +485,7 @@ class BatchView:
     def is_complete(self) -> bool:
         """Whether results are final: until a comparison is closed, labels may be undone or adjudicated."""
         is_labelled = self.progress.complete == self.progress.items and self.batch.purpose != "compare"
-        return self.is_closed or (is_labelled and not self.progress.disagreements)
+        return self.is_closed or (is_labelled and not (self.progress.disagreements and self.batch.scale is None))
 
     @property
     def missing(self) -> str:
@@ -544,7 +544,8 @@ def find_view(request: Request) -> BatchView:
     batch, progress = queue.batch, queue.progress()
     draw = read_draw(workbench, batch)
     looks = () if draw is None or draw.comparison is None else draw.comparison.looks
-    undecided = {one.number for one in queue.disagreements() if not one.adjudicated} if looks else set()
+    differing = queue.disagreements() if looks and batch.scale is None else []  # the mean of grades is used
+    undecided = {one.number for one in differing if not one.adjudicated}
     counts = {number: count for number, count in progress.counts.items() if number not in undecided}
     entries = takewhile(lambda one: counts.get(one[0], 0) >= batch.annotators, enumerate(batch.items, start=1))
     finished = tuple(entry.sample_id for _, entry in entries) if looks else ()
@@ -648,7 +649,6 @@ def _close(request: Request, fields: QueryParams) -> Response:
 
 # --- agreement and results -------------------------------------------------------------------------------------------
 
-
 _TONES: Mapping[str, Tone] = {"usable": "good", "not_usable": "bad", "better": "good", "worse": "bad"}
 
 
@@ -667,7 +667,7 @@ def agreement_part(request: Request) -> Response:
 def results_part(request: Request) -> Response:
     """What the labels show, as a fragment. Of a comparison nothing is shown between its looks."""
     view, metric = find_view(request), request.query_params.get("metric") or None
-    if view.batch.purpose not in ("calibrate", "compare"):
+    if view.batch.purpose not in ("calibrate", "compare") or (view.is_closed and not view.progress.labels):
         return _render_results(request, _label_counts(view))
     if not view.has_results:
         when = "at a planned look" if view.batch.purpose == "compare" else "when all items are labelled and decided"
@@ -705,7 +705,8 @@ def _verdict(view: BatchView, report: CalibrationReport) -> ReportVerdict:
     """The result in one sentence."""
     if view.batch.purpose == "calibrate":
         return ReportVerdict(report.conclusion.sentence, _TONES.get(report.conclusion.usability, "open"), [])
-    return ReportVerdict(verdict_sentence(report) or "", _TONES.get(report.verdict or "", "open"), [])
+    sentence = verdict_sentence(report) or "No verdict: a look needs the labels of all its samples."
+    return ReportVerdict(sentence, _TONES.get(report.verdict or "", "open"), [])
 
 
 def record_decision(request: Request) -> Response:

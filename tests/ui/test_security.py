@@ -88,7 +88,8 @@ def test_a_request_without_access_is_refused(server: UiServer, given: dict[str, 
 
 
 def test_the_page_without_access_names_the_command(server: UiServer) -> None:
-    assert "auepora ui" in server.request("GET", "/runs", headers={}).text
+    assert "auepora ui</code> printed" in server.request("GET", "/runs", headers={}).text
+    assert "Ask for the address of the batch" in server.request("GET", "/label/0", headers={}).text
 
 
 ACCEPTED = {

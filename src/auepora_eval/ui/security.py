@@ -52,11 +52,13 @@ NO_ACCESS = """\
 <meta name="color-scheme" content="light dark"><title>No access – auepora</title></head>
 <body>
 <h1>No access</h1>
-<p>This page needs the token. Open the address that <code>auepora ui</code> printed in the terminal.</p>
+<p>This page needs the token. HINT</p>
 <p>If you have just opened it, <a href="">try again</a>.</p>
 </body>
 </html>
 """
+HINT = "Open the address that <code>auepora ui</code> printed in the terminal."
+LABEL_HINT = "Ask for the address of the batch: it changes when <code>auepora ui</code> is started again."
 
 
 def _secret() -> str:
@@ -175,7 +177,8 @@ class SecurityMiddleware:
             response.set_cookie(*cookie, httponly=True, samesite="strict", path="/")
             return response
         if not self.access.has_session(Headers(scope=scope), scope["path"]):
-            return HTMLResponse(NO_ACCESS, 403)
+            hint = LABEL_HINT if scope["path"].startswith(LABEL_PATHS) else HINT
+            return HTMLResponse(NO_ACCESS.replace("HINT", hint), 403)
         return None
 
     def _refuse_write(self, scope: Scope, body: bytes | None) -> Response | None:

@@ -545,6 +545,13 @@ class _BatchJournal(LabelJournal):
         """Whether two annotators labelled an item differently, and nobody has decided between them."""
         return self.differs(number) and not self.adjudications.get(number)
 
+    def check_adjudication(self, number: int, name: str) -> None:
+        """Raise ``ConflictError`` where there is nothing to decide, or another person has."""
+        if not self.differs(number):
+            raise ConflictError("the annotators agree on this item; there is nothing to adjudicate")
+        if any(one.annotator != name for one in self.adjudications.get(number, ())):
+            raise ConflictError("another person has decided this item already")
+
 
 Leases = dict[tuple[int, str], float]
 """The end of each lease by item and annotator."""
@@ -659,15 +666,7 @@ class LabelQueue:
         check_text(comment, "comment")
         with self._public_errors():
             entries = self._entries(number, name, labels, comment, submission, adjudicated=adjudicated)
-
-        def check(journal: LabelJournal) -> None:
-            if adjudicated and any(one.annotator != name for one in self._journal.adjudications.get(number, ())):
-                raise ConflictError("another person has decided this item already")
-            if adjudicated and not self._journal.differs(number):
-                raise ConflictError("the annotators agree on this item; there is nothing to adjudicate")
-            if adjudicated and any(one.annotator != name for one in self._journal.adjudications.get(number, ())):
-                raise ConflictError("somebody else has adjudicated this item already")
-
+        check = (lambda _: self._journal.check_adjudication(number, name)) if adjudicated else None
         with self._public_errors(), self._writing():
             return self._append(number, *self._journal.new_entries(number, name, entries), check=check)
 

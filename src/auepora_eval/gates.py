@@ -14,6 +14,7 @@ from .compare.types import MetricComparison
 from .core.results import (
     CLAIM_ALL,
     Results,
+    corrections_note,
     deciding_look,
     sequential_details,
     sequential_note,
@@ -419,6 +420,8 @@ def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
     reason += _flags_note(flags)
     if (stage := two_stage_details(result)) is not None:
         reason += f"; {two_stage_note(stage)}"
+    if corrections := corrections_note(result):
+        reason += f"; {corrections}"
     warning = partial or _failure_warning(gate, result, status)
     return GateOutcome(gate.text, status, reason, gate.metric, value, warning=warning)
 

@@ -23,6 +23,7 @@ from auepora_eval.core.metrics_base import Metric
 from auepora_eval.core.registry import Spec
 from auepora_eval.engine.evaluate import resolve_metrics
 from auepora_eval.errors import AueporaWarning, BadValueError, ConflictError, DataFileError, UnknownCorrectionError
+from auepora_eval.gates import check_gates
 from auepora_eval.io.grades import CorrectedGold, Correction, CorrectionKind, CorrectionLog, GoldValue, gold_value
 from auepora_eval.metrics.answer_judged import LLMAnswerRelevance, LLMCorrectness
 from auepora_eval.report.explain import explain
@@ -237,6 +238,8 @@ def test_corrections_change_the_current_results_and_a_withdrawal_restores_them(s
     assert corrected.details["corrections"] == {"count": 1, "invalid": 0, "value_before": before[0][0]}
     assert "gold:" not in str(store.result(first.run_id, "token_f1").signature), "it does not read grades"
     assert before[0] in [(one.value, one.signature) for one in store.results(first.run_id, every_signature=True)]
+    (outcome, *_) = check_gates(["recall@5 >= 0.9"], store.results(first.run_id)).outcomes
+    assert outcome.reason.endswith(f"; 1 gold correction ({before[0][0]:.4f} without)")
     explained = [explain(store, "a", "recall@5", query="q00001", corrections=one).query for one in (log, None)]
     assert [one.check.verdict for one in explained if one is not None] == ["equal", "differs"]
     second = stored_runs.run(store, "b", rows, lambda _: ["gold"], FEW)

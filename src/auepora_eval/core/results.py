@@ -380,7 +380,7 @@ def judged_coverage(result: MetricResult) -> str:
     """
     details = result.details
     residual = details.get("residual") if registered_name(result) == "rbp" else None
-    notes = [_corrections_note(details), "" if residual is None else f"residual {residual:.4f} (unjudged)"]
+    notes = [corrections_note(result), "" if residual is None else f"residual {residual:.4f} (unjudged)"]
     shown = "; ".join(filter(None, notes))
     if partial := details.get("partial_grades"):
         return f"corrected: people graded {partial['graded']:,} of {partial['pairs']:,} pairs"
@@ -393,9 +393,9 @@ def judged_coverage(result: MetricResult) -> str:
     return "; ".join(filter(None, [shown, f"{seen}; gold by {whose}" if whose else seen]))
 
 
-def _corrections_note(details: Mapping[str, Any]) -> str:
+def corrections_note(result: MetricResult) -> str:
     """The number of gold corrections behind a value, and the value without them."""
-    corrections = details.get("corrections")
+    corrections = result.details.get("corrections")
     if not corrections:
         return ""
     before = corrections.get("value_before")

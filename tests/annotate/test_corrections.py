@@ -15,6 +15,7 @@ from auepora_eval.annotate.corrections import (
     apply_corrections,
     make_correction,
     preview_corrections,
+    run_names,
 )
 from auepora_eval.cli.main import main
 from auepora_eval.compare.runs import build_leaderboard, compare_metrics
@@ -265,6 +266,8 @@ def test_the_variants_of_a_corrected_sample_change(store: RunStore) -> None:
     (robustness,) = effect.metrics
     assert robustness.difference
     assert robustness.changed == ("q00002",)
+    other = replace(effect, record=replace(run, run_id="run_b"))
+    assert run_names([effect, other]) == {run.run_id: f"a ({run.run_id})", "run_b": "a (run_b)"}
 
 
 def test_a_judge_that_reads_the_gold_is_named_and_another_loses_invalid_samples_only(store: RunStore) -> None:

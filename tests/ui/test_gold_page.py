@@ -91,6 +91,13 @@ def test_a_grade_is_a_proposal_with_provenance_that_the_query_page_marks(server:
     states = [(one.correction.after, one.state) for one in server.workbench.corrections.proposals()]
     assert states == [(2, "withdrawn"), (3, "open")]
     assert value(server, "second", "recall@2") == 0  # a proposal changes no number
+    propose(server, kind="grade", document=key, grade="0", by="bob")
+    effect = server.get("/gold/effect?" + urlencode([("proposal", one.correction.id) for one in
+                        server.workbench.corrections.proposals(state="open")]))  # fmt: skip
+    assert (effect.status, "change the same gold of sample 'q 1'; withdraw one of them" in text_of(effect)) == (
+        409,
+        True,
+    )
 
 
 def test_the_effect_is_shown_before_corrections_are_applied_and_old_numbers_are_kept(server: UiServer) -> None:
@@ -117,6 +124,7 @@ def test_the_effect_is_shown_before_corrections_are_applied_and_old_numbers_are_
     assert sorted(kept) == [0, 1 / 4]
     listed = server.get("/gold")
     assert "2 of 2 runs scored with the corrected gold" in text_of(listed)
+    assert "In 1843</textarea>" in server.get(address(server, "/gold/propose", "q2")).text, "the gold in force"
     page = text_of(server.get(address(server, "/query")))
     assert "1 correction applied." in page
     assert "0.5000 0.0000 with the old gold" in page  # recall@2 of the sample

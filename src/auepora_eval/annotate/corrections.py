@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -190,6 +191,15 @@ class RunEffect:
         why = {"why": self.why} if self.why else {}
         metrics = [one.to_dict() for one in self.metrics]
         return {"run_id": self.record.run_id, "name": self.record.name, "metrics": metrics, **why}
+
+
+def run_names(effects: Iterable[RunEffect]) -> dict[str, str]:
+    """The name of each run by its id; with the id if several have the name."""
+    records = [one.record for one in effects]
+    counts = Counter(one.name for one in records)
+    return {
+        one.run_id: one.name[:100] if counts[one.name] == 1 else f"{one.name[:100]} ({one.run_id})" for one in records
+    }
 
 
 RunProgress = Callable[[int, int], None]

@@ -549,6 +549,7 @@ def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None,
     with open_store(store) as found:
         log = _correction_log(found, labels)
         chosen = [log.find(one) for one in ids] if ids else log.proposals(state="open")
+        log.check_acceptance(one.correction.id for one in chosen)
         effects: list[RunEffect] = []
         for fingerprint, proposals in _by_dataset(chosen).items():
             records = runs_of_dataset(found, fingerprint)
@@ -697,7 +698,8 @@ def _dataset_names(store: RunStore) -> dict[str, str]:
 
 
 def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *, as_json: bool, empty: str) -> None:
-    """Print the effect on each run as a table, and below it the metrics without a new value."""
+    """Print the effect on each run as a table, and below it the metrics that keep their value or have no new one."""
+    from ..annotate.corrections import run_names
     from ..render.tables import format_value, table
 
     if as_json:
@@ -708,8 +710,11 @@ def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *
         correction = one.correction
         echo(f"{correction.id}  {_clip(correction.sample_id)}  {_clip(correction.describe(), 200)}")
     rows, notes = [], []
+    names = run_names(effects)
     for effect in effects:
         name = f"{effect.record.name} ({effect.record.run_id})"
+        same = [one.name for one in effect.metrics if one.difference == 0 and not one.changed]
+        notes += [f"{name}: same value: {', '.join(same)}"] if same else []
         notes += [f"not scored: {name}: {effect.why}"] if effect.why else []
         for metric in effect.metrics:
             values = ["n/a" if value is None else format_value(value) for value in (metric.old, metric.new)]
@@ -717,7 +722,8 @@ def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *
             if metric.status != "computed":
                 values[1] = "needs judging again" if metric.status == "needs judging" else metric.status
                 notes.append(f"{metric.name} of {name}: {values[1]}: {metric.why}")
-            rows.append([effect.record.name, metric.name, *values, change, str(len(metric.changed))])
+            if metric.name not in same:
+                rows.append([names[effect.record.run_id], metric.name, *values, change, str(len(metric.changed))])
     headers = ["run", "metric", "old", "new", "difference", "changed samples"]
     echo(table(rows, headers=headers, right=(2, 3, 4, 5)) if rows else empty if not effects else "no metric changes")
     for note in notes:

@@ -452,6 +452,13 @@ class CorrectionLog(Journal[Correction | CorrectionEvent]):
         """
         return self._decide(correction_ids, "accepted", CorrectionEvent("accept", "", by, current_time()))
 
+    def check_acceptance(self, correction_ids: Iterable[str]) -> None:
+        """Raise ``ConflictError`` if these proposals cannot be accepted together; accepted ones are ignored."""
+        self.refresh()
+        with self._mutex:
+            found = [self._find(one) for one in dict.fromkeys(correction_ids)]
+            _check_acceptance([one for one in found if one.state != "accepted"], self._proposals.values())
+
     def _decide(self, ids: Iterable[str], state: CorrectionState, event: CorrectionEvent) -> list[Proposal]:
         """Append the event for each proposal that is not in this state yet."""
         with self._locked():

@@ -26,12 +26,12 @@ from ..annotate.corrections import (
     apply_corrections,
     make_correction,
     preview_corrections,
-    signature_before,
+    run_names,
 )
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult
 from ..errors import AueporaError, BadValueError, ConflictError
-from ..io.grades import Correction, CorrectionKind, GoldValue, Proposal, describe_gold
+from ..io.grades import CORRECTED_GOLD, CorrectedGold, Correction, CorrectionKind, GoldValue, Proposal, describe_gold
 from ..render.blocks import Block, Cell, Details, Prose, Row, TableColumn, simple_table, without_empty_columns
 from ..render.html import UncutText, pluralize, shorten
 from ..render.tables import format_value
@@ -241,6 +241,7 @@ def proposal_form(request: Request) -> Response:
     """The form of a proposal, as a page or as a fragment; ``document`` is the key of the selected document."""
     workbench = workbench_of(request)
     record, sample, position = find_sample(workbench, request)
+    sample = CorrectedGold.of(workbench.corrections.accepted(record.fingerprint)).correct(sample)
     back = make_url("/query", run=record.run_id, id=sample.sample_id)
     references = [str(text) for text in sample.references]
     documents = _form_documents(workbench, record, sample, position)
@@ -456,6 +457,7 @@ def effect_page(request: Request) -> Response:
             f"proposal {ended.correction.id} was {ended.state} meanwhile; load the list of proposals again"
         )
     corrections = [one.correction for one in chosen]
+    log.check_acceptance(one.id for one in corrections)
     accepted = log.accepted(fingerprint)
     records = [one for one in workbench.store.runs() if one.fingerprint == fingerprint]
     key = (fingerprint, *(workbench.version(one) for one in records), *(one.id for one in (*accepted, *corrections)))
@@ -482,21 +484,23 @@ def effect_page(request: Request) -> Response:
 def effect_blocks(effects: Sequence[RunEffect]) -> list[Block]:
     """The changes of each run as a table that can be collapsed, and sentences about what is not in them."""
     changing = [one for one in effects if one.metrics]
+    names = run_names(effects)
     shown = [
-        Details(_effect_sentence(one), _effect_table(one), is_open=len(changing) <= MAX_OPEN_RUNS)
+        Details(
+            _effect_sentence(names[one.record.run_id], one), _effect_table(one), is_open=len(changing) <= MAX_OPEN_RUNS
+        )
         for one in changing[:MAX_SHOWN_RUNS]
     ]
     blocks: list[Block] = list(shown)
     if len(changing) > MAX_SHOWN_RUNS:
         blocks.append(Prose(f"{len(changing) - MAX_SHOWN_RUNS:,} more runs change; `auepora gold preview` lists all."))
-    blocks += [Prose(f"{one.record.name}: {one.why}", "open") for one in effects if one.why][:MAX_SHOWN_RUNS]
+    blocks += [Prose(f"{names[one.record.run_id]}: {one.why}", "open") for one in effects if one.why][:MAX_SHOWN_RUNS]
     return blocks
 
 
-def _effect_sentence(effect: RunEffect) -> str:
+def _effect_sentence(name: str, effect: RunEffect) -> str:
     """The name of the run with the number of metrics that change, and the first of them."""
     changed = [one for one in _in_order(effect.metrics) if one.difference]
-    name = shorten(effect.record.name, 100)
     if not changed:
         return f"{name}: no value changes"
     first = changed[0]
@@ -602,10 +606,12 @@ class ApplyTask:
 
     def add_unfinished(self, effects: Sequence[RunEffect]) -> None:
         """Note the runs and metrics that have no new value."""
-        self.unfinished += [f"{one.record.name}: {one.why}" for one in effects if one.why]
+        names = run_names(effects)
+        self.unfinished += [f"{names[one.record.run_id]}: {one.why}" for one in effects if one.why]
         for one in effects:
             missing = [metric.name for metric in one.metrics if metric.status != "computed"]
-            self.unfinished += [f"{one.record.name}: no new value of {', '.join(missing)}"] if missing else []
+            name = names[one.record.run_id]
+            self.unfinished += [f"{name}: no new value of {', '.join(missing)}"] if missing else []
 
 
 def _task_of(request: Request) -> ApplyTask | None:

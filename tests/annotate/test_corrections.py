@@ -335,6 +335,8 @@ def test_the_commands_propose_preview_apply_and_export(store: RunStore, capsys: 
     gold_lines(capsys, "apply", "--all", "--by", "bob")
     assert store.result(run.run_id, "recall@5").value == effect["new"]
     assert "2 gold corrections" in gold_lines_of_show(capsys)
+    sample = gold_lines_of_show(capsys, "--sample", "q00001")
+    assert "gold correction  document 'other': not judged -> grade 2, by ann" in sample
     gold_lines(capsys, "export", "a", "-o", "new.jsonl")
     ids = [json.loads(line)["sample_id"] for line in Path("new.jsonl").read_text().splitlines()]
     assert ids == [f"q{number:05}" for number in range(6) if number != 2]
@@ -342,7 +344,7 @@ def test_the_commands_propose_preview_apply_and_export(store: RunStore, capsys: 
     assert [one["state"] for one in gold_lines(capsys, "list", "--json")] == ["withdrawn", "accepted"]
 
 
-def gold_lines_of_show(capsys: pytest.CaptureFixture[str]) -> str:
+def gold_lines_of_show(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     with pytest.raises(SystemExit):
-        main(["show", "a"])
+        main(["show", "a", *arguments])
     return capsys.readouterr().out

@@ -271,7 +271,17 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
         "judgements": sample_judgements(store, record, position),
         **({"spans": spans} if spans else {}),
         **({"gold_ranks": [_gold_ranks(sample, one) for one in outputs]} if has_spans(sample) else {}),
+        **({"corrections": corrections} if (corrections := _sample_corrections(store, record, sample_id)) else {}),
     }
+
+
+def _sample_corrections(store: RunStore, record: RunRecord, sample_id: str) -> list[dict[str, Any]]:
+    """The accepted gold corrections of a sample."""
+    from ..annotate.batches import labels_folder
+    from ..io.grades import CorrectionLog
+
+    accepted = CorrectionLog(labels_folder(store)).accepted(record.fingerprint)
+    return [{**one.to_dict(), "text": one.describe()} for one in accepted if one.sample_id == sample_id]
 
 
 def _gold_ranks(sample: EvaluationSample, output: SystemOutputs) -> list[dict[str, Any]]:
@@ -295,6 +305,7 @@ def _sample_page(document: dict[str, Any]) -> Report:
         facts.append(("reference", _short(reference if isinstance(reference, str) else reference["text"])))
     if sample.get("labels"):
         facts.append(("labels", _short(sample["labels"])))
+    facts += [("gold correction", _short(f"{one['text']}, by {one['by']}")) for one in document.get("corrections", ())]
     blocks: list[Block] = [DefinitionList(facts)]
     every_rank = document.get("gold_ranks") or [[] for _ in document["outputs"]]
     for output, ranks in zip(document["outputs"], every_rank, strict=True):

@@ -121,6 +121,13 @@ def test_a_disagreement_becomes_an_example_after_the_batch_is_closed(server: UiS
     assert server.get(address).text.count(">Use as example<") == 1
     assert server.post("/review/example", fields).status == 409
     assert server.post("/review/example", fields | {"batch": "gone"}).status == 404
+    options = BatchOptions("calibrate", (run_id,), "drawn", metric="token_f1", n=4)
+    drawn = create_batch(server.workbench.labels, plan_batch(server.workbench.store, options))
+    queue = server.workbench.queue(drawn.id)
+    for number in range(1, 5):
+        queue.submit("ann", number, ["wrong"], submission=f"{drawn.id}-{number}")
+    queue.close("eve")
+    assert "The batch then has no results any more" in server.get(address).text
 
 
 @pytest.mark.part("chromium")

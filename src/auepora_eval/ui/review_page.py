@@ -138,6 +138,11 @@ class DisagreementList:
     """Why there is no list."""
 
     @property
+    def has_results(self) -> bool:
+        """Whether something is estimated from the batch, which its first example ends."""
+        return self.batch.purpose != "review" and not any(one.is_example for one in self.rows)
+
+    @property
     def shown(self) -> Sequence[LabelledDisagreement]:
         """The rows that the page shows."""
         return self.rows[:MAX_DISAGREEMENTS]

@@ -184,6 +184,10 @@ def test_a_run_on_a_set_records_it_and_resumes_with_it(project: Callable[[int], 
     assert json.loads(run("samples", "odd", "--json"))["ids"] == ["1", "3", "5", "7"]
     assert "odd numbers" in run("samples")
     assert "4 samples" in run("gate", "whole", "--samples", "odd", "-g", "recall@5 where labels.parity=odd >= 0")
+    (folder / "labels" / "sets" / "damaged.json").write_text("{")
+    (folder / "labels" / "sets" / "missed.json").rename(folder / "labels" / "sets" / "lost.json")
+    listed = run("samples")
+    assert ("lost" in listed, "missed " in listed, "damaged.json" in listed) == (True, False, True)
     run("run", "plan.yaml", "--name", "part", "--samples", "odd")
     with RunStore.open("runs.sqlite") as store:
         record = store.find("part")
@@ -196,10 +200,10 @@ def test_a_run_on_a_set_records_it_and_resumes_with_it(project: Callable[[int], 
     run("rescore", "part", "-m", "recall@3")
     same = json.loads(run("compare", "whole", "part", "-m", "recall@5", "--json"))  # a part of the same dataset
     assert same["deltas"]["metrics"]["recall@5"]["n"] == 4
-    run("run", "plan.yaml", "--name", "again", "--samples", "missed")
+    run("run", "plan.yaml", "--name", "again", "--samples", "lost")
     again = json.loads(run("compare", "whole", "again", "-m", "recall@5", "--json"))
     assert again["deltas"]["metrics"]["recall@5"]["doubt"] == "selected_samples"  # whole selected the samples of again
-    run("run", "plan.yaml", "--name", "more", "--samples", "missed")
+    run("run", "plan.yaml", "--name", "more", "--samples", "lost")
     more = json.loads(run("compare", "again", "more", "-m", "recall@5", "--json"))["deltas"]["metrics"]["recall@5"]
     assert (more["doubt"], more["p_value"]) == ("selected_samples", None)  # both repeat the answers of whole
     (folder / "data.jsonl").write_text((folder / "data.jsonl").read_text().replace("what is 3?", "what is three?"))

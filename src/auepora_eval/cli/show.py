@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import DataFileError
 from ..render.blocks import (
     Block,
     Code,
@@ -431,7 +432,7 @@ def queries_command(
         if samples is not None and (missing := table.sample_set(samples).missing(table.ids)):
             echo_err(f"{len(missing):,} samples of the set are not in the list, such as {missing[0]!r:.80}")
         if save is not None:
-            saved = chosen.make_set(table, save, reason=reason, created_by=getuser())
+            saved = chosen.make_set(table, save, reason=reason, created_by=_user())
             echo_err(f"saved {saved.count:,} samples in {save_sample_set(labels, saved)}")
         metrics = shown_metrics(table, chosen.conditions, chosen.sort)
         rows = list_rows(table, matching[:limit].tolist(), metrics)
@@ -450,6 +451,14 @@ def queries_command(
         ],
     }
     write_out(_render(document, form, lambda: _queries_page(table, rows, metrics, len(matching))), output)
+
+
+def _user() -> str:
+    """The login name; empty if there is none, as in some containers."""
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def _queries_page(table: QueryTable, rows: list[QueryRow], metrics: list[str], matching: int) -> Report:
@@ -508,7 +517,12 @@ def samples_command(name: str | None, store: str | None, as_json: bool, output: 
         chosen = find_sample_set(labels, name)
         write_out(_render(chosen.to_dict(), form, lambda: _set_page(chosen)), output)
         return
-    found = [load_sample_set(labels, one) for one in sample_set_names(labels)]
+    found = []
+    for one in sample_set_names(labels):
+        try:
+            found.append(load_sample_set(labels, one))
+        except DataFileError as error:
+            echo_err(f"Warning: {error}")
     documents = [{**one.to_dict(), "ids": len(one.ids)} for one in found]
     write_out(_render(documents, form, lambda: _sets_page(found)), output)
 

@@ -199,7 +199,7 @@ def load_sample_set(labels: Path, name: str) -> SampleSet:
         listed = f"; the sets are {', '.join(names[:20])}" if names else ""
         hint = did_you_mean(name[:80], names, otherwise=listed)
         raise BadValueError(f"there is no set of samples '{name[:80]}' in {labels / FOLDER}{hint}")
-    return read_sample_set(sample_set_path(labels, name))
+    return replace(read_sample_set(sample_set_path(labels, name)), name=name)  # the file may have been renamed
 
 
 def read_sample_set(path: Path) -> SampleSet:

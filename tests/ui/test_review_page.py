@@ -54,6 +54,13 @@ def closed_batch(server: UiServer, run_id: str, *samples: str) -> LabelBatch:
     return batch
 
 
+def test_labels_without_a_judge_disagree_with_nothing(server: UiServer, run_id: str) -> None:
+    options = BatchOptions("review", (run_id,), "no metric", samples=("q0",))
+    batch = create_batch(server.workbench.labels, plan_batch(server.workbench.store, options))
+    server.workbench.queue(batch.id).close("eve")
+    assert "no metric" not in server.get(f"/review/disagreements?run={run_id}").text
+
+
 def test_the_page_lists_what_needs_a_person_and_its_counts_are_links(server: UiServer, run_id: str) -> None:
     page = server.get(f"/review?run={run_id}")
     assert (page.status, "<script>alert" in page.text) == (200, False)

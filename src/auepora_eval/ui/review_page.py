@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -153,7 +155,8 @@ def disagreement_lists(workbench: Workbench, record: RunRecord) -> tuple[list[Di
 
     Those of an open batch are not shown: an annotator who sees what the judge gave is not independent any more.
     """
-    found, is_open = [], 0
+    found: list[DisagreementList] = []
+    is_open, judged = 0, cache(lambda: dict.fromkeys(one.metric for one in workbench.store.judgements(record.run_id)))
     for batch in list_batches(workbench.labels):
         if batch.purpose not in ("calibrate", "compare", "review") or record.run_id not in batch.runs:
             continue
@@ -163,16 +166,17 @@ def disagreement_lists(workbench: Workbench, record: RunRecord) -> tuple[list[Di
             if journal.closed is None:
                 is_open += 1
             else:
-                found.append(_disagreements(workbench, record, batch, journal))
+                metrics = judged() if batch.metric is None else [batch.metric]
+                found += [_disagreements(workbench, record, batch, journal, metric) for metric in metrics]
         except AueporaError as error:
             found.append(DisagreementList(batch, problem=str(error)))
     return found, is_open
 
 
 def _disagreements(
-    workbench: Workbench, record: RunRecord, batch: LabelBatch, journal: LabelJournal
+    workbench: Workbench, record: RunRecord, batch: LabelBatch, journal: LabelJournal, metric: str
 ) -> DisagreementList:
-    scores = load_run_scores(workbench.store, record, batch.metric)
+    scores = load_run_scores(workbench.store, record, metric)
     labels = _labels_of(journal, record)
     scale = None if batch.scale is None else Scale.parse(batch.scale)
     by_sample: dict[str, list[Label]] = {}

@@ -278,7 +278,7 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
 
 def _sample_corrections(store: RunStore, record: RunRecord, sample_id: str) -> list[dict[str, Any]]:
     """The accepted gold corrections of a sample."""
-    from ..annotate.batches import labels_folder
+    from ..annotate.batch_plans import labels_folder
     from ..io.grades import CorrectionLog
 
     accepted = CorrectionLog(labels_folder(store)).accepted(record.fingerprint)

@@ -17,7 +17,8 @@ from ..core.types import GOLD_BY, Document, EvaluationSample, Response
 from ..errors import BadValueError, ConflictError, DataFileError, UnknownCorrectionError, did_you_mean
 from ..runtime.files import read_lines, translate_write_errors, write_lines
 from .codec import LineError
-from .labels import Journal, Provenance, current_time
+from .jsonl import Journal
+from .labels import Provenance, current_time
 from .trec import judged_documents, judged_levels, load_qrels, save_qrels
 
 GradeKey = tuple[str, str]

@@ -285,8 +285,8 @@ def test_a_comparison_saves_both_labels_at_once(store: RunStore, tmp_path: Path)
     assert queue.undo("ann") == 4
     assert len(read_labels(batch.journal)) == 6
     journal, keys = LabelJournal(batch.journal), queue._keys(5, "bob")
-    for place, value, name in ((0, "right", "both"), (0, "right", "second"), (1, "right", "first")):
-        journal.append(Label(keys[place].sample_id, value, "bob", keys[place].run, keys[place].metric))
+    for place, name in ((0, "both"), (0, "second"), (1, "first")):
+        journal.append(Label(keys[place].sample_id, "right", "bob", keys[place].run, keys[place].metric))
         outcomes = [queue.submit("bob", 5, [name], submission=f"bob-{name}").outcome for _ in range(2)]
         assert outcomes == ["saved", "already saved"]
         journal.refresh()

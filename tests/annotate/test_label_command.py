@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,11 +141,11 @@ def test_another_seed_needs_another_file(auepora: Command, labelled_run: str, ty
     assert "this session expects numbers from 1 to 5" in err
 
 
-def labels_of(annotator: str, labels: str, **more: str) -> list[Label]:
+def labels_of(annotator: str, labels: str, **more: Any) -> list[Label]:
     """Labels of q0, q1, ... : r, w, a digit, or - for none."""
     words = {"r": "right", "w": "wrong"}
     return [
-        Label(f"q{place}", words[one] if one in words else int(one), annotator, **more)  # type: ignore[arg-type]
+        Label(f"q{place}", words[one] if one in words else int(one), annotator, **more)
         for place, one in enumerate(labels)
         if one != "-"
     ]

@@ -89,6 +89,7 @@ def test_plan_and_create(store: RunStore, tmp_path: Path) -> None:
     assert "labelled by 2 annotators; together they label 24 items" in text
     few = " ".join(plan_batch(store, replace(options, n=3)).forecast)
     assert "There is no forecast for token_f1: 3 labels are too few." in few
+    assert "4 labels decide nothing" in " ".join(plan_batch(store, replace(options, n=4)).forecast)
     larger = plan_batch(store, replace(options, n=30)).figures
     assert larger["half_width"] < plan.figures["half_width"]
     assert larger["kappa_half_width"] < plan.figures["kappa_half_width"]

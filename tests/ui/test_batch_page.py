@@ -229,6 +229,10 @@ def test_results_wait_for_adjudication(server: UiServer, ids: dict[str, str]) ->
     for name, grade in (("ann", "4"), ("bob", "5")):
         label(server, graded, name, {"": grade})
     assert 'id="batch-results"' in server.get(graded).text  # the mean of grades needs no decision
+    unnamed = new_batch(server, "calibrate", [ids["old"]], metric="", n="4")
+    label(server, unnamed, "ann", {"": "right"})
+    chosen = server.get(f"{unnamed}?metric=token_f1").text
+    assert "-m token_f1 --store" in chosen.partition('id="next-title"')[2].partition("</section>")[0]
     empty = new_batch(server, "calibrate", [ids["old"]])
     server.workbench.queue(empty.rpartition("/")[2]).close("eve")
     assert "No item has a label." in results(server, empty)

@@ -329,6 +329,9 @@ def _forecast_calibration(
     errors = np.maximum(expected_errors(predictions, calibrated=False), ASSUMED_ERROR)
     found = forecast(errors, predictions, np.full(len(values), n / len(values)))
     figures |= {**found.to_dict(), "metric": scored.metric, "calibrated": False}
+    if found.half_width >= 0.5:
+        few = f"{n} labels decide nothing: the interval of the mean of {scored.metric} would be as wide as its range."
+        return (*sentences, few), figures
     sentences.append(
         f"Forecast, if the judge errs on one answer in ten: the interval of the corrected mean of {scored.metric} is "
         f"about ±{found.half_width:.3f} (±{found.labels_half_width:.3f} from the labels alone), and a distance of "

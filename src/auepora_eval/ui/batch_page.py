@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice, takewhile
 from pathlib import Path
@@ -566,6 +566,7 @@ def batch_page(request: Request) -> Response:
     batch, progress = view.batch, view.progress
     runs = _run_links(view.workbench, batch)
     metrics, metric = _result_metrics(view), request.query_params.get("metric") or ""
+    with_metric = replace(batch, metric=batch.metric or metric or None)
     return render_template(
         request,
         "batch.html",
@@ -582,7 +583,7 @@ def batch_page(request: Request) -> Response:
         metrics=metrics,
         metric=metric,
         has_agreement=view.has_agreement and (not view.is_complete or bool(metrics and not metric)),  # else in results
-        next_commands=result_commands(batch, view.workbench.label) if view.is_complete else [],
+        next_commands=result_commands(with_metric, view.workbench.label) if view.is_complete else [],
         close_effect=_close_effect(batch),
         facts=list(_facts(batch, runs)),
     )

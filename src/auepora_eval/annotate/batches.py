@@ -442,6 +442,8 @@ class BatchProgress:
 class _BatchJournal(LabelJournal):
     """The journal of a batch, with its labels and skips by item."""
 
+    may_be_missing = False  # it is created with the batch
+
     def __init__(self, batch: LabelBatch) -> None:
         self._batch = batch
         self._numbers = {(one.sample_id, one.doc_id): number for number, one in enumerate(batch.items, start=1)}
@@ -850,22 +852,15 @@ class LabelQueue:
     def _reading(self) -> Iterator[None]:
         """Read what is new in the journal; other threads wait until it has been used."""
         with self._mutex:
-            self._check_file()
             self._journal.refresh()
             yield
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Lock the journal and read what is new in it; other threads and processes wait."""
-        with self._mutex:
-            self._check_file()
-            with self._journal.lock():
-                self._journal.refresh()
-                yield
-
-    def _check_file(self) -> None:
-        if not self.batch.journal.exists():  # it is created with the batch
-            raise DataFileError(self.batch.journal, None, "no such file; restore it, or create an empty one")
+        with self._mutex, self._journal.lock():
+            self._journal.refresh()
+            yield
 
     @contextmanager
     def _public_errors(self) -> Iterator[None]:

@@ -227,7 +227,274 @@ def iter_labels(path: Path, problems: Problems) -> Iterator[tuple[int, Label]]:
 
 def write_labels(path: str | Path, labels: Iterable[Label]) -> None:
     """Write the labels to a file, atomically."""
-    write_lines(Path(path), (LabelJournal.header(), *map(encode_entry, labels)))
+    write_lines(Path(path), (LabelJournal.header(), *map(_encode_entry, labels)))
+
+
+# --- a journal: an append-only file of JSON lines that several threads and processes share ---------------------------
+
+_MTIME_STEP = 50_000_000
+"""Nanoseconds. Two writes within one step of the clock of a file system may leave the same time."""
+
+
+class JournalEntry(Protocol):
+    """A line of a journal."""
+
+    @property
+    def id(self) -> str | None:
+        """The unique id of the submission; the lines of one submission share it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object of the line."""
+
+
+EntryT = TypeVar("EntryT", bound=JournalEntry)
+
+
+class Journal(ABC, Generic[EntryT]):
+    """An append-only file of JSON objects, one per line, and its content in memory.
+
+    Several threads and processes may share the file. ``refresh`` reads what was appended, and reads all again if the
+    part that was read before has changed. A subclass defines the format and applies each line to its content.
+    """
+
+    format: ClassVar[str]
+    version: ClassVar[int]
+    may_be_missing: ClassVar[bool] = True
+    """Whether a missing file is an empty one; else it is an error."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._mutex = RLock()
+        self._file: int | None = None  # while it is locked
+        self._is_directory_synced = False
+        self._stamp: tuple[int, int, int] | None = None
+        self._restart()
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """Make the content empty."""
+
+    @abstractmethod
+    def _parse(self, row: Mapping[str, Any]) -> EntryT:
+        """Return the entry of a line; an invalid one is a ``LineError``."""
+
+    def _decode(self, line: bytes) -> EntryT | None:
+        """Return the entry of a valid line, if there is a fast decoder; ``None`` to parse it."""
+        return None
+
+    @abstractmethod
+    def _apply(self, number: int, entry: EntryT) -> None:
+        """Apply an entry to the content; one that contradicts earlier lines is a ``LineError``."""
+
+    @abstractmethod
+    def _check(self, entries: Sequence[EntryT]) -> None:
+        """Raise a ``ConflictError`` if the entries must not be appended to the content."""
+
+    @classmethod
+    def header(cls) -> bytes:
+        """Return the first line of a new file."""
+        return msgspec.json.encode({"format": cls.format, "version": cls.version})
+
+    def refresh(self) -> None:
+        """Read what was appended since the last call. A missing file is empty."""
+        with self._mutex:
+            before, data, stamp = self._submissions, b"", (0, 0, 0)
+            if not self.may_be_missing or os.path.exists(self.path):
+                with open_bytes(self.path) as file:
+                    status = self.path.stat()
+                    stamp = status.st_ino, status.st_size, status.st_mtime_ns
+                    if stamp == self._stamp:
+                        return
+                    data = file.read()
+            if not self._is_unchanged(data):
+                self._restart()
+            with gc_paused():
+                self._extend(data[self._size :])
+            if time.time_ns() - stamp[2] > _MTIME_STEP:
+                self._stamp = stamp
+            if before is not self._submissions and (lost := len(before.keys() - self._submissions.keys())):
+                message = f"{self.path}: was edited, replaced or deleted; submissions that it has lost: {lost}"
+                warnings.warn(message, AueporaWarning, stacklevel=2)
+
+    def append(self, *entries: EntryT, check: Callable[[Self], None] | None = None) -> bool:
+        """Append the entries in one write; on return they are on disk. ``False`` if all were there already.
+
+        An entry whose submission id is in the file with the same content is not written again; another content is a
+        ``ConflictError``. ``check`` is called under the lock, with the content up to date, and raises if the entries
+        must not be written. Nothing is written on any error.
+        """
+        lines = [_encode_entry(one) for one in entries]
+        if max(map(len, lines), default=0) > max_line_size():
+            raise DataFileError(self.path, None, limit_message("the line"))
+        with self.lock() as file:
+            self.refresh()
+            new = [number for number, one in enumerate(entries) if not self._is_stored(one, entries)]
+            if not new:
+                return False
+            self._check([entries[number] for number in new])
+            if check is not None:
+                check(self)
+            with translate_write_errors(self.path):
+                self._write(file, [lines[number] for number in new])
+        return True
+
+    def submission(self, submission_id: str) -> list[EntryT]:
+        """Return the entries with this submission id, in force or not; empty if it is unknown."""
+        with self._mutex:
+            return list(self._submissions.get(submission_id, ()))
+
+    @contextmanager
+    def lock(self) -> Iterator[int]:
+        """Lock the file, which is created if it may be missing. Calls may nest."""
+        if is_compressed(self.path):
+            raise DataFileError(self.path, None, "lines are added one by one, which a compressed file does not allow")
+        with self._mutex:
+            if self._file is not None:
+                yield self._file
+                return
+            with locked_file(self.path, create=self.may_be_missing) as file:
+                self._file = file
+                try:
+                    yield file
+                finally:
+                    self._file = None
+
+    def read_line(self, number: int, line: bytes) -> None:
+        """Apply a line of the file. One that was cut off is skipped with a warning."""
+        line = line.strip()
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        if not line:
+            return
+        try:
+            entry = self._decode(line) or self._parse_line(number, line)
+            if entry is None:
+                return
+            self._apply(number, entry)
+        except LineError as error:
+            raise DataFileError(self.path, number, str(error)) from error
+        if entry.id is not None:
+            self._submissions.setdefault(entry.id, []).append(entry)
+
+    def _parse_line(self, number: int, line: bytes) -> EntryT | None:
+        try:
+            row = parse_json(line)
+        except LineError:
+            if not _is_cut_off(line):
+                raise
+            warnings.warn(f"{self.path}:{number}: the line was cut off and is skipped", AueporaWarning, stacklevel=2)
+            return None
+        if not isinstance(row, dict):
+            raise LineError(f"each line must be one JSON object, not {type_name(row)}")
+        if "format" in row:
+            self._check_header(row)
+            return None
+        return self._parse(row)
+
+    def _restart(self) -> None:
+        self._size = self._checksum = self._line = 0  # of the part that was read
+        self._is_line_open = False  # whether that part ends within a line
+        self._stamp = None  # inode, size and time, if they identify the content
+        self._submissions: dict[str, list[EntryT]] = {}
+        self._clear()
+
+    def _extend(self, data: bytes) -> None:
+        """Read the next part of the file. A last line without a line break is read if it is complete."""
+        *lines, last = data.split(b"\n")
+        size, limit = 0, max_line_size()
+        try:
+            for line in lines:
+                if len(line) > limit:
+                    raise DataFileError(self.path, self._line + 1, limit_message("the line"))
+                self.read_line(self._line + 1, line)
+                self._line += 1
+                size += len(line) + 1
+            if not _is_cut_off(last):
+                self.read_line(self._line + 1, last)
+                size += len(last)
+        finally:
+            self._checksum = zlib.crc32(memoryview(data)[:size], self._checksum)
+            self._size += size
+            if size:
+                self._is_line_open = data[size - 1 : size] != b"\n"
+
+    def _is_unchanged(self, data: bytes) -> bool:
+        """Whether the file still begins with the part that was read."""
+        size = self._size
+        if self._is_line_open and data[size : size + 1].strip():
+            return False
+        return len(data) >= size and zlib.crc32(memoryview(data)[:size]) == self._checksum
+
+    def _is_stored(self, entry: EntryT, entries: Sequence[EntryT]) -> bool:
+        """Whether the file has this entry of a submission; an interrupted write may have left a part of the entries."""
+        before = [] if entry.id is None else [_content(one) for one in self.submission(entry.id)]
+        if not before or _content(entry) in before:
+            return bool(before)
+        contents = [_content(one) for one in entries]
+        if any(one not in contents for one in before):
+            raise ConflictError("this submission was saved before, with another content")
+        return False
+
+    def _write(self, file: int, lines: Iterable[bytes]) -> None:
+        size = os.fstat(file).st_size
+        data = b"".join(line + b"\n" for line in lines)
+        if not size:
+            data = self.header() + b"\n" + data
+        elif os.pread(file, 1, size - 1) != b"\n":  # an editor, or a process that was killed
+            data = b"\n" + data
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(file, memoryview(data)[written:])
+            os.fsync(file)
+        except OSError:
+            os.ftruncate(file, size)  # half a line would be left
+            raise
+        if not is_file_at(file, self.path):
+            raise DataFileError(self.path, None, "cannot be written: it was deleted or replaced; try again")
+        if not self._is_directory_synced:
+            sync_directory(self.path.parent)
+            self._is_directory_synced = True
+        self._extend(os.pread(file, size - self._size, self._size) + data)
+
+    def _check_header(self, row: Mapping[str, Any]) -> None:
+        version = row.get("version")
+        if row["format"] != self.format:
+            raise LineError(f"field 'format' is {quote_text(str(row['format']))}, not {self.format!r}")
+        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+            raise LineError(f"field 'version' must be a number from 1 up, not {type_name(version)}")
+        if version > self.version:
+            raise LineError(
+                f"version {version} of the format is newer than {self.version}, the last one that is known here; "
+                "install a newer auepora_eval"
+            )
+
+
+def _is_cut_off(line: bytes) -> bool:
+    """Whether the line is a JSON object that ends early, as after a crash; some file systems leave zeros."""
+    line = line.strip()
+    content = line.rstrip(b"\0")
+    if not content.startswith(b"{"):
+        return not content and bool(line)
+    try:
+        msgspec.json.decode(content)
+    except msgspec.DecodeError as error:
+        message = str(error)
+        return "truncated" in message or ("invalid number" in message and content.endswith((b"-", b".", b"e", b"+")))
+    except (ValueError, RecursionError):
+        return False
+    return len(content) < len(line)
+
+
+def _content(entry: JournalEntry) -> dict[str, Any]:
+    return {name: one for name, one in entry.to_dict().items() if name != "at"}
+
+
+def _encode_entry(entry: JournalEntry) -> bytes:
+    try:
+        return msgspec.json.encode(entry.to_dict())
+    except UnicodeEncodeError as error:  # without the id of the sample, for annotators who label blind
+        raise BadValueError("the line cannot be written: a text in it has half of a surrogate pair") from error
 
 
 # --- the journal of labels -------------------------------------------------------------------------------------------

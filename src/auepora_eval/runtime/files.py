@@ -371,11 +371,11 @@ LOCK_TIMEOUT_S = 5.0
 
 
 @contextlib.contextmanager
-def locked_file(path: Path) -> Iterator[int]:
-    """Open and lock a file for appending; it is created if needed."""
+def locked_file(path: Path, *, create: bool = True) -> Iterator[int]:
+    """Open and lock a file for appending."""
     while True:
         with translate_write_errors(path):
-            file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+            file = os.open(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o666)
         try:
             _lock(file, path)
             if is_file_at(file, path):

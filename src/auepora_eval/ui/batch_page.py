@@ -483,9 +483,12 @@ class BatchView:
 
     @property
     def is_complete(self) -> bool:
-        """Whether results are final: until a comparison is closed, labels may be undone or adjudicated."""
-        is_labelled = self.progress.complete == self.progress.items and self.batch.purpose != "compare"
-        return self.is_closed or (is_labelled and not (self.progress.disagreements and self.batch.scale is None))
+        """Whether results may be shown: those who label or adjudicate must not know them, nor the scores of a judge."""
+        found = self.progress
+        is_averaged = self.batch.scale is not None and self.batch.purpose != "grade"
+        is_undecided = found.disagreements and not is_averaged
+        is_labelled = found.complete == found.items and not is_undecided
+        return self.is_closed or (is_labelled and self.batch.purpose != "compare")
 
     @property
     def missing(self) -> str:

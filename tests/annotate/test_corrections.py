@@ -300,6 +300,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"kind": "grade", "value": 2}, "needs the id of a document"),
     ({"kind": "invalid", "doc_id": "gold"}, "needs the id of a document"),
     ({"kind": "grade", "doc_id": "gold", "value": -1}, "an integer from 0 up"),
+    ({"kind": "grade", "doc_id": "gold", "value": 10**30}, "a grade is at most"),
     ({"kind": "grade", "doc_id": "gold", "value": 1}, "has this gold already: grade 1"),
     ({"kind": "references", "value": ["a", " "]}, "none of them empty"),
     ({"kind": "references", "value": []}, "none of them empty"),

@@ -15,6 +15,7 @@ import msgspec
 
 from ..core.types import GOLD_BY, Document, EvaluationSample, Response
 from ..errors import BadValueError, ConflictError, DataFileError, UnknownCorrectionError, did_you_mean
+from ..features.rankings import HIGHEST_LEVEL
 from ..runtime.files import read_lines, translate_write_errors, write_lines
 from .codec import LineError
 from .jsonl import Journal
@@ -664,6 +665,8 @@ def check_gold_value(kind: CorrectionKind, value: GoldValue | Sequence[str]) -> 
     if kind == "grade":
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise BadValueError(f"a grade is an integer from 0 up, not {value!r:.40}")
+        if value > HIGHEST_LEVEL:
+            raise BadValueError(f"a grade is at most {HIGHEST_LEVEL}, not {value!r:.40}")
         return value
     if kind == "invalid":
         if not isinstance(value, bool):

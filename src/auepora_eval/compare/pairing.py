@@ -28,7 +28,7 @@ from ..stats.permutation import SwapStatistic
 from ..store.records import RunRecord, RunStatus, plan_conventions, run_info
 from ..store.runs import RunStore, decisions, iter_samples
 
-_MAX_REPEATED = 200
+_MAX_REPEATED = 50
 """How many outputs of two runs are compared to see whether one repeats the other."""
 
 # --- shared samples of several runs: their ids, their rows in each run, and their clusters ---------------------------
@@ -165,7 +165,8 @@ def _repeats(store: RunStore, run_id: str, others: Iterable[str], ids: Sequence[
 def _outputs_by_sample(store: RunStore, run_id: str, ids: Sequence[str]) -> dict[str, tuple[str, list[str]]]:
     """The answers and rankings of some samples, by sample id; without failed and empty outputs."""
     places = {one: place for place, one in enumerate(store.sample_ids(run_id))}
-    outputs = store.outputs(run_id, repeat=0, positions={places[one] for one in ids if one in places}, texts=False)
+    rows = [places[one] for one in ids if one in places]
+    outputs = (one for row in rows for one in store.outputs(run_id, repeat=0, position=row, texts=False))
     return {
         one.sample_id: ("" if response is None else response.text, [item.doc.doc_id for item in one.output.retrieved])
         for one in outputs

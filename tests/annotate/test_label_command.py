@@ -193,7 +193,7 @@ def test_three_in_one_file_and_a_scale(tmp_path: Path) -> None:
 
 
 def test_decisions_are_not_counted_as_labels_outside_the_draw(tmp_path: Path) -> None:
-    drawn = {"run": "r", "draw": "d", "probability": 0.5}
+    drawn: dict[str, Any] = {"run": "r", "draw": "d", "probability": 0.5}
     labels = [*labels_of("ann", "rrw", **drawn), *labels_of("bob", "rrw", **drawn)]
     labels += [Label("q9", "right", name, "r") for name in ("ann", "bob")]
     write_labels(tmp_path / "all.jsonl", [*labels, Label("q9", "wrong", "eve", "r", adjudicated=True)])

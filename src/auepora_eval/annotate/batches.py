@@ -709,9 +709,8 @@ class LabelQueue:
         """End labelling: from now on nothing is saved or undone. Of drafts, the accepted ones are written."""
         check_text(by, "by")
         with self._writing():
-            undecided = sum(map(self._journal.needs_adjudication, self._journal.item_labels))
-            if undecided and self.batch.purpose == "grade":  # no command reads grades that differ
-                raise ConflictError(f"{undecided:,} of the documents have different grades: adjudicate, then close")
+            if self.batch.purpose == "grade" and any(map(self._journal.needs_adjudication, self._journal.item_labels)):
+                raise ConflictError("some documents have different grades: adjudicate them, then close the batch")
             if self._journal.closed is None and self.batch.purpose == "drafts":
                 accepted = (one for number, one in enumerate(self.batch.items, 1) if self._journal.is_accepted(number))
                 write_lines(self.batch.accepted_file, map(self._items.draft_line, accepted))
@@ -721,8 +720,7 @@ class LabelQueue:
         """The progress of all annotators; for the organiser, since it contains their names."""
         with self._reading():
             journal, leases = self._journal, self._leases.read()
-            complete = {number: len(journal.complete_labels(number)) for number in journal.item_labels}
-            counts = {number: count for number, count in complete.items() if count}
+            counts = {one: count for one in journal.item_labels if (count := len(journal.complete_labels(one)))}
             names = dict.fromkeys(name for name, items in journal.own_items.items() if items)
             names |= dict.fromkeys(one.annotator for each in journal.adjudications.values() for one in each)
             return BatchProgress(

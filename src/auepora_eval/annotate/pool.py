@@ -449,8 +449,7 @@ def draw_pairs(pool: Pool, metrics: Sequence[Metric], n: int, *, seed: int = 0) 
     largest = max(measure.k for measure in measures)
     if largest > pool.depth:
         raise BadValueError(
-            f"a pool of depth {pool.depth} does not contain the top {largest}; pool at least {largest} documents of "
-            "each run (--depth)"
+            f"a pool of depth {pool.depth} does not contain the top {largest}; pool with --depth {largest}"
         )
     ungraded = sum(one.judged is None for one in pool.documents)
     if ungraded:

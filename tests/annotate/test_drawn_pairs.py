@@ -268,10 +268,7 @@ USAGE = [  # arguments, message
     (("pool", "bm25", "--draw", "9"), "give --qrels"),
     (("pool", "bm25", "--draw", "9", "--qrels", "qrels.txt", "--new-only"), "without --new-only"),
     (("pool", "bm25", "-m", "recall@3"), "-m is used with --draw"),
-    (
-        ("pool", "bm25", "--draw", "9", "--qrels", "qrels.txt", "-m", "recall@20"),
-        "pool at least 20 documents of each run",
-    ),
+    (("pool", "bm25", "--draw", "9", "--qrels", "qrels.txt", "-m", "recall@20"), "pool with --depth 20"),
     (("pool", "bm25", "--draw", "9", "--qrels", "qrels.txt", "-m", "mrr"), "give precision@k, recall@k or ndcg@k"),
     (("pool", "bm25", "--draw", "9", "--qrels", "qrels.txt", "-m", "ndcg@3:gain_scheme=linear"), "binary gain"),
     (("rescore", "bm25", "--grades", "grade.jsonl"), "--grades needs --qrels"),

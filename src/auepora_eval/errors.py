@@ -21,6 +21,7 @@ AueporaError
 ├── StoreError               (RuntimeError)                a store that cannot be opened, read or written
 ├── UnknownRunError          (LookupError, ValueError)     no run of that name, or more than one
 ├── UnknownCorrectionError   (LookupError, ValueError)     no proposal of a gold correction with that id
+├── UnknownBatchError        (LookupError, ValueError)     no batch of labels, or no item of it, at that address
 └── MissingDependencyError   (ImportError)                 an optional package is not installed
 
 AueporaWarning (UserWarning)                               the result is valid, but worth a look
@@ -276,6 +277,10 @@ class UnknownRunError(AueporaError, LookupError, ValueError):
 
 class UnknownCorrectionError(AueporaError, LookupError, ValueError):
     """There is no proposal with that id."""
+
+
+class UnknownBatchError(AueporaError, LookupError, ValueError):
+    """No batch of labels has that id, or it has no such item."""
 
 
 class MissingDependencyError(AueporaError, ImportError):

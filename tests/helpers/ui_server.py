@@ -74,14 +74,17 @@ class UiServer(UiClient):
 
     def __init__(self, workbench: Workbench, access: Access) -> None:
         self.workbench, self.access, self.port = workbench, access, access.port
+        self.sign_in()
 
-    @property
-    def cookie(self) -> str:  # type: ignore[override]
-        return f"{self.access.cookie}={self.access.session}"
+    def sign_in(self) -> None:
+        """Send the cookie and the CSRF token of the server from now on."""
+        self.cookie, self.csrf_token = f"{self.access.cookie}={self.access.session}", self.access.csrf_token
 
-    @property
-    def csrf_token(self) -> str:  # type: ignore[override]
-        return self.access.csrf_token
+    def change_secrets(self) -> None:
+        """Change what a restart of the server changes; this client is signed in again, browsers are not."""
+        for name in ("token", "session", "csrf_token"):
+            object.__setattr__(self.access, name, f"next-{getattr(self.access, name)}")
+        self.sign_in()
 
 
 class UiProcess(UiClient):

@@ -287,11 +287,6 @@ class AnnotatorAgreement:
         }
 
 
-def _as_unit(label: Label) -> Label:
-    """The label with the pair of query and document as its sample, if it is a grade of a document."""
-    return label if label.doc_id is None else replace(label, sample_id=f"{label.sample_id} {label.doc_id}")
-
-
 def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
     """The agreement between the annotators of these files."""
     everything = read_annotations(paths)

@@ -22,8 +22,10 @@ from ..errors import AueporaError, BadValueError, ConflictError, DataFileError, 
 from ..io.grades import read_grades
 from ..io.join import load_dataset
 from ..io.jsonl import save_jsonl_dataset
+from ..io.labels import current_time, write_labels
 from ..perturb.edits import hash_uniform
-from ..runtime.files import is_writable, translate_write_errors, write_lines
+from ..runtime.files import is_writable, read_bytes, translate_write_errors, write_lines
+from ..runtime.processes import gc_paused
 from ..stats.agreement import expected_kappa_half_width
 from ..stats.sampling import expected_errors, forecast
 from ..stats.sequential import SequentialDesign
@@ -198,8 +200,8 @@ def _encode_batch(batch: LabelBatch) -> bytes:
 
 
 def labels_folder(store: RunStore, folder: str | Path | None = None) -> Path:
-    """The labels folder: ``folder``, else that of the store."""
-    return default_labels(store.file) if folder is None else Path(folder).absolute()
+    """The labels folder: ``folder``, else ``default_labels`` of the store."""
+    return default_labels(store.label) if folder is None else Path(folder).absolute()
 
 
 def list_batches(folder: str | Path, problems: list[str] | None = None) -> list[LabelBatch]:

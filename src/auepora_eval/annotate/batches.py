@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from unicodedata import category, normalize
@@ -22,7 +21,6 @@ from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey, current_time
 from ..perturb.edits import hash_uniform
 from ..runtime.files import open_bytes, write_lines
 from ..runtime.processes import gc_paused
-from ..store.connect import default_labels
 from ..store.runs import sample_at
 from .agreement import decided_label
 from .draws import Selection, draw_path, read_draws
@@ -169,49 +167,6 @@ class LabelBatch:
     def file(self, suffix: str) -> Path:
         """The path of one of its files."""
         return Path(self.folder, f"{self.name}{suffix}")
-
-
-def labels_folder(store: RunStore, folder: str | Path | None = None) -> Path:
-    """The labels folder: ``folder``, else ``default_labels`` of the store."""
-    return default_labels(store.label) if folder is None else Path(folder).absolute()
-
-
-def list_batches(folder: str | Path, problems: list[str] | None = None) -> list[LabelBatch]:
-    """The batches of a folder, newest first; batches that cannot be read are added to the problems."""
-    found = []
-    for path in sorted(Path(folder).glob(f"*{BATCH_SUFFIX}")):
-        try:
-            found.append(_read_batch(path))
-        except DataFileError as error:
-            if problems is not None:
-                problems.append(str(error))
-    return sorted(found, key=lambda one: (one.created, one.id), reverse=True)
-
-
-def find_batch(folder: str | Path, batch_id: str) -> LabelBatch:
-    """The batch with that id; ``UnknownBatchError`` where there is none."""
-    path = batch_path(Path(folder), batch_id) if BATCH_ID.fullmatch(batch_id) else None
-    if path is None:
-        raise UnknownBatchError("there is no batch of labels at this address; it may have been deleted")
-    return _read_batch(path)
-
-
-def batch_path(folder: Path, batch_id: str) -> Path | None:
-    """The path of the batch with that id; ``None`` where there is none."""
-    return next(folder.glob(f"*-{batch_id}{BATCH_SUFFIX}"), None)
-
-
-def _read_batch(path: Path) -> LabelBatch:
-    data = read_bytes(path)
-    try:
-        version = msgspec.json.decode(msgspec.json.decode(data, type=dict[str, msgspec.Raw])["version"])
-        if version == BATCH_VERSION:
-            with gc_paused():
-                found = msgspec.json.decode(data, type=LabelBatch)
-            return replace(found, folder=str(path.parent.absolute()), name=path.name.removesuffix(BATCH_SUFFIX))
-    except (msgspec.MsgspecError, LookupError, ValueError, RecursionError) as error:
-        raise DataFileError(path, None, f"is no batch of labels ({error}); restore it") from error
-    raise DataFileError(path, None, f"is a batch of version {version}, which needs a newer auepora_eval")
 
 
 # --- items as annotators see them, read one at a time ----------------------------------------------------------------
@@ -437,6 +392,8 @@ class BatchProgress:
     """Items to adjudicate."""
     closed: LabelEvent | None
     """Who closed the batch, and when."""
+    counts: Mapping[int, int]
+    """The number of annotators who have labelled each item that has a label."""
 
 
 class _BatchJournal(LabelJournal):
@@ -676,8 +633,10 @@ class LabelQueue:
         """Record that an annotator gives no label to an item; it goes to others, and not to this one again."""
         name = check_annotator(annotator)
         check_text(reason, "reason")
-        event = partial(LabelEvent, "skip", reason=reason, at=_now(), id=_check_name(submission, "submission"))
-        events = [event(key) for key in self._keys(number, name)]
+        events = [
+            LabelEvent("skip", key, reason=reason, at=current_time(), id=_check_name(submission, "submission"))
+            for key in self._keys(number, name)
+        ]
         with self._public_errors(), self._writing():
             labelled = self._journal.item_labels.get(number, {}).get(name, {})
             return self._append(number, *(one for one in events if one.key not in labelled or len(events) == 1))
@@ -736,6 +695,7 @@ class LabelQueue:
                 ),
                 disagreements=sum(map(journal.needs_adjudication, counts)),
                 closed=journal.closed,
+                counts=counts,
             )
 
     def annotator_progress(self, annotator: str) -> AnnotatorProgress:

@@ -312,7 +312,7 @@ _LEFT_OUT = {
     "other_run": "of other runs",
     "other_metric": "for other metrics",
     "by_model": "given by a model",
-    "of_document": "grades of documents",
+    "of_document": "of documents",
     "tuned": "that served to tune the prompt",
     "chosen": "of samples that a person picked",
     "tied": "evenly divided between annotators",

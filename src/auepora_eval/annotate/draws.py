@@ -346,14 +346,13 @@ def draw_path(labels: str | Path) -> Path:
 
 
 def read_draws(labels: str | Path) -> dict[str, LabelDraw]:
-    """The draws of a label file by run, or by both runs of a comparison; empty if none of answers was recorded."""
+    """The draws of answers of a label file by run, or by both runs of a comparison; empty if none was recorded."""
     path = draw_path(labels)
     if not path.exists():
         return {}
     try:
         record = json.loads(read_bytes(path))
-        rows = () if "pairs" in record else record["draws"]  # a draw of documents to grade has pairs
-        draws = [_draw_of(row) for row in rows]
+        draws = [] if "pairs" in record else [_draw_of(row) for row in record["draws"]]  # pairs: documents to grade
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         problem = f"is no record of a draw ({type(error).__name__}: {error}); restore it, or label into another file"
         raise DataFileError(path, None, problem) from error

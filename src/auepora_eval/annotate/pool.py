@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +22,8 @@ from ..errors import BadValueError, DataFileError, did_you_mean
 from ..io.codec import LineError
 from ..io.grades import Grade, GradeKey, draw_errors
 from ..io.join import iter_outputs
-from ..io.labels import Label, Provenance, read_labels
+from ..io.labels import Label, LabelJournal, Provenance, iter_labels
+from ..io.problems import Problems
 from ..io.trec import judged_levels, load_qrels
 from ..io.values import parse_json
 from ..options import PositiveInt, check_options
@@ -635,18 +635,16 @@ _HEADER_NAMES = frozenset({"grade", "label", "relevance", "score", "level"})
 def read_human_grades(path: str | Path) -> dict[GradeKey, Grade]:
     """Human grades by query and document. Negative grades are ignored.
 
-    The first line shows the format: ``{"sample_id": ..., "doc_id": ..., "grade": 2}``, three columns with tabs
-    between them (query, document, grade; a line of names above them is fine), or the four columns of qrels. In JSON
-    lines ``comment``, ``at`` and the fields of a draw are kept, other fields are ignored. A drawn document whose grade
-    is null is not graded yet. In a journal of labels several annotators may have graded a document: the adjudicated
-    grade counts, else the one that most of them gave.
+    The first line shows the format: a journal of labels, ``{"sample_id": ..., "doc_id": ..., "grade": 2}``, three
+    columns with tabs between them (query, document, grade; a line of names above them is fine), or the four columns of
+    qrels. In JSON lines ``comment``, ``at`` and the fields of a draw are kept, other fields are ignored. A drawn
+    document whose grade is null is not graded yet. Of a journal, an adjudicated grade replaces those of the annotators;
+    without one they must be equal.
     """
     file = Path(path)
     first = next((line for line in read_head(file).splitlines() if line.strip()), "")
-    if '"auepora-labels"' in first:
-        rows = _journal_grades(file)
-    elif first.lstrip().startswith("{"):
-        rows = _json_lines(file)
+    if first.lstrip().startswith("{"):
+        rows = _journal_grades(file) if LabelJournal.format in first else _json_lines(file)
     elif first.count("\t") == 2:
         rows = _table(file)
     elif len(first.split()) == 4:
@@ -682,23 +680,6 @@ def _with_draw(grades: Mapping[GradeKey, Grade], draw: PairDraw) -> dict[GradeKe
         else grade
         for key, grade in grades.items()
     }
-
-
-def _journal_grades(path: Path) -> Iterator[tuple[int, Grade]]:
-    """One grade of each document from a journal of labels, with a number in place of the line."""
-    by_key: dict[GradeKey, list[Label]] = {}
-    for label in read_labels(path):
-        if label.doc_id is not None and label.provenance != "model":
-            by_key.setdefault((label.sample_id, label.doc_id), []).append(label)
-    for number, (key, labels) in enumerate(by_key.items(), start=1):
-        used = [one for one in labels if one.adjudicated] or labels
-        (value, count), *others = Counter(one.value for one in used).most_common()
-        if others and others[0][1] == count:
-            what = f"document {key[1]!r} of query {key[0]!r}"
-            raise DataFileError(path, None, f"annotators graded {what} differently; adjudicate it")
-        first = next(one for one in used if one.value == value)
-        row = {**first.to_dict(), "label": int(value)}
-        yield number, _parse_object(row)
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, Grade]]:

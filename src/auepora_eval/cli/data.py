@@ -392,21 +392,14 @@ def gold_command() -> None:
     """
 
 
-def _labels_option(function: Any) -> Any:
-    return click.option(
-        "--labels",
-        type=click.Path(),
-        metavar="FOLDER",
-        help="Labels folder; default: $AUEPORA_LABELS, else labels next to the store.",
-    )(function)
-
-
-def _by_option(function: Any) -> Any:
-    return click.option("--by", metavar="NAME", help="Your name; default: your login name.")(function)
-
-
-def _json_option(function: Any) -> Any:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+_labels_option = click.option(
+    "--labels",
+    type=click.Path(),
+    metavar="FOLDER",
+    help="Labels folder; default: $AUEPORA_LABELS, else labels next to the store.",
+)
+_by_option = click.option("--by", metavar="NAME", help="Your name; default: your login name.")
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command(name="propose")

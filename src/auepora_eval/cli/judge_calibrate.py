@@ -115,7 +115,7 @@ def calibrate_command(
     auepora judge calibrate latest --labels human.jsonl --learn-weights weights.json
     """
     from ..annotate.agreement import read_annotations
-    from ..annotate.calibration import calibrate, read_score_file
+    from ..annotate.calibration import calibrate, labelled_metric, read_score_file, register_verdict
     from ..annotate.draws import read_all_draws
     from ..io.sample_sets import read_ids
     from .options import output_format, refuse_input_as_output, write_out

@@ -225,7 +225,7 @@ def login(option: str = "--annotator") -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError) as error:  # a user without a name
-        raise click.UsageError("the annotator is unknown; use --annotator NAME") from error
+        raise click.UsageError(f"the login name is unknown; use {option} NAME") from error
 
 
 def _draw_session(

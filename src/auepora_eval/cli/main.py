@@ -97,7 +97,7 @@ COMMANDS = {
     "Judge and label": {
         "judge": ("judge", "Label data with a judge; compare it with human labels."),
         "label": ("label", "Label answers in the terminal; agreement, adjudication."),
-        "pool": ("pool", "Pool the documents of several runs for grading."),
+        "pool": ("label:pool_command", "Pool the documents of several runs for grading."),
         "gold": ("data:gold_command", "Correct wrong gold, with the effect on all runs first."),
     },
     "Prepare data": {

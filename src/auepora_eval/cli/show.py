@@ -425,7 +425,7 @@ def queries_command(
         raise click.UsageError("--reason goes with --save")
     chosen = SampleFilter.parse(search, [*where, *([] if samples is None else [f"set={samples}"])], sort)
     with open_store(store, output=output) as found:
-        labels = default_labels(found.file)
+        labels = default_labels(found.label)
         records = [found.find(one) for one in (run, run_b) if one is not None]
         table = QueryTable([RunColumns(found, record) for record in records], partial(find_sample_set, labels))
         matching = chosen.rows(table)
@@ -512,7 +512,7 @@ def samples_command(name: str | None, store: str | None, as_json: bool, output: 
     form = "json" if as_json else output_format(output)
     if form == "csv":
         raise click.UsageError("sets cannot be written as CSV; write .json, .md or text")
-    labels = default_labels(store_file(default_store(store)))
+    labels = default_labels(default_store(store))
     if name is not None:
         chosen = find_sample_set(labels, name)
         write_out(_render(chosen.to_dict(), form, lambda: _set_page(chosen)), output)
@@ -580,7 +580,7 @@ def explain_command(
     auepora explain latest ndcg@10 --query q17
     auepora explain nightly token_f1 --query q17 -o q17.md
     """
-    from ..annotate.batches import labels_folder
+    from ..annotate.batch_plans import labels_folder
     from ..io.grades import CorrectionLog
     from ..report.explain import explain, explanation_markdown, explanation_text
 

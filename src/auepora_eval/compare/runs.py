@@ -260,6 +260,7 @@ def build_leaderboard(
         (
             *([] if samples is None else [samples.note]),
             *([selection_note(built.shared.selecting)] if built.shared.selecting else []),
+            *built.notes,
             *_empty_answer_notes(store, run_ids, compared),
             *_control_notes(store, run_ids),
         ),

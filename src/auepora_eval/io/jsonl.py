@@ -332,6 +332,8 @@ class Journal(ABC, Generic[EntryT]):
 
     format: ClassVar[str]
     version: ClassVar[int]
+    may_be_missing: ClassVar[bool] = True
+    """Whether a missing file is an empty one; else it is an error."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -370,7 +372,7 @@ class Journal(ABC, Generic[EntryT]):
         """Read what was appended since the last call. A missing file is empty."""
         with self._mutex:
             before, data, stamp = self._submissions, b"", (0, 0, 0)
-            if os.path.exists(self.path):
+            if not self.may_be_missing or os.path.exists(self.path):
                 with open_bytes(self.path) as file:
                     status = self.path.stat()
                     stamp = status.st_ino, status.st_size, status.st_mtime_ns
@@ -416,14 +418,14 @@ class Journal(ABC, Generic[EntryT]):
 
     @contextmanager
     def lock(self) -> Iterator[int]:
-        """Lock the file against other threads and processes; it is created if needed. A thread may nest calls."""
+        """Lock the file, which is created if it may be missing. Calls may nest."""
         if is_compressed(self.path):
             raise DataFileError(self.path, None, "lines are added one by one, which a compressed file does not allow")
         with self._mutex:
             if self._file is not None:
                 yield self._file
                 return
-            with locked_file(self.path) as file:
+            with locked_file(self.path, create=self.may_be_missing) as file:
                 self._file = file
                 try:
                     yield file

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice, takewhile
 from pathlib import Path
@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ..annotate.agreement import annotator_agreement, format_label, read_annotations
+from ..annotate.agreement import AnnotatorAgreement, annotator_agreement, decided_label, format_label, read_annotations
 from ..annotate.batch_plans import (
     BatchOptions,
     create_batch,
@@ -39,7 +39,7 @@ from ..annotate.calibration_report import (
 from ..annotate.draws import LabelDraw, describe_forecast, read_all_draws, read_draws
 from ..annotate.relevance import DEFAULT_METRICS
 from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
-from ..io.labels import Label
+from ..io.labels import LabelJournal
 from ..render.blocks import Block, Prose, ReportVerdict, Row, TableColumn, Tone, simple_table
 from ..render.html import UncutText, format_time, pluralize
 from ..store.records import RunRecord
@@ -351,24 +351,6 @@ def _render_form(
     )
 
 
-async def review_sample(request: Request) -> Response:
-    """Open one sample of a run for a label: in the open review of this sample alone, or in a new one."""
-    return await run_in_threadpool(_review_sample, workbench_of(request), await read_form(request))
-
-
-def _review_sample(workbench: Workbench, fields: QueryParams) -> Response:
-    record, sample = workbench.find(fields.get("run", "")), fields.get("sample", "")
-    for batch in list_batches(workbench.labels):
-        is_same = batch.purpose == "review" and batch.runs == (record.run_id,)
-        if is_same and [one.sample_id for one in batch.items] == [sample]:
-            with suppress(AueporaError):  # a journal that cannot be read
-                if not workbench.queue(batch.id).is_closed:
-                    return RedirectResponse(f"/label/{batch.id}", 303)
-    options = BatchOptions("review", (record.run_id,), f"One query of {record.name}"[:100], samples=(sample,))
-    batch = create_batch(workbench.labels, plan_batch(workbench.store, options))
-    return RedirectResponse(f"/label/{batch.id}", 303)
-
-
 # --- the list of batches ---------------------------------------------------------------------------------------------
 
 
@@ -663,9 +645,17 @@ def agreement_part(request: Request) -> Response:
         text = "Agreement is shown when two annotators have labelled all items, or when the batch is closed."
         return _render_results(request, [Prose(text)])
     found = _cached(view, "agreement", lambda: annotator_agreement([view.batch.journal]))
+    return _render_results(
+        request, _agreement_blocks(found, "documents" if view.batch.purpose == "grade" else "answers")
+    )
+
+
+def _agreement_blocks(found: AnnotatorAgreement, unit: str) -> list[Block]:
     left_out = found.chosen + found.left_out
-    note = f"Left out: {pluralize(left_out, 'label')} outside the part of the draw with equal probabilities."
-    return _render_results(request, [*agreement_blocks(found.raters), *([Prose(note)] if left_out else [])])
+    note = f"{pluralize(left_out, 'label')} outside the part of the draw with equal probabilities left out."
+    notes = [note] if left_out else []
+    notes += [] if found.is_drawn else [f"This is about the labelled {unit} alone, which are no random sample."]
+    return [*agreement_blocks(found.raters, unit), *map(Prose, notes)]
 
 
 def results_part(request: Request) -> Response:
@@ -674,7 +664,7 @@ def results_part(request: Request) -> Response:
     if view.batch.purpose not in ("calibrate", "compare") or (view.is_closed and not view.progress.labels):
         return _render_results(request, _label_counts(view))
     if not view.has_results:
-        when = "at a planned look" if view.batch.purpose == "compare" else "when all items are labelled and decided"
+        when = "at a planned look" if view.batch.purpose == "compare" else "when all items are labelled and adjudicated"
         text = f"Results are shown when the batch is closed, or {when}."
         return _render_results(request, [Prose(text)])
     if tuned := sum(one.tuning for one in read_annotations([view.batch.journal])):
@@ -683,8 +673,6 @@ def results_part(request: Request) -> Response:
             "labels are no random sample, so nothing is estimated from them: label a new draw."
         )
         return _render_results(request, [Prose(text)])
-    if not view.progress.labels:
-        return _render_results(request, [Prose("No item has a label.")])
     report = read_report(view, metric)
     if view.batch.purpose == "compare" and report.verdict is None:  # the means of both runs show their difference
         return _render_results(request, _blocks_without_verdict(view, report))
@@ -709,8 +697,7 @@ def _verdict(view: BatchView, report: CalibrationReport) -> ReportVerdict:
     """The result in one sentence."""
     if view.batch.purpose == "calibrate":
         return ReportVerdict(report.conclusion.sentence, _TONES.get(report.conclusion.usability, "open"), [])
-    sentence = verdict_sentence(report) or "No verdict: a look needs the labels of all its samples."
-    return ReportVerdict(sentence, _TONES.get(report.verdict or "", "open"), [])
+    return ReportVerdict(verdict_sentence(report) or "", _TONES.get(report.verdict or "", "open"), [])
 
 
 def record_decision(request: Request) -> Response:
@@ -766,21 +753,17 @@ def _label_counts(view: BatchView) -> list[Block]:
     """The number of items by label, of a closed batch whose labels are not compared with scores."""
     if not view.is_closed:
         return [Prose("Labels are shown when the batch is closed.")]
-    counts: Counter[str] = Counter()
-    for one in view.workbench.queue(view.batch.id).reveal():
-        decisions = [label for label in one.labels if label.adjudicated] or one.labels
-        found = {_label_word(view.batch, label) for label in decisions}
-        counts.update(found if len(found) < 2 else ["labelled differently"])
-    rows: list[Row] = [[name, f"{count:,}"] for name, count in sorted(counts.items())]
+    is_draft, revealed = view.batch.purpose == "drafts", view.workbench.queue(view.batch.id).reveal()
+    counts = Counter(decided_label(one.labels, by_majority=is_draft) for one in revealed if one.labels)
+    rows: list[Row] = [[_label_word(view.batch, name), f"{count:,}"] for name, count in sorted(counts.items())]
     blocks: list[Block] = [simple_table(["label", TableColumn("items", number=True)], rows)] if rows else []
     if is_draft:
         blocks.append(Prose(f"The accepted drafts are in `{view.batch.accepted_file}`."))
     return blocks or [Prose("No item has a label.")]
 
 
-def _label_word(batch: LabelBatch, label: Label) -> str:
-    words = {"right": "accepted", "wrong": "rejected"} if batch.purpose == "drafts" else {}
-    return words.get(format_label(label), format_label(label))
+def _label_word(batch: LabelBatch, name: str) -> str:
+    return {"right": "accepted", "wrong": "rejected"}.get(name, name) if batch.purpose == "drafts" else name
 
 
 def _render_results(
@@ -833,7 +816,7 @@ def _page(text: str, pages: int) -> int:
 
 
 def _numbers_by_state(view: BatchView, queue: LabelQueue) -> dict[str, list[int]]:
-    everything, counts = range(1, view.progress.items + 1), queue.label_counts()
+    everything, counts = range(1, view.progress.items + 1), view.progress.counts
     skipped = {one.number for one in view.progress.skipped}
     different = {one.number: one.adjudicated for one in queue.disagreements()}
     return {
@@ -848,7 +831,7 @@ def _numbers_by_state(view: BatchView, queue: LabelQueue) -> dict[str, list[int]
 
 def _state_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> list[dict[str, Any]]:
     """What may be shown of open items: who is expected to label them, and no label."""
-    counts = queue.label_counts()
+    counts = view.progress.counts
     different = {one.number: one.adjudicated for one in queue.disagreements()}
     rows = []
     for number in numbers:
@@ -874,7 +857,7 @@ def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -
             {
                 "annotator": label.annotator,
                 "run": names[label.run][0] if label.run in names else "",
-                "label": _label_word(view.batch, label),
+                "label": _label_word(view.batch, format_label(label)),
                 "is_adjudicated": label.adjudicated,
                 "comment": label.comment,
             }
@@ -901,7 +884,6 @@ ROUTES: list[BaseRoute] = [
     Route("/batches/new", create, methods=["POST"]),
     Route("/batches/fields", form_fields),
     Route("/batches/forecast", forecast_part),
-    Route("/batches/review", review_sample, methods=["POST"]),
     Route("/batches/{batch_id}", batch_page),
     Route("/batches/{batch_id}/progress", progress_part),
     Route("/batches/{batch_id}/agreement", agreement_part),

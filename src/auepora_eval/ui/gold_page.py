@@ -27,11 +27,12 @@ from ..annotate.corrections import (
     make_correction,
     preview_corrections,
     run_names,
+    signature_before,
 )
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult
 from ..errors import AueporaError, BadValueError, ConflictError
-from ..io.grades import CORRECTED_GOLD, CorrectedGold, Correction, CorrectionKind, GoldValue, Proposal, describe_gold
+from ..io.grades import CorrectedGold, Correction, CorrectionKind, GoldValue, Proposal, describe_gold
 from ..render.blocks import Block, Cell, Details, Prose, Row, TableColumn, simple_table, without_empty_columns
 from ..render.html import UncutText, pluralize, shorten
 from ..render.tables import format_value

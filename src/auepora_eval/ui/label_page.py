@@ -1,7 +1,8 @@
 """The pages of annotators: the start of a batch, one item at a time, and the labels, skips and undo steps they send.
 
-They are blind: no run, model, plan, file, document id, score or title of a batch is in any response. Items and documents
-are numbers, and an error names neither files nor runs. Every form works without a script.
+They are blind: no run, model, plan, file, score or title of a batch is in any response, and no document id unless the
+batch shows it. Items and documents are numbers, and an error names neither files nor runs. Every form works without a
+script.
 """
 
 from __future__ import annotations
@@ -139,11 +140,11 @@ def is_pair_of_grades(batch: LabelBatch) -> bool:
 
 
 def read_name(text: str) -> str:
-    """The name of an annotator: a text without control characters."""
-    name = " ".join(text.split())
-    if not name or len(name) > MAX_NAME or any(unicodedata.category(one) in ("Cc", "Cs") for one in name):
-        raise HTTPException(400, f"as: a name has 1 to {MAX_NAME} characters, and no control characters")
-    return name
+    """The name of an annotator; an error says what is allowed."""
+    try:
+        return check_annotator(text)
+    except BadValueError as error:
+        raise HTTPException(400, f"as: {error}") from error
 
 
 def read_number(batch: LabelBatch, text: str) -> int | None:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from ..compare.columns import ANSWERED, EMPTY, QueryTable
 from ..compare.filters import Condition, SampleFilter
 from ..core.scores import Status
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
-from ..io.labels import Label, LabelEvent, LabelJournal
+from ..io.labels import Label, LabelEvent, LabelJournal, current_time
 from ..io.sample_sets import SampleSet, load_sample_set, sample_set_names, sample_set_path, save_sample_set
 from ..judge.ratings import Scale
 from ..store.connect import default_labels
@@ -338,6 +337,24 @@ def _open_queue(workbench: Workbench, form: QueryParams) -> Response:
     return RedirectResponse(f"/batches/{batch.id}", 303)
 
 
+async def review_sample(request: Request) -> Response:
+    """Open one sample of a run for a label: in the open review of this sample alone, or in a new one."""
+    return await run_in_threadpool(_review_sample, workbench_of(request), await read_form(request))
+
+
+def _review_sample(workbench: Workbench, fields: QueryParams) -> Response:
+    record, sample = workbench.find(fields.get("run", "")), fields.get("sample", "")
+    for batch in list_batches(workbench.labels):
+        is_same = batch.purpose == "review" and batch.runs == (record.run_id,)
+        if is_same and [one.sample_id for one in batch.items] == [sample]:
+            with suppress(AueporaError):  # a journal that cannot be read
+                if not workbench.queue(batch.id).is_closed:
+                    return RedirectResponse(f"/label/{batch.id}", 303)
+    options = BatchOptions("review", (record.run_id,), f"One query of {record.name}"[:100], samples=(sample,))
+    batch = create_batch(workbench.labels, plan_batch(workbench.store, options))
+    return RedirectResponse(f"/label/{batch.id}", 303)
+
+
 def _describe(chosen: SampleFilter) -> Iterator[str]:
     if chosen.search:
         yield f"search {chosen.search}"
@@ -359,6 +376,7 @@ ROUTES: list[BaseRoute] = [
     Route("/review", review_page),
     Route("/review/disagreements", disagreements_part),
     Route("/review/queue", open_queue, methods=["POST"]),
+    Route("/batches/review", review_sample, methods=["POST"]),
     Route("/review/example", use_example, methods=["POST"]),
     Route("/sets", save_set, methods=["POST"]),
 ]

@@ -25,11 +25,33 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from ..errors import AueporaError, BadValueError
-from . import batch_page, compare_page, label_page, live_page, query_list, query_page, review_page, run_page, runs_page
+from . import (
+    batch_page,
+    compare_page,
+    gold_page,
+    label_page,
+    live_page,
+    query_list,
+    query_page,
+    review_page,
+    run_page,
+    runs_page,
+)
 from .security import HOST, Access, SecurityMiddleware
 from .workbench import Workbench, handle_error
 
-PAGES = (runs_page, run_page, compare_page, query_list, query_page, live_page, label_page, batch_page, review_page)
+PAGES = (
+    runs_page,
+    run_page,
+    compare_page,
+    query_list,
+    query_page,
+    live_page,
+    label_page,
+    batch_page,
+    gold_page,
+    review_page,
+)
 ASSETS = ("auepora_eval.ui", "auepora_eval.render")
 """The packages with a folder of assets."""
 GC_THRESHOLD = 50_000

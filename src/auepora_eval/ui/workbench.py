@@ -32,6 +32,7 @@ from ..core.types import EvaluationSample
 from ..errors import (
     AueporaError,
     ConflictError,
+    DataFileError,
     MissingDependencyError,
     StoreError,
     UnknownBatchError,
@@ -78,19 +79,16 @@ class Workbench:
         labels: Path | None = None,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        """``plans`` is the folder whose plans are shown; default: the current folder.
-
-        ``labels`` is the folder of labels; default: see ``labels_folder``.
-        """
+        """``plans`` is the folder whose plans are shown, ``labels`` the one of labels; default: ``labels_folder``."""
         self.store = store
         self.labels = labels_folder(store, labels)
+        self._queues: dict[str, LabelQueue] = {}
+        self._queues_lock = threading.Lock()
         self.plans = Path.cwd() if plans is None else plans
         self.stopping = threading.Event()
         """Set when the server stops: event streams end."""
         self._cache = _ByteCache(cache_bytes)
         self._file = _file_identity(store.file)
-        self._queues: dict[str, LabelQueue] = {}
-        self._queues_lock = threading.Lock()
 
     def check_store(self) -> None:
         """Raise if the file of the store was deleted or replaced: what is read from it would be of the old file."""
@@ -130,14 +128,6 @@ class Workbench:
     def version(self, record: RunRecord) -> str:
         """A text that changes with the outputs, results, status and tags of a run; a part of cache keys."""
         return run_version(self.store, record)
-
-    def queue(self, batch_id: str) -> LabelQueue:
-        """The queue of a batch of labels; ``UnknownBatchError`` where there is none."""
-        with self._queues_lock:
-            found = self._queues.get(batch_id)
-            if found is None or not found.batch.path.exists():
-                found = self._queues[batch_id] = LabelQueue(find_batch(self.labels, batch_id), self.store)
-            return found
 
     def cached(self, key: tuple[Any, ...], build: Callable[[], T], *, size: int | Callable[[T], int]) -> T:
         """The value of a key, built once: other threads wait for it. ``size`` is its size in bytes.

@@ -333,6 +333,9 @@ def test_the_commands_propose_preview_apply_and_export(store: RunStore, capsys: 
     assert "\x1b" not in gold_lines(capsys, "list")
     effect = gold_lines(capsys, "preview", "--json")["runs"][0]["metrics"][0]
     assert effect["changed"] == ["q00002"], "both documents of the other are returned"
+    with pytest.raises(SystemExit):
+        main(["gold", "apply"])
+    assert "2 open proposals are not accepted; give ids, or --all" in capsys.readouterr().err
     gold_lines(capsys, "apply", "--all", "--by", "bob")
     assert store.result(run.run_id, "recall@5").value == effect["new"]
     assert "2 gold corrections" in gold_lines_of_show(capsys)

@@ -322,7 +322,7 @@ class _ItemReader:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What became of a label, or of a skip, that was sent."""
+    """The result of sending a label or a skip."""
 
     outcome: Literal["saved", "already saved", "conflict"]
     number: int

@@ -603,6 +603,8 @@ def apply_command(
     _show_effects(effects, chosen, as_json=as_json, empty="nothing to apply")
     if chosen:
         echo_err("corrections of picked samples favour the runs whose errors were read; give the old values too")
+    elif count := sum(one.state == "open" for one in known):
+        echo_err(f"{count} open {'proposal is' if count == 1 else 'proposals are'} not accepted; give ids, or --all")
 
 
 @click.command(name="withdraw")

@@ -591,7 +591,7 @@ class CorrectedGold:
 
     @property
     def signature(self) -> str | None:
-        """The gold in a signature: the same for equal values, whoever proposed them; ``None`` without corrections."""
+        """The gold in a signature: the same for equal values, by any author; ``None`` without corrections."""
         values = sorted((one.sample_id, one.kind, one.doc_id, repr(one.after)) for one in self.corrections)
         text = repr(values).encode("utf-8", "surrogatepass")
         return f"{CORRECTED_GOLD}{hashlib.sha256(text).hexdigest()[:8]}" if values else None

@@ -187,7 +187,7 @@ def _disagreements(
 
 
 def _labels_of(journal: LabelJournal, record: RunRecord) -> list[Label]:
-    """The labels of people for the answers of a run."""
+    """The human labels of the answers of a run."""
     return [one for one in journal.labels if one.run == record.run_id and one.provenance != "model"]
 
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from auepora_eval.compare.golden import Rank, rank_of
+from auepora_eval.compare.golden import Matching, Rank, rank_of
 from auepora_eval.core.types import Document, SystemOutputs
-from auepora_eval.features.hits import GoldDocument, Matching
+from auepora_eval.features.matching import GoldUnit
 from helpers.golden_runs import chunk, found
 
 
 def rank(gold: list[Document], hits: list[str | Document], matching: Matching) -> Rank:
     output: SystemOutputs = found(*hits)
-    return rank_of([GoldDocument(one.doc_id, 1, (one,)) for one in gold], output, matching)
+    return rank_of([GoldUnit(one.doc_id, 1, (one,)) for one in gold], output, matching)
 
 
 BY_ID: list[tuple[str, list[str], int | None, str]] = [

@@ -13,7 +13,7 @@ from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.metrics_base import RunInfo
 from auepora_eval.core.types import Document, EvaluationSample, MetricResult, RetrievedDocument, SystemOutputs
 from auepora_eval.errors import BadTypeError, BadValueError, DuplicateIdError
-from auepora_eval.features.hits import covered_characters
+from auepora_eval.features.matching import covered_characters
 from auepora_eval.metrics.retrieval_spans import SpanIoUAtK, SpanPrecisionAtK, SpanRecallAtK
 
 Piece = tuple[str, int, int]

@@ -19,7 +19,7 @@ import click
 
 from ..core.slices import parse_slices, require_slice_values
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
-from ..features.hits import gold_documents, gold_ranks
+from ..features.matching import gold_ranks, gold_units
 from ..io.labels import RIGHT, WRONG, Label, LabelEvent, LabelJournal, LabelKey, Provenance, current_time
 from ..judge.ratings import question_frames
 from ..perturb.edits import hash_uniform
@@ -152,7 +152,7 @@ def build_item(
 ) -> LabelItem:
     """The item of one sample and its output."""
     gold = {doc.doc_id: doc for doc in sample.relevant_docs or ()}
-    golds = gold_documents(sample)
+    golds = gold_units(sample)
     ranks = gold_ranks(golds, [hit.doc for hit in output.retrieved])
     by_span = {rank.rank: one.doc_id for one, rank in zip(golds, ranks, strict=True) if rank.by == "span"}
     evidence = [

@@ -242,7 +242,7 @@ def _repeat(row: dict[str, Any]) -> str:
 def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any]:
     from ..core.scores import AnswerSpans, marked_answers
     from ..errors import BadValueError, did_you_mean
-    from ..features.hits import has_spans
+    from ..features.matching import has_spans
     from ..io.codec import encode_output, encode_sample
 
     ids = store.sample_ids(record.run_id)
@@ -287,9 +287,9 @@ def _sample_corrections(store: RunStore, record: RunRecord, sample_id: str) -> l
 
 def _gold_ranks(sample: EvaluationSample, output: SystemOutputs) -> list[dict[str, Any]]:
     """The rank at which an output hits each gold document, by id or by span."""
-    from ..features.hits import gold_documents, gold_ranks
+    from ..features.matching import gold_ranks, gold_units
 
-    gold = gold_documents(sample)
+    gold = gold_units(sample)
     ranks = gold_ranks(gold, [item.doc for item in output.retrieved])
     return [{"doc_id": one.doc_id, "rank": at.rank, "by": at.by} for one, at in zip(gold, ranks, strict=True)]
 

@@ -13,14 +13,14 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.types import Document, EvaluationSample, SystemOutputs
-from ..features.hits import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, has_spans, span_of
+from ..features.matching import GoldUnit, first_rank, gold_units, has_spans, span_of
 from ..features.rankings import RankingColumns, document_rankings
 from ..features.texts import RefusalDetector
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import CachedStore, RunStore
-from .golden import ChunkLocations, SharedQueries, id_or_span
+from .golden import ChunkLocations, Matching, SharedQueries, compared_ranks, id_or_span
 from .stores import DocumentFacts, RunOutputs, chunker_versions, run_outputs
 
 Bools = npt.NDArray[np.bool_]
@@ -121,7 +121,7 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
     any_gold, parents, parent_ids = False, True, a.parent_ids | b.parent_ids
     for query in queries:
         listed = "expected_doc_ids" in (query.metadata or {})
-        for one in gold_documents(query):
+        for one in gold_units(query):
             any_gold = True
             if one.doc_id in numbers:
                 is_gold[numbers[one.doc_id]] = True
@@ -239,11 +239,11 @@ def _gold_never_returned(
     return None
 
 
-def _hits_gold(run: RunOutputs, gold: Mapping[str, Sequence[GoldDocument]], *, by: str) -> bool:
+def _hits_gold(run: RunOutputs, gold: Mapping[str, Sequence[GoldUnit]], *, by: str) -> bool:
     """Whether any output hits gold by a span, or at least by its document."""
     kinds = ("span",) if by == "span" else ("span", "document")
     return any(
-        first_rank(gold_ranks(ones, [item.doc for item in row.output.retrieved], "place")).by in kinds
+        first_rank(compared_ranks(ones, [item.doc for item in row.output.retrieved], "place")).by in kinds
         for row in run.stored(None, None)
         if row.output.error is None and (ones := gold.get(row.sample_id))
     )
@@ -300,9 +300,9 @@ def paired_outputs(
     rows = queries.rows()
     while batch := list(islice(rows, _BATCH)):
         samples = [query for query, _, _ in batch]
-        golds = [gold_documents(one) if places is None else places.expected(one) for one in samples]
+        golds = [gold_units(one) if places is None else places.expected(one) for one in samples]
         matching: list[Matching] = [
-            "place" if places is not None else id_or_span(gold, [*in_a, *in_b]) if has_spans(query) else "id"
+            "place" if places is not None else id_or_span(gold, [*in_a, *in_b]) if has_spans(query) else "exact_id"
             for gold, (query, in_a, in_b) in zip(golds, batch, strict=True)
         ]
         outputs_a = _query_outputs(samples, [in_a for _, in_a, _ in batch], golds, matching)
@@ -314,11 +314,11 @@ def paired_outputs(
 def _query_outputs(
     samples: Sequence[EvaluationSample],
     by_sample: Sequence[Sequence[SystemOutputs | None]],
-    golds: Sequence[Sequence[GoldDocument]],
+    golds: Sequence[Sequence[GoldUnit]],
     matching: Sequence[Matching],
 ) -> list[QueryOutput]:
     answered_by_sample = [[one for one in repeats if one is not None and one.error is None] for repeats in by_sample]
-    has_gold = [bool(gold or gold_documents(sample)) for sample, gold in zip(samples, golds, strict=True)]
+    has_gold = [bool(gold or gold_units(sample)) for sample, gold in zip(samples, golds, strict=True)]
     # Rankings of documents are needed only for queries that list expected documents instead of gold.
     batch = Batch(samples, [answered[0] if answered else None for answered in answered_by_sample])
     documents = None if all(has_gold) else document_rankings(batch)
@@ -359,11 +359,11 @@ def _answer(output: SystemOutputs) -> tuple[Any, ...]:
     return response.text, repr(response.structured), repr(response.sentences), cited
 
 
-def _gold_ranks(gold: Sequence[GoldDocument], output: SystemOutputs | None, matching: Matching) -> GoldRanks | None:
+def _gold_ranks(gold: Sequence[GoldUnit], output: SystemOutputs | None, matching: Matching) -> GoldRanks | None:
     """The ranks of gold, level by level; ``None`` if it is unknown what its ids name."""
     if not gold:
         return None
-    ranks = gold_ranks(gold, [] if output is None else [item.doc for item in output.retrieved], matching)
+    ranks = compared_ranks(gold, [] if output is None else [item.doc for item in output.retrieved], matching)
     hits = [(one.level, found.rank) for one, found in zip(gold, ranks, strict=True) if found.rank is not None]
     return _by_level({one.level for one in gold}, hits)
 

@@ -20,7 +20,7 @@ from ..core.scores import AnswerSpans, Outcomes, Scores, Status
 from ..core.slices import group_names
 from ..core.types import Document, EvaluationSample, MetricResult, Response, SystemOutputs
 from ..errors import AueporaError, BadValueError, did_you_mean
-from ..features.hits import first_gold_rank
+from ..features.matching import first_gold_rank
 from ..features.rankings import parse_level
 from ..features.texts import RefusalDetector
 from ..io.codec import DocumentRow

@@ -9,18 +9,29 @@ from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..core.conventions import Conventions
+from ..core.conventions import Conventions, Match
 from ..core.plan import with_corpus_ids
 from ..core.results import Results
 from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
 from ..engine.evaluate import evaluate_stream, resolve_metrics
 from ..engine.repeats import evaluate_repeats
 from ..errors import AueporaWarning, BadValueError
-from ..features.hits import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, has_spans, span_of
+from ..features.matching import (
+    FOUND_FROM,
+    GoldRank,
+    GoldUnit,
+    covered_proportion,
+    first_rank,
+    gold_ranks,
+    gold_units,
+    has_spans,
+    id_ranks,
+    span_of,
+)
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
@@ -75,7 +86,7 @@ def known_queries(
 
 def expected_ids(sample: EvaluationSample) -> list[str]:
     """The ids of the chunks that a query expects, each once: those judged relevant."""
-    return [one.doc_id for one in gold_documents(sample)]
+    return [one.doc_id for one in gold_units(sample)]
 
 
 def format_ids(ids: Sequence[str]) -> str:
@@ -146,10 +157,40 @@ def _positions(known: Mapping[str, int], ids: Sequence[str]) -> Positions:
 
 
 # --- the rank of a query's first expected chunk: by id or span, or by its location in the document -------------------
-# ``features.hits`` decides what is a hit. This module locates the chunks that golden queries expect.
+# ``features.matching`` decides what is a hit. This module locates the chunks that golden queries expect.
 
 DEPTH = 10
 """Ranks beyond this are misses."""
+
+
+Matching = Match | Literal["exact_id", "place"]
+"""How the outputs of one query are matched: as in a run, by ids alone, or by place. ``place`` is for chunks that were
+cut differently: by span, and by the same parent where one side has no span."""
+
+
+def compared_ranks(units: Sequence[GoldUnit], documents: Sequence[Document], matching: Matching) -> list[GoldRank]:
+    """The rank at which each unit is found, in the order of the units."""
+    if matching == "exact_id":
+        return id_ranks(units, documents)
+    if matching == "place":
+        return [first_rank(_place_rank(passage, documents) for passage in unit.passages) for unit in units]
+    return gold_ranks(units, documents, matching)
+
+
+def _place_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
+    """The rank by span; a chunk of the same parent suffices if either has no span."""
+    gold_span, parent = span_of(passage), passage.parent
+    spans: list[tuple[int, int]] = []
+    for rank, doc in enumerate(documents, 1):
+        if doc.parent != parent:
+            continue
+        span = span_of(doc)
+        if gold_span is None or span is None:
+            return GoldRank(rank, "document")
+        spans.append(span)
+        if covered_proportion(passage, spans) >= FOUND_FROM:
+            return GoldRank(rank, "span")
+    return GoldRank(None)
 
 
 class Rank(NamedTuple):
@@ -162,13 +203,13 @@ class Rank(NamedTuple):
     """Whether chunks with other ids cover the expected span."""
 
 
-def rank_of(expected: Sequence[GoldDocument], output: SystemOutputs, matching: Matching) -> Rank:
+def rank_of(expected: Sequence[GoldUnit], output: SystemOutputs, matching: Matching) -> Rank:
     """The first position at which an expected chunk is hit."""
-    rank, by = first_rank(gold_ranks(expected, [item.doc for item in output.retrieved[:DEPTH]], matching))
+    rank, by = first_rank(compared_ranks(expected, [item.doc for item in output.retrieved[:DEPTH]], matching))
     return Rank(rank, by == "document", by == "span")
 
 
-def id_or_span(expected: Sequence[GoldDocument], outputs: Iterable[SystemOutputs | None]) -> Matching:
+def id_or_span(expected: Sequence[GoldUnit], outputs: Iterable[SystemOutputs | None]) -> Matching:
     """How one query is matched in all of these outputs: by id if any of them returns an expected id, else by span.
 
     All outputs that are compared are matched in the same way.
@@ -176,8 +217,8 @@ def id_or_span(expected: Sequence[GoldDocument], outputs: Iterable[SystemOutputs
     rankings = (
         [item.doc for item in output.retrieved] for output in outputs if output is not None and not output.error
     )
-    by_id = any(one.rank is not None for documents in rankings for one in gold_ranks(expected, documents, "id"))
-    return "id" if by_id else "id_or_span"
+    by_id = any(one.rank is not None for documents in rankings for one in id_ranks(expected, documents))
+    return "exact_id" if by_id else "id"
 
 
 class ChunkLocations:
@@ -199,17 +240,17 @@ class ChunkLocations:
         self._of_hits: list[dict[str, Document]] = [_located_hits(run, expected) for run in runs]
         self._ids_reused = ids_reused
 
-    def expected(self, query: EvaluationSample) -> list[GoldDocument]:
+    def expected(self, query: EvaluationSample) -> list[GoldUnit]:
         """The locations that a query expects: spans within documents, or documents of which any chunk counts.
 
         Empty if it is unknown what the expected ids name.
         """
-        found: list[GoldDocument] = []
-        unknown: list[GoldDocument] = []
-        for one in gold_documents(query):
+        found: list[GoldUnit] = []
+        unknown: list[GoldUnit] = []
+        for one in gold_units(query):
             places = [place for passage in one.passages if (place := self._locate(passage)) is not None]
             if places:
-                found.append(GoldDocument(one.doc_id, one.level, tuple(places)))
+                found.append(GoldUnit(one.doc_id, one.level, tuple(places)))
             else:
                 unknown.append(one)
         if not unknown:
@@ -222,7 +263,7 @@ class ChunkLocations:
             # A chunk of unknown location is expected in the listed documents that no other chunk accounts for.
             known = {place.parent for one in found for place in one.passages}
             level = max(one.level for one in unknown)
-            return found + [GoldDocument(name, level, (Document(name),)) for name in listed if name not in known]
+            return found + [GoldUnit(name, level, (Document(name),)) for name in listed if name not in known]
         return found + unknown
 
     def _locate(self, doc: Document) -> Document | None:
@@ -382,10 +423,10 @@ def aggregate_of(
         return aggregate
     # Hit rates and MRR are those of the ranks where an expected chunk is hit by its span.
     ranks = [
-        Rank(None) if output is None or output.error is not None else rank_of(gold, output, "id_or_span")
+        Rank(None) if output is None or output.error is not None else rank_of(gold, output, "id")
         for repeat in range(run.repeats)
         for query, output in pairs(repeat)
-        if (gold := gold_documents(query))
+        if (gold := gold_units(query))
     ]
     by_span = any(one.by_span for one in ranks)
     return RankMetrics.of([one.position for one in ranks]).put_into(aggregate) if by_span else aggregate

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from ..core.scores import Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
-from ..features.hits import Matching, gold_documents, has_spans
+from ..features.matching import gold_units, has_spans
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
 from ..store.runs import RunStore
@@ -28,6 +28,7 @@ from .golden import (
     ChunkLocations,
     CorpusIds,
     Golden,
+    Matching,
     Pair,
     Rank,
     RankMetrics,
@@ -264,7 +265,7 @@ def _rank_queries(queries: SharedQueries, places: ChunkLocations | None, because
     """
     ranked = _RankedQueries()
     for query, *outputs in queries.rows():
-        own, spans = gold_documents(query), has_spans(query)
+        own, spans = gold_units(query), has_spans(query)
         gold = places.expected(query) if own and places is not None else own
         answered = [[_answered(output) for output in repeats] for repeats in outputs]
         for side, repeats in enumerate(answered):
@@ -275,7 +276,7 @@ def _rank_queries(queries: SharedQueries, places: ChunkLocations | None, because
         elif not gold:
             ranked.unlocated.append(query.sample_id)
         else:
-            matching: Matching = "id" if places is None else "place"
+            matching: Matching = "exact_id" if places is None else "place"
             if spans and places is None:
                 matching = id_or_span(gold, [one for repeats in answered for one in repeats])
             ranks_a, ranks_b = (
@@ -316,7 +317,7 @@ def _comparison(query_id: str, a: Rank, b: Rank, notes: list[str], because: str)
 def _pairs(queries: SharedQueries, places: ChunkLocations | None, side: int, repeat: int) -> Iterator[Pair]:
     """Each query with its output in one of the runs; with ``places``, its gold is at the locations."""
     for query, output in zip(queries, queries.outputs(side, repeat), strict=True):
-        if places is not None and gold_documents(query):
+        if places is not None and gold_units(query):
             docs = [passage for one in places.expected(query) for passage in one.passages]
             query = replace(query, relevant_docs=docs or None)  # noqa: PLW2901
         yield query, output

@@ -13,6 +13,12 @@ from ..options import Ge, Le, PositiveInt, check_options, option_types
 
 RankCutOff = Annotated[int, Ge(1), Le(2**40, shown=False)]
 """The number of positions of a ranking that count."""
+Match = Literal["id", "span", "text", "parent"]
+"""How gold is matched with retrieved documents."""
+MATCHES: tuple[Match, ...] = get_args(Match)
+"""The ways, the finest first."""
+ID_PRESETS = frozenset({"trec", "paper", "paper-positives", "client"})
+"""Presets that compare ids by definition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,8 @@ class Conventions:
     """An id returned twice counts at its first position (and occupies both), or is an error."""
     on_system_failure: Literal["worst", "exclude"] = "worst"
     """A failed answer counts at the metric's worst value, or leaves the mean."""
+    match: Match = "id"
+    """Gold is matched with retrieved documents by id, by span, by text, or by parent document."""
 
     def __post_init__(self) -> None:
         for key, hint in option_types(Conventions).items():
@@ -51,6 +59,11 @@ class Conventions:
                 raise UnknownConventionError(f"value for the convention '{key}':", getattr(self, key), get_args(hint))
         check_options(self)
         object.__setattr__(self, "k_values", tuple(self.k_values))
+        if self.match != "id" and self.name in ID_PRESETS:
+            raise BadValueError(
+                f"the conventions '{self.name}' compare document ids; gold cannot be matched by '{self.match}' under "
+                "them; use the conventions 'auepora' or 'golden', or match by 'id'"
+            )
 
     @classmethod
     def of(cls, preset: str | Conventions | None = None, /, **choices: Any) -> Conventions:

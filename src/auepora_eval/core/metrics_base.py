@@ -19,7 +19,7 @@ from ..errors import AlignmentError, AueporaError, BadValueError, MetricDefiniti
 from ..options import check_arguments, check_options
 from ..stats.intervals import Interval
 from .batch import Batch, check_samples, warn_notes
-from .conventions import CONVENTION_NAMES, Conventions, Signature
+from .conventions import CONVENTION_NAMES, ID_PRESETS, Conventions, Match, Signature
 from .derivation import (
     NO_CONTEXT,
     Derivation,
@@ -46,6 +46,7 @@ __all__ = [
     "SampleMetric",
     "snake_case",
     "with_conventions",
+    "with_match",
     "with_name",
 ]
 
@@ -53,9 +54,11 @@ __all__ = [
 
 
 def common_options(metric: BatchMetric) -> dict[str, str]:
-    """Conventions about failures, shown only where they differ from the default and change the number."""
+    """Conventions about gold and failures, shown only where they differ from the default and change the number."""
     conventions = metric.active_conventions
     options: dict[str, str] = {}
+    if conventions.match != "id" and metric.metadata.by_chunk_id:
+        options["match"] = conventions.match
     if not metric.metadata.counts_system_failures:
         return options
     if conventions.missing != "fail":
@@ -77,7 +80,7 @@ def non_default_options(metric: BatchMetric) -> dict[str, str]:
 
 def changed_conventions(metric: BatchMetric) -> dict[str, str]:
     """Conventions that differ from the default and may have changed the number."""
-    apart = {"missing", "on_system_failure", "k_values"}  # shown elsewhere, or irrelevant
+    apart = {"missing", "on_system_failure", "k_values", "match"}  # shown elsewhere, or irrelevant
     default, conventions = Conventions.of(), metric.active_conventions
     return {
         key: str(getattr(conventions, key))
@@ -187,6 +190,9 @@ class MetricMetadata:
     """Whether it compares chunk ids, so that runs with different chunking cannot be compared by it."""
     by_parent_id: bool = False
     """Whether it compares ids of parent documents, which gold must then contain."""
+    matches_gold: bool = False
+    """Whether it finds gold in the way that the conventions name; other metrics that compare ids of chunks have no
+    value unless gold is matched by id."""
     needs_all: bool = False
     """Whether the result needs the outcomes of all samples, to pair them or to break them down by group."""
     stat_names: tuple[str, ...] = ()
@@ -583,11 +589,25 @@ def _resolve_conventions(conventions: Conventions | None, overrides: tuple[tuple
 
 
 def with_conventions(metric: MetricT, conventions: Conventions) -> MetricT:
-    """A copy of the metric with these conventions, unless it has its own."""
-    if not isinstance(metric, BatchMetric) or metric.conventions is not None:
+    """A copy of the metric with these conventions, unless it has its own; gold is matched in one way by all."""
+    if not isinstance(metric, BatchMetric):
         return metric
+    if metric.conventions is not None:
+        return with_match(metric, conventions.match)
     clone = copy.copy(metric)
     object.__setattr__(clone, "conventions", conventions)  # built-in metrics are frozen; this is a fresh copy
+    return clone
+
+
+def with_match(metric: MetricT, match: Match) -> MetricT:
+    """A copy of the metric that matches gold in this way, unless it names its own or its conventions compare ids."""
+    if not isinstance(metric, BatchMetric) or "match" in dict(metric.overrides):
+        return metric
+    own = metric.conventions or Conventions.of()
+    if own.match == match or own.name in ID_PRESETS:
+        return metric
+    clone = copy.copy(metric)
+    object.__setattr__(clone, "conventions", replace(own, match=match))
     return clone
 
 
@@ -614,6 +634,17 @@ def set_name(metric: Metric, name: str | None) -> None:
 # --- from a metric and a batch to outcomes under the failure policy, and from outcomes to a result -------------------
 
 
+NOT_BY_ID = "match"
+"""The skip reason of a metric that compares ids where gold is not matched by id."""
+
+
+def is_defined_by_match(metric: BatchMetric) -> bool:
+    """Whether a metric has a value by the way in which its conventions match gold."""
+    if metric.active_conventions.match == "id" or not metric.metadata.by_chunk_id:
+        return True
+    return metric.metadata.matches_gold
+
+
 def apply_failure_policy(metric: BatchMetric, batch: Batch) -> Scores:
     """Score a batch, with missing outputs and system failures handled by the metric's conventions.
 
@@ -621,6 +652,8 @@ def apply_failure_policy(metric: BatchMetric, batch: Batch) -> Scores:
     is caused by the output (no response) the failure takes precedence, so that no crash is hidden.
     """
     conventions = metric.active_conventions
+    if not is_defined_by_match(metric):
+        return Scores.of(np.zeros(len(batch)), skip={NOT_BY_ID: np.ones(len(batch), dtype=np.bool_)})
     scores = _score(metric, batch)
     if batch.all_answered or metric.metadata.handles_failures:
         return scores

@@ -108,6 +108,8 @@ class EvaluationSample:
     """Earlier turns of the conversation."""
     cluster_id: str | None = None
     """The conversation or source document this sample belongs to; see ``cluster``."""
+    relevant_groups: list[list[str]] = field(default_factory=list)
+    """Groups of ids of ``relevant_docs`` that contain the same fact: finding one document of a group is enough."""
 
     def __post_init__(self) -> None:
         # A bare string is accepted as an answer, and as a list of one answer, as in files.

@@ -10,7 +10,7 @@ from ..core.metrics_base import BatchMetric, Metric
 from ..core.registry import MetricInfo, metric, metric_info, metric_infos
 from ..core.types import STARTED, EvaluationSample, Response, SystemOutputs
 from ..errors import BadValueError
-from ..features.hits import has_spans, span_of
+from ..features.matching import has_spans, span_of
 from .evaluate import Progress, resolve_metrics
 
 DEFAULT_K = (1, 3, 5, 10)

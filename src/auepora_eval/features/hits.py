@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, repeat
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, batch_feature
-from ..core.conventions import Conventions
-from ..core.types import Document, EvaluationSample, SystemOutputs
+from ..core.conventions import Conventions, Match
+from ..core.types import Document, EvaluationSample
 from ..errors import BadTypeError, DuplicateIdError
+from .matching import GoldUnit, chunk_levels, gold_units, is_resolvable, unit_ranks
 from .rankings import (
     HIGHEST_LEVEL,
     VIEW_KEYS,
@@ -24,7 +26,6 @@ from .rankings import (
     IdOnlyOutputs,
     IdOnlySamples,
     RankingColumns,
-    highest_levels,
     rankings,
 )
 
@@ -32,7 +33,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 RankingView = Callable[[Batch], RankingColumns]
-"""Selects gold and returned ids: ``rankings``, ``judged_rankings`` or ``document_rankings``."""
+"""Selects gold and returned ids: ``rankings``, ``judged_rankings``, ``document_rankings`` or a ``UnitView``."""
 
 _EMPTY: frozenset[str] = frozenset()
 _MANY_LOOKUPS = 400
@@ -106,7 +107,8 @@ class IdealRanking:
 
 def gold_positions(batch: Batch, view: RankingView = rankings) -> GoldPositions:
     """The positions of judged ids in one view of the rankings of a batch."""
-    return batch.feature(gold_positions_key(view_key(batch, view)), lambda b: _find_positions(view(b)))
+    find = view.positions if isinstance(view, UnitView) else lambda b: _find_positions(view(b))
+    return batch.feature(gold_positions_key(view_key(batch, view)), find)
 
 
 def gold_positions_key(view: str = rankings.__name__) -> tuple[str, str]:
@@ -117,9 +119,8 @@ def gold_positions_key(view: str = rankings.__name__) -> tuple[str, str]:
 def hits(batch: Batch, conventions: Conventions, view: RankingView = rankings) -> Hits:
     """The hits of a batch under these conventions."""
     key = ("hits", view_key(batch, view), conventions.min_relevance, conventions.depth)
-    return batch.feature(
-        key, lambda b: _filter_relevant(gold_positions(b, view), conventions.min_relevance, conventions.depth)
-    )
+    depth = None if isinstance(view, UnitView) else conventions.depth  # units are matched within the depth
+    return batch.feature(key, lambda b: _filter_relevant(gold_positions(b, view), conventions.min_relevance, depth))
 
 
 def early_hits(batch: Batch, conventions: Conventions, k: int, view: RankingView = rankings) -> Ints:
@@ -140,10 +141,12 @@ def hits_within(batch: Batch, conventions: Conventions, k: int | None, view: Ran
     return batch.feature(key, count)
 
 
-@batch_feature
-def ideal_ranking(batch: Batch) -> IdealRanking:
+def ideal_ranking(batch: Batch, view: RankingView = rankings) -> IdealRanking:
     """The ideal ranking of each query in a batch."""
-    positions = gold_positions(batch)
+    return batch.feature(("ideal_ranking", view_key(batch, view)), lambda b: _ideal_ranking(gold_positions(b, view)))
+
+
+def _ideal_ranking(positions: GoldPositions) -> IdealRanking:
     row = positions.gold_rows()
     rank = np.arange(len(row)) - (np.cumsum(positions.gold_count) - positions.gold_count)[row]
     if positions.gold_level is None:
@@ -155,6 +158,8 @@ def ideal_ranking(batch: Batch) -> IdealRanking:
 
 def view_key(batch: Batch, view: RankingView) -> str:
     """The name of a view; views with the same columns share one key."""
+    if isinstance(view, UnitView):
+        return view.key
     return rankings.__name__ if view(batch) is rankings(batch) else view.__name__
 
 
@@ -334,168 +339,184 @@ def log_discounts(*ranks: Ints) -> Floats:
     return _log_table(1 << size.bit_length())
 
 
-# --- matching of retrieved documents and gold: by id, or by the characters of the gold passage -----------------------
-# This is the only place that decides it. A gold document is hit at the rank of its id. Where no gold id of the sample
-# is returned, or the returned ones are other passages, the gold spans decide: a gold document is hit at the first rank
-# at which the retrieved chunks of its parent, taken together up to that rank, cover at least half of its span.
+# --- gold units, matched as the conventions name: one view of the rankings for each kind of metric -------------------
 
-Span = tuple[int, int]
-ParentSpan = tuple[str, int, int]
-"""A parent's id, a first character, and one past the last."""
-Matching = Literal["id_or_span", "id", "place"]
-"""``id_or_span``: the ids, and the spans where no gold id is returned. ``id``: the ids alone. ``place``: for chunks
-that were re-chunked, where ids are not comparable: the span, and the same parent where one side has no span."""
+UnitPositions = Literal["reached", "placed", "chunks"]
+"""What a metric reads of matched units. ``reached``: the rank of the chunk that completes a unit. ``placed``: the same,
+but each position holds one unit, so that a unit completed by the same chunk as another takes the next position.
+``chunks``: the positions of relevant chunks."""
 
 
-class GoldRank(NamedTuple):
-    """Where a gold document is hit; ``rank`` is ``None`` where it is not."""
+class PlacedRanking(list[str]):
+    """A ranking in which each position holds a gold unit or another document, with the rank that reached each unit."""
 
-    rank: int | None
-    by: Literal["id", "span", "document"] | None = None
+    def __init__(self, ids: Iterable[str] = (), reached: Sequence[int] = (), placed: Sequence[int] = ()) -> None:
+        super().__init__(ids)
+        self.reached, self.placed = reached, placed
+
+    def position_within(self, k: int | None) -> int | None:
+        """The last position of this ranking that holds what was reached within rank ``k``."""
+        if k is None:
+            return None
+        within = [place for rank, place in zip(self.reached, self.placed, strict=True) if rank <= k]
+        return max([k, *within])
 
 
 @dataclass(frozen=True, slots=True)
-class GoldDocument:
-    """A gold document with its highest level, and the passages given for it."""
+class MatchedSample:
+    """The gold units of one sample, in the order in which they are reached, and the relevant chunks."""
 
-    doc_id: str
-    level: int
-    passages: tuple[Document, ...]
+    units: Sequence[GoldUnit]
+    """Those that were reached come first."""
+    reached: Sequence[int]
+    """The 1-based rank of the chunk that completes a unit, for the units that are reached."""
+    unresolved: int
+    """The number of units that could not be found in any ranking, because of their form."""
+    documents: Sequence[Document]
+    match: Match
 
+    @property
+    def placed(self) -> list[int]:
+        """The 1-based position of each reached unit; no two are equal."""
+        places: list[int] = []
+        for rank in self.reached:
+            places.append(max(rank, places[-1] + 1) if places else rank)
+        return places
 
-def span_of(doc: Document) -> Span | None:
-    """The span of a document; ``None`` also for an empty or malformed one."""
-    if doc.span is None:
-        return None
-    try:
-        start, end = doc.span
-        return (start, end) if start < end else None
-    except (TypeError, ValueError):
-        return None
+    def unit_keys(self) -> list[str]:
+        """A distinct key of each unit: its id, unless two units have the same."""
+        seen: Counter[str] = Counter()
+        keys = []
+        for unit in self.units:
+            seen[unit.doc_id] += 1
+            repetition = seen[unit.doc_id]
+            keys.append(unit.doc_id if repetition == 1 else f"{unit.doc_id} ({repetition})")
+        return keys
 
+    def unit_ranking(self) -> tuple[dict[str, int], PlacedRanking]:
+        """Units with their levels, and the ranking of units: the input of plain definitions."""
+        keys, places = self.unit_keys(), self.placed
+        levels = {key: unit.level for key, unit in zip(keys, self.units, strict=True)}
+        ids = [doc.doc_id for doc in self.documents]
+        ids += [""] * (max(places, default=0) - len(ids))
+        for position, doc_id in enumerate(ids):
+            if doc_id in levels:  # the chunk has the id of a unit that it does not complete
+                ids[position] = f"{doc_id} (chunk)"
+        for key, place in zip(keys, places, strict=False):
+            ids[place - 1] = key
+        return levels, PlacedRanking(ids, self.reached, places)
 
-def has_spans(sample: EvaluationSample) -> bool:
-    """Whether any gold document of a sample has a span."""
-    return any(span_of(doc) is not None for doc in sample.relevant_docs or ())
-
-
-def covered_characters(pieces: Iterable[ParentSpan]) -> int:
-    """The number of characters covered by the spans, each counted once.
-
-    >>> covered([("a", 0, 10), ("a", 5, 12), ("b", 0, 3)])
-    15
-    """
-    total, parent, reached = 0, "", 0
-    for owner, start, end in sorted(pieces):
-        if owner != parent:
-            parent, reached = owner, 0
-        if end > reached:
-            total += end - max(start, reached)
-            reached = end
-    return total
-
-
-def gold_documents(sample: EvaluationSample, *, min_relevance: int | None = 1) -> list[GoldDocument]:
-    """The relevant documents of a sample, each id once; those of every level where ``min_relevance`` is ``None``."""
-    passages: dict[str, list[Document]] = {}
-    for doc in sample.relevant_docs or ():
-        passages.setdefault(doc.doc_id, []).append(doc)
-    return [
-        GoldDocument(doc_id, level, tuple(passages[doc_id]))
-        for doc_id, level in highest_levels(sample).items()
-        if min_relevance is None or level >= min_relevance
-    ]
-
-
-def gold_ranks(
-    gold: Sequence[GoldDocument], documents: Sequence[Document], matching: Matching = "id_or_span"
-) -> list[GoldRank]:
-    """The rank at which each gold document is hit among the documents retrieved, in the order of ``gold``."""
-    if matching == "place":
-        return [first_rank(_place_rank(passage, documents) for passage in one.passages) for one in gold]
-    by_id = [_id_rank(one, documents) for one in gold]
-    if matching == "id" or any(one.rank is not None for one in by_id):
-        return by_id
-    return [first_rank(_span_rank(passage, documents) for passage in one.passages) for one in gold]
+    def chunk_ranking(self) -> tuple[dict[str, int], list[str]]:
+        """The relevant chunks with their levels, and the returned ids."""
+        levels: dict[str, int] = {}
+        for doc, level in zip(self.documents, chunk_levels(self.units, self.documents, self.match), strict=True):
+            if level is not None:
+                levels[doc.doc_id] = max(level, levels.get(doc.doc_id, level))
+        return levels, [doc.doc_id for doc in self.documents]
 
 
-def first_gold_rank(
-    sample: EvaluationSample, output: SystemOutputs | None, *, min_relevance: int = 1, depth: int | None = None
-) -> GoldRank:
-    """The first rank at which an output hits any gold of its sample, by id or by span; a failed one hits nothing."""
-    if output is None or output.error is not None:
-        return GoldRank(None)
-    gold = gold_documents(sample, min_relevance=None)
-    ranks = gold_ranks(gold, [item.doc for item in output.retrieved])
-    relevant_ranks = (rank for one, rank in zip(gold, ranks, strict=True) if one.level >= min_relevance)
-    found = first_rank(relevant_ranks)
-    return found if depth is None or found.rank is None or found.rank <= depth else GoldRank(None)
+def match_sample(
+    sample: EvaluationSample, documents: Sequence[Document], match: Match, *, lowest: int = 1
+) -> MatchedSample:
+    """Match the gold units of a sample, of this level or higher, with the retrieved documents."""
+    every = gold_units(sample, match, min_relevance=lowest)
+    units = [unit for unit in every if is_resolvable(unit, documents, match)]
+    ranks = [found.rank for found in unit_ranks(units, documents, match)]
+    reached = [(rank, unit) for rank, unit in zip(ranks, units, strict=True) if rank is not None]
+    reached.sort(key=lambda found: (found[0], -found[1].level))
+    missed = [unit for rank, unit in zip(ranks, units, strict=True) if rank is None]
+    in_order = [unit for _, unit in reached] + missed
+    return MatchedSample(in_order, [rank for rank, _ in reached], len(every) - len(units), documents, match)
 
 
-def first_rank(ranks: Iterable[GoldRank]) -> GoldRank:
-    """The first of several ranks; of two equal ones, a match by id or span precedes one by document."""
-    hits = [one for one in ranks if one.rank is not None]
-    return min(hits, key=lambda one: (one.rank, one.by == "document"), default=GoldRank(None))
+@dataclass(frozen=True, slots=True)
+class UnitView:
+    """The gold units of each query and their positions: a view of the rankings of a batch."""
 
+    match: Match
+    reads: UnitPositions
+    lowest: int = 1
+    """The lowest level of a unit. Lower ones are judged not relevant."""
+    depth: int | None = None
 
-def _id_rank(gold: GoldDocument, docs: Sequence[Document]) -> GoldRank:
-    for rank, doc in enumerate(docs, 1):
-        if doc.doc_id == gold.doc_id and not all(_is_other_passage(passage, doc) for passage in gold.passages):
-            return GoldRank(rank, "id")
-    return GoldRank(None)
+    @property
+    def key(self) -> str:
+        """A name for the features of this view."""
+        return f"units:{self.match}:{self.reads}:{self.lowest}:{self.depth}"
 
+    def __call__(self, batch: Batch) -> RankingColumns:
+        """The units and their ranking, or the relevant chunks, as gold and returned ids."""
+        return batch.feature(("unit_columns", self.key), self._columns)
 
-def _is_other_passage(passage: Document, doc: Document) -> bool:
-    """Whether a document with the same id is known to be another passage."""
-    gold_span, span = span_of(passage), span_of(doc)
-    if gold_span is None or span is None:
-        return False
-    if None not in (passage.parent_id, doc.parent_id) and passage.parent_id != doc.parent_id:
-        return True
-    return not _covers_half(gold_span, [span])
+    def matched(self, batch: Batch) -> Sequence[MatchedSample | None]:
+        """The units of each query; ``None`` where nothing is annotated."""
+        key = ("matched", self.match, self.lowest, self.depth)
+        return batch.feature(key, self._match)
 
+    def unresolved(self, batch: Batch) -> Bools:
+        """Per query whether it has gold, but none that could be found."""
+        matched = self.matched(batch)
+        return np.array([found is not None and found.unresolved > 0 and not found.units for found in matched], np.bool_)
 
-def _span_rank(passage: Document, docs: Sequence[Document]) -> GoldRank:
-    """The first rank up to which the chunks of the passage's parent cover half of it."""
-    gold_span, parent = span_of(passage), passage.parent
-    if gold_span is None:
-        return GoldRank(None)
-    spans: list[Span] = []
-    for rank, doc in enumerate(docs, 1):
-        if doc.parent != parent:
-            continue
-        span = span_of(doc)
-        if span is None:
-            if doc.parent_id is not None or doc.span is not None:
+    def positions(self, batch: Batch) -> GoldPositions:
+        """The positions of the units, or of the relevant chunks."""
+        if self.reads == "chunks":
+            return _find_positions(self(batch))
+        rows: list[int] = []
+        ranks: list[int] = []
+        levels: list[int] = []
+        gold_levels: list[int] = []
+        matched = self.matched(batch)
+        for row, found in enumerate(matched):
+            if found is None:
                 continue
-            span = gold_span  # a whole document covers all of its passages
-        spans.append(span)
-        if _covers_half(gold_span, spans):
-            return GoldRank(rank, "span")
-    return GoldRank(None)
+            reached = found.reached if self.reads == "reached" else found.placed
+            rows += [row] * len(reached)
+            ranks += reached
+            unit_levels = [unit.level for unit in found.units]
+            levels += unit_levels[: len(reached)]
+            gold_levels += unit_levels
+        plain = set(gold_levels) <= {1}
+        return GoldPositions(
+            row=_ints(rows),
+            rank=_ints(ranks) - 1,
+            level=None if plain else _ints(levels),
+            returned=_ints([0 if found is None else len(found.documents) for found in matched]),
+            annotated=np.array([found is not None for found in matched], np.bool_),
+            gold_count=_ints([0 if found is None else len(found.units) for found in matched]),
+            gold_level=None if plain else _ints(gold_levels),
+        )
+
+    def _match(self, batch: Batch) -> list[MatchedSample | None]:
+        matched: list[MatchedSample | None] = []
+        # Reading the ids validates the documents.
+        for sample, output, ids in zip(batch.samples, batch.outputs, rankings(batch).ranked, strict=True):
+            if sample.relevant_docs is None:
+                matched.append(None)
+                continue
+            documents: list[Document] = []
+            if ids and output is not None:
+                documents = [item.doc for item in output.retrieved[: self.depth]]
+            matched.append(match_sample(sample, documents, self.match, lowest=self.lowest))
+        return matched
+
+    def _columns(self, batch: Batch) -> RankingColumns:
+        golds: list[Gold | None] = []
+        ranked: list[Sequence[str]] = []
+        for found in self.matched(batch):
+            gold: Mapping[str, int] | None = None
+            ids: Sequence[str] = []
+            if found is not None:
+                gold, ids = found.chunk_ranking() if self.reads == "chunks" else found.unit_ranking()
+            golds.append(None if gold is None else dict(gold))
+            ranked.append(ids)
+        return RankingColumns(golds, ranked, rankings(batch).ids)
 
 
-def _place_rank(passage: Document, docs: Sequence[Document]) -> GoldRank:
-    """Like ``_span_rank``, but a chunk of the same parent suffices if either has no span."""
-    gold_span, parent = span_of(passage), passage.parent
-    spans: list[Span] = []
-    for rank, doc in enumerate(docs, 1):
-        if doc.parent != parent:
-            continue
-        span = span_of(doc)
-        if gold_span is None or span is None:
-            return GoldRank(rank, "document")
-        spans.append(span)
-        if _covers_half(gold_span, spans):
-            return GoldRank(rank, "span")
-    return GoldRank(None)
-
-
-def _covers_half(gold_span: Span, spans: Iterable[Span]) -> bool:
-    """Whether the spans together cover at least half of the gold span."""
-    start, end = gold_span
-    common = [("", max(start, first), min(end, last)) for first, last in spans if first < end and start < last]
-    return 2 * covered_characters(common) >= end - start
+@batch_feature
+def has_groups(batch: Batch) -> bool:
+    """Whether the gold of any sample is grouped."""
+    return any(sample.relevant_groups for sample in batch.samples)
 
 
 # --- precomputed hits: arrays from the reader, with ids loaded only on access ----------------------------------------
@@ -534,6 +555,7 @@ class PrecomputedHits:
         # As for bare ids: levels are judged ones, and each id is its own document.
         features: dict[Hashable, Any] = dict.fromkeys(VIEW_KEYS, columns)
         features |= {"missing": missing, "failures": [None] * len(missing), gold_positions_key(): found}
+        features[has_groups.__name__,] = False
         return Batch(IdOnlySamples(columns), IdOnlyOutputs(columns, missing), features=features)
 
 

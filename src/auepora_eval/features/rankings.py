@@ -283,7 +283,7 @@ def rankings_batch(
         missing = np.fromiter((entry is None for entry in ranked), np.bool_, len(ranked))
     # Bare ids have their judged levels, and each is its own document: all views are equal.
     features: dict[Hashable, Any] = dict.fromkeys(VIEW_KEYS, columns)
-    features |= {"missing": missing, "failures": [None] * len(gold)}
+    features |= {"missing": missing, "failures": [None] * len(gold), ("has_groups",): False}
     return Batch(IdOnlySamples(columns), IdOnlyOutputs(columns, missing), features=features)
 
 

@@ -89,6 +89,7 @@ class FailureAttribution(RefusalDetectionMetric):
         counts_system_failures=False,  # the retriever's part in a system failure is unknown
         handles_failures=True,
         by_chunk_id=True,
+        matches_gold=True,
         needs_all=True,
         skip_reasons={
             "no_gold": "`relevant_docs` is not annotated",

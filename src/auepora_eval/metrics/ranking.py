@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, groupby
+from itertools import count, groupby, zip_longest
 from math import log2
 from typing import Any, ClassVar, Literal
 
@@ -25,12 +25,25 @@ from ..core.derivation import (
     is_recording,
     join_items,
 )
-from ..core.metrics_base import RunInfo, declare
+from ..core.metrics_base import NOT_BY_ID, RunInfo, declare, is_defined_by_match
 from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DuplicateIdError
-from ..features.hits import RankingView, gold_positions, has_judgement, hits, reject_duplicates, view_key
+from ..features.hits import (
+    MatchedSample,
+    PlacedRanking,
+    RankingView,
+    UnitPositions,
+    UnitView,
+    gold_positions,
+    has_groups,
+    has_judgement,
+    hits,
+    match_sample,
+    reject_duplicates,
+    view_key,
+)
 from ..features.rankings import highest_levels, rankings
 from ..options import check_arguments
 
@@ -180,10 +193,15 @@ def f1_at_k(
     *,
     divide_by: Literal["returned", "k"] = "returned",
     min_relevance: int = 1,
+    units: tuple[Gold, Sequence[str], int | None] | None = None,
 ) -> float:
-    """Harmonic mean of precision and recall of the first ``k``."""
+    """Harmonic mean of precision and recall of the first ``k``.
+
+    ``units`` are gold, ranking and cut-off of recall where they are not those of precision.
+    """
     precision = precision_at_k(gold_ids, ranked_ids, k, divide_by=divide_by, min_relevance=min_relevance)
-    recall = recall_at_k(gold_ids, ranked_ids, k, min_relevance=min_relevance)
+    recalled, ranking, cut = units or (gold_ids, ranked_ids, k)
+    recall = recall_at_k(recalled, ranking, cut, min_relevance=min_relevance)
     if precision + recall <= 0:
         return add_outcome("Precision and recall are both 0, and so is F1", 0.0)
     return add_division("F1: 2 · P · R / (P + R)", 2 * precision * recall, precision + recall)
@@ -425,6 +443,19 @@ def err_at_k(gold: Gold, ranked: Sequence[str], k: int | None, *, max_grade: int
     return add_result("ERR: the sum", total)
 
 
+def _add_matches(found: MatchedSample) -> None:
+    """Record how gold units are matched, and the rank that reaches each."""
+    words = {"id": "id", "span": "span", "text": "text", "parent": "document"}[found.match]
+    add_table(
+        f"Gold is matched by {words}; a unit is found at the rank of the chunk that completes it",
+        ("gold", "level", "rank", "position"),
+        (
+            (key, unit.level, rank, place)
+            for key, unit, rank, place in zip_longest(found.unit_keys(), found.units, found.reached, found.placed)
+        ),
+    )
+
+
 # --- the base class of metrics over rankings -------------------------------------------------------------------------
 
 
@@ -439,12 +470,16 @@ class RankingMetric(ConfiguredMetric):
         skip_reasons={
             "no_gold": "`relevant_docs` is not annotated",
             "empty_gold": "nothing is relevant, and the conventions skip such queries",
+            "unresolved_gold": "the gold has no span, text or id by which it could be found",
+            "match": "the metric compares ids of chunks, and gold is not matched by id",
         },
     )
     ranks_ids: ClassVar[bool] = True
     """Whether returned ids themselves are compared; parents of chunks may repeat, ids may not."""
     view: ClassVar[RankingView] = rankings
     """The ids that are compared."""
+    positions: ClassVar[UnitPositions] = "placed"
+    """What is read of gold units that are not matched id by id."""
     definition: ClassVar[Callable[..., float]]
     """The plain definition: a function of gold, ranked ids and ``definition_options``."""
 
@@ -460,12 +495,22 @@ class RankingMetric(ConfiguredMetric):
         if rules.duplicates == "error":
             reject_duplicates(batch)
         # Cached: every ranking metric with the same conventions skips the same queries.
-        key = ("gold_outcomes", view_key(batch, type(self).view), rules.empty_gold, rules.min_relevance)
-        return batch.feature(key, self._gold_outcomes).with_values(values, stats)
+        view = self.view_of(batch, "reached")
+        key = ("gold_outcomes", view_key(batch, view), rules.empty_gold, rules.min_relevance)
+        return batch.feature(key, lambda b: self._gold_outcomes(b, view)).with_values(values, stats)
 
-    def _gold_outcomes(self, batch: Batch) -> Scores:
-        rules, view = self.active_conventions, type(self).view
+    def view_of(self, batch: Batch, positions: UnitPositions | None = None) -> RankingView:
+        """The view of the rankings that this metric reads: ids, or gold units as the conventions match them."""
+        rules = self.active_conventions
+        if not self.metadata.matches_gold or (rules.match == "id" and not has_groups(batch)):
+            return type(self).view
+        return UnitView(rules.match, positions or self.positions, min(1, rules.min_relevance), rules.depth)
+
+    def _gold_outcomes(self, batch: Batch, view: RankingView) -> Scores:
+        rules = self.active_conventions
         skips = {"no_gold": ~gold_positions(batch, view).annotated}
+        if isinstance(view, UnitView):
+            skips["unresolved_gold"] = view.unresolved(batch)
         if rules.empty_gold != "zero":
             empty = hits(batch, rules, view).gold == 0
             skips["empty_gold"] = empty if rules.empty_gold == "skip" else empty & ~has_judgement(batch)
@@ -473,10 +518,47 @@ class RankingMetric(ConfiguredMetric):
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The outcome of one sample by the plain definition."""
+        if not is_defined_by_match(self):
+            return Score.skip(NOT_BY_ID)
+        found = self.match_units(sample, output)
+        if found is not None:
+            return self._matched_reference(found, output)
         chunks, _ = RankingMetric.reference_ranking(self, sample, output)
         judged = isinstance(chunks, Mapping) and any(level >= 0 for level in chunks.values())
         scores = [item.score for item in output.retrieved]
         return self.score_plain(*self.reference_ranking(sample, output), judged=judged, scores=scores)
+
+    def match_units(self, sample: EvaluationSample, output: SystemOutputs) -> MatchedSample | None:
+        """The gold units of one sample; ``None`` where ids are compared one by one."""
+        rules = self.active_conventions
+        by_id = rules.match == "id" and not sample.relevant_groups
+        if by_id or not self.metadata.matches_gold or sample.relevant_docs is None:
+            return None
+        documents = [item.doc for item in output.retrieved[: rules.depth]]
+        return match_sample(sample, documents, rules.match, lowest=min(1, rules.min_relevance))
+
+    def _matched_reference(self, found: MatchedSample, output: SystemOutputs) -> Score:
+        """The outcome of one sample by the plain definition over its matched gold units."""
+        rules = self.active_conventions
+        if found.unresolved and not found.units:
+            return Score.skip("unresolved_gold")
+        gold, ranked = found.unit_ranking()
+        if self.skips_empty_gold(judged=True) and not relevant_ids(gold, rules.min_relevance):
+            return Score.skip("empty_gold")
+        if is_recording():
+            _add_matches(found)
+        scores = [item.score for item in output.retrieved[: rules.depth]]
+        scores += [None] * (len(ranked) - len(scores))
+        return Score(self.matched_value(found, gold, ranked, scores))
+
+    def matched_value(
+        self, found: MatchedSample, gold: Gold, ranked: PlacedRanking, scores: Sequence[float | None]
+    ) -> float:
+        """The plain definition over gold units, or over the relevant chunks."""
+        if self.positions == "chunks":
+            levels, ids = found.chunk_ranking()
+            return type(self).definition(levels, ids, **self.definition_options(ids, scores))
+        return type(self).definition(gold, ranked, **self.definition_options(ranked, scores))
 
     def reference_ranking(self, sample: EvaluationSample, output: SystemOutputs) -> tuple[Gold | None, list[str]]:
         """Judged levels and returned ids of one sample, without the shared features."""
@@ -529,6 +611,8 @@ class RankingMetric(ConfiguredMetric):
 
     def plain_k(self, ranked: Sequence[str]) -> int | None:
         """The cut-off of one query: as written, or what the ranking can fill, at least 1."""
+        if isinstance(ranked, PlacedRanking) and self.positions == "reached":
+            return ranked.position_within(self.max_rank)
         if self.active_conventions.k_policy == "written":
             return self.max_rank
         fillable = max(len(ranked), 1)
@@ -548,6 +632,12 @@ class RankingMetric(ConfiguredMetric):
     def max_rank(self) -> int | None:
         """The number of positions this metric reads; ``None`` for all."""
         return getattr(self, "k", None)
+
+    def position_cut(self, view: RankingView) -> float:
+        """The number of positions of a view that count. Gold units are matched within the depth already."""
+        if isinstance(view, UnitView):
+            return math.inf if self.max_rank is None else self.max_rank
+        return self.cut
 
     @property
     def cut(self) -> float:

@@ -23,7 +23,10 @@ from ..errors import BadValueError
 from ..features.hits import (
     GoldPositions,
     IdealRanking,
+    MatchedSample,
+    PlacedRanking,
     RankingView,
+    UnitPositions,
     capped_gold,
     early_hits,
     gold_positions,
@@ -74,6 +77,9 @@ class OrderMetric(CutOffMetric):
 
     k: RankCutOff | None = None
     target = TargetCategory.RETRIEVAL_ACCURACY
+    metadata = declare(
+        matches_gold=True,
+    )
 
 
 @register("mrr", at="k")
@@ -105,7 +111,7 @@ class MRRAtK(OrderMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The reciprocal rank of the first hit."""
-        all_hits = hits(batch, self.active_conventions)
+        all_hits = hits(batch, self.active_conventions, self.view_of(batch))
         first = np.flatnonzero(all_hits.place == 0)
         row, rank = all_hits.row[first], all_hits.rank[first]
         values = np.zeros(len(batch))
@@ -131,6 +137,7 @@ class RPrecision(RankingMetric):
     target = TargetCategory.RETRIEVAL_ACCURACY
     definition = r_precision
     metadata = declare(
+        matches_gold=True,
         reference="trec_eval `Rprec`",
         examples=("r_precision",),
         aliases={"ir_measures": ("Rprec", "RPrecision"), "trec_eval": ("Rprec",)},
@@ -139,7 +146,7 @@ class RPrecision(RankingMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Hits within as many positions as there is gold."""
-        all_hits = hits(batch, self.active_conventions)
+        all_hits = hits(batch, self.active_conventions, self.view_of(batch))
         early = all_hits.rank < all_hits.gold[all_hits.row]
         within = np.bincount(all_hits.row[early], minlength=len(batch))
         return self.scores(batch, within / np.maximum(all_hits.gold, 1))
@@ -173,16 +180,17 @@ class MeanAveragePrecision(OrderMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The sum of the precisions at the hits over the divisor of the conventions."""
-        all_hits = hits(batch, self.active_conventions)
+        rules, view = self.active_conventions, self.view_of(batch)
+        all_hits = hits(batch, rules, view)
         row, rank, place = all_hits.row, all_hits.rank, all_hits.place
         if self.k is not None:
-            early = early_hits(batch, self.active_conventions, self.k)
+            early = early_hits(batch, rules, self.k, view)
             row, rank, place = row[early], rank[early], place[early]
         total = sum_by_query(row, (place + 1) / (rank + 1), len(batch))
-        if self.active_conventions.ap == "hits":
-            divisor = hits_within(batch, self.active_conventions, self.k)
-        elif self.active_conventions.ap == "capped":
-            divisor = capped_gold(all_hits, self.k, self.active_conventions)
+        if rules.ap == "hits":
+            divisor = hits_within(batch, rules, self.k, view)
+        elif rules.ap == "capped":
+            divisor = capped_gold(all_hits, self.k, rules)
         else:
             divisor = all_hits.gold
         return self.scores(batch, total / np.maximum(divisor, 1))
@@ -238,10 +246,11 @@ class NDCGAtK(OrderMetric):
         """Gain over ideal gain."""
         if self.ties == "average":
             return self._averaged(batch)
-        every = gold_positions(batch)
+        view = self.view_of(batch)
+        every = gold_positions(batch, view)
         # With every level at 1 all schemes agree, provided that level 1 is relevant.
         plain = self.gain == "binary" or (every.level is None and self.active_conventions.min_relevance <= 1)
-        dcg, ideal = self._binary(batch) if plain else self._graded(every, ideal_ranking(batch))
+        dcg, ideal = self._binary(batch, view) if plain else self._graded(every, view, ideal_ranking(batch, view))
         values = np.divide(dcg, ideal, out=np.zeros_like(dcg), where=ideal > 0.0)
         return self.scores(batch, values)
 
@@ -263,23 +272,24 @@ class NDCGAtK(OrderMetric):
         ]
         return self.scores(batch, np.array(values, dtype=np.float64))
 
-    def _binary(self, batch: Batch) -> tuple[Floats, Floats]:
-        all_hits = hits(batch, self.active_conventions)
+    def _binary(self, batch: Batch, view: RankingView) -> tuple[Floats, Floats]:
+        all_hits = hits(batch, self.active_conventions, view)
         row, rank = all_hits.row, all_hits.rank
         if self.k is not None:
-            early = early_hits(batch, self.active_conventions, self.k)
+            early = early_hits(batch, self.active_conventions, self.k, view)
             row, rank = row[early], rank[early]
         best = capped_gold(all_hits, self.k, self.active_conventions)
         gains = 1.0 / log_discounts(rank, best)
         ideal = np.concatenate(([0.0], np.cumsum(gains)))[best]
         return sum_by_query(row, gains[rank], len(batch)), ideal
 
-    def _graded(self, every: GoldPositions, best: IdealRanking) -> tuple[Floats, Floats]:
+    def _graded(self, every: GoldPositions, view: RankingView, best: IdealRanking) -> tuple[Floats, Floats]:
         queries = len(every.gold_count)
         level = np.ones_like(every.row) if every.level is None else every.level
         row, rank = every.row, every.rank
-        if math.isfinite(self.cut):
-            within = rank < self.cut
+        cut = self.position_cut(view)
+        if math.isfinite(cut):
+            within = rank < cut
             row, rank, level = row[within], rank[within], level[within]
         best_row, best_rank, best_level = best.row, best.rank, best.level
         if self.k is not None or self.active_conventions.k_policy == "effective":
@@ -314,12 +324,13 @@ class NDCGAtK(OrderMetric):
 # --- recall, precision, F1 and hit rate at a cut-off -----------------------------------------------------------------
 
 
-def precision_values(batch: Batch, k: int | None, rules: Conventions) -> npt.NDArray[np.float64]:
+def precision_values(batch: Batch, k: int | None, rules: Conventions, view: RankingView) -> npt.NDArray[np.float64]:
     """Precision per query, with the denominator of the conventions."""
-    within = hits_within(batch, rules, k)
+    within = hits_within(batch, rules, k, view)
     if k is not None and rules.precision == "k" and rules.k_policy == "written":
         return within / k
-    positions = hits(batch, rules).returned if k is None else np.minimum(hits(batch, rules).returned, k)
+    returned = hits(batch, rules, view).returned
+    positions = returned if k is None else np.minimum(returned, k)
     return np.asarray(within / np.maximum(positions, 1), dtype=np.float64)
 
 
@@ -333,8 +344,10 @@ class RecallAtK(CutOffMetric):
     Every school agrees on it for binary gold; they differ only in queries with nothing relevant.
     """
 
+    positions: ClassVar[UnitPositions] = "reached"
     definition = recall_at_k
     metadata = declare(
+        matches_gold=True,
         reference="trec_eval `recall`",
         examples=(
             "recall@1",
@@ -347,14 +360,22 @@ class RecallAtK(CutOffMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Hits over gold."""
-        rules, view = self.active_conventions, type(self).view
+        rules, view = self.active_conventions, self.view_of(batch)
         gold = np.maximum(hits(batch, rules, view).gold, 1)
         return self.scores(batch, hits_within(batch, rules, self.k, view) / gold)
 
 
 @dataclass(frozen=True)
 class _PrecisionMetric(CutOffMetric):
-    """A metric with precision in it, whose denominator follows the conventions."""
+    """A metric with precision in it, whose denominator follows the conventions.
+
+    Where gold is not matched by id, precision counts chunks that contain gold.
+    """
+
+    positions: ClassVar[UnitPositions] = "chunks"
+    metadata = declare(
+        matches_gold=True,
+    )
 
     def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
         """Adds the denominator of precision."""
@@ -392,7 +413,7 @@ class PrecisionAtK(_PrecisionMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Hits over positions."""
-        return self.scores(batch, precision_values(batch, self.k, self.active_conventions))
+        return self.scores(batch, precision_values(batch, self.k, self.active_conventions, self.view_of(batch)))
 
 
 @register("f1", at="k")
@@ -418,12 +439,20 @@ class F1AtK(_PrecisionMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The harmonic mean per query."""
-        rules = self.active_conventions
-        precision = precision_values(batch, self.k, rules)
-        recall = hits_within(batch, rules, self.k) / np.maximum(hits(batch, rules).gold, 1)
+        rules, units = self.active_conventions, self.view_of(batch, "reached")
+        precision = precision_values(batch, self.k, rules, self.view_of(batch))
+        recall = hits_within(batch, rules, self.k, units) / np.maximum(hits(batch, rules, units).gold, 1)
         both = precision + recall
         values = np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0.0)
         return self.scores(batch, values)
+
+    def matched_value(
+        self, found: MatchedSample, gold: Gold, ranked: PlacedRanking, scores: Sequence[float | None]
+    ) -> float:
+        """Precision over chunks, recall over gold units."""
+        levels, ids = found.chunk_ranking()
+        units = gold, ranked, ranked.position_within(self.k)
+        return f1_at_k(levels, ids, **self.definition_options(ids, scores), units=units)
 
 
 @register("hit_rate", at="k")
@@ -434,8 +463,10 @@ class HitRateAtK(CutOffMetric):
     .. math:: [\,G \cap R_k \ne \emptyset\,]
     """
 
+    positions: ClassVar[UnitPositions] = "reached"
     definition = hit_rate_at_k
     metadata = declare(
+        matches_gold=True,
         binary=True,
         reference="trec_eval `success`",
         examples=(
@@ -448,7 +479,8 @@ class HitRateAtK(CutOffMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Whether there is a hit."""
-        return self.scores(batch, (hits_within(batch, self.active_conventions, self.k) > 0).astype(np.float64))
+        within = hits_within(batch, self.active_conventions, self.k, self.view_of(batch))
+        return self.scores(batch, (within > 0).astype(np.float64))
 
 
 @register("recall_doc", at="k")
@@ -467,6 +499,7 @@ class RecallDocAtK(RecallAtK):
     metadata = declare(
         requires=(),  # expected documents may be given in the metadata only
         by_chunk_id=False,  # parents do not depend on the chunking
+        matches_gold=False,
         by_parent_id=True,
         suggested=False,  # the same as recall where nothing has a parent
         suggested_with_spans=frozenset({"gold"}),

@@ -201,6 +201,7 @@ class RBP(RankingMetric):
     target = TargetCategory.RETRIEVAL_ACCURACY
     definition = rbp
     metadata = declare(
+        matches_gold=True,
         stat_names=("residual",),
         reference="Moffat & Zobel 2008; trec_eval 10 `rbp`, `rbp_resid` (binary judgements)",
         examples=(
@@ -218,17 +219,24 @@ class RBP(RankingMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The weighted sum of the hits, and the residual."""
-        every, rules = gold_positions(batch, judged_rankings), self.active_conventions
+        rules, view = self.active_conventions, self.view_of(batch)
+        if view is rankings:
+            view = judged_rankings
+        every = gold_positions(batch, view)
         weight = _powers(self.p, every.rank)
-        keep = (found_and_gold_levels(every)[0] >= 0) & (every.rank < self.cut)
+        keep = (found_and_gold_levels(every)[0] >= 0) & (every.rank < self.position_cut(view))
         row, rank = every.row[keep], every.rank[keep]
         residual = 1.0 - (1.0 - self.p) * sum_by_query(row, weight[rank], len(batch))
-        all_hits = hits(batch, rules, judged_rankings)
+        all_hits = hits(batch, rules, view)
         total = sum_by_query(all_hits.row, weight[all_hits.rank], len(batch))
         return self.scores(batch, (1.0 - self.p) * total, stats=residual[:, None])
 
     def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
         """The residual by the plain definition."""
+        found = self.match_units(sample, output)
+        if found is not None:
+            units, places = found.unit_ranking()
+            return [rbp_residual(units, places, p=self.p)]
         gold, ranked = self.reference_ranking(sample, output)
         return [rbp_residual(gold or {}, ranked[: self.active_conventions.depth], p=self.p)]
 
@@ -268,6 +276,7 @@ class ERRAtK(RankingMetric):
     target = TargetCategory.RETRIEVAL_ACCURACY
     definition = err_at_k
     metadata = declare(
+        matches_gold=True,
         suggested=False,  # the user must set max_grade
         reference="Chapelle et al. 2009",
         examples=(
@@ -279,7 +288,8 @@ class ERRAtK(RankingMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Loops over hit positions: the first hit of every query, then the second, and so on."""
-        every = gold_positions(batch)
+        view = self.view_of(batch)
+        every = gold_positions(batch, view)
         level, gold_level = found_and_gold_levels(every)
         highest = int(gold_level.max(initial=0))
         if highest > self.max_grade:
@@ -288,7 +298,7 @@ class ERRAtK(RankingMetric):
                 f"sample '{rankings(batch).ids[query]}': a document has a level above err's max_grade {self.max_grade};"
                 f" give the highest level of your scale, {highest} or more"
             )
-        keep = every.rank < self.cut
+        keep = every.rank < self.position_cut(view)
         row, rank = every.row[keep], every.rank[keep]
         satisfied = (np.exp2(np.maximum(level[keep], 0).astype(np.float64)) - 1.0) / 2.0**self.max_grade
         per_query = np.bincount(row, minlength=len(batch))

@@ -17,7 +17,8 @@ from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
-from ..features.hits import ParentSpan, covered_characters, reject_duplicates
+from ..features.hits import reject_duplicates
+from ..features.matching import ParentSpan, covered_characters
 from ..features.rankings import highest_levels, rankings
 from .ranking import relevant_ids
 

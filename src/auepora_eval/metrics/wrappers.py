@@ -41,7 +41,7 @@ from ..core.scores import Score, Scores, Status
 from ..core.slices import group_names, sample_value
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
-from ..features.hits import GoldRank, first_gold_rank, has_spans
+from ..features.matching import GoldRank, first_gold_rank, has_spans
 from ..judge.metric import judged_parts
 from ..options import PositiveInt
 from .retrieval import HitRateAtK
@@ -63,6 +63,8 @@ class GoldHitAtK(HitRateAtK):
     def score(self, batch: Batch) -> Scores:
         """Whether there is a hit; spans are compared only if gold has some."""
         scores = super().score(batch)
+        if self.active_conventions.match != "id":
+            return scores
         rows = [row for row, sample in enumerate(batch.samples) if has_spans(sample)]
         if not rows:
             return scores
@@ -74,7 +76,8 @@ class GoldHitAtK(HitRateAtK):
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The plain definition: by ids, else by the rank that covers half of a gold span."""
         by_id = super().reference(sample, output)
-        if by_id.status is not Status.SCORED or not has_spans(sample):
+        is_id = self.active_conventions.match == "id"
+        if not is_id or by_id.status is not Status.SCORED or not has_spans(sample):
             return by_id
         found, hit = self._rank(sample, output), float(self._hits(sample, output))
         if found.by != "id":
@@ -268,6 +271,7 @@ class WrapperMetric(ConfiguredMetric):
             self,
             reads=own.reads | given.reads,
             by_chunk_id=own.by_chunk_id or given.by_chunk_id,
+            matches_gold=all(part.matches_gold for part in (own, given) if part.by_chunk_id),
             skip_reasons={**given.skip_reasons, **own.skip_reasons},
             output_skips=own.output_skips | given.output_skips,
         )
@@ -630,6 +634,7 @@ class _ConditionalQuality(WrapperMetric):
         reads=frozenset({"retrieved"}),
         handles_failures=True,
         by_chunk_id=True,
+        matches_gold=True,
         failure_note="leaves the mean: nothing is known of what it retrieved",
     )
     follows_base: ClassVar[bool] = True

@@ -21,7 +21,7 @@ from ..core.results import Results, display_name
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..errors import AueporaError, BadValueError
-from ..features.hits import has_spans
+from ..features.matching import has_spans
 from ..gates import GateReport, check_run, gates_blocks
 from ..io.sample_sets import set_label
 from ..plan.gates import parse_gates

@@ -21,7 +21,7 @@ from ..core.targets import TARGETS
 from ..core.types import STARTED, EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 from ..engine.evaluate import evaluate_stream, resolve_metrics
 from ..errors import AueporaError
-from ..features.hits import GoldRank, first_gold_rank, has_spans
+from ..features.matching import GoldRank, first_gold_rank, has_spans
 from ..render import charts
 from ..render.blocks import (
     Block,

@@ -20,7 +20,7 @@ from ..core.scores import Scores, Status
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs, TargetCategory, UnknownRanking
 from ..engine.evaluate import Metrics, resolve_metrics
 from ..errors import BadValueError, did_you_mean
-from ..features.hits import first_gold_rank
+from ..features.matching import first_gold_rank
 from ..features.texts import RefusalDetector
 from ..io.corpus import Corpus
 from ..io.golden import dataset_fingerprint

@@ -39,7 +39,7 @@ from ..errors import (
     UnknownCorrectionError,
     UnknownRunError,
 )
-from ..features.hits import has_spans
+from ..features.matching import has_spans
 from ..io.grades import CorrectionLog
 from ..render.blocks import Block
 from ..render.html import ChartRenderer, UncutText, make_environment

@@ -28,7 +28,7 @@ from ...core.slices import group_names
 from ...core.targets import TARGETS
 from ...core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
 from ...errors import AueporaError
-from ...features.hits import GoldDocument, GoldRank, first_rank, gold_ranks, has_spans
+from ...features.matching import GoldRank, GoldUnit, first_rank, gold_ranks, has_spans
 from ...features.rankings import parse_level
 from ...store.records import RunRecord, StoredOutput, plain_value
 from ...store.rows import StoredJudgement
@@ -217,7 +217,7 @@ class GoldMarks:
         self._not_relevant = {one.doc_id for one in sample.candidate_docs or ()} - self.levels.keys()
         docs = sample.relevant_docs or ()
         self._with_spans = [
-            GoldDocument(doc_id, level, tuple(one for one in docs if one.doc_id == doc_id))
+            GoldUnit(doc_id, level, tuple(one for one in docs if one.doc_id == doc_id))
             for doc_id, level in (self.levels.items() if has_spans(sample) else ())
             if level > 0
         ]

@@ -1,0 +1,281 @@
+"""How gold is matched in one evaluation: the rule behind ``auto``, its counts, and the chance level by document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import islice
+from statistics import median
+from typing import Any, Literal
+
+from ..core.batch import Batch
+from ..core.conventions import ID_PRESETS, MATCHES, Conventions, Match
+from ..core.metrics_base import BatchMetric, Metric, apply_failure_policy, with_match
+from ..core.types import Document, EvaluationSample, SystemOutputs
+from ..errors import UnknownConventionError
+from ..features.matching import (
+    FOUND_FROM,
+    covered_proportion,
+    gold_units,
+    is_evidence,
+    is_other_document,
+    is_resolvable,
+    span_of,
+    trigrams,
+)
+from ..text.scripts import auto_tokens
+
+MatchChoice = Match | Literal["auto"]
+MATCH_CHOICES: tuple[MatchChoice, ...] = ("auto", *MATCHES)
+Pair = tuple[EvaluationSample, SystemOutputs | None]
+
+SAMPLES_READ = 1000
+"""How many samples with gold and a ranking decide."""
+_ID_MARGIN = 0.05
+"""Gold is matched by id while its ids are found nearly as often as ids or parents."""
+_MOST_REUSED = 0.05
+"""Of the ids in common, the proportion that may name another passage: documents are edited now and then."""
+_LONGEST_GOLD = 3
+"""A gold text this many times as long as retrieved ones is a whole document, which chunks cannot cover."""
+_MANY_UNRESOLVED = 0.05
+CHANCE_WARNING_FROM = 0.3
+CHANCE_K = 5
+_WORDS = {"id": "id", "span": "span", "text": "text", "parent": "document"}
+
+
+@dataclass(frozen=True, slots=True)
+class GoldMatch:
+    """The way in which gold is matched, and the counts that decided it."""
+
+    match: Match
+    gold: int = 0
+    """Gold ids of the samples read."""
+    ids: int = 0
+    """Those that occur as ids of retrieved documents."""
+    parents: int = 0
+    """Those that occur as ids or parents of retrieved documents."""
+    samples: int = 0
+    """Samples with gold and a ranking that were read."""
+    reused: int = 0
+    """Ids in common that name another passage."""
+    unresolved: int = 0
+    """Gold units without a field by which they could be found."""
+    chance: float | None = None
+    """Recall against the gold of the next question, for gold matched by document."""
+    is_auto: bool = True
+
+    @property
+    def label(self) -> str:
+        """The way in words: ``by document``."""
+        return f"by {_WORDS[self.match]}"
+
+    def sentence(self) -> str:
+        """The way, and what decided it, in one line."""
+        counts = {
+            "id": f"{self.ids} of {self.gold} gold ids are ids of retrieved documents",
+            "parent": f"{self.parents} of {self.gold} gold ids are parents of retrieved chunks",
+            "span": f"{self.ids} of {self.gold} gold ids are ids of retrieved documents, and both have spans",
+            "text": f"{self.ids} of {self.gold} gold ids are ids of retrieved documents, and both have texts",
+        }[self.match]
+        chance = "" if self.chance is None else f"; chance level {format_level(self.chance)}"
+        return f"gold is matched {self.label}: {counts}{chance}"
+
+    def warnings(self) -> list[str]:
+        """What speaks against the numbers."""
+        found = []
+        if self.is_auto and self.match == "id" and self.gold and not self.parents:
+            found.append(
+                f"none of {self.gold} gold ids is an id or a parent of a retrieved document, and there are no spans or "
+                "texts to compare; do both files name documents in the same way?"
+            )
+        if self.chance is not None and self.chance >= CHANCE_WARNING_FROM:
+            found.append(
+                f"matching by document hardly distinguishes retrievers here: recall@{CHANCE_K} against the gold of "
+                f"another question is {format_level(self.chance)}; add spans or texts to the gold"
+            )
+        if self.gold and self.unresolved >= _MANY_UNRESOLVED * self.gold:
+            found.append(
+                f"{self.unresolved} of {self.gold} gold documents have no {_WORDS[self.match]} and no id by which they "
+                "could be found; they are left out"
+            )
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for a stored plan."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> GoldMatch:
+        """From the values of ``to_dict``; unknown keys of other versions are ignored."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{key: value for key, value in values.items() if key in known})
+
+
+def format_level(value: float) -> str:
+    """A proportion with two decimals."""
+    return f"{value:.2f}".removeprefix("0") if value < 1 else "1.00"
+
+
+class MatchCounts:
+    """Counts how the gold of samples occurs in their rankings, up to a number of samples."""
+
+    def __init__(self, limit: int | None = SAMPLES_READ) -> None:
+        self._limit = limit
+        self.samples = self.gold = self.ids = self.parents = self.documents = 0
+        self.comparable = self.reused = 0
+        self._has_spans = self._has_common_parent = False
+        self._gold_lengths: list[int] = []
+        self._text_lengths: list[int] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether further samples are ignored."""
+        return self._limit is not None and self.samples >= self._limit
+
+    def add(self, sample: EvaluationSample, output: SystemOutputs | None) -> bool:
+        """Count one sample; whether it has gold and a ranking."""
+        if self.is_full or not sample.relevant_docs or output is None or output.error is not None:
+            return False
+        retrieved = [item.doc for item in output.retrieved]
+        if not retrieved:
+            return False
+        self.samples += 1
+        by_id: dict[str, Document] = {}
+        for doc in retrieved:
+            by_id.setdefault(doc.doc_id, doc)
+        parents = {doc.parent for doc in retrieved}
+        gold = {doc.doc_id: doc for doc in sample.relevant_docs}
+        self.gold += len(gold)
+        for doc_id, passage in gold.items():
+            self.ids += doc_id in by_id
+            self.parents += doc_id in by_id or doc_id in parents
+            self.documents += passage.parent in parents
+            if doc_id in by_id:
+                self._compare(passage, by_id[doc_id])
+        self._add_spans(gold.values(), retrieved)
+        self._add_texts(gold.values(), retrieved)
+        return True
+
+    def _compare(self, passage: Document, doc: Document) -> None:
+        """Count whether two documents of the same id are the same passage."""
+        own, other = span_of(passage), span_of(doc)
+        if own is not None and other is not None:
+            self.comparable += 1
+            self.reused += is_other_document(passage, doc) or covered_proportion(passage, [other]) < FOUND_FROM
+        elif is_evidence(passage.text) and doc.text:
+            wanted = trigrams(passage.text)
+            self.comparable += 1
+            self.reused += len(wanted & trigrams(doc.text)) < FOUND_FROM * len(wanted)
+
+    def _add_spans(self, gold: Iterable[Document], retrieved: Sequence[Document]) -> None:
+        with_span = {doc.parent for doc in retrieved if span_of(doc) is not None}
+        own = {passage.parent for passage in gold if span_of(passage) is not None}
+        self._has_spans = self._has_spans or (bool(own) and bool(with_span))
+        self._has_common_parent = self._has_common_parent or not own.isdisjoint(with_span)
+
+    def _add_texts(self, gold: Iterable[Document], retrieved: Sequence[Document]) -> None:
+        self._gold_lengths += [len(auto_tokens(passage.text)) for passage in gold if is_evidence(passage.text)]
+        self._text_lengths += [len(auto_tokens(doc.text)) for doc in retrieved if doc.text]
+
+    @property
+    def _has_texts(self) -> bool:
+        if not self._gold_lengths or not self._text_lengths:
+            return False
+        return median(self._gold_lengths) <= _LONGEST_GOLD * median(self._text_lengths)
+
+    def choose(self) -> Match:
+        """The first way that applies."""
+        enough_ids = self.ids > 0 and self.ids >= self.parents - _ID_MARGIN * self.gold
+        if enough_ids and self.reused <= _MOST_REUSED * self.comparable:
+            return "id"
+        if self._has_spans and self._has_common_parent:
+            return "span"
+        if self._has_texts:
+            return "text"
+        if self.parents > 0 or self.documents > 0:
+            return "parent"
+        return "id"
+
+
+def resolve_gold_match(pairs: Iterable[Pair], conventions: Conventions, choice: MatchChoice = "auto") -> GoldMatch:
+    """How the gold of these samples is matched: as chosen, or by the rule of ``auto``.
+
+    Reads samples until ``SAMPLES_READ`` with gold and a ranking are counted. Conventions that compare ids by definition
+    match by id; another explicit choice under them is an error.
+    """
+    if choice not in MATCH_CHOICES:
+        raise UnknownConventionError("way to match gold", choice, MATCH_CHOICES)
+    if choice == "id" or (choice == "auto" and conventions.name in ID_PRESETS):
+        return GoldMatch("id", is_auto=choice == "auto")
+    counts = MatchCounts()
+    read: list[Pair] = []
+    for sample, output in pairs:
+        if counts.add(sample, output):
+            read.append((sample, output))
+        if counts.is_full:
+            break
+    match = counts.choose() if choice == "auto" else choice
+    replace(conventions, match=match)  # a way that the conventions do not allow is an error
+    return GoldMatch(
+        match,
+        gold=counts.gold,
+        ids=counts.ids,
+        parents=max(counts.parents, counts.documents) if match == "parent" else counts.parents,
+        samples=counts.samples,
+        reused=counts.reused,
+        unresolved=_count_unresolved(read, match),
+        chance=_document_chance(read) if match == "parent" else None,
+        is_auto=choice == "auto",
+    )
+
+
+def _count_unresolved(pairs: Sequence[Pair], match: Match) -> int:
+    unresolved = 0
+    for sample, output in pairs:
+        documents = [] if output is None else [item.doc for item in output.retrieved]
+        for unit in gold_units(sample, match):
+            unresolved += not is_resolvable(unit, documents, match)
+    return unresolved
+
+
+def _document_chance(pairs: Sequence[Pair]) -> float | None:
+    """Recall of documents among the first ``CHANCE_K`` chunks, against the gold of the next question."""
+    if len(pairs) < 2:
+        return None
+    total = 0.0
+    for (sample, _), (_, output) in zip([*pairs[1:], pairs[0]], pairs, strict=True):
+        assert output is not None
+        parents = {item.doc.parent for item in islice(output.retrieved, CHANCE_K)}
+        gold = {passage.parent for unit in gold_units(sample, "parent") for passage in unit.passages}
+        total += len(gold & parents) / len(gold) if gold else 0.0
+    return total / len(pairs)
+
+
+def chance_levels(pairs: Sequence[Pair], metrics: Sequence[Metric], match: Match) -> dict[str, float]:
+    """By name the value of each metric that matches gold, with the gold of the next question: what chance gives."""
+    if len(pairs) < 2:
+        return {}
+    shifted = [sample for sample, _ in [*pairs[1:], pairs[0]]]
+    batch = Batch(shifted, [output for _, output in pairs])
+    levels: dict[str, float] = {}
+    for one in metrics:
+        if isinstance(one, BatchMetric) and one.metadata.matches_gold and "response" not in one.metadata.reads:
+            scores = apply_failure_policy(with_match(one, match), batch)
+            value = one.reducer.value(scores)
+            if value == value:  # not NaN: something was scored
+                levels[one.name] = float(value)
+    return levels
+
+
+def contradiction(resolved: GoldMatch, counts: MatchCounts) -> str | None:
+    """A warning where the counts over all samples choose another way than the samples read first."""
+    if not resolved.is_auto or counts.samples <= resolved.samples:
+        return None
+    chosen = counts.choose()
+    if chosen == resolved.match:
+        return None
+    return (
+        f"the first {resolved.samples} samples with gold decided to match it {resolved.label}; over all "
+        f"{counts.samples} it would be by {_WORDS[chosen]} ({counts.ids} of {counts.gold} gold ids are retrieved ids, "
+        f"{counts.parents} ids or parents); repeat with --match {chosen} if that is right"
+    )

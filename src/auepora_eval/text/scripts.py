@@ -1,0 +1,42 @@
+"""Scripts without spaces between words: which texts use them, and tokens that suit every script."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_UNSPACED = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f\u1780-\u17ff"  # Burmese, Khmer
+    "\u3040-\u30ff\u31f0-\u31ff"  # kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+_UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
+_TOKEN = re.compile(f"[{_UNSPACED}]|[^\\W_{_UNSPACED}]+")
+_ASCII_TOKEN = re.compile("[a-z0-9]+")
+UNSPACED_FROM = 0.2
+"""The proportion of letters in a script without spaces from which a text counts as written in one."""
+
+
+def is_unspaced(text: str) -> bool:
+    """Whether a text is written in a script without spaces between words.
+
+    >>> is_unspaced("OpenAI 发布了 GPT-4"), is_unspaced("The city of 北京")
+    (True, False)
+    """
+    if text.isascii():
+        return False
+    unspaced = len(_UNSPACED_CHARACTER.findall(text))
+    letters = sum(unicodedata.category(character)[0] in "LM" for character in text)
+    return unspaced > 0 and unspaced >= UNSPACED_FROM * letters
+
+
+def auto_tokens(text: str) -> list[str]:
+    """The words of a text in lower case; each character of a script without spaces is a token of its own.
+
+    >>> auto_tokens("The train 每周 leaves.")
+    ['the', 'train', '每', '周', 'leaves']
+    """
+    if text.isascii():
+        return _ASCII_TOKEN.findall(text.lower())
+    return _TOKEN.findall(unicodedata.normalize("NFC", text).lower())

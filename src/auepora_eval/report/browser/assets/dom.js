@@ -52,15 +52,15 @@ function textBlock(text, { marks = [], wrap = null, limit = LONG, className = ""
   fillText(block, text, shown, marks, wrap);
   if (shown < text.length) {
     const more = make("button", { type: "button", class: "qb-more", "aria-expanded": "false" });
-    const tell = (open) => {
+    const showState = (open) => {
       more.textContent = open ? "show less" : `show all ${text.length.toLocaleString("en")} characters`;
       more.setAttribute("aria-expanded", String(open));
     };
-    tell(false);
+    showState(false);
     more.addEventListener("click", () => {
       const open = more.getAttribute("aria-expanded") !== "true";
       fillText(block, text, open ? text.length : shown, marks, wrap);
-      tell(open);
+      showState(open);
     });
     holder.append(more);
   }
@@ -130,7 +130,7 @@ function jsonBlock(value) {
   return textBlock(JSON.stringify(value, null, 2), { className: "qb-json" });
 }
 
-/** A number for people: as many digits as tell something. */
+/** A number for people: as many digits as are useful. */
 function figure(value) {
   if (Number.isNaN(value)) return "";
   if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value).replace("-", "\u2212");

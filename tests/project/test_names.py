@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import CodeType
@@ -61,6 +61,14 @@ _NAMING_ATTRIBUTES = frozenset({"id", "class", "name", "for"})
 def words(identifier: str) -> frozenset[str]:
     """The parts of an identifier, split at underscores and capitals, in lower case."""
     return frozenset(part.lower() for part in _WORD.findall(identifier))
+
+
+def files_in(folders: Iterable[str], *suffixes: str) -> Iterator[Path]:
+    """The files of a kind below some folders, without installed packages of JavaScript."""
+    for folder in folders:
+        for path in (REPO / folder).rglob("*"):
+            if path.suffix in suffixes and "node_modules" not in path.parts:
+                yield path
 
 
 def compiled_names(code: CodeType) -> Iterator[str]:
@@ -179,8 +187,7 @@ def test_words_are_split_at_underscores_and_capitals() -> None:
 def test_no_identifier_contains_a_banned_word() -> None:
     found = {
         f"{path.relative_to(REPO)}:{line}: {name}"
-        for folder in CHECKED_FOLDERS
-        for path in (REPO / folder).rglob("*.py")
+        for path in files_in(CHECKED_FOLDERS, ".py")
         for line, name in banned_identifiers(path)
     }
     assert sorted(found) == []
@@ -218,12 +225,7 @@ def test_banned_words_are_found_in_assets(
 
 
 def test_no_asset_contains_a_banned_word() -> None:
-    paths = [
-        path
-        for folder in CHECKED_ASSETS
-        for path in (REPO / folder).rglob("*")
-        if path.suffix in READ_NAMES and "node_modules" not in path.parts
-    ]
+    paths = list(files_in(CHECKED_ASSETS, *READ_NAMES))
     assert len(paths) > 50
     found = {f"{path.relative_to(REPO)}:{line}: {name}" for path in paths for line, name in banned_asset_names(path)}
     assert sorted(found) == []

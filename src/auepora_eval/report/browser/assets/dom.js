@@ -16,6 +16,7 @@ function make(tag, attributes = {}, ...children) {
 
 // Control characters, marks that turn or hide text, and the invisible alphabet of tags. Joiners stay: emoji need them.
 const UNSEEN =
+  // eslint-disable-next-line no-control-regex
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]|[\ud800-\udfff]/gu;
 
 /** The text with characters that cannot be seen, or that turn what follows, written out. */
@@ -120,7 +121,7 @@ function named(text, className = "", length = 200) {
 
 /** The name of a metric, which may break where its parts meet, and anywhere where they are very long. */
 function metricName(name) {
-  const pieces = oneLine(name, 200).split(/(?<=[_@,.:\[])|(?<=[^\s_@,.:\[]{24})/u);
+  const pieces = oneLine(name, 200).split(/(?<=[_@,.:[])|(?<=[^\s_@,.:[]{24})/u);
   return make("bdi", { class: "qb-metricname" }, pieces.flatMap((piece) => [piece, make("wbr")]));
 }
 

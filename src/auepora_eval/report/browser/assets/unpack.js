@@ -2,7 +2,7 @@
 
 const OUTCOMES = ["scored", "skipped", "system failed", "measurement failed"];
 const ABSENT = 255;
-const NOT_ASKED = 0, UNANSWERED = 1, ANSWERED = 2, FAILED = 3;
+const ANSWERED = 2, FAILED = 3; // of the states below
 const STATES = ["not asked", "no answer stored", "answered", "failed"];
 const KINDS = ["", "win", "loss", "draw", "regression"];
 

@@ -131,13 +131,18 @@ function jsonBlock(value) {
   return textBlock(JSON.stringify(value, null, 2), { className: "qb-json" });
 }
 
-/** A number for people: as many digits as are useful. */
+/** A number for people: as many digits as are useful, with minus signs. */
 function figure(value) {
-  if (Number.isNaN(value)) return "";
-  if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value).replace("-", "\u2212");
+  return Number.isNaN(value) ? "" : digits(value).replaceAll("-", "\u2212");
+}
+
+function digits(value) {
   const size = Math.abs(value);
-  if (size >= 1e6 || size < 1e-4) return value.toExponential(2).replace("-", "\u2212");
-  return (size >= 100 ? value.toFixed(1) : size < 0.01 ? value.toPrecision(2) : value.toFixed(3)).replace("-", "\u2212");
+  if (Number.isInteger(value) && size < 1e6) return String(value);
+  if (size >= 1e6 || size < 1e-4) return value.toExponential(2);
+  if (size >= 100) return value.toFixed(1);
+  if (size < 0.01) return value.toPrecision(2);
+  return value.toFixed(3);
 }
 
 function signed(value) {

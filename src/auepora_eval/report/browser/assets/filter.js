@@ -206,6 +206,20 @@ function toAddress(list, state) {
   return text && `#f/${text}`;
 }
 
+/** A condition from an address, where parts may be missing; null where it names no metric of the list. */
+function conditionFrom(list, text) {
+  let parts;
+  try {
+    parts = JSON.parse(text);
+  } catch {
+    return null;  // an address that somebody cut short
+  }
+  if (!Array.isArray(parts)) return null;
+  const [name, of, outcome, low, high, change] = Array.from({ length: 6 }, (_, at) => String(parts[at] ?? ""));
+  const metric = list.metrics.findIndex((known) => known.name === name);
+  return metric < 0 ? null : { metric, of: of || "last", outcome, low, high, change };
+}
+
 function fromAddress(list, hash) {
   const state = freshState();
   if (!hash.startsWith("#f/")) return state;
@@ -214,15 +228,7 @@ function fromAddress(list, hash) {
   state.answers = parameters.get("answers") ?? "";
   state.hit = parameters.get("hit") ?? "";
   for (const label of list.labels) state.labels.set(label.name, parameters.get(`label.${label.name}`) ?? "");
-  const conditions = parameters.getAll("metric").flatMap((text) => {
-    try {
-      const [name, of, outcome, low, high, change] = JSON.parse(text).map(String);
-      const metric = list.metrics.findIndex((one) => one.name === name);
-      return metric < 0 ? [] : [{ metric, of, outcome, low, high, change }];
-    } catch {
-      return [];  // an address that somebody cut short
-    }
-  });
+  const conditions = parameters.getAll("metric").map((text) => conditionFrom(list, text)).filter((condition) => condition !== null);
   if (conditions.length) state.conditions = conditions;
   const other = Number(parameters.get("run") ?? 1);
   if (list.runs[other] && other > 0) state.other = other;

@@ -78,7 +78,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m tools.cli_reference
 	$(BIN)/python -m tools.plan_keys
 
-# The golden files that are wording (.ci/wording_files) and their hashes. Other golden files are compared, not written: a
+# The golden files that are wording (tests/helpers/wording_files.txt) and their hashes. Other golden files are compared, not written: a
 # test that fails here changed more than wording.
 WORDING_TESTS := $(patsubst %,tests/regression/test_golden_%.py,cli_errors cli_options cli_tables formats judge_openai judge_replies metrics_compare systems)
 golden: $(VENV)/.dev

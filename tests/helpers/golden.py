@@ -2,7 +2,7 @@
 
 A golden file records what the program did when the file was written. A refactoring must reproduce it. To record a new file, or to record
 again what was changed on purpose, run the test with ``AUEPORA_WRITE_GOLDEN=1``, and give the reason for each changed key in the commit.
-With ``AUEPORA_WRITE_GOLDEN=wording`` only the wording files are written, those listed in ``.ci/wording_files``; all others are compared as
+With ``AUEPORA_WRITE_GOLDEN=wording`` only the wording files are written, those listed in ``tests/helpers/wording_files.txt``; all others are compared as
 usual. ``make golden`` does that.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-WORDING_FILES = frozenset((GOLDEN.parents[1] / ".ci" / "wording_files").read_text(encoding="utf-8").split())
+WORDING_FILES = frozenset(Path(__file__).with_name("wording_files.txt").read_text(encoding="utf-8").split())
 """Paths below ``tests/golden`` of the files that may change together with the program."""
 SHOWN = 20  # differences listed in a failure
 TOLERANCE = 1e-12  # relative; vectorised log and exp may differ in the last bits between processors

@@ -10,7 +10,7 @@ import pytest
 from helpers import golden
 from helpers.requirements import REPO, missing
 
-SCRIPT, LIST = ".ci/check_golden_commits", ".ci/wording_files"
+SCRIPT, LIST = ".ci/check_golden_commits", "tests/helpers/wording_files.txt"
 STRICT, WORDING, HASHES = "tests/golden/metrics/values_1.json", "tests/golden/cli/help.txt", "tests/golden/SHA256SUMS"
 SOURCE, OTHER = "src/a.py", "docs/a.md"
 
@@ -23,7 +23,7 @@ class Repository:
         self.git("init", "--quiet", "--initial-branch=main")
         self.commit(SOURCE, STRICT, WORDING, HASHES)
         for name in (SCRIPT, LIST):
-            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(REPO / name, folder / name)
         self.commit()
 
@@ -54,6 +54,8 @@ class Repository:
 def repository(tmp_path: Path) -> Repository:
     if shutil.which("git") is None:
         missing("git")
+    if not (REPO / SCRIPT).exists():
+        missing(f"{SCRIPT}, which an sdist does not have")
     folder = tmp_path / "repository"
     folder.mkdir()
     return Repository(folder)

@@ -16,7 +16,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/cost
 
-.PHONY: demo test fast-tests test-all all-tests test-random lint package docs lock structure mutants coverage bench clean
+.PHONY: demo test fast-tests test-all all-tests test-random lint package docs golden lock structure mutants coverage bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -77,6 +77,13 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m tools.metric_pages
 	$(BIN)/python -m tools.cli_reference
 	$(BIN)/python -m tools.plan_keys
+
+# The golden files that are wording (tests/helpers/wording_files.txt) and their hashes. Other golden files are compared, not written: a
+# test that fails here changed more than wording.
+WORDING_TESTS := $(patsubst %,tests/regression/test_golden_%.py,cli_errors cli_options cli_tables formats judge_openai judge_replies metrics_compare systems)
+golden: $(VENV)/.dev
+	AUEPORA_WRITE_GOLDEN=wording $(PYTEST) $(PARALLEL) $(WORDING_TESTS)
+	cd tests && $(abspath $(BIN))/python -m helpers.golden wording
 
 # Files, imports and loaded modules; statements, lines and the largest parts; repeated code.
 structure: $(VENV)/.dev

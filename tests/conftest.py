@@ -1,9 +1,10 @@
-"""Settings of Hypothesis, groups of tests for the workers, and fixtures that all tests share."""
+"""Settings of Hypothesis, time limits, groups of tests for the workers, and fixtures that all tests share."""
 
 import gc
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from auepora_eval.compare import analysis
 from auepora_eval.stats.bootstrap import bootstrap_interval, bootstrap_interval_of
 from helpers import requirements
 from helpers.browser_page import chromium
+from helpers.conditions import limit_slow_test, restore_ignored
 from helpers.postgres_server import Server, binaries, make_server
 from helpers.ray_cases import SHARED_CLUSTER, ray_or_skip
 
@@ -57,6 +59,14 @@ LONGEST = (
 _DATABASES = itertools.count(1)
 
 
+def pytest_configure() -> None:
+    """Let Ctrl-C end tests and what they start, also where pytest was started in the background of a shell script.
+
+    An ignored SIGHUP stays so: whoever uses ``nohup`` wants the tests to go on without the terminal.
+    """
+    restore_ignored(signal.SIGINT, signal.SIGTERM)
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that need a part as slow, and send those of one part to one worker, so that it starts once.
@@ -74,6 +84,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(parts[0]))
         elif item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        limit_slow_test(item)
         places[item] = -1 if parts else order.get(item.path.stem, len(order))
     items.sort(key=places.__getitem__)
 

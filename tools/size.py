@@ -1,6 +1,7 @@
-"""Size of the source tree: statements and lines, and the largest modules, classes and functions with their limits.
+"""Size of the source tree: statements, lines, and the largest modules, classes and functions with their limits.
 
-A statement is an ``ast.stmt`` node that is not a string expression, so that docstrings do not count.
+A statement is an ``ast.stmt`` node that is not a string expression, so that docstrings do not count. What makes
+statements slow to read is counted by ``tools/readability.py``; its figures are printed here, too.
 """
 
 import argparse
@@ -8,10 +9,30 @@ import ast
 import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
-from tools.source_tree import MODULES, ROOT, count_lines, module_name, module_statements, parse, statements
+from tools.readability import FIGURES, count_figures, module_places
+from tools.source_tree import MODULES, REPO, ROOT, count_lines, module_name, module_statements, parse, statements
 
-MAX_MODULE_LINES = 900
+MAX_STATEMENTS = 60_168
+"""Of the source tree. It moves by the budget of new statements that an issue names, and by nothing else."""
+MAX_MODULE_LINES = 800
+LONG_MODULES = {
+    "annotate.batches": 854,
+    "annotate.calibration": 880,
+    "compare.analysis": 859,
+    "core.metrics_base": 900,
+    "io.records": 841,
+    "io.traces": 857,
+    "metrics.claims": 813,
+    "perturb.documents": 866,
+    "report.browser.listing": 849,
+    "runs.sequential": 838,
+    "scale.inputs": 850,
+    "ui.batch_page": 894,
+    "ui.query_page": 883,
+}
+"""Modules that were longer than ``MAX_MODULE_LINES`` when it became 800, with their lines then: they may not grow."""
 MAX_CLASS_LINES = 300
 MAX_FUNCTION_STATEMENTS = 60
 LARGEST = 10
@@ -28,11 +49,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Files, statements and lines of a package or of the whole tree."""
+    """Files, statements, lines and the figures of ``tools/readability.py`` of a package or of the whole tree."""
 
     files: int
     statements: int
     lines: int
+    readability: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,40 +111,42 @@ def _sorted(parts: list[Part]) -> list[Part]:
     return sorted(parts, key=lambda part: (-part.size, part.name))
 
 
+def module_limit(name: str) -> int:
+    """The most lines that a module may have."""
+    return LONG_MODULES.get(name, MAX_MODULE_LINES)
+
+
 def above_the_limits() -> list[str]:
     """The names of the modules, classes and functions that are larger than their limit."""
-    return sorted(
-        part.name
-        for parts, limit in (
-            (module_sizes(), MAX_MODULE_LINES),
-            (class_sizes(), MAX_CLASS_LINES),
-            (function_sizes(), MAX_FUNCTION_STATEMENTS),
-        )
-        for part in parts
-        if part.size > limit
+    names = [module.name for module in module_sizes() if module.size > module_limit(module.name)]
+    names += [part.name for part in class_sizes() if part.size > MAX_CLASS_LINES]
+    names += [part.name for part in function_sizes() if part.size > MAX_FUNCTION_STATEMENTS]
+    return sorted(names)
+
+
+def package_paths() -> dict[str, list[Path]]:
+    """The modules of each package; a module at the top level is a package of its own."""
+    paths = defaultdict(list)
+    for path in MODULES:
+        package = module_name(path).partition(".")[0] or ROOT
+        paths[package].append(path)
+    return dict(sorted(paths.items()))
+
+
+def _measure(paths: list[Path]) -> Total:
+    return Total(
+        files=len(paths),
+        statements=sum(count_statements(parse(path)) for path in paths),
+        lines=sum(count_lines(path) for path in paths),
+        readability=count_figures(paths),
     )
 
 
 def measure_size() -> Size:
     """Measure the source tree of this checkout."""
-    paths = defaultdict(list)
-    for path in MODULES:
-        paths[module_name(path).partition(".")[0] or ROOT].append(path)
-    packages = {
-        package: Total(
-            files=len(own),
-            statements=sum(count_statements(parse(path)) for path in own),
-            lines=sum(map(count_lines, own)),
-        )
-        for package, own in sorted(paths.items())
-    }
     return Size(
-        total=Total(
-            files=len(MODULES),
-            statements=sum(package.statements for package in packages.values()),
-            lines=sum(package.lines for package in packages.values()),
-        ),
-        packages=packages,
+        total=_measure(MODULES),
+        packages={package: _measure(paths) for package, paths in package_paths().items()},
         modules=module_sizes()[:LARGEST],
         classes=class_sizes()[:LARGEST],
         functions=function_sizes()[:LARGEST],
@@ -130,10 +154,31 @@ def measure_size() -> Size:
     )
 
 
-def _print_parts(title: str, parts: list[Part], limit: int) -> None:
-    print(f"\n{title} (limit {limit:,})")
+def _print_parts(title: str, parts: list[Part], above: list[str]) -> None:
+    print(f"\n{title}")
     for part in parts:
-        print(f"  {part.size:>6,}  {part.name}{'  above the limit' if part.size > limit else ''}")
+        mark = "  above the limit" if part.name in above else ""
+        print(f"  {part.size:>6,}  {part.name}{mark}")
+
+
+def _print_readability(size: Size) -> None:
+    """Print a table of the figures by package, then the definition and the limit of each."""
+    print("\nwhat is slow to read")
+    headings = " ".join(f"{figure.heading:>9}" for figure in FIGURES)
+    print(f"{'package':<20} {headings}")
+    for package, total in [*size.packages.items(), ("all", size.total)]:
+        counts = " ".join(f"{total.readability[figure.key]:>9,}" for figure in FIGURES)
+        print(f"{package:<20} {counts}")
+    limits = " ".join(f"{figure.limit:>9,}" for figure in FIGURES)
+    print(f"{'limit':<20} {limits}")
+    for figure in FIGURES:
+        print(f"  {figure.heading:<9} {figure.definition} ({figure.key})")
+    for figure in FIGURES:
+        count = size.total.readability[figure.key]
+        if count < figure.limit:
+            print(f"lower the limit of {figure.key} from {figure.limit:,} to {count:,}")
+        elif count > figure.limit:
+            print(f"above the limit: {figure.key} is {count:,}, at most {figure.limit:,}")
 
 
 def print_size(size: Size) -> None:
@@ -141,18 +186,34 @@ def print_size(size: Size) -> None:
     print(f"{'package':<20} {'files':>6} {'statements':>11} {'lines':>8}")
     for package, total in [*size.packages.items(), ("all", size.total)]:
         print(f"{package:<20} {total.files:>6,} {total.statements:>11,} {total.lines:>8,}")
-    _print_parts("largest modules, in lines", size.modules, MAX_MODULE_LINES)
-    _print_parts("largest classes, in lines", size.classes, MAX_CLASS_LINES)
-    _print_parts("largest functions, in statements", size.functions, MAX_FUNCTION_STATEMENTS)
+    print(f"{'limit':<20} {'':>6} {MAX_STATEMENTS:>11,}")
+    above = size.above_the_limits
+    modules = f"largest modules, in lines (limit {MAX_MODULE_LINES:,}; those that were longer may not grow)"
+    _print_parts(modules, size.modules, above)
+    _print_parts(f"largest classes, in lines (limit {MAX_CLASS_LINES:,})", size.classes, above)
+    _print_parts(f"largest functions, in statements (limit {MAX_FUNCTION_STATEMENTS:,})", size.functions, above)
+    _print_readability(size)
+
+
+def print_places(key: str) -> None:
+    """Print file and line of every place that a figure counts."""
+    for path in MODULES:
+        for line in module_places(path)[key]:
+            print(f"{path.relative_to(REPO)}:{line}")
 
 
 def main() -> None:
     """Print the size of the source tree, as text or as JSON."""
     parser = argparse.ArgumentParser(prog="python -m tools.size", description=main.__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    as_json = parser.parse_args().json
+    keys = [figure.key for figure in FIGURES]
+    parser.add_argument("--places", choices=keys, help="print file and line of what a figure counts, and nothing else")
+    arguments = parser.parse_args()
+    if arguments.places is not None:
+        print_places(arguments.places)
+        return
     size = measure_size()
-    if as_json:
+    if arguments.json:
         print(json.dumps(asdict(size), indent=2))
     else:
         print_size(size)

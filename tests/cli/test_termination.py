@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.conditions import restore_ignored
+
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
 SAMPLES, TEXT = 1100, "word " * 240
@@ -60,6 +62,15 @@ def has_loaded_numpy(pid: int) -> bool:
 
 def semaphores_of(pid: int) -> set[str]:
     return set(re.findall(r"/dev/shm/sem\.\S+", Path(f"/proc/{pid}/maps").read_text()))
+
+
+@pytest.fixture(autouse=True)
+def _hang_up() -> Iterator[None]:
+    """Processes that a test starts do not inherit an ignored SIGHUP."""
+    ignored = restore_ignored(signal.SIGHUP)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 A golden file records what the program did when the file was written. A refactoring must reproduce it. To record a new file, or to record
 again what was changed on purpose, run the test with ``AUEPORA_WRITE_GOLDEN=1``, and give the reason for each changed key in the commit.
+With ``AUEPORA_WRITE_GOLDEN=wording`` only the wording files are written, those listed in ``tests/helpers/wording_files.txt``; all others are compared as
+usual. ``make golden`` does that.
 """
 
 import difflib
@@ -9,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,19 +19,28 @@ from typing import Any
 import pytest
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+WORDING_FILES = frozenset(Path(__file__).with_name("wording_files.txt").read_text(encoding="utf-8").split())
+"""Paths below ``tests/golden`` of the files that may change together with the program."""
 SHOWN = 20  # differences listed in a failure
 TOLERANCE = 1e-12  # relative; vectorised log and exp may differ in the last bits between processors
 
 
 def write_golden() -> bool:
-    """Whether golden files are written instead of compared; never in CI."""
+    """Whether all golden files are written instead of compared; never in CI."""
     return os.environ.get("AUEPORA_WRITE_GOLDEN") == "1" and os.environ.get("CI") != "true"
+
+
+def _is_written(name: str) -> bool:
+    """Whether the golden file ``name`` is written instead of compared."""
+    if os.environ.get("AUEPORA_WRITE_GOLDEN") == "wording" and os.environ.get("CI") != "true":
+        return name in WORDING_FILES
+    return write_golden()
 
 
 def check_golden(name: str, value: Any, *, rel: float = TOLERANCE) -> None:
     """Fail if ``value`` differs from the JSON file ``name``: keys, their order, types, and numbers beyond ``rel``."""
     actual = json.loads(json.dumps(_plain(value), ensure_ascii=True))
-    if write_golden():
+    if _is_written(name):
         _write(name, json.dumps(actual, ensure_ascii=True, indent=1) + "\n")
         return
     recorded = json.loads(_read(name))
@@ -37,7 +49,7 @@ def check_golden(name: str, value: Any, *, rel: float = TOLERANCE) -> None:
 
 def check_golden_text(name: str, text: str) -> None:
     """Fail if ``text`` differs from the text file ``name``."""
-    if write_golden():
+    if _is_written(name):
         _write(name, text)
         return
     recorded = _read(name)
@@ -126,11 +138,24 @@ def _report(name: str, lines: list[str]) -> None:
         pytest.fail("\n".join([f"differs from tests/golden/{name}:", *lines[:SHOWN], *more]), pytrace=False)
 
 
-def write_hashes() -> None:
-    """Write ``SHA256SUMS``, in the form that ``sha256sum --check`` reads."""
-    lines = [f"{digest}  {name}\n" for name, digest in file_hashes().items()]
+def recorded_hashes() -> dict[str, str]:
+    """The hashes that ``SHA256SUMS`` has."""
+    recorded = {}
+    for line in (GOLDEN / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
+        digest, _, name = line.partition("  ")
+        recorded[name] = digest
+    return recorded
+
+
+def write_hashes(*, wording_only: bool = False) -> None:
+    """Write ``SHA256SUMS``, in the form that ``sha256sum --check`` reads; or only the hashes of the wording files in it."""
+    hashes = file_hashes()
+    if wording_only:
+        wording = {name: digest for name, digest in hashes.items() if name in WORDING_FILES}
+        hashes = recorded_hashes() | wording
+    lines = [f"{hashes[name]}  {name}\n" for name in sorted(hashes, key=Path)]
     (GOLDEN / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write_hashes()
+    write_hashes(wording_only=sys.argv[1:] == ["wording"])

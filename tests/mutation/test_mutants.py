@@ -15,6 +15,7 @@ PATIENCE = 4
 """A mutant that takes this many times as long as the unchanged package counts as endless."""
 
 
+@pytest.mark.timeout(0)
 @pytest.mark.skipif(not os.environ.get("AUEPORA_MUTANTS"), reason="takes half an hour; `make mutants` runs it")
 def test_mutants_are_detected(tmp_path: Path) -> None:
     paths = [tmp_path / str(number) for number in range(WORKERS)]

@@ -11,7 +11,9 @@ import pytest
 
 from auepora_eval.cli.main import main
 from auepora_eval.core import registry
-from auepora_eval.core.registry import metric_infos
+from auepora_eval.core.registry import metric, metric_infos
+from auepora_eval.core.targets import TARGETS
+from auepora_eval.core.types import TargetCategory
 from helpers.requirements import REPO, need
 
 PAGES = sorted(
@@ -144,6 +146,20 @@ def test_the_readme_has_both_commands_written_out() -> None:
         assert command in text
     for line in text.splitlines():
         assert len(line) <= 400
+
+
+def test_the_readme_has_every_target_with_a_metric_of_it() -> None:
+    text = (REPO / "README.md").read_text(encoding="utf-8")
+    section = text.partition("## What is evaluated\n")[2].partition("\n## ")[0]
+    _, _, *rows = [line for line in section.splitlines() if line.startswith("|")]
+    listed = []
+    for row in rows:
+        title, category, compared, spec = (cell.strip().strip("`") for cell in row.strip("|").split("|"))
+        built = metric(spec)
+        listed.append((title, category))
+        assert built.target.name == category, f"{spec} evaluates {built.target.name}"
+        assert compared, row
+    assert listed == [(TARGETS[category].title, category.name) for category in TargetCategory]
 
 
 def test_files_named_in_the_security_policy_exist() -> None:

@@ -51,7 +51,10 @@
   if ("IntersectionObserver" in window) {
     const seen = new Set();
     const observer = new IntersectionObserver((entries) => {
-      for (const entry of entries) entry.isIntersecting ? seen.add(entry.target) : seen.delete(entry.target);
+      for (const entry of entries) {
+        if (entry.isIntersecting) seen.add(entry.target);
+        else seen.delete(entry.target);
+      }
       let current = null;
       for (const place of links.keys()) if (seen.has(place)) { current = place; break; }
       for (const [place, link] of links) {

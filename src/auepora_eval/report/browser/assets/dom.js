@@ -16,6 +16,7 @@ function make(tag, attributes = {}, ...children) {
 
 // Control characters, marks that turn or hide text, and the invisible alphabet of tags. Joiners stay: emoji need them.
 const UNSEEN =
+  // eslint-disable-next-line no-control-regex
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]|[\ud800-\udfff]/gu;
 
 /** The text with characters that cannot be seen, or that turn what follows, written out. */
@@ -52,15 +53,15 @@ function textBlock(text, { marks = [], wrap = null, limit = LONG, className = ""
   fillText(block, text, shown, marks, wrap);
   if (shown < text.length) {
     const more = make("button", { type: "button", class: "qb-more", "aria-expanded": "false" });
-    const tell = (open) => {
+    const showState = (open) => {
       more.textContent = open ? "show less" : `show all ${text.length.toLocaleString("en")} characters`;
       more.setAttribute("aria-expanded", String(open));
     };
-    tell(false);
+    showState(false);
     more.addEventListener("click", () => {
       const open = more.getAttribute("aria-expanded") !== "true";
       fillText(block, text, open ? text.length : shown, marks, wrap);
-      tell(open);
+      showState(open);
     });
     holder.append(more);
   }
@@ -120,7 +121,7 @@ function named(text, className = "", length = 200) {
 
 /** The name of a metric, which may break where its parts meet, and anywhere where they are very long. */
 function metricName(name) {
-  const pieces = oneLine(name, 200).split(/(?<=[_@,.:\[])|(?<=[^\s_@,.:\[]{24})/u);
+  const pieces = oneLine(name, 200).split(/(?<=[_@,.:[])|(?<=[^\s_@,.:[]{24})/u);
   return make("bdi", { class: "qb-metricname" }, pieces.flatMap((piece) => [piece, make("wbr")]));
 }
 
@@ -130,13 +131,18 @@ function jsonBlock(value) {
   return textBlock(JSON.stringify(value, null, 2), { className: "qb-json" });
 }
 
-/** A number for people: as many digits as tell something. */
+/** A number for people: as many digits as are useful, with minus signs. */
 function figure(value) {
-  if (Number.isNaN(value)) return "";
-  if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value).replace("-", "\u2212");
+  return Number.isNaN(value) ? "" : digits(value).replaceAll("-", "\u2212");
+}
+
+function digits(value) {
   const size = Math.abs(value);
-  if (size >= 1e6 || size < 1e-4) return value.toExponential(2).replace("-", "\u2212");
-  return (size >= 100 ? value.toFixed(1) : size < 0.01 ? value.toPrecision(2) : value.toFixed(3)).replace("-", "\u2212");
+  if (Number.isInteger(value) && size < 1e6) return String(value);
+  if (size >= 1e6 || size < 1e-4) return value.toExponential(2);
+  if (size >= 100) return value.toFixed(1);
+  if (size < 0.01) return value.toPrecision(2);
+  return value.toFixed(3);
 }
 
 function signed(value) {

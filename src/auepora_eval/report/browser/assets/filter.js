@@ -21,7 +21,7 @@ const delta = (list, state, metric, row) => {
   return metric.comparable && a && b ? b.values[row] - a.values[row] : NaN;
 };
 
-/** "better", "worse" or "same" from the first run to the other; "" where the two cannot be held against each other. */
+/** "better", "worse" or "same" from the first run to the other; "" where the two cannot be compared. */
 function changeOf(list, state, metric, row) {
   const difference = delta(list, state, metric, row);
   if (Number.isNaN(difference)) return "";
@@ -190,43 +190,49 @@ function listedRows(list, state, searched) {
 
 /** The filter as the end of an address; "" where nothing is chosen. */
 function toAddress(list, state) {
-  const told = new URLSearchParams();
-  if (state.text) told.set("text", state.text);
-  if (state.answers) told.set("answers", state.answers);
-  if (state.hit) told.set("hit", state.hit);
-  for (const [name, value] of state.labels) if (value !== "") told.set(`label.${name}`, value);
+  const parameters = new URLSearchParams();
+  if (state.text) parameters.set("text", state.text);
+  if (state.answers) parameters.set("answers", state.answers);
+  if (state.hit) parameters.set("hit", state.hit);
+  for (const [name, value] of state.labels) if (value !== "") parameters.set(`label.${name}`, value);
   for (const one of state.conditions) {
     if (!list.metrics[one.metric] || !(one.outcome || one.low || one.high || one.change)) continue;
-    told.append("metric", JSON.stringify([list.metrics[one.metric].name, one.of, one.outcome, one.low, one.high, one.change]));
+    parameters.append("metric", JSON.stringify([list.metrics[one.metric].name, one.of, one.outcome, one.low, one.high, one.change]));
   }
-  if (state.other !== 1) told.set("run", String(state.other));
-  if (state.sort !== "order") told.set("sort", state.sort);
-  if (state.descending) told.set("descending", "1");
-  const text = told.toString();
+  if (state.other !== 1) parameters.set("run", String(state.other));
+  if (state.sort !== "order") parameters.set("sort", state.sort);
+  if (state.descending) parameters.set("descending", "1");
+  const text = parameters.toString();
   return text && `#f/${text}`;
+}
+
+/** A condition from an address, where parts may be missing; null where it names no metric of the list. */
+function conditionFrom(list, text) {
+  let parts;
+  try {
+    parts = JSON.parse(text);
+  } catch {
+    return null;  // an address that somebody cut short
+  }
+  if (!Array.isArray(parts)) return null;
+  const [name, of, outcome, low, high, change] = Array.from({ length: 6 }, (_, at) => String(parts[at] ?? ""));
+  const metric = list.metrics.findIndex((known) => known.name === name);
+  return metric < 0 ? null : { metric, of: of || "last", outcome, low, high, change };
 }
 
 function fromAddress(list, hash) {
   const state = freshState();
   if (!hash.startsWith("#f/")) return state;
-  const told = new URLSearchParams(hash.slice(3));
-  state.text = told.get("text") ?? "";
-  state.answers = told.get("answers") ?? "";
-  state.hit = told.get("hit") ?? "";
-  for (const label of list.labels) state.labels.set(label.name, told.get(`label.${label.name}`) ?? "");
-  const conditions = told.getAll("metric").flatMap((text) => {
-    try {
-      const [name, of, outcome, low, high, change] = JSON.parse(text).map(String);
-      const metric = list.metrics.findIndex((one) => one.name === name);
-      return metric < 0 ? [] : [{ metric, of, outcome, low, high, change }];
-    } catch {
-      return [];  // an address that somebody cut short
-    }
-  });
+  const parameters = new URLSearchParams(hash.slice(3));
+  state.text = parameters.get("text") ?? "";
+  state.answers = parameters.get("answers") ?? "";
+  state.hit = parameters.get("hit") ?? "";
+  for (const label of list.labels) state.labels.set(label.name, parameters.get(`label.${label.name}`) ?? "");
+  const conditions = parameters.getAll("metric").map((text) => conditionFrom(list, text)).filter((condition) => condition !== null);
   if (conditions.length) state.conditions = conditions;
-  const other = Number(told.get("run") ?? 1);
+  const other = Number(parameters.get("run") ?? 1);
   if (list.runs[other] && other > 0) state.other = other;
-  state.sort = told.get("sort") ?? "order";
-  state.descending = told.get("descending") === "1";
+  state.sort = parameters.get("sort") ?? "order";
+  state.descending = parameters.get("descending") === "1";
   return state;
 }

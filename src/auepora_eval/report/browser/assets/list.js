@@ -216,7 +216,7 @@ class QueryList {
     this.change({});
   }
 
-  /** Take over a whole state, as an address tells it. */
+  /** Take over a whole state, as in an address. */
   setState(state) {
     this.state = state;
     this.search.value = state.text;
@@ -409,10 +409,10 @@ class QueryList {
     one.link.textContent = oneLine(list.starts[row], 200) || "(no question)";
     const current = runOf(list, state, "last");
     const rank = (run) => {
-      const held = list.runs[run];
-      if (held.states[row] === FAILED) return "failed";
-      if (held.states[row] !== ANSWERED) return "\u2013";
-      return Number.isNaN(held.firstHits[row]) ? "none" : `#${held.firstHits[row]}`;
+      const listed = list.runs[run];
+      if (listed.states[row] === FAILED) return "failed";
+      if (listed.states[row] !== ANSWERED) return "\u2013";
+      return Number.isNaN(listed.firstHits[row]) ? "none" : `#${listed.firstHits[row]}`;
     };
     one.hit.textContent = this.several ? `${rank(0)} \u2192 ${rank(current)}` : rank(current);
     one.hit.dataset.label = "First hit";

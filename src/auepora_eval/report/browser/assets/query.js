@@ -79,15 +79,15 @@ class QueryView {
   }
 
   background(sample) {
-    const told = [];
+    const parts = [];
     if (sample.others_count) {
-      told.push(fold(`Judged not relevant (${sample.others_count})`, make("ul", { class: "qb-docs" }, sample.others.map(([id, text]) =>
+      parts.push(fold(`Judged not relevant (${sample.others_count})`, make("ul", { class: "qb-docs" }, sample.others.map(([id, text]) =>
         make("li", { class: "qb-doc" }, named(id, "qb-docid"), text < 0 ? null : textBlock(this.query.textOf(text), { limit: DOCUMENT_LENGTH }))))));
     }
-    if (!isEmpty(sample.structured)) told.push(fold("Structured reference", jsonBlock(sample.structured)));
-    if (!isEmpty(sample.metadata)) told.push(fold("Metadata", jsonBlock(sample.metadata)));
-    if (sample.cluster !== undefined) told.push(make("p", { class: "qb-note" }, "Belongs to ", named(sample.cluster), "."));
-    return told.length ? part("More about the question", told) : null;
+    if (!isEmpty(sample.structured)) parts.push(fold("Structured reference", jsonBlock(sample.structured)));
+    if (!isEmpty(sample.metadata)) parts.push(fold("Metadata", jsonBlock(sample.metadata)));
+    if (sample.cluster !== undefined) parts.push(make("p", { class: "qb-note" }, "Belongs to ", named(sample.cluster), "."));
+    return parts.length ? part("More about the question", parts) : null;
   }
 
   // --- metrics ---
@@ -127,15 +127,15 @@ class QueryView {
     const { status, word, reason } = outcomeOf(side, this.row);
     if (status === 0) return make("td", { class: "qb-figure" }, figure(side.values[this.row]));
     const counted = side && !Number.isNaN(side.values[this.row]) ? `, counted as ${figure(side.values[this.row])}` : "";
-    const told = status === ABSENT ? "\u2013" : `${word}${reason ? `: ${reason}` : ""}${counted}`;
-    return make("td", { class: `qb-outcome ${status >= 2 && status !== ABSENT ? "qb-failed" : ""}` }, metricName(told));
+    const text = status === ABSENT ? "\u2013" : `${word}${reason ? `: ${reason}` : ""}${counted}`;
+    return make("td", { class: `qb-outcome ${status >= 2 && status !== ABSENT ? "qb-failed" : ""}` }, metricName(text));
   }
 
   difference(metric) {
     const change = changeOf(this.list, this.state, metric, this.row);
     const both = metric.runs[0] && metric.runs[this.state.other];
-    const told = change ? signed(delta(this.list, this.state, metric, this.row)) : both && !metric.comparable ? "other definition" : "";
-    return make("td", { class: `qb-figure qb-${change || "none"}` }, told,
+    const text = change ? signed(delta(this.list, this.state, metric, this.row)) : both && !metric.comparable ? "other definition" : "";
+    return make("td", { class: `qb-figure qb-${change || "none"}` }, text,
       change && change !== "same" ? [` ${SHAPES[change]}`, make("span", { class: "qb-hidden" }, ` ${change}`)] : null);
   }
 
@@ -187,18 +187,18 @@ class QueryView {
   }
 
   side(run) {
-    const told = this.list.runs[run];
+    const listed = this.list.runs[run];
     const holder = make("section", { class: "qb-side" });
-    const fill = () => holder.replaceChildren(...this.sideParts(run, told, fill).flat().filter(Boolean));
+    const fill = () => holder.replaceChildren(...this.sideParts(run, listed, fill).flat().filter(Boolean));
     fill();
     return holder;
   }
 
-  sideParts(run, told, again) {
-    const held = this.query.runs[run];
-    const parts = [make("h3", { class: "qb-run" }, this.list.runs.length > 1 ? `${letter(run)}: ` : "", named(told.name))];
-    if (!held) return [...parts, make("p", { class: "qb-note" }, "This run was not asked this query.")];
-    const [, outputs, judged] = held;
+  sideParts(run, listed, again) {
+    const stored = this.query.runs[run];
+    const parts = [make("h3", { class: "qb-run" }, this.list.runs.length > 1 ? `${letter(run)}: ` : "", named(listed.name))];
+    if (!stored) return [...parts, make("p", { class: "qb-note" }, "This run was not asked this query.")];
+    const [, outputs, judged] = stored;
     if (outputs.length > 1) {
       const field = make("select", { "aria-label": "Which answer", onchange: () => { this.repeats[run] = Number(field.value); again(); } });
       outputs.forEach((_, at) => field.append(make("option", { value: String(at), text: `answer ${at + 1} of ${outputs.length}` })));
@@ -275,9 +275,9 @@ class QueryView {
 
   document([id, text, score, mark = "", level, parent, span, passages, metadata], rank, earlier, cited) {
     const [shape, word, title] = MARKS[mark];
-    const told = level !== undefined && level !== null && level > 1 ? `${word}, level ${level}` : word;
+    const label = level !== undefined && level !== null && level > 1 ? `${word}, level ${level}` : word;
     const line = make("div", { class: "qb-docline" },
-      make("span", { class: "qb-rank" }, `${rank}.`), badge(shape, told, `qb-mark qb-${mark || "unjudged"}`, title), named(id, "qb-docid"),
+      make("span", { class: "qb-rank" }, `${rank}.`), badge(shape, label, `qb-mark qb-${mark || "unjudged"}`, title), named(id, "qb-docid"),
       typeof score === "number" ? make("span", { class: "qb-score" }, `score ${figure(score)}`) : null,
       cited.has(id) ? badge("\u275d", "cited", "qb-plain") : null,
       earlier ? this.moved(id, rank, earlier) : null, this.place(parent, span));
@@ -317,19 +317,19 @@ class QueryView {
     const rows = Object.entries(output.timings ?? {}).filter(([name]) => name !== "started")
       .map(([name, value]) => [name, typeof value === "number" ? seconds(value) : String(value)]);
     for (const [name, value] of Object.entries(output.usage ?? {})) rows.push([name, typeof value === "number" ? figure(value) : JSON.stringify(value)]);
-    const told = [];
+    const parts = [];
     if (rows.length) {
-      told.push(part("Time and usage", make("dl", { class: "qb-facts" }, rows.map(([name, value]) =>
+      parts.push(part("Time and usage", make("dl", { class: "qb-facts" }, rows.map(([name, value]) =>
         [make("dt", {}, named(name)), make("dd", {}, make("bdi", {}, oneLine(value, 200)))]))));
     }
     if (output.steps?.length) {
-      told.push(fold(`Steps (${output.steps.length})`, make("ol", { class: "qb-steps" }, output.steps.map((step) => {
+      parts.push(fold(`Steps (${output.steps.length})`, make("ol", { class: "qb-steps" }, output.steps.map((step) => {
         const { query, ...rest } = typeof step === "object" && step !== null ? step : { value: step };
         return make("li", {}, typeof query === "string" ? textBlock(query) : null, isEmpty(rest) ? null : jsonBlock(rest));
       }))));
     }
-    if (!isEmpty(output.extra)) told.push(fold("Extra", jsonBlock(output.extra)));
-    return told;
+    if (!isEmpty(output.extra)) parts.push(fold("Extra", jsonBlock(output.extra)));
+    return parts;
   }
 }
 

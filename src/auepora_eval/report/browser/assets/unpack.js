@@ -2,7 +2,7 @@
 
 const OUTCOMES = ["scored", "skipped", "system failed", "measurement failed"];
 const ABSENT = 255;
-const NOT_ASKED = 0, UNANSWERED = 1, ANSWERED = 2, FAILED = 3;
+const ANSWERED = 2, FAILED = 3; // of the states below
 const STATES = ["not asked", "no answer stored", "answered", "failed"];
 const KINDS = ["", "win", "loss", "draw", "regression"];
 
@@ -20,11 +20,11 @@ async function jsonOf(id) {
 
 const TYPES = { u1: Uint8Array, u2: Uint16Array, f8: Float64Array };
 
-function columnOf(told, buffer) {
-  const column = new TYPES[told.type](buffer, told.at, told.count);
-  if (!told.table) return column;
-  const values = new Float64Array(told.count);
-  for (let i = 0; i < told.count; i++) values[i] = column[i] < told.table.length ? told.table[column[i]] : NaN;
+function columnOf(packed, buffer) {
+  const column = new TYPES[packed.type](buffer, packed.at, packed.count);
+  if (!packed.table) return column;
+  const values = new Float64Array(packed.count);
+  for (let i = 0; i < packed.count; i++) values[i] = column[i] < packed.table.length ? packed.table[column[i]] : NaN;
   return values;
 }
 
@@ -55,11 +55,11 @@ const unpacked = new Map();
 
 /** A block of texts; the last ones looked at are kept. */
 function blockOf(id) {
-  const held = unpacked.get(id) ?? jsonOf(id);
+  const block = unpacked.get(id) ?? jsonOf(id);
   unpacked.delete(id);
-  unpacked.set(id, held);
+  unpacked.set(id, block);
   if (unpacked.size > MOST_BLOCKS) unpacked.delete(unpacked.keys().next().value);
-  return held;
+  return block;
 }
 
 /** The last of the ascending `starts` that is not beyond `number`. */
@@ -93,8 +93,8 @@ async function readQuery(list, row) {
     byBlock.get(at).push(number);
   }
   await Promise.all([...byBlock].map(async ([at, numbers]) => {
-    const held = await blockOf(`qb-documents-${at}`);
-    for (const number of numbers) texts.set(number, held[number - list.document_blocks[at]]);
+    const documents = await blockOf(`qb-documents-${at}`);
+    for (const number of numbers) texts.set(number, documents[number - list.document_blocks[at]]);
   }));
   query.textOf = (number) => texts.get(number) ?? "";
   return query;

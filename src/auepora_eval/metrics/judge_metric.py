@@ -320,7 +320,7 @@ class JudgeMetric(RatedInputsMetric):
     .. math:: (x - \text{lowest}) / (\text{highest} - \text{lowest})
 
     It must have a `name`; `{judge_metric: {file: tone.yaml}}` reads its options from a file. The judge answers the
-    `prompt` about the `inputs`: question, history, documents@k, answer, reference, gold_units, labels.NAME,
+    `prompt` about the `inputs`: question, history, documents@k, answer, reference, gold_documents, labels.NAME,
     metadata.NAME and steps. Each input is framed, so that no text in it can pose as an instruction. The reply is a
     number x on the `scale` (`1-5`, `0-1`) or one of its classes, whose score is the value of the class: `yes-no`, or
     classes with values between 0 and 1 (`{poor: 0, fair: 0.5, good: 1}`). A sample whose question or reference is among

@@ -48,6 +48,7 @@ def build_sample(row: SampleRow[DocumentRow]) -> EvaluationSample:
     sample.reference_answers = row.reference_answers
     sample.history = row.history
     sample.cluster_id = row.cluster_id
+    sample.relevant_groups = []
     if row.reference_answers:
         sample.__post_init__()
     return sample

@@ -48,6 +48,7 @@ def build_sample(row: SampleRow[DocumentRow]) -> EvaluationSample:
     sample.reference_answers = row.reference_answers
     sample.history = row.history
     sample.cluster_id = row.cluster_id
+    sample.relevant_groups = row.relevant_groups
     sample.relevant_groups = []
     if row.reference_answers:
         sample.__post_init__()
@@ -224,6 +225,7 @@ class SampleRow(_WireRow, Generic[DocumentT]):
     reference_answers: list[str] = []
     history: list[dict[str, Any]] = []
     cluster_id: str | None = None
+    relevant_groups: list[list[Id]] = []
 
 
 class OutputRow(_WireRow, Generic[DocumentT]):

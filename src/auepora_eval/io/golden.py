@@ -381,6 +381,7 @@ def to_sample_row(sample: EvaluationSample) -> SampleRow[DocumentRow]:
         sample.reference_answers,
         sample.history,
         sample.cluster_id,
+        sample.relevant_groups,
     )
 
 

@@ -202,6 +202,7 @@ def table_schema(role: Role) -> pa.Schema:
                 "reference_answers": texts,
                 "history": text,
                 "cluster_id": text,
+                "relevant_groups": pa.list_(texts),
             }
         )
     return pa.schema(

@@ -49,7 +49,6 @@ def build_sample(row: SampleRow[DocumentRow]) -> EvaluationSample:
     sample.history = row.history
     sample.cluster_id = row.cluster_id
     sample.relevant_groups = row.relevant_groups
-    sample.relevant_groups = []
     if row.reference_answers:
         sample.__post_init__()
     return sample

@@ -207,6 +207,8 @@ class Results(list[MetricResult]):
         """Why the evaluation failed as a whole: most samples have no answer, or there is no usable judgement."""
         self.warnings: list[str] = []
         """Warnings about data and scores: ids that never match, many empty answers, ..."""
+        self.gold_match: dict[str, Any] | None = None
+        """How gold was matched and what decided it, where that is worth saying."""
 
     @property
     def by_name(self) -> dict[str, MetricResult]:
@@ -241,6 +243,8 @@ class Results(list[MetricResult]):
             document["failure"] = self.failure
         if self.warnings:
             document["warnings"] = self.warnings
+        if self.gold_match is not None:
+            document["gold_match"] = self.gold_match
         if per_query:
             document["per_query"] = self.per_query()
         return document

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from ..compare.golden import corpus_ids
 from ..core.batch import Batch
 from ..core.conventions import Signature
-from ..core.metrics_base import BatchMetric, Metric, is_judged, run_signature
+from ..core.metrics_base import BatchMetric, Metric, has_signature, is_judged
 from ..core.plan import with_corpus_ids
 from ..core.reduce import Mean
 from ..core.results import Results, sequential_details, two_stage_details
@@ -426,9 +426,7 @@ class _CorrectedRun:
             if not isinstance(found.metric, BatchMetric):
                 if found.metric is not None:
                     return found.metric
-            elif str(run_signature(found.metric, info)) == base.signature or (
-                is_judged(found.metric) and not found.differs
-            ):
+            elif has_signature(found.metric, info, base.signature) or (is_judged(found.metric) and not found.differs):
                 return found.metric
         return None
 

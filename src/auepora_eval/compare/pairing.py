@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.conventions import PRESETS, Conventions
-from ..core.metrics_base import BatchMetric, Metric, RunInfo, any_clustered, cluster_ids, cluster_key
+from ..core.metrics_base import BatchMetric, Metric, RunInfo, any_clustered, cluster_ids, cluster_key, has_signature
 from ..core.reduce import Clusters, Mean, Reducer, SumsReducer, mean
 from ..core.results import two_stage_details
 from ..core.scores import Scores, Status
@@ -303,7 +303,7 @@ def find_metric(
     for one in likely_metrics(result, record, metric_objects):
         if not isinstance(one, BatchMetric):
             continue
-        if str(one.signature.with_options(**one.run_signature_options(run_info(record)))) == result.signature or (
+        if has_signature(one, run_info(record), result.signature) or (
             scores is not None and _reproduces_value(one.reducer, scores, result)
         ):
             return one

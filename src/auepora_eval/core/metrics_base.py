@@ -741,6 +741,26 @@ def run_signature(metric: BatchMetric, run: RunInfo) -> Signature:
     return metric.signature.with_options(**metric.run_signature_options(run), **other_gold)
 
 
+def has_signature(metric: BatchMetric, run: RunInfo, signature: str | None) -> bool:
+    """Whether a stored signature is that of a metric. Whether gold was grouped depends on the samples alone."""
+    own = run_signature(metric, run)
+    return signature in (str(own), str(own.with_options(**_GROUPED)))
+
+
+_GROUPED = {"groups": "yes"}
+
+
+def add_groups_option(metric: Metric, result: MetricResult) -> None:
+    """Show in the signatures of a result that documents of a group were one unit, if the metric counts units."""
+    if not isinstance(metric, BatchMetric) or not (metric.metadata.by_chunk_id and metric.metadata.matches_gold):
+        return
+    signature = str(Signature.parse(result.signature or "").with_options(**_GROUPED))
+    result.signature = signature
+    for groups in result.slices.values():
+        for part in groups.values():
+            part.signature = signature
+
+
 def make_result(
     metric: BatchMetric,
     scores: Scores,

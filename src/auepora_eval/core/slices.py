@@ -145,7 +145,7 @@ class BatchMembership:
     groups: Mapping[tuple[str, str], Rows] = field(default_factory=dict)
     """The rows of each group, by the names of slice and group."""
     annotated: frozenset[str] = frozenset()
-    """The requested fields that any of them has."""
+    """The requested fields that any of them has; ``relevant_groups`` always."""
 
 
 def batch_membership(
@@ -158,15 +158,16 @@ def batch_membership(
         for row, sample in enumerate(samples):
             for group in one.groups(sample):
                 groups.setdefault((one.name, group), []).append(row)
+    annotated = {name for name in fields if any(getattr(sample, name, None) is not None for sample in samples)}
+    if any(sample.relevant_groups for sample in samples):
+        annotated.add("relevant_groups")
     return BatchMembership(
         size=len(samples),
         ids=tuple(sample.sample_id for sample in samples) if keep else (),
         clustered=clustered,
         families=tuple(map(cluster_key, samples)) if keep and clustered else (),
         groups={key: np.array(rows, dtype=np.intp) for key, rows in groups.items()},
-        annotated=frozenset(
-            name for name in fields if any(getattr(sample, name, None) is not None for sample in samples)
-        ),
+        annotated=frozenset(annotated),
     )
 
 
@@ -178,7 +179,7 @@ class Grouping:
         self.slices = slices
         self.ids: list[str] = []
         self.annotated: set[str] = set()
-        """The requested fields that any sample has."""
+        """The requested fields that any sample has; ``relevant_groups`` always."""
         self.keep = keep
         self._clustered = False
         self._families: list[tuple[bool, str]] = []

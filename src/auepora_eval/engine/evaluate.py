@@ -17,11 +17,13 @@ from ..core.metrics_base import (
     BatchMetric,
     Metric,
     RunInfo,
+    add_groups_option,
     assemble_result,
     is_judged,
     make_result,
     run_signature,
     with_conventions,
+    with_match,
 )
 from ..core.plan import EvaluationPlan, require_distinct_names, with_distinct_names
 from ..core.reduce import Clusters, Fold, StatMeans
@@ -52,6 +54,7 @@ from .executors import (
     make_executor,
     with_judges,
 )
+from .gold_match import GoldReading, MatchChoice
 
 if TYPE_CHECKING:
     from ..judge.controls import JudgeControls
@@ -317,6 +320,8 @@ class Evaluation:
             else:
                 assert compute is not None  # streams refuse metrics that only compute
                 results.append(compute(one, self.grouping))
+            if "relevant_groups" in self.grouping.annotated:
+                add_groups_option(one, results[-1])
         if len(passes) == 1:  # means over repeats do not say which outcomes occur together
             self._add_joint_details(results)
         _add_controls(results, self.metrics, getattr(executor, "controls", None))
@@ -379,6 +384,7 @@ def evaluate(
     run: RunInfo | None = None,
     judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
+    match: MatchChoice | None = None,
 ) -> Results:
     """Score samples and outputs by all metrics in one pass.
 
@@ -389,6 +395,9 @@ def evaluate(
     ``executor="processes"`` scores batches in several processes (``workers``, by default one per
     processor) and gives the same numbers to the last bit; a ``ProcessExecutor`` of your own is used and left open.
     ``judging`` configures the calls of judges, where a metric needs one.
+
+    ``match`` is how gold is matched with retrieved documents: by ``"id"``, ``"span"``, ``"text"`` or ``"parent"``, or
+    ``"auto"``, which decides by what samples and outputs contain. By default the conventions say it.
     """
     evaluation = Evaluation(
         metrics,
@@ -418,8 +427,14 @@ def evaluate(
             return Batch(sample_list, output_list)
         return Batch([sample_list[row] for row in rows], [output_list[row] for row in rows])
 
-    pairs = zip(sample_list, output_list, strict=True)
+    pairs: Iterable[Pair] = zip(sample_list, output_list, strict=True)
+    reading = None if match is None else GoldReading(pairs, Conventions.of(conventions), match)
+    if reading is not None:
+        evaluation.metrics = [with_match(part, reading.resolved.match) for part in evaluation.metrics]
+        pairs = reading.count(reading.pairs())
     results = evaluation.score(evaluation.batches(pairs, size), compute=partial(_compute, rows_batch), pause_gc=True)
+    if reading is not None:
+        reading.finish(evaluation.metrics, results)
     if results.sample_ids and isinstance(samples, (list, tuple)):
         results.texts = query_texts(sample_list, output_list)
     return results

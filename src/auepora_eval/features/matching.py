@@ -182,7 +182,7 @@ def _unit_ids(sample: EvaluationSample, passages: dict[str, list[Document]]) -> 
     if not groups:
         return [(doc_id,) for doc_id in passages]
     grouped = {doc_id for group in groups for doc_id in group}
-    units = [tuple(doc_id for doc_id in dict.fromkeys(group) if doc_id in passages) for group in groups]
+    units = [tuple(doc_id for doc_id in passages if doc_id in group) for group in groups]
     units += [(doc_id,) for doc_id in passages if doc_id not in grouped]
     return [ids for ids in dict.fromkeys(units) if ids]
 

@@ -190,7 +190,7 @@ def _differences(one: BatchMetric, result: MetricResult, run: RunInfo) -> tuple[
         return ("signature",)
     unknown = {name for name, value in own.options.items() if value.startswith("resource ")}
     fields = [name for name in stored.differences(own) if name.rpartition(".")[2] not in _RESOURCES]
-    return tuple(name for name in fields if name not in unknown)
+    return tuple(name for name in fields if name not in {*unknown, "groups"})
 
 
 # --- one query: its outcome, the derivation of its score, and the comparison with the stored one ---------------------

@@ -520,6 +520,7 @@ def column_samples(table: pa.Table) -> list[EvaluationSample] | None:
                 [[] if one is None else one for one in _lists(columns["reference_answers"], _required_strings)],
                 _json(columns["history"], list[dict[str, Any]], list),
                 _to_list(columns["cluster_id"]),
+                [groups or [] for groups in _lists(columns["relevant_groups"], _id_lists)],
             )
         )
     except _UnsupportedColumnError:
@@ -625,6 +626,12 @@ def _ids(column: pa.Array) -> list[str]:
     if not all(ids):
         raise _UnsupportedColumnError
     return ids
+
+
+def _id_lists(column: pa.Array) -> list[Any]:
+    if column.null_count:
+        raise _UnsupportedColumnError
+    return _lists(column, _ids)
 
 
 def _json(column: pa.Array, kind: Any, nothing: Callable[[], Any]) -> list[Any]:

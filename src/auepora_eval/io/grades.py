@@ -258,7 +258,7 @@ def with_gold(samples: Iterable[EvaluationSample], qrels: str | Path) -> list[Ev
 def _with_grades(sample: EvaluationSample, grades: Sequence[Grade] | None) -> EvaluationSample:
     metadata = {key: value for key, value in sample.metadata.items() if key != GOLD_BY}
     if grades is None:
-        return replace(sample, relevant_docs=None, candidate_docs=None, metadata=metadata)
+        return replace(sample, relevant_docs=None, relevant_groups=[], candidate_docs=None, metadata=metadata)
     known_documents = {one.doc_id: one for some in (sample.candidate_docs, sample.relevant_docs) for one in some or ()}
 
     def document(grade: Grade) -> Document:
@@ -271,9 +271,21 @@ def _with_grades(sample: EvaluationSample, grades: Sequence[Grade] | None) -> Ev
     return replace(
         sample,
         relevant_docs=relevant,
+        relevant_groups=_groups_of(sample, relevant),
         candidate_docs=others or None,
         metadata={**metadata, GOLD_BY: provenance_counts(grades)},
     )
+
+
+def _groups_of(sample: EvaluationSample, relevant: Sequence[Document] | None) -> list[list[str]]:
+    """The groups of a sample without the documents that are no longer relevant."""
+    ids = {document.doc_id for document in relevant or ()}
+    groups = []
+    for group in sample.relevant_groups:
+        kept = [doc_id for doc_id in group if doc_id in ids]
+        if kept:
+            groups.append(kept)
+    return groups
 
 
 def gold_signature(qrels: str | Path) -> str:
@@ -631,7 +643,8 @@ def _with_grade(sample: EvaluationSample, correction: Correction) -> EvaluationS
     if grade:
         return replace(sample, relevant_docs=with_grade(relevant))
     rest = None if relevant is None else [one for one in relevant if one.doc_id != doc_id]
-    return replace(sample, relevant_docs=rest, candidate_docs=with_grade(candidates))
+    groups = _groups_of(sample, rest)
+    return replace(sample, relevant_docs=rest, relevant_groups=groups, candidate_docs=with_grade(candidates))
 
 
 def _new_document(correction: Correction) -> Document:

@@ -138,7 +138,8 @@ _EXPECTED = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
 _EMPTY = "Expected `str` of length >= 1"  # only ids have a minimum length
 _MALFORMED = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
 _ID_PATH = re.compile(
-    r"(?:^|\.)(?:(?:sample|doc|parent|cluster|_)_?id|doc|(?:relevant_docs|candidate_docs|retrieved|citations|references)\[\d+\])$"
+    r"(?:^|\.)(?:(?:sample|doc|parent|cluster|_)_?id|doc"
+    r"|(?:relevant_docs|candidate_docs|retrieved|citations|references|relevant_groups\[\d+\])\[\d+\])$"
 )
 """The paths of ids, which may be bare in a list of documents."""
 PUT_IN_QUOTES = "; ids are strings, so put it in quotes"

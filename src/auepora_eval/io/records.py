@@ -107,6 +107,8 @@ class RecordColumns(TableOptions):
     """A list of strings."""
     relevant_texts: str | None = None
     relevant_ids: str | None = None
+    relevant_groups: str | None = None
+    """A list of lists of relevant ids."""
     retrieved_texts: str | None = None
     retrieved_ids: str | None = None
     response: str | None = None
@@ -292,6 +294,7 @@ def parse_record_sample(values: Mapping[str, Any], number: int, layout: RecordLa
     documents = errors.call(_documents, values, layout)
     references = errors.call(_references, values, layout)
     further = errors.call(_texts, values, columns.reference_answers, layout)
+    groups = errors.call(_groups, values, layout)
     errors.raise_errors()
     query, history, _ = question or ("", [], None)
     relevant, _ = documents or (None, None)
@@ -310,6 +313,7 @@ def parse_record_sample(values: Mapping[str, Any], number: int, layout: RecordLa
         },
         reference_answers=[*(references if several else ()), *(further or ())],
         history=history,
+        relevant_groups=groups or [],
     )
 
 
@@ -414,6 +418,15 @@ def _documents(values: Mapping[str, Any], layout: RecordLayout) -> tuple[list[Do
         for pairs in (relevant, retrieved)
     ]
     return converted[0], converted[1]
+
+
+def _groups(values: Mapping[str, Any], layout: RecordLayout) -> list[list[str]]:
+    """Return the groups of relevant ids; a group of one may be a bare id."""
+    name, groups = layout.columns.relevant_groups, []
+    for index, group in enumerate(_list(values, name, layout) or ()):
+        path = f"{name}[{index}]"
+        groups.append(_convert_list(_id, {path: group}, path, layout) or [])
+    return groups
 
 
 def _is_ids_against_texts(one: list[tuple[str | None, str]], other: list[tuple[str | None, str]]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
@@ -59,12 +59,24 @@ def sample_problems(path: Path, samples: Iterable[ParsedSample]) -> list[Problem
             sample_rubric(sample)
         except AueporaError as error:
             found.append(Problem(path, line, f"labels.{error}", record))
+        found += [Problem(path, line, message, record) for message in _group_problems(sample)]
         expected = sample.metadata.get("expected_doc_ids")
         if expected is not None and not (isinstance(expected, list) and all(isinstance(one, str) for one in expected)):
             numbers = isinstance(expected, list) and any(isinstance(one, int) for one in expected)
             message = f"field 'metadata.expected_doc_ids' must be a list of ids{PUT_IN_QUOTES if numbers else ''}"
             found.append(Problem(path, line, message, record))
     return found
+
+
+def _group_problems(sample: EvaluationSample) -> Iterator[str]:
+    gold = [document.doc_id for document in sample.relevant_docs or ()]
+    for place, group in enumerate(sample.relevant_groups):
+        name = f"field 'relevant_groups[{place}]'"
+        if not group:
+            yield f"{name} is empty; a group names at least one id of relevant_docs"
+        for doc_id in dict.fromkeys(group):
+            if doc_id not in gold:
+                yield f"{name} names {quote_text(doc_id)}, which is not in relevant_docs{did_you_mean(doc_id, gold)}"
 
 
 def sample_warnings(path: Path, samples: Sequence[ParsedSample], unreadable_ids: Iterable[str] = ()) -> list[Problem]:
@@ -80,6 +92,9 @@ def sample_warnings(path: Path, samples: Sequence[ParsedSample], unreadable_ids:
         for doc_id, levels in _conflicting_levels(sample).items():
             twice = f"relevant_docs names {quote_text(doc_id)} with the levels {' and '.join(map(str, levels))}"
             record_warnings.add("twins", f"{twice}; the highest counts")
+        groups = [frozenset(group) for group in sample.relevant_groups]
+        if len(set(groups)) < len(groups) or list(map(len, groups)) != list(map(len, sample.relevant_groups)):
+            record_warnings.add("groups", "relevant_groups names a group, or an id in a group, twice; it counts once")
         if is_unanswerable(sample) is None:
             record_warnings.add("answerable", "labels.answerable is neither true nor false")
         try:
@@ -266,6 +281,7 @@ def count_samples(samples: Iterable[EvaluationSample]) -> dict[str, Any]:
     variants: Counter[str] = Counter()
     for sample in samples:
         counts["samples"] += 1
+        counts["groups"] += len(sample.relevant_groups)
         counts.update(name for name, check in SAMPLE_CHECKS.items() if check(sample))
         labels.update(map(str, sample.labels))
         metadata.update(map(str, sample.metadata))
@@ -274,9 +290,11 @@ def count_samples(samples: Iterable[EvaluationSample]) -> dict[str, Any]:
             scenarios[str(scenario)] += 1
         if sample.labels.get("variant_of") is not None:
             variants["(none)" if scenario is None else str(scenario)] += 1
+    grouped = {"groups": counts["groups"]} if counts["groups"] else {}
     return {
         "samples": counts["samples"],
         **{name: counts[name] for name in SAMPLE_CHECKS},
+        **grouped,
         "variants_by_scenario": dict(variants),
         "scenarios": dict(scenarios),
         "labels": dict(labels),

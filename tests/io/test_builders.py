@@ -19,8 +19,10 @@ SAMPLES: list[tuple[dict[str, Any], EvaluationSample]] = [
     ({}, EvaluationSample("1", "q")),
     (
         {"relevant_docs": [DOCUMENT, "e"], "candidate_docs": [], "reference_answer": ANSWER, "labels": {"l": 1},
-         "metadata": {"m": 1}, "reference_answers": ["r"], "history": [{"role": "user"}], "cluster_id": "c"},
-        EvaluationSample("1", "q", [MADE, Document("e")], [], ANSWERED, {"l": 1}, {"m": 1}, ["r"], [{"role": "user"}], "c"),
+         "metadata": {"m": 1}, "reference_answers": ["r"], "history": [{"role": "user"}], "cluster_id": "c",
+         "relevant_groups": [["d", "e"]]},
+        EvaluationSample("1", "q", [MADE, Document("e")], [], ANSWERED, {"l": 1}, {"m": 1}, ["r"], [{"role": "user"}], "c",
+                         [["d", "e"]]),
     ),
     ({"reference_answers": ["r", "s"]}, EvaluationSample("1", "q", reference_answers=["r", "s"])),
     ({"reference_answer": "r"}, EvaluationSample("1", "q", reference_answer=Response("r"))),

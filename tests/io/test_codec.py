@@ -63,6 +63,12 @@ SAMPLE_ROWS: list[tuple[str, EvaluationSample, str]] = [  # fields after id and 
     ('"reference_answer": {"text": null}', sample(reference_answer=Response("")), "a null text is empty"),
     ('"reference_answers": ["x", "y"]', sample(reference_answers=["x", "y"]), "the first becomes the reference answer"),
     (
+        '"relevant_docs": ["a", "b"], "relevant_groups": [["a", "b"]]',
+        sample(relevant_docs=[Document("a"), Document("b")], relevant_groups=[["a", "b"]]),
+        "two documents with the same fact",
+    ),
+    ('"relevant_groups": []', sample(), "no groups"),
+    (
         '"labels": {"scenario": "typo"}, "metadata": {"n": [1, 2.5, null]},'
         ' "history": [{"user": "hi"}], "cluster_id": "c"',
         sample(labels={"scenario": "typo"}, metadata={"n": [1, 2.5, None]}, history=[{"user": "hi"}], cluster_id="c"),
@@ -161,9 +167,25 @@ def test_every_field_is_encoded() -> None:
 
 SAMPLE_FIELDS = (
     "sample_id, query, relevant_docs, candidate_docs, reference_answer, labels, metadata, reference_answers, history, "
-    "cluster_id; put keys of your own under 'labels' or 'metadata'"
+    "cluster_id, relevant_groups; put keys of your own under 'labels' or 'metadata'"
 )
 BAD_SAMPLES: list[tuple[bytes, str]] = [  # line, problem
+    (
+        b'{"sample_id": "1", "query": "q", "relevant_groups": {"a": 1}}',
+        "field 'relevant_groups' must be an array, not an object",
+    ),
+    (
+        b'{"sample_id": "1", "query": "q", "relevant_groups": ["a"]}',
+        "field 'relevant_groups[0]' must be an array, not a string",
+    ),
+    (
+        b'{"sample_id": "1", "query": "q", "relevant_groups": [["a"], ["b", 7]]}',
+        "field 'relevant_groups[1][1]' must be a string, not a number; ids are strings, so put it in quotes",
+    ),
+    (
+        b'{"sample_id": "1", "query": "q", "relevant_groups": [[""]]}',
+        "field 'relevant_groups[0][0]' is empty; an id needs at least one character",
+    ),
     (b'{"sample_id": "1"}', "field 'query' is missing"),
     (b'{"query": "q"}', "field 'sample_id' is missing"),
     (
@@ -506,6 +528,7 @@ samples = st.builds(
     reference_answers=st.lists(texts, max_size=2),
     history=st.lists(objects, max_size=2),
     cluster_id=st.none() | texts,
+    relevant_groups=st.lists(st.lists(ids, max_size=2), max_size=2),
 )
 outputs = st.builds(
     SystemOutputs,

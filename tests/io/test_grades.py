@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from auepora_eval.core.types import Document, EvaluationSample
 from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.io.grades import (
+    CorrectedGold,
+    Correction,
     Grade,
     GradeLog,
     merge_grade,
@@ -16,6 +19,7 @@ from auepora_eval.io.grades import (
     provenance_counts_by_query,
     provenance_path,
     read_grades,
+    with_gold,
     write_grades,
 )
 from auepora_eval.io.join import load_dataset
@@ -93,6 +97,23 @@ def test_samples_have_gold_provenance(tmp_path: Path) -> None:
     assert samples["q"].metadata == {"gold_by": {"model": 1, "human": 1}}
     provenance_path(path).unlink()
     assert [one.metadata for one in load_dataset(path)] == [{}, {}]
+
+
+def test_other_gold_keeps_groups_of_its_documents(tmp_path: Path) -> None:
+    qrels = tmp_path / "q.qrels"
+    qrels.write_text("1 0 a 1\n1 0 b 1\n1 0 c 0\n2 0 b 0\n")
+    groups = [["a", "c", "b"], ["c"]]
+    samples = [EvaluationSample(name, "?", [Document("c")], relevant_groups=groups) for name in "123"]
+    found = [sample.relevant_groups for sample in with_gold(samples, qrels)]
+    assert found == [[["a", "b"]], [], []], "relevant ones; none is relevant; no gold"
+
+
+def test_corrected_gold_keeps_groups_of_its_documents() -> None:
+    sample = EvaluationSample("1", "?", [Document("a"), Document("b")], relevant_groups=[["a", "b"], ["b"]])
+    lower = Correction("c", "grade", "f", "1", before=1, after=0, doc_id="b")
+    found = CorrectedGold.of([lower]).correct(sample)
+    assert found.relevant_groups == [["a"]]
+    assert sample.relevant_groups == [["a", "b"], ["b"]]
 
 
 def test_truncated_line_is_skipped(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ SAMPLES = [
         ["A.", "B"],
         [{"role": "user", "content": "hi"}],
         "cluster",
+        [["c", "d"], ["c"]],
     ),
     EvaluationSample("2", ""),
     EvaluationSample("3", "q", [], []),
@@ -255,6 +256,7 @@ samples = st.builds(
     st.lists(text, max_size=2),
     st.lists(objects, max_size=2),
     st.none() | text,
+    st.lists(st.lists(ids, max_size=2), max_size=3),
 )
 finite = st.floats(allow_nan=False, allow_infinity=False)
 outputs = st.builds(

@@ -30,6 +30,7 @@ SAMPLES = [
         [f"answer {number}", f"the answer {number}"],
         [{"role": "user", "content": "Hello"}],
         "one",
+        [[f"d{number}", f"e{number}"]],
     )
     for number in range(1, 4)
 ]
@@ -173,6 +174,7 @@ answers = st.builds(Response, texts, st.none() | free, free)
 samples = st.builds(
     EvaluationSample, ids, texts, st.none() | st.lists(documents, max_size=2), st.none() | st.lists(documents, max_size=2),
     st.none() | answers, free, free, st.lists(texts, max_size=2), st.lists(free, max_size=2), st.none() | texts,
+    st.lists(st.lists(ids, max_size=2), max_size=2),
 )  # fmt: skip
 outputs = st.builds(
     SystemOutputs,

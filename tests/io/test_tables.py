@@ -169,6 +169,33 @@ def test_excel_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             load_dataset(path, columns=columns)
 
 
+GROUPS: list[tuple[str, str, list[list[str]], str]] = [  # name, content, want, why
+    ("a.csv", 'q,ids,g\nx,"[""a"", ""b"", ""c""]","[[""a"", ""b""], [""c""]]"\n', [["a", "b"], ["c"]], "a list of lists"),
+    ("a.csv", "q,ids,g\nx,\"['a', 'b']\",\"[['a', 'b']]\"\n", [["a", "b"]], "as Python writes it"),
+    ("a.csv", 'q,ids,g\nx,"[1, 2, 3]","[[1, 2], ""3""]"\n', [["1", "2"], ["3"]], "integers, and a bare string as a group of one"),
+    ("a.csv", "q,ids,g\nx,a,\ny,b,[[]]\n", [], "an empty cell is no group"),
+    ("a.jsonl", '{"q": "x", "ids": ["a", "b"], "g": [["a", "b"]]}', [["a", "b"]], "JSON"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "want", "why"), GROUPS, ids=[row[-1] for row in GROUPS])
+def test_groups(tmp_path: Path, name: str, content: str, want: list[list[str]], why: str) -> None:
+    columns = {"query": "q", "relevant_ids": "ids", "relevant_groups": "g"}
+    sample = next(iter(load_dataset(write_file(tmp_path / name, content), columns=columns)))
+    assert sample.relevant_groups == want, why
+
+
+def test_groups_of_parquet_columns(tmp_path: Path) -> None:
+    pa = need("pyarrow")
+    from pyarrow import parquet
+
+    rows = {"q": ["x", "y"], "ids": [["a", "b"], ["c"]], "g": [[["a", "b"]], None]}
+    parquet.write_table(pa.table(rows), tmp_path / "a.parquet")
+    columns = {"query": "q", "relevant_ids": "ids", "relevant_groups": "g"}
+    samples = list(load_dataset(tmp_path / "a.parquet", columns=columns))
+    assert [sample.relevant_groups for sample in samples] == [[["a", "b"]], []]
+
+
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 TWO = "Question,Answer\nq,a\n"
@@ -186,6 +213,9 @@ BAD: list[tuple[str, str | bytes, dict[str, str], str | None, str]] = [  # name,
     ("a.csv", b"Question,Answer\nq,a\nq,\xff\n", {"query": "Question"}, None, ":3: byte 0xff is not valid UTF-8"),
     ("a.csv", 'Question,Answer\n"q\nr",\n"x', {"query": "Question"}, None, ":4: a cell begins with a quotation mark"),
     ("a.csv", "Question,Contexts\nq,\"['a' 'b']\"\n", {"query": "Question", "contexts": "Contexts"}, None, ":2: \"['a' 'b']\" looks like a NumPy array"),
+    ("a.csv", 'q,g\nx,"[[""a"", """"]]"\n', {"query": "q", "relevant_groups": "g"}, None, ":2: field 'g[0][1]' is empty; an id needs"),
+    ("a.jsonl", '{"q": "x", "g": [["a"], [["b"]]]}', {"query": "q", "relevant_groups": "g"}, None, ":1: field 'g[1][0]' must be a string or an integer, not an array"),
+    ("a.jsonl", '{"q": "x", "g": {"a": 1}}', {"query": "q", "relevant_groups": "g"}, None, ":1: field 'g' must be an array, not an object"),
     ("a.json", '{"a": [{"q": 1}], "b": [{"q": 1}]}', {"query": "q"}, None, "there are records under the keys 'a', 'b'; name one, as in --columns rows=a"),
     ("a.json", '{"a": [{"q": 1}]}', {"query": "q", "rows": "c"}, None, "there are no records under 'c'; there are records 'a'"),
 ]  # fmt: skip

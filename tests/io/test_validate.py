@@ -142,6 +142,20 @@ PROBLEMS: list[tuple[list[Any], list[Any] | None, list[tuple[int | None, str]], 
         ],
         "rankings on some lines",
     ),
+    (
+        [
+            sample_row("1", relevant_docs=["rhine-1", "rhine-2"], relevant_groups=[["rhine-1", "rhin-2"], []]),
+            sample_row("2", relevant_docs=["a", "b"], relevant_groups=[["a"], ["a", "b"]]),
+            sample_row("3", relevant_groups=[["a"]]),
+        ],
+        None,
+        [
+            (1, "field 'relevant_groups[0]' names 'rhin-2', which is not in relevant_docs; did you mean 'rhine-2'?"),
+            (1, "field 'relevant_groups[1]' is empty; a group names at least one id of relevant_docs"),
+            (3, "field 'relevant_groups[0]' names 'a', which is not in relevant_docs"),
+        ],
+        "groups are of relevant documents; one of a single document, and a document in two, are fine",
+    ),
 ]  # fmt: skip
 
 
@@ -207,6 +221,12 @@ WARNINGS: list[tuple[list[Any], list[Any], list[tuple[int | None, str]]]] = [  #
         [],
         [(1, "relevant_docs names 'd' with the levels 1 and 2; the highest counts")],
     ),
+    (
+        [sample_row(str(number), relevant_docs=["a", "b"], relevant_groups=groups)
+         for number, groups in enumerate([[["a", "b"], ["b", "a"]], [["a", "a"]], [["a"], ["a", "b"]]])],
+        [],
+        [(1, "relevant_groups names a group, or an id in a group, twice; it counts once (also on line 2)")],
+    ),
     ([sample_row(labels={"Variant-Of": "1"})], [], [(1, "labels has 'Variant-Of'; did you mean 'variant_of'?")]),
     ([sample_row(metadata={"must_contains": "x"})], [], [(1, "metadata has 'must_contains'; did you mean 'must_contain'?")]),
     ([sample_row(labels={"scenario": "Paraphrase"})], [], [(1, "labels.scenario is 'Paraphrase'; did you mean 'paraphrase'?")]),
@@ -245,6 +265,14 @@ def test_warnings(tmp_path: Path, samples: list[Any], outputs: list[Any], want: 
     checked = validate_files(write_lines(tmp_path / "d.jsonl", *samples), out)
     assert line_messages(checked.warnings) == want
     assert checked.is_valid
+
+
+def test_number_of_groups(tmp_path: Path) -> None:
+    grouped = sample_row("1", relevant_docs=["a", "b", "c"], relevant_groups=[["a", "b"], ["c"]])
+    plain = sample_row("2", relevant_docs=["a"])
+    path = write_lines(tmp_path / "d.jsonl", grouped, plain)
+    assert validate_files(path).samples["groups"] == 2
+    assert "groups" not in validate_files(write_lines(tmp_path / "e.jsonl", plain)).samples, "only where there are some"
 
 
 def test_counts(tmp_path: Path) -> None:

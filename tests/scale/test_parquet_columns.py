@@ -45,6 +45,7 @@ samples = st.builds(
     st.lists(texts, max_size=2),
     st.lists(free, max_size=2),
     st.none() | texts,
+    st.lists(st.lists(ids, max_size=2), max_size=3),
 )
 scores = st.none() | st.floats(-9, 9)
 ranked = st.lists(st.tuples(documents, scores, st.none() | st.integers(1, 9)), max_size=4).map(

@@ -142,7 +142,9 @@ def _samples(checked: Validation) -> str:
     total = counts["samples"]
     if not total:
         return ""
-    gold = [f"{counts[key]} {word}" for key, word in _GOLD.items() if counts.get(key)]
+    gold = [f"{counts[key]} {word}" for key, word in _GOLD.items() if counts[key]]
+    if groups := counts.get("groups", 0):
+        gold.append(f"{groups} {_plural(groups, 'group')}")
     rows = [
         ("relevant_docs", counts["relevant_docs"], ", ".join(gold)),
         ("candidate_docs", counts["candidate_docs"], ""),
@@ -157,13 +159,7 @@ def _samples(checked: Validation) -> str:
     return _table(f"{total} {_plural(total, 'sample')} in {path} ({name})", rows)
 
 
-_GOLD = {
-    "empty_gold": "empty",
-    "graded": "graded",
-    "gold_with_text": "with text",
-    "gold_with_span": "with spans",
-    "groups": "groups",
-}
+_GOLD = {"empty_gold": "empty", "graded": "graded", "gold_with_text": "with text", "gold_with_span": "with spans"}
 _ANSWERS = {"empty_response": "empty", "structured_response": "structured"}
 
 

@@ -26,7 +26,6 @@ LONG_MODULES = {
     "io.traces": 857,
     "metrics.claims": 813,
     "perturb.documents": 866,
-    "report.browser.listing": 849,
     "runs.sequential": 838,
     "scale.inputs": 850,
     "ui.batch_page": 894,

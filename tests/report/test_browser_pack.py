@@ -19,13 +19,13 @@ from auepora_eval.core.scores import Score
 from auepora_eval.core.types import UnknownRanking
 from auepora_eval.render.blocks import PageFragment
 from auepora_eval.report.browser import pack
+from auepora_eval.report.browser.gold_marks import GoldMarks
 from auepora_eval.report.browser.listing import (
     ABSENT,
     MIME,
     BlockWriter,
     ColumnBuffer,
     DocumentTexts,
-    GoldMarks,
     compress_block,
     json_bytes,
     judgement_json,

@@ -11,7 +11,8 @@ from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument
 from auepora_eval.annotate.session import build_item
 from auepora_eval.compare import compare_queries, compute_aggregate
 from auepora_eval.compare.queries import Cause, explain_changes
-from auepora_eval.report.browser.listing import GoldMarks, output_json
+from auepora_eval.report.browser.gold_marks import GoldMarks
+from auepora_eval.report.browser.listing import output_json
 from auepora_eval.report.run_sections import StoredRun
 from auepora_eval.report.score_sections import hits_by_span, retrieval_curves
 from auepora_eval.runs.run import run_system

@@ -13,7 +13,8 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.conventions import Conventions
-from auepora_eval.report.browser.listing import ClosestSentence, SentenceIndex, connections, judged_claims
+from auepora_eval.report.browser.gold_marks import connections
+from auepora_eval.report.browser.listing import ClosestSentence, SentenceIndex, judged_claims
 from auepora_eval.report.score_sections import cut_offs, timeline
 from auepora_eval.store.records import RunRecord, StoredOutput
 from auepora_eval.store.rows import StoredJudgement

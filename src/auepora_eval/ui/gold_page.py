@@ -36,7 +36,7 @@ from ..io.grades import CorrectedGold, Correction, CorrectionKind, GoldValue, Pr
 from ..render.blocks import Block, Cell, Details, Prose, Row, TableColumn, simple_table, without_empty_columns
 from ..render.html import UncutText, pluralize, shorten
 from ..render.tables import format_value
-from ..report.browser.listing import GoldMarks
+from ..report.browser.gold_marks import GoldMarks
 from ..store.records import RunRecord
 from ..store.runs import result_summaries, sample_at
 from .workbench import (

@@ -27,18 +27,8 @@ from ..features.texts import RefusalDetector
 from ..render.blocks import Cell, Row, Table, TableColumn, simple_table, without_empty_columns
 from ..render.html import pluralize, shorten
 from ..render.tables import format_value
-from ..report.browser.listing import (
-    ClaimVerdict,
-    Connection,
-    GoldMarks,
-    SentenceIndex,
-    connections,
-    first_ranks,
-    judged_claims,
-    judgement_fields,
-    relevance,
-    unsupported_words,
-)
+from ..report.browser.gold_marks import Connection, GoldMarks, connections, first_ranks, relevance
+from ..report.browser.listing import ClaimVerdict, SentenceIndex, judged_claims, judgement_fields, unsupported_words
 from ..report.explain import in_panel_order
 from ..report.score_sections import CutOff, cut_offs, timeline
 from ..store.records import RunRecord, plan_conventions

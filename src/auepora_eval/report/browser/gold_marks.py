@@ -1,0 +1,161 @@
+"""The gold of a query: marks and ranks of retrieved documents, gold passages, rankings joined by their documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ...core.types import Document, EvaluationSample
+from ...errors import AueporaError
+from ...features.matching import GoldRank, GoldUnit, first_rank, gold_ranks, has_spans
+from ...features.rankings import parse_level
+
+Ranges = list[tuple[int, int]]
+"""Start and end (exclusive) positions, in ascending order."""
+
+# --- gold passages and hits ------------------------------------------------------------------------------------------
+
+
+class GoldMarks:
+    """The gold of one sample, and the marks of retrieved documents."""
+
+    def __init__(self, sample: EvaluationSample) -> None:
+        self.levels: dict[str, int] = {}
+        self.annotated = sample.relevant_docs is not None
+        self._parents: set[str] = set()
+        self._passages: dict[str, list[tuple[int, int]]] = {}
+        for document in sample.relevant_docs or ():
+            level = relevance(document)
+            self.levels[document.doc_id] = max(level, self.levels.get(document.doc_id, level))
+            if level > 0:
+                self._parents.add(document.parent)
+                if document.span is not None:
+                    self._passages.setdefault(document.parent, []).append(document.span)
+        expected = sample.metadata.get("expected_doc_ids")
+        if isinstance(expected, (list, tuple)):
+            self._parents.update(one for one in expected if isinstance(one, str))
+        self._not_relevant = {one.doc_id for one in sample.candidate_docs or ()} - self.levels.keys()
+        docs = sample.relevant_docs or ()
+        self._with_spans = [
+            GoldUnit(doc_id, level, tuple(one for one in docs if one.doc_id == doc_id))
+            for doc_id, level in (self.levels.items() if has_spans(sample) else ())
+            if level > 0
+        ]
+
+    def ranks(self, documents: Sequence[Document]) -> dict[str, GoldRank] | None:
+        """The hit of each gold document, by id or by span; ``None`` where no gold has a span, so ids suffice."""
+        if not self._with_spans:
+            return None
+        ranks = gold_ranks(self._with_spans, documents)
+        return {one.doc_id: rank for one, rank in zip(self._with_spans, ranks, strict=True) if rank.rank is not None}
+
+    def gold_ranks(self, documents: Sequence[Document]) -> dict[str, int]:
+        """The rank of each retrieved gold document."""
+        by_span = self.ranks(documents)
+        if by_span is not None:
+            return {doc_id: one.rank for doc_id, one in by_span.items() if one.rank is not None}
+        return {doc_id: rank for doc_id, rank in first_ranks(documents).items() if self.levels.get(doc_id, 0) > 0}
+
+    def first_rank(self, documents: Sequence[Document]) -> int | None:
+        """The rank of the first gold document."""
+        ranks = self.ranks(documents)
+        if ranks is not None:
+            return first_rank(ranks.values()).rank
+        return next((rank for rank, one in enumerate(documents, 1) if self.levels.get(one.doc_id, 0) > 0), None)
+
+    def marks(self, documents: Sequence[Document], ranks: Mapping[str, GoldRank] | None = None) -> list[str]:
+        """Per position ``gold``, ``again`` (the same id), ``part`` (same document), ``not`` (judged so) or nothing.
+
+        ``ranks`` are those of the gold documents, where they have spans.
+        """
+        seen: set[str] = set()
+        marks = []
+        levels = self.levels
+        ranks = self.ranks(documents) if ranks is None else ranks
+        at = None if ranks is None else {one.rank for one in ranks.values()}
+        for rank, document in enumerate(documents, 1):
+            doc_id = document.doc_id
+            level = levels.get(doc_id)
+            if at is not None and rank in at:
+                marks.append("gold")
+            elif at is not None and level is not None and level > 0 and doc_id not in seen:
+                marks.append("part")  # a gold id of another passage, or below a hit by span
+            elif level is not None and level > 0:
+                marks.append("again" if doc_id in seen else "gold")
+            elif level == 0 or doc_id in self._not_relevant:
+                marks.append("not")
+            elif document.parent in self._parents:
+                marks.append("part")
+            else:
+                marks.append("")
+            seen.add(doc_id)
+        return marks
+
+    def gold_passages(self, document: Document) -> Ranges:
+        """The ranges of gold passages in the text of a document whose span in its parent is known."""
+        passages = self._passages.get(document.parent)
+        own = (0, len(document.text)) if document.parent == document.doc_id else None
+        span = document.span or own
+        if not passages or not document.text or span is None or span[1] - span[0] != len(document.text):
+            return []  # no gold, an unknown place, or a text that does not match its span
+        first, last = span
+        if any(start <= first and last <= end for start, end in passages):
+            return []  # the whole document is gold
+        cut = sorted((max(start, first) - first, min(end, last) - first) for start, end in passages)
+        return _merge_ranges(one for one in cut if one[0] < one[1])
+
+
+def relevance(document: Document) -> int:
+    """The relevance level of a gold document; 1 where it is not an integer."""
+    metadata: Mapping[str, object] = document.metadata
+    try:
+        return parse_level(metadata.get("relevance", 1), document.doc_id, "")
+    except AueporaError:
+        return 1
+
+
+def _merge_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    merged: Ranges = []
+    for start, end in ranges:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+# --- two rankings joined by their documents ---------------------------------------------------------------------------
+
+
+class Connection(NamedTuple):
+    """A document in both rankings."""
+
+    first: int
+    second: int
+    kind: str
+    """``gold``, ``down`` for gold that moved down, or nothing."""
+
+
+Ranking = tuple[Sequence[Document], Mapping[str, int]]
+"""Retrieved documents, and the rank of each gold document among them."""
+
+
+def connections(first: Ranking, second: Ranking) -> list[Connection]:
+    """The documents that both rankings contain; gold documents that match by span too."""
+    pairs: dict[tuple[int, int], str] = {}
+    for doc_id, rank in first[1].items():
+        if (other := second[1].get(doc_id)) is not None:
+            pairs[rank, other] = "down" if other > rank else "gold"
+    ranks = first_ranks(second[0])
+    for doc_id, rank in first_ranks(first[0]).items():
+        if doc_id in ranks:
+            pairs.setdefault((rank, ranks[doc_id]), "")
+    return [Connection(*ends, kind) for ends, kind in sorted(pairs.items())]
+
+
+def first_ranks(documents: Sequence[Document]) -> dict[str, int]:
+    """The first rank of each id."""
+    ranks: dict[str, int] = {}
+    for rank, document in enumerate(documents, 1):
+        ranks.setdefault(document.doc_id, rank)
+    return ranks

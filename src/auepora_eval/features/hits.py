@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain, repeat
-from typing import Any, Generic, Literal, TypeVar
+from itertools import chain, compress, count, repeat
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,15 @@ from ..core.batch import Batch, batch_feature
 from ..core.conventions import Conventions, Match
 from ..core.types import Document, EvaluationSample
 from ..errors import BadTypeError, DuplicateIdError
-from .matching import GoldUnit, chunk_levels, gold_units, is_resolvable, unit_ranks
+from .matching import (
+    GoldUnit,
+    chunk_levels,
+    gold_units,
+    is_resolvable,
+    is_text_elsewhere,
+    span_of,
+    unit_ranks,
+)
 from .rankings import (
     HIGHEST_LEVEL,
     VIEW_KEYS,
@@ -32,8 +40,8 @@ from .rankings import (
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-RankingView = Callable[[Batch], RankingColumns]
-"""Selects gold and returned ids: ``rankings``, ``judged_rankings``, ``document_rankings`` or a ``UnitView``."""
+RankingView: TypeAlias = "Callable[[Batch], RankingColumns] | UnitView"
+"""Selects gold and returned ids: ``rankings``, ``judged_rankings`` or ``document_rankings``; or gold units."""
 
 _EMPTY: frozenset[str] = frozenset()
 _MANY_LOOKUPS = 400
@@ -107,8 +115,9 @@ class IdealRanking:
 
 def gold_positions(batch: Batch, view: RankingView = rankings) -> GoldPositions:
     """The positions of judged ids in one view of the rankings of a batch."""
-    find = view.positions if isinstance(view, UnitView) else lambda b: _find_positions(view(b))
-    return batch.feature(gold_positions_key(view_key(batch, view)), find)
+    if isinstance(view, UnitView):
+        return batch.feature(gold_positions_key(view.key), view.positions)
+    return batch.feature(gold_positions_key(view_key(batch, view)), lambda b: _find_positions(view(b)))
 
 
 def gold_positions_key(view: str = rankings.__name__) -> tuple[str, str]:
@@ -374,28 +383,34 @@ class MatchedSample:
     """The number of units that could not be found in any ranking, because of their form."""
     documents: Sequence[Document]
     match: Match
+    near: Sequence[int]
+    """The ranks of the documents that may be relevant."""
 
     @property
     def placed(self) -> list[int]:
         """The 1-based position of each reached unit; no two are equal."""
         places: list[int] = []
+        last = 0
         for rank in self.reached:
-            places.append(max(rank, places[-1] + 1) if places else rank)
+            last = max(rank, last + 1)
+            places.append(last)
         return places
 
-    def unit_keys(self) -> list[str]:
-        """A distinct key of each unit: its id, unless two units have the same."""
-        seen: Counter[str] = Counter()
-        keys = []
-        for unit in self.units:
-            seen[unit.doc_id] += 1
-            repetition = seen[unit.doc_id]
-            keys.append(unit.doc_id if repetition == 1 else f"{unit.doc_id} ({repetition})")
-        return keys
+    def relevant_chunks(self) -> dict[int, int]:
+        """The level of each relevant chunk by its 1-based rank; of a chunk that is returned twice the first."""
+        documents = [self.documents[rank - 1] for rank in self.near]
+        seen: set[object] = set()
+        found: dict[int, int] = {}
+        for rank, doc, level in zip(self.near, documents, chunk_levels(self.units, documents, self.match), strict=True):
+            chunk = doc.doc_id if self.match == "id" else (doc.doc_id, span_of(doc), doc.text)
+            if level is not None and chunk not in seen:
+                found[rank] = level
+            seen.add(chunk)
+        return found
 
     def unit_ranking(self) -> tuple[dict[str, int], PlacedRanking]:
         """Units with their levels, and the ranking of units: the input of plain definitions."""
-        keys, places = self.unit_keys(), self.placed
+        keys, places = _distinct([unit.doc_id for unit in self.units]), self.placed
         levels = {key: unit.level for key, unit in zip(keys, self.units, strict=True)}
         ids = [doc.doc_id for doc in self.documents]
         ids += [""] * (max(places, default=0) - len(ids))
@@ -408,25 +423,52 @@ class MatchedSample:
 
     def chunk_ranking(self) -> tuple[dict[str, int], list[str]]:
         """The relevant chunks with their levels, and the returned ids."""
-        levels: dict[str, int] = {}
-        for doc, level in zip(self.documents, chunk_levels(self.units, self.documents, self.match), strict=True):
-            if level is not None:
-                levels[doc.doc_id] = max(level, levels.get(doc.doc_id, level))
-        return levels, [doc.doc_id for doc in self.documents]
+        ids = _distinct([doc.doc_id for doc in self.documents])
+        return {ids[rank - 1]: level for rank, level in self.relevant_chunks().items()}, ids
+
+    def units_elsewhere(self) -> list[GoldUnit]:
+        """The missed units whose text is retrieved in another document, which is no hit."""
+        missed = self.units[len(self.reached) :] if self.match == "text" else ()
+        return [unit for unit in missed if is_text_elsewhere(unit, self.documents)]
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """The names, with a number after one that occurred before."""
+    seen: Counter[str] = Counter()
+    distinct = []
+    for name in names:
+        seen[name] += 1
+        distinct.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return distinct
 
 
 def match_sample(
-    sample: EvaluationSample, documents: Sequence[Document], match: Match, *, lowest: int = 1
+    sample: EvaluationSample,
+    documents: Sequence[Document],
+    match: Match,
+    *,
+    lowest: int = 1,
+    near: Sequence[int] | None = None,
 ) -> MatchedSample:
-    """Match the gold units of a sample, of this level or higher, with the retrieved documents."""
+    """Match the gold units of a sample, of this level or higher, with the retrieved documents.
+
+    ``near`` are the ranks of the documents that may be relevant; by default all.
+    """
+    if near is None:
+        near = range(1, len(documents) + 1)
     every = gold_units(sample, match, min_relevance=lowest)
     units = [unit for unit in every if is_resolvable(unit, documents, match)]
-    ranks = [found.rank for found in unit_ranks(units, documents, match)]
-    reached = [(rank, unit) for rank, unit in zip(ranks, units, strict=True) if rank is not None]
+    unresolved = len(every) - len(units)
+    reached: list[tuple[int, GoldUnit]] = []
+    missed: list[GoldUnit] = []
+    for unit, found in zip(units, unit_ranks(units, [documents[rank - 1] for rank in near], match), strict=True):
+        if found.rank is None:
+            missed.append(unit)
+        else:
+            reached.append((near[found.rank - 1], unit))
     reached.sort(key=lambda found: (found[0], -found[1].level))
-    missed = [unit for rank, unit in zip(ranks, units, strict=True) if rank is None]
     in_order = [unit for _, unit in reached] + missed
-    return MatchedSample(in_order, [rank for rank, _ in reached], len(every) - len(units), documents, match)
+    return MatchedSample(in_order, [rank for rank, _ in reached], unresolved, documents, match, near)
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,10 +486,6 @@ class UnitView:
         """A name for the features of this view."""
         return f"units:{self.match}:{self.reads}:{self.lowest}:{self.depth}"
 
-    def __call__(self, batch: Batch) -> RankingColumns:
-        """The units and their ranking, or the relevant chunks, as gold and returned ids."""
-        return batch.feature(("unit_columns", self.key), self._columns)
-
     def matched(self, batch: Batch) -> Sequence[MatchedSample | None]:
         """The units of each query; ``None`` where nothing is annotated."""
         key = ("matched", self.match, self.lowest, self.depth)
@@ -460,30 +498,33 @@ class UnitView:
 
     def positions(self, batch: Batch) -> GoldPositions:
         """The positions of the units, or of the relevant chunks."""
-        if self.reads == "chunks":
-            return _find_positions(self(batch))
-        rows: list[int] = []
         ranks: list[int] = []
         levels: list[int] = []
         gold_levels: list[int] = []
+        hit_counts, gold_counts, returned = np.zeros((3, len(batch)), np.int64)
         matched = self.matched(batch)
         for row, found in enumerate(matched):
             if found is None:
                 continue
-            reached = found.reached if self.reads == "reached" else found.placed
-            rows += [row] * len(reached)
+            if self.reads == "chunks":
+                chunks = found.relevant_chunks()
+                reached, unit_levels = list(chunks), list(chunks.values())
+            else:
+                reached = found.placed if self.reads == "placed" else list(found.reached)
+                unit_levels = [unit.level for unit in found.units]
             ranks += reached
-            unit_levels = [unit.level for unit in found.units]
             levels += unit_levels[: len(reached)]
             gold_levels += unit_levels
+            hit_counts[row], gold_counts[row] = len(reached), len(unit_levels)
+            returned[row] = max(len(found.documents), *reached[-1:], 0)  # units may be placed beyond the end
         plain = set(gold_levels) <= {1}
         return GoldPositions(
-            row=_ints(rows),
+            row=np.repeat(np.arange(len(batch)), hit_counts),
             rank=_ints(ranks) - 1,
             level=None if plain else _ints(levels),
-            returned=_ints([0 if found is None else len(found.documents) for found in matched]),
+            returned=returned,
             annotated=np.array([found is not None for found in matched], np.bool_),
-            gold_count=_ints([0 if found is None else len(found.units) for found in matched]),
+            gold_count=gold_counts,
             gold_level=None if plain else _ints(gold_levels),
         )
 
@@ -497,20 +538,24 @@ class UnitView:
             documents: list[Document] = []
             if ids and output is not None:
                 documents = [item.doc for item in output.retrieved[: self.depth]]
-            matched.append(match_sample(sample, documents, self.match, lowest=self.lowest))
+            near = None if self.match == "text" else _ranks_near(sample.relevant_docs, documents)
+            found = match_sample(sample, documents, self.match, lowest=self.lowest, near=near)
+            if found.units_elsewhere():
+                batch.note("the text of gold was retrieved in another document, which is no hit", sample.sample_id)
+            matched.append(found)
         return matched
 
-    def _columns(self, batch: Batch) -> RankingColumns:
-        golds: list[Gold | None] = []
-        ranked: list[Sequence[str]] = []
-        for found in self.matched(batch):
-            gold: Mapping[str, int] | None = None
-            ids: Sequence[str] = []
-            if found is not None:
-                gold, ids = found.chunk_ranking() if self.reads == "chunks" else found.unit_ranking()
-            golds.append(None if gold is None else dict(gold))
-            ranked.append(ids)
-        return RankingColumns(golds, ranked, rankings(batch).ids)
+
+def _ranks_near(gold: Sequence[Document], documents: Sequence[Document]) -> list[int]:
+    """The ranks of the documents that have the id or the parent of a gold document."""
+    names = {passage.doc_id for passage in gold}
+    names.update([passage.parent for passage in gold])
+    ids = [doc.doc_id for doc in documents]
+    parents = [doc.parent_id for doc in documents]
+    if names.isdisjoint(ids) and names.isdisjoint(parents):
+        return []
+    near = {*compress(count(1), map(names.__contains__, ids)), *compress(count(1), map(names.__contains__, parents))}
+    return sorted(near)
 
 
 @batch_feature

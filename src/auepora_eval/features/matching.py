@@ -6,15 +6,15 @@ functions here are plain definitions for one sample. ``features.hits`` makes col
 
 from __future__ import annotations
 
-import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from ..core.conventions import Match
 from ..core.types import Document, EvaluationSample, SystemOutputs
-from ..text.scripts import auto_tokens, is_unspaced
+from ..text.scripts import auto_tokens, is_unspaced, word_bounds
 from .rankings import highest_levels
 
 FOUND_FROM = 0.45
@@ -25,7 +25,6 @@ MIN_CHARACTERS = 20
 """Shorter gold texts are no evidence for a passage: names and numbers occur in many. The second figure is for scripts
 without spaces."""
 _NGRAM = 3
-_WORD = re.compile(r"\w+")
 
 Span = tuple[int, int]
 ParentSpan = tuple[str, int, int]
@@ -94,14 +93,15 @@ def covered_proportion(passage: Document, spans: Iterable[Span]) -> float:
     own = span_of(passage)
     if own is None:
         return 0.0
+    first, last = own
     pieces = _merge(own, spans)
-    words = _word_spans(passage, own)
-    if not words:
-        return sum(end - start for start, end in pieces) / (own[1] - own[0])
+    starts, ends = word_bounds(passage.text) if len(passage.text) == last - first else ((), ())
+    if not starts:
+        return sum(end - start for start, end in pieces) / (last - first)
     covered = 0
-    for first, last in words:
-        covered += any(start <= first and last <= end for start, end in pieces)
-    return covered / len(words)
+    for start, end in pieces:
+        covered += max(bisect_right(ends, end - first) - bisect_left(starts, start - first), 0)
+    return covered / len(starts)
 
 
 def _merge(own: Span, spans: Iterable[Span]) -> list[Span]:
@@ -116,13 +116,6 @@ def _merge(own: Span, spans: Iterable[Span]) -> list[Span]:
         else:
             merged.append((start, end))
     return merged
-
-
-def _word_spans(passage: Document, own: Span) -> list[Span]:
-    """The spans of the words of a passage in its document; none where its text is not what the span contains."""
-    if len(passage.text) != own[1] - own[0]:
-        return []
-    return [(own[0] + word.start(), own[0] + word.end()) for word in _WORD.finditer(passage.text)]
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------
@@ -192,27 +185,37 @@ def unit_ranks(units: Sequence[GoldUnit], documents: Sequence[Document], match: 
 
     By ``span`` and ``text``, a unit without a usable span or text is found by its id.
     """
-    if match == "id":
-        return _first_ranks(units, documents, by_parent=False)
-    if match == "parent":
-        return _first_ranks(units, documents, by_parent=True)
+    if match == "id" or match == "parent":
+        names = _names(units, documents, match)
+        return [_name_rank(unit, names, documents, match) for unit in units]
     rank_of = _span_rank if match == "span" else _text_rank
     return [first_rank(rank_of(passage, documents) for passage in unit.passages) for unit in units]
 
 
-def _first_ranks(units: Sequence[GoldUnit], documents: Sequence[Document], *, by_parent: bool) -> list[GoldRank]:
-    by_id: dict[str, int] = {}
-    by_document: dict[str, int] = {}
-    for rank, doc in enumerate(documents, 1):
-        by_id.setdefault(doc.doc_id, rank)
-        if by_parent:
-            by_document.setdefault(doc.parent, rank)
-    found = []
+def _names(units: Sequence[GoldUnit], documents: Sequence[Document], match: Match) -> list[str]:
+    """What each retrieved document is compared by: its id, or the document that it is part of.
+
+    A document with the id of a gold document is part of the same one.
+    """
+    if match != "parent":
+        return [doc.doc_id for doc in documents]
+    parents: dict[str, str] = {}
     for unit in units:
-        ranks = [GoldRank(by_id.get(passage.doc_id), "id") for passage in unit.passages]
-        ranks += [GoldRank(by_document.get(passage.parent), "document") for passage in unit.passages]
-        found.append(first_rank(ranks))
-    return found
+        parents |= {passage.doc_id: passage.parent for passage in unit.passages}
+    return [parents.get(doc.doc_id, doc.parent) for doc in documents]
+
+
+def _unit_names(unit: GoldUnit, match: Match) -> set[str]:
+    return {passage.parent if match == "parent" else passage.doc_id for passage in unit.passages}
+
+
+def _name_rank(unit: GoldUnit, names: Sequence[str], documents: Sequence[Document], match: Match) -> GoldRank:
+    own = _unit_names(unit, match)
+    for rank, name in enumerate(names, 1):
+        if name in own:
+            by_id = documents[rank - 1].doc_id in _unit_names(unit, "id")
+            return GoldRank(rank, "id" if by_id else "document")
+    return GoldRank(None)
 
 
 def _span_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
@@ -237,7 +240,7 @@ def _span_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
 
 def _is_whole(doc: Document) -> bool:
     """Whether a retrieved document is a whole document, not a chunk of unknown place."""
-    return doc.parent_id is None and doc.span is None
+    return doc.span is None and doc.parent == doc.doc_id
 
 
 def _text_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
@@ -253,6 +256,14 @@ def _text_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
         if len(wanted) - len(missing) >= FOUND_FROM * len(wanted):
             return GoldRank(rank, "text")
     return GoldRank(None)
+
+
+def is_text_elsewhere(unit: GoldUnit, documents: Sequence[Document]) -> bool:
+    """Whether the text of a unit would be found if chunks of other documents counted."""
+    if not any(is_other_document(passage, doc) for passage in unit.passages for doc in documents):
+        return False
+    placeless = tuple(replace(passage, parent_id=None) for passage in unit.passages)
+    return unit_ranks([replace(unit, passages=placeless)], documents, "text")[0].rank is not None
 
 
 def is_resolvable(unit: GoldUnit, documents: Sequence[Document], match: Match) -> bool:
@@ -275,30 +286,39 @@ def is_resolvable(unit: GoldUnit, documents: Sequence[Document], match: Match) -
 
 
 def chunk_levels(units: Sequence[GoldUnit], documents: Sequence[Document], match: Match) -> list[int | None]:
-    """For each retrieved document the highest level of the units to which it is relevant; ``None`` if to none.
+    """For each retrieved document the highest level at which it is relevant; ``None`` if at none.
 
-    By ``span`` and ``text`` a chunk is relevant if it contains enough of a unit, or if enough of it lies in units. By
-    document every chunk of a gold document is relevant.
+    By ``span`` and ``text`` a chunk is relevant at a level if it contains enough of a unit of that level or higher, or
+    if enough of it lies in such units. By document every chunk of a gold document is relevant.
     """
+    names = _names(units, documents, match)
+    levels = sorted({unit.level for unit in units}, reverse=True)
     found: list[int | None] = []
-    for doc in documents:
-        levels = [unit.level for unit in units if _is_relevant(doc, unit, match)]
-        if not levels and match in ("span", "text") and _lies_in_units(doc, units, match):
-            levels = [unit.level for unit in units]
-        found.append(max(levels, default=None))
+    for doc, name in zip(documents, names, strict=True):
+        relevant = (level for level in levels if _is_relevant(doc, name, units, level, match=match))
+        found.append(next(relevant, None))
     return found
 
 
-def _is_relevant(doc: Document, unit: GoldUnit, match: Match) -> bool:
-    return unit_ranks([unit], [doc], match)[0].rank is not None
+def _is_relevant(doc: Document, name: str, units: Sequence[GoldUnit], level: int, *, match: Match) -> bool:
+    """Whether a chunk is relevant to units of this level or higher."""
+    high = [unit for unit in units if unit.level >= level]
+    if match == "id" or match == "parent":
+        return any(name in _unit_names(unit, match) for unit in high)
+    if any(found.rank is not None for found in unit_ranks(high, [doc], match)):
+        return True
+    passages = [passage for unit in high for passage in unit.passages]
+    return _lies_in_spans(doc, passages) if match == "span" else _lies_in_texts(doc, passages)
 
 
-def _lies_in_units(doc: Document, units: Sequence[GoldUnit], match: Match) -> bool:
-    """Whether enough of a chunk is text of gold units."""
-    passages = [passage for unit in units for passage in unit.passages]
-    if match == "span":
-        own = [span for passage in passages if passage.parent == doc.parent and (span := span_of(passage)) is not None]
-        return covered_proportion(doc, own) >= FOUND_FROM
+def _lies_in_spans(doc: Document, passages: Iterable[Document]) -> bool:
+    """Whether enough of a chunk lies in gold passages."""
+    spans = [span_of(passage) for passage in passages if passage.parent == doc.parent]
+    return covered_proportion(doc, [span for span in spans if span is not None]) >= FOUND_FROM
+
+
+def _lies_in_texts(doc: Document, passages: Iterable[Document]) -> bool:
+    """Whether enough of a chunk is text of gold passages."""
     chunk = trigrams(doc.text)
     gold: set[tuple[str, ...]] = set()
     for passage in passages:
@@ -351,8 +371,8 @@ def first_gold_rank(
 
 def first_rank(ranks: Iterable[GoldRank]) -> GoldRank:
     """The first of several ranks; of two equal ones, another match precedes one by document."""
-    found = [one for one in ranks if one.rank is not None]
-    return min(found, key=lambda one: (one.rank, one.by == "document"), default=GoldRank(None))
+    found = [rank for rank in ranks if rank.rank is not None]
+    return min(found, key=lambda rank: (rank.rank, rank.by == "document"), default=GoldRank(None))
 
 
 def _id_rank(passages: Sequence[Document], documents: Sequence[Document]) -> GoldRank:

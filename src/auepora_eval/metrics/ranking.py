@@ -450,10 +450,12 @@ def _add_matches(found: MatchedSample) -> None:
         f"Gold is matched by {words}; a unit is found at the rank of the chunk that completes it",
         ("gold", "level", "rank", "position"),
         (
-            (key, unit.level, rank, place)
-            for key, unit, rank, place in zip_longest(found.unit_keys(), found.units, found.reached, found.placed)
+            (unit.doc_id, unit.level, rank, place)
+            for unit, rank, place in zip_longest(found.units, found.reached, found.placed)
         ),
     )
+    for unit in found.units_elsewhere():
+        add_step(f"The text of {unit.doc_id} was retrieved in another document, which is no hit")
 
 
 # --- the base class of metrics over rankings -------------------------------------------------------------------------
@@ -520,12 +522,12 @@ class RankingMetric(ConfiguredMetric):
         """The outcome of one sample by the plain definition."""
         if not is_defined_by_match(self):
             return Score.skip(NOT_BY_ID)
-        found = self.match_units(sample, output)
-        if found is not None:
-            return self._matched_reference(found, output)
         chunks, _ = RankingMetric.reference_ranking(self, sample, output)
         judged = isinstance(chunks, Mapping) and any(level >= 0 for level in chunks.values())
         scores = [item.score for item in output.retrieved]
+        found = self.match_units(sample, output)
+        if found is not None:
+            return self._matched_reference(found, scores, judged=judged)
         return self.score_plain(*self.reference_ranking(sample, output), judged=judged, scores=scores)
 
     def match_units(self, sample: EvaluationSample, output: SystemOutputs) -> MatchedSample | None:
@@ -537,19 +539,17 @@ class RankingMetric(ConfiguredMetric):
         documents = [item.doc for item in output.retrieved[: rules.depth]]
         return match_sample(sample, documents, rules.match, lowest=min(1, rules.min_relevance))
 
-    def _matched_reference(self, found: MatchedSample, output: SystemOutputs) -> Score:
+    def _matched_reference(self, found: MatchedSample, scores: Sequence[float | None], *, judged: bool) -> Score:
         """The outcome of one sample by the plain definition over its matched gold units."""
-        rules = self.active_conventions
         if found.unresolved and not found.units:
             return Score.skip("unresolved_gold")
         gold, ranked = found.unit_ranking()
-        if self.skips_empty_gold(judged=True) and not relevant_ids(gold, rules.min_relevance):
+        if self.skips_empty_gold(judged) and not relevant_ids(gold, self.active_conventions.min_relevance):
             return Score.skip("empty_gold")
         if is_recording():
             _add_matches(found)
-        scores = [item.score for item in output.retrieved[: rules.depth]]
-        scores += [None] * (len(ranked) - len(scores))
-        return Score(self.matched_value(found, gold, ranked, scores))
+        beyond = [None] * (len(ranked) - len(found.documents))
+        return Score(self.matched_value(found, gold, ranked, [*scores[: len(found.documents)], *beyond]))
 
     def matched_value(
         self, found: MatchedSample, gold: Gold, ranked: PlacedRanking, scores: Sequence[float | None]

@@ -293,22 +293,17 @@ class NDCGAtK(OrderMetric):
             row, rank, level = row[within], rank[within], level[within]
         best_row, best_rank, best_level = best.row, best.rank, best.level
         if self.k is not None or self.active_conventions.k_policy == "effective":
-            within = best_rank < self._ideal_depth(every)[best_row]
+            within = best_rank < self._ideal_depth(every, view)[best_row]
             best_row, best_rank, best_level = best_row[within], best_rank[within], best_level[within]
         logs = log_discounts(rank, best_rank)
         dcg = sum_by_query(row, self._gains(level) / logs[rank], queries)
         return dcg, sum_by_query(best_row, self._gains(best_level) / logs[best_rank], queries)
 
-    def _ideal_depth(self, every: GoldPositions) -> npt.NDArray[np.int64]:
+    def _ideal_depth(self, every: GoldPositions, view: RankingView) -> npt.NDArray[np.int64]:
         """The depth of the ideal ranking per query."""
         depth = np.full(len(every.returned), np.iinfo(np.int64).max if self.k is None else self.k)
         if self.active_conventions.k_policy == "effective":
-            cut = (
-                every.returned
-                if self.active_conventions.depth is None
-                else np.minimum(every.returned, self.active_conventions.depth)
-            )
-            depth = np.minimum(depth, cut)
+            depth = np.minimum(depth, np.minimum(every.returned, self.position_cut(view)))
         return depth
 
     def _gains(self, level: npt.NDArray[np.int64]) -> Floats:

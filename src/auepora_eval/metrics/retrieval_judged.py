@@ -222,19 +222,19 @@ class RBP(RankingMetric):
         rules, view = self.active_conventions, self.view_of(batch)
         if view is rankings:
             view = judged_rankings
-        every = gold_positions(batch, view)
-        weight = _powers(self.p, every.rank)
-        keep = (found_and_gold_levels(every)[0] >= 0) & (every.rank < self.position_cut(view))
+        judged = judged_rankings if rules.match == "id" else view
+        every, all_hits = gold_positions(batch, judged), hits(batch, rules, view)
+        weight = _powers(self.p, np.concatenate([every.rank, all_hits.rank]))
+        keep = (found_and_gold_levels(every)[0] >= 0) & (every.rank < self.position_cut(judged))
         row, rank = every.row[keep], every.rank[keep]
         residual = 1.0 - (1.0 - self.p) * sum_by_query(row, weight[rank], len(batch))
-        all_hits = hits(batch, rules, view)
         total = sum_by_query(all_hits.row, weight[all_hits.rank], len(batch))
         return self.scores(batch, (1.0 - self.p) * total, stats=residual[:, None])
 
     def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
         """The residual by the plain definition."""
         found = self.match_units(sample, output)
-        if found is not None:
+        if found is not None and found.match != "id":
             units, places = found.unit_ranking()
             return [rbp_residual(units, places, p=self.p)]
         gold, ranked = self.reference_ranking(sample, output)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
 
 _UNSPACED = (
     "\u0e00-\u0eff"  # Thai, Lao
@@ -40,3 +42,14 @@ def auto_tokens(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_TOKEN.findall(text.lower())
     return _TOKEN.findall(unicodedata.normalize("NFC", text).lower())
+
+
+@lru_cache(maxsize=256)
+def word_bounds(text: str) -> tuple[Sequence[int], Sequence[int]]:
+    """Where the words of a text start and end; each character of a script without spaces is a word of its own.
+
+    >>> word_bounds("a new 每周")
+    ([0, 2, 6, 7], [1, 5, 7, 8])
+    """
+    words = [word.span() for word in _TOKEN.finditer(text)]
+    return [start for start, _ in words], [end for _, end in words]

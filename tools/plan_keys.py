@@ -11,6 +11,7 @@ from auepora_eval.options import describe_type, option_types
 from auepora_eval.plan.model import (
     RUN_DEFAULTS,
     CommandSource,
+    GoldSettings,
     HttpSource,
     OpenAISource,
     PanelSource,
@@ -35,6 +36,7 @@ SECTIONS: list[tuple[str, type, Mapping[str, Any]]] = [
     ("resources.NAME.openai", OpenAISource, {}),
     ("resources.NAME.recorded", RecordedSource, {}),
     ("resources.NAME.panel", PanelSource, {}),
+    ("gold", GoldSettings, {}),
     ("run", RunSettings, RUN_DEFAULTS),
     ("scoring", Scoring, {}),
     ("judge", JudgePolicy, {"cache": None}),

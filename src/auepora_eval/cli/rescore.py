@@ -23,8 +23,8 @@ from .judge_options import (
 from .options import (
     ExecutorChoice,
     complete_run,
-    conventions_label,
     executor_options,
+    match_option,
     open_store,
     raw_option,
     store_option,
@@ -33,6 +33,7 @@ from .score import PRESETS
 
 if TYPE_CHECKING:
     from ..core.registry import Spec
+    from ..engine.gold_match import MatchChoice
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 @click.option(
     "--conventions", type=click.Choice(PRESETS), help="Conventions of the metrics; default: those of the plan."
 )
+@match_option(None, "default: as in the run. auto decides again; the plan of the run stays")
 @click.option(
     "--slice",
     "slices",
@@ -84,6 +86,7 @@ def command(
     run: str,
     metrics: tuple[str, ...],
     conventions: str | None,
+    match: MatchChoice | None,
     slices: tuple[str, ...],
     qrels: str | None,
     grades: str | None,
@@ -117,6 +120,7 @@ def command(
     """
     from ..runs.judging import judges_of_run
     from ..runs.scoring import ScoringOptions, rescore
+    from ..store.records import conventions_label
     from .judge_options import STOPPED_EARLY, run_failure
     from .options import output_format, parse_specs, refuse_input_as_output, render_results, show_warnings, write_out
 
@@ -157,6 +161,7 @@ def command(
                 record,
                 specs,
                 conventions=rules,
+                match=match,
                 slices=slices or None,
                 options=ScoringOptions(executor.name or "serial", executor.workers, address=executor.address),
                 incomplete=incomplete,
@@ -170,7 +175,8 @@ def command(
                 on_look=line.show_look,
             )
         show_warnings(results)
-        footer = f"conventions: {conventions if conventions not in (None, 'auto') else conventions_label(record)}"
+        way = (results.gold_match or {}).get("match", "id")
+        footer = f"conventions: {conventions_label(record, rules, match=way)}"
         write_out(render_results(results, form, footer), output)
         echo_err(f"stored with {record.run_id}")
     if not any(one.defined for one in results):

@@ -31,6 +31,7 @@ from .options import (
     conventions_label,
     executor_options,
     find_samples,
+    match_option,
     raw_option,
     samples_option,
     show_warnings,
@@ -198,6 +199,7 @@ def _finish_sweep(runs: PerturbedRuns) -> None:
     help="Metric to use instead of those of the plan; repeatable.",
 )
 @click.option("--conventions", type=click.Choice(PRESETS), help="Conventions to use instead of those of the plan.")
+@match_option(None, "default: that of the plan, else auto")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Maximum number of concurrent calls.")
 @click.option("--keep-going", is_flag=True, help="Do not stop after 20 connection errors in a row.")
 @executor_options
@@ -242,6 +244,7 @@ def command(
     run_name: str | None,
     metrics: tuple[str, ...],
     conventions: str | None,
+    match: str | None,
     concurrency: int | None,
     keep_going: bool,
     executor: ExecutorChoice,
@@ -299,6 +302,7 @@ def command(
         "name": name,
         "metrics": parse_specs(metrics) or None,
         "conventions": conventions,
+        "gold.match": match,
         "run.concurrency": concurrency,
         "run.keep_going": keep_going or None,
         **executor.changes(),

@@ -16,6 +16,7 @@ from ..core.conventions import Conventions, auto_conventions
 from ..core.registry import Spec
 from ..engine.evaluate import BATCH_SIZE
 from ..engine.executors import ExecutorName
+from ..engine.gold_match import MatchChoice
 from ..io.problems import quote_text
 from ..judge.critic import JudgePolicy
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, option_types
@@ -253,6 +254,14 @@ class RunSettings(CallPolicy):
     """A number that is stored with the run."""
 
 
+@dataclass(frozen=True, slots=True)
+class GoldSettings:
+    """``gold``: how gold documents are found among retrieved ones."""
+
+    match: Literal["auto", "id", "span", "text", "parent"] = "auto"
+    """By id, span, text or parent document; ``auto`` is decided by the first outputs of a run."""
+
+
 RUN_DEFAULTS = {"top_k": 10, "concurrency": 8, "timeout": 60.0, "retries": 2, "keep_going": False}
 """Defaults of plans that differ from those of ``CallPolicy``."""
 
@@ -339,6 +348,8 @@ class Plan:
     system: SystemSource | None
     conventions: Mapping[str, Any]
     """``name``: ``auto`` or the name of a preset; other keys override single conventions."""
+    match: MatchChoice
+    """How gold is matched; a way other than ``auto`` is also one of the conventions."""
     primary: tuple[str, ...]
     resources: Mapping[str, ResourceSource]
     """The resources by name."""
@@ -393,7 +404,7 @@ def plan_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """The differences between two stored plans, such as ``run.top_k: 5 -> 10``; empty if there is none that matters.
 
     ``store``, ``scoring``, ``report``, ``gates`` and the retry keys of ``run`` (``retries``, ``backoff``,
-    ``max_failures``, ``keep_going``) do not matter; of ``judge`` only ``repeats``, ``stop`` and two-stage judging do.
+    ``max_failures``, ``keep_going``) do not matter; of ``judge`` only ``repeats``, ``stop`` and two-stage judging do, and of ``gold`` only a way that the plan names.
     """
     found: list[str] = []
     _compare("", _relevant_values(old), _relevant_values(new), found)
@@ -405,6 +416,9 @@ def _relevant_values(resolved: Mapping[str, Any]) -> dict[str, Any]:
     run = relevant.get("run")
     if isinstance(run, Mapping):
         relevant["run"] = {key: value for key, value in run.items() if key not in RETRY_KEYS}
+    match = (relevant.pop("gold", None) or {}).get("match", "auto")
+    if match != "auto":
+        relevant["gold"] = {"match": match}
     judge = relevant.pop("judge", None)
     if isinstance(judge, Mapping):  # the rest are retries, prices and limits
         defaults = {"repeats": 1, "stop": None, **dict.fromkeys(option_types(TwoStageKeys))}

@@ -59,6 +59,7 @@ from .sections import (
     conventions_section,
     data_section,
     gates_section,
+    gold_section,
     judge_section,
     metrics_section,
     primary_section,
@@ -140,7 +141,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
     elif not top.is_misspelt("outputs", "system"):
         findings.add("", "there is neither 'outputs' (saved answers) nor 'system' (to call); give one of them")
     config = config_section(findings, "outputs" if outputs else "system")
-    conventions = conventions_section(findings)
+    match, conventions = gold_section(findings, conventions_section(findings))
     resources, stored_resources = resources_section(findings)
     judge, stored_judge = judge_section(findings)
     with use_resources(dict.fromkeys(resources)):  # only the names: the resources are built later
@@ -162,6 +163,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         **({} if outputs is None else {"outputs": outputs[1] | {"config": config}}),
         **({} if system is None else {"system": system[1] | {"config": config}}),
         "conventions": conventions,
+        **({} if match == "auto" else {"gold": {"match": match}}),
         "primary": list(primary) or None,
         "resources": stored_resources or None,
         "metrics": None if metrics is None else [spec for _, spec in metrics[0]],
@@ -181,6 +183,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         outputs=None if outputs is None else outputs[0],
         system=None if system is None else system[0],
         conventions=conventions,
+        match=match,
         primary=primary,
         resources=resources,
         metrics=None if metrics is None else tuple(spec for _, spec in metrics[0]),
@@ -336,7 +339,8 @@ def prepare_with_findings(
     samples, ids = _samples(plan, findings, limit, sample_set) or ([], {})
     chosen = _collect(findings, "dataset", lambda: _resolve_format(plan.dataset, "samples"))
     format_name = "" if chosen is None else chosen.name
-    rules = plan.resolve_conventions(judged_pool=format_name in JUDGED_POOLS)
+    resolve = partial(plan.resolve_conventions, judged_pool=format_name in JUDGED_POOLS)
+    rules = _collect(findings, "gold.match", resolve) or Conventions.of()
     metrics = _metrics(plan, findings, rules, samples)
     _check_annotations(plan, findings, metrics, samples)
     slices = parse_slices(plan.slices)

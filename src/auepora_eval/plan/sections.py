@@ -14,6 +14,7 @@ from ..core.metrics_base import Metric
 from ..core.plan import with_distinct_names
 from ..core.registry import Spec, metric, single_specs
 from ..core.slices import parse_slices
+from ..engine.gold_match import MatchChoice
 from ..errors import AueporaError, did_you_mean
 from ..io.formats import TABLE, TABLE_NAMES, Role, formats
 from ..io.problems import quote_text
@@ -28,6 +29,7 @@ from .model import (
     SQLITE,
     CommandSource,
     DataSource,
+    GoldSettings,
     HttpSource,
     JudgeSettings,
     PythonSource,
@@ -127,6 +129,22 @@ def conventions_section(findings: Findings) -> Stored:
         else:
             stored[key] = choice
     return {"name": name, **{key: stored[key] for key in CONVENTION_NAMES if key in stored}}
+
+
+def gold_section(findings: Findings, conventions: Stored) -> tuple[MatchChoice, Stored]:
+    """Read ``gold``: how gold is matched, and the conventions with that way. It overrides ``conventions.match``."""
+    section = optional_section(findings, "gold", option_types(GoldSettings))
+    place, match = "conventions.match", conventions.get("match", AUTO)
+    if section.has("match"):
+        place, match = "gold.match", section.read(GoldSettings)[0]["match"]
+    others = {key: value for key, value in conventions.items() if key != "match"}
+    if match == AUTO:
+        return match, others
+    try:
+        Conventions.of(None if others["name"] == AUTO else others["name"], match=match)
+    except AueporaError as error:
+        findings.add_error(place, error)
+    return match, {**others, "match": match}
 
 
 def metrics_section(findings: Findings) -> tuple[list[tuple[str, Spec]], list[Metric]] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..core.conventions import Conventions
+from ..core.conventions import ID_PRESETS, Conventions
 from ..core.derivation import ExplainContext
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, run_signature
 from ..core.registry import Spec, use_resources
@@ -82,8 +82,12 @@ def judges_of_run(
 
 
 def conventions_of_run(record: RunRecord, conventions: str | Conventions | None) -> Conventions:
-    """The conventions given, else those of the plan of the run."""
-    return Conventions.of(plan_conventions(record) if conventions is None else conventions)
+    """The conventions given, else those of the plan of the run. A preset matches gold as the run does, if it can."""
+    stored = plan_conventions(record)
+    rules = stored if conventions is None else Conventions.of(conventions)
+    if isinstance(conventions, str) and rules.name not in ID_PRESETS:
+        rules = replace(rules, match=stored.match)
+    return rules
 
 
 def rescoring_metrics(

@@ -378,7 +378,7 @@ def _request(
             "dataset": {"name": record_b.dataset_name},
             "system": {"replay": {"contexts": record_a.run_id, "generator": record_b.run_id, "system": origin}},
             "conventions": record_b.plan.get("conventions"),
-            **{key: record_b.plan[key] for key in ("resources", "judge") if record_b.plan.get(key)},
+            **{key: record_b.plan[key] for key in ("gold", "resources", "judge") if record_b.plan.get(key)},
             "metrics": metric_specs(metrics),
             "run": {**policy.stored(), "top_k": depth, "repeats": record_b.repeats},
         },

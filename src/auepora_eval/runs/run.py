@@ -24,6 +24,7 @@ from ..core.results import Results, to_json_value
 from ..core.slices import SliceSpec, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import Metrics, resolve_metrics
+from ..engine.gold_match import GoldReading, MatchChoice, describe_match
 from ..errors import (
     AueporaError,
     AueporaWarning,
@@ -59,6 +60,7 @@ from ..systems.calls import (
     require_ready,
 )
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
+from .gold import read_gold, stored_match
 from .judging import JudgeProgress, ignore_progress
 from .scoring import ScoringOptions, score_run
 from .sequential import LookProgress, StopRequest, check_stop, ignore_looks
@@ -77,6 +79,8 @@ class RunRequest:
     metrics: Sequence[Metric] | None
     """``None`` selects all that the data supports."""
     conventions: Conventions
+    match: MatchChoice = "id"
+    """How gold is matched; ``auto`` is resolved when the outputs are stored, unless the plan has a resolution."""
     system: object | None = None
     """The system to call; ``None`` if ``outputs`` are given."""
     outputs: SavedOutputs | None = None
@@ -203,7 +207,10 @@ def start_or_resume(
 def load_outcome(store: RunStore, record: RunRecord) -> RunOutcome:
     """The outcome of a finished run, with its stored results."""
     message = "the run was finished before; no call was made"
-    return RunOutcome(record, "finished", store.results(record.run_id), message=message)
+    results, resolved = store.results(record.run_id), stored_match(record)
+    if resolved is not None:
+        describe_match(results, resolved, (), ())
+    return RunOutcome(record, "finished", results, message=message)
 
 
 def _execute(
@@ -224,12 +231,17 @@ def _execute(
             summary = _collect_outputs(request, store, record, done, stop, counter)
             if summary.ended != "done":
                 return _finish_early(store, record, summary, counter)
+            record, reading = _resolve_gold(request, store, record)
+            rules = request.conventions
+            if reading is not None:
+                rules = replace(rules, match=reading.resolved.match)
             advance = watcher.scoring(len(request.samples) * request.repeats)
             results = score_run(
                 store,
                 record,
                 request.metrics,
-                conventions=request.conventions,
+                conventions=rules,
+                reading=reading,
                 slices=request.slices,
                 options=request.options,
                 judging=request.judging,
@@ -253,6 +265,25 @@ def _execute(
         _mark(store, record, RunStatus.FAILED, f"{type(error).__name__}: {error}")
         raise
     return RunOutcome(store.find(record.run_id), "finished", results, counter.stored, counter.failed)
+
+
+def _resolve_gold(request: RunRequest, store: RunStore, record: RunRecord) -> tuple[RunRecord, GoldReading | None]:
+    """How gold is matched where ``auto`` decides: as stored with the run, else it is resolved and stored."""
+    resolved = stored_match(record)
+    if request.match != "auto" and resolved is None:
+        return record, None
+    stored = None if resolved is None else resolved.match
+    reading = read_gold(store, record, request.samples, request.conventions, "auto", stored=stored)
+    if resolved is None and reading.resolved.samples:  # without any ranking nothing is decided yet
+        record = store.set_gold(record.run_id, {"match": "auto", "resolved": reading.resolved.to_dict()})
+    return record, reading
+
+
+def use_match_of(request: RunRequest, record: RunRecord) -> RunRequest:
+    """The request of a further run on the same samples, which matches gold as an earlier run does."""
+    if record.plan.get("gold") is None:
+        return request
+    return replace(request, plan={**request.plan, "gold": record.plan["gold"]})
 
 
 @dataclass(slots=True)
@@ -508,6 +539,7 @@ def run_system(
     keep_going: bool = False,
     repeats: int = 1,
     conventions: str | Conventions = "auepora",
+    match: MatchChoice | None = None,
     slices: Iterable[SliceSpec] | SliceSpec = (),
     judging: JudgePolicy | None = None,
     config: Mapping[str, Any] | None = None,
@@ -519,7 +551,9 @@ def run_system(
 
     By default there is one call at a time and no timeout. After 20 connection errors in a row the run stops, unless
     ``keep_going`` is set. Without ``metrics``, all that the data supports are computed. ``judging`` is the policy for
-    judge calls. ``config`` describes the system, in addition to its own attribute ``config``.
+    judge calls. ``config`` describes the system, in addition to its own attribute ``config``. ``match`` is how gold is
+    matched with retrieved documents: ``auto``, ``id``, ``span``, ``text`` or ``parent``; by default as in
+    ``conventions``.
     """
     request = system_request(
         system,
@@ -529,6 +563,7 @@ def run_system(
         policy=CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures, keep_going=keep_going),
         repeats=repeats,
         conventions=conventions,
+        match=match,
         slices=slices,
         judging=judging,
         config=config,
@@ -547,6 +582,7 @@ def system_request(
     policy: CallPolicy,
     repeats: PositiveInt = 1,
     conventions: str | Conventions = "auepora",
+    match: MatchChoice | None = None,
     slices: Iterable[SliceSpec] | SliceSpec = (),
     judging: JudgePolicy | None = None,
     config: Mapping[str, Any] | None = None,
@@ -559,6 +595,8 @@ def system_request(
     check_samples(samples)
     require_distinct_ids(samples)
     rules = Conventions.of(conventions)
+    if match is not None and match != "auto":
+        rules = replace(rules, match=match)
     chosen = resolve_metrics(metrics, rules) or None
     groups = parse_slices(slices)
     EvaluationPlan(chosen or []).validate_dataset(samples)
@@ -585,6 +623,7 @@ def system_request(
         samples=samples,
         metrics=chosen,
         conventions=rules,
+        match=match or rules.match,
         system=system,
         policy=policy,
         repeats=repeats,
@@ -610,6 +649,7 @@ def plan_request(
         samples=prepared.samples,
         metrics=prepared.metrics,
         conventions=prepared.conventions,
+        match=plan.match,
         system=prepared.system,
         outputs=prepared.outputs,
         policy=plan.policy,

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..compare.golden import corpus_ids, store_missing_aggregate
 from ..core.batch import Batch
 from ..core.conventions import Conventions
-from ..core.metrics_base import BatchMetric, Metric, declare
+from ..core.metrics_base import BatchMetric, Metric, declare, with_match
 from ..core.plan import EvaluationPlan, with_corpus_ids
 from ..core.registry import Spec
 from ..core.results import Results
@@ -29,6 +29,7 @@ from ..core.types import GOLD_BY, EvaluationSample, MetricResult, SystemOutputs,
 from ..engine.data_checks import mass_failure
 from ..engine.evaluate import BATCH_SIZE, Progress, evaluate, evaluate_stream, resolve_metrics
 from ..engine.executors import Executor, ExecutorName, Scorable, ScoredBatch, SerialExecutor, make_executor
+from ..engine.gold_match import GoldReading, MatchChoice
 from ..engine.repeats import evaluate_repeats
 from ..engine.suggest import AvailableFields, metrics_needing_retrieved
 from ..errors import AueporaWarning, BadValueError
@@ -42,6 +43,7 @@ from ..plan.resources import PlannedJudges
 from ..plan.source import resolve_path
 from ..store.records import RunRecord, run_info
 from ..store.runs import RunStore, aligned_outputs, lazy_samples, rescoring, samples_contain
+from .gold import describe_gold, read_gold
 from .judging import (
     JudgeProgress,
     RunJudgeSession,
@@ -190,8 +192,8 @@ class JudgedCoverage:
 
 
 def _is_retrieval(metric: Metric) -> bool:
-    """Whether a metric compares the ranking with gold: ids, parents or passages."""
-    if not isinstance(metric, BatchMetric) or metric.target not in _TARGETS:
+    """Whether a metric compares the ranking with gold: ids, parents or passages. Only ids are judged."""
+    if not isinstance(metric, BatchMetric) or metric.target not in _TARGETS or metric.active_conventions.match != "id":
         return False
     over_parents = not getattr(metric, "ranks_ids", True)
     return over_parents or "relevant_docs" in metric.required_fields()
@@ -232,6 +234,7 @@ def score_run(
     metrics: Sequence[Metric] | None,
     *,
     conventions: Conventions,
+    reading: GoldReading | None = None,
     slices: Sequence[SliceSpec] = (),
     options: ScoringOptions = ScoringOptions(),
     samples: Sequence[EvaluationSample] | None = None,
@@ -249,7 +252,8 @@ def score_run(
 ) -> Results:
     """Score the stored outputs of a run and store the results; results with other signatures are kept.
 
-    ``metrics`` of None selects all that the data supports. ``judging`` is the policy for judge calls.
+    ``metrics`` of None selects all that the data supports. They match gold as ``conventions`` say, and ``reading`` is
+    what decided that, where it was ``auto``. ``judging`` is the policy for judge calls.
     ``judge_progress`` is called before the first judge call and returns a function to call after each judgement.
     ``gold`` names the gold that replaces that of the run in ``samples``. ``corpus`` is the file of the documents that
     answers may cite. The golden-query metrics of a run with expected chunks are stored too. If gold has provenance,
@@ -266,7 +270,9 @@ def score_run(
         affected = metrics_needing_retrieved(chosen) if retrieved.none_known else ()
         chosen = [one for one in chosen if one.name not in affected and (gold is None or _reads_gold(one))]
     else:
-        chosen = list(metrics)
+        chosen = [with_match(metric, conventions.match) for metric in metrics]
+    if reading is None and conventions.match != "id":
+        reading = read_gold(store, record, rows, conventions, conventions.match)
     if corpus is not None:
         chosen = with_corpus_ids(chosen, partial(corpus_ids, corpus))
     groups = parse_slices(slices)
@@ -359,6 +365,8 @@ def score_run(
     results.failure = mass_failure(results, (row.output.error for row in outputs if row.output.error is not None))
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
     _add_details(results, chosen, details or {})
+    if reading is not None:
+        describe_gold(reading, chosen, results, store, record, rows)
     store.put_results(record.run_id, results, reducers=reducers)
     store_missing_aggregate(store, record, corpus=corpus, again=details is None)  # corrections do not change it
     return results
@@ -427,6 +435,7 @@ def rescore(
     metrics: Sequence[Spec | Metric] = (),
     *,
     conventions: str | Conventions | None = None,
+    match: MatchChoice | None = None,
     slices: Sequence[SliceSpec] | None = None,
     options: ScoringOptions = ScoringOptions(),
     incomplete: bool = False,
@@ -445,6 +454,8 @@ def rescore(
     metrics in the plan, all that the data supports are computed. An incomplete run is refused unless ``incomplete`` is
     set; missing outputs then count as failures. ``qrels`` replace the gold of the run; without ``metrics``, only
     metrics that need gold and no judge are computed then. Their signatures differ from those with the gold of the run.
+    Gold is matched as in the run, or as ``match`` says: ``auto``, ``id``, ``span``, ``text`` or ``parent``; the plan of
+    the run stays. Other gold than that of a run that does not match by id is matched by ``auto``.
     ``corpus`` is the file of the documents that answers may cite; by default that of the plan, if it still exists.
     ``until_decided`` requires the early stop that ``judges`` describe; a stop in the plan of the run applies anyway, to
     the metrics that it names. ``continue_judging`` judges a stopped run to the end, where the first verdict stands.
@@ -459,8 +470,14 @@ def rescore(
     if qrels is not None and (until_decided or continue_judging):
         raise BadValueError("judging stops early on the gold of the run only; leave out the qrels")
     gold_metrics_only = qrels is not None and not metrics
+    rules = conventions_of_run(record, conventions)
+    samples = lazy_samples(store, record.run_id) if qrels is None else with_gold(store.samples(record.run_id), qrels)
+    reading = None
+    if match is not None or (qrels is not None and rules.match != "id"):
+        reading = read_gold(store, record, samples, rules, match or "auto")
+        rules = replace(rules, match=reading.resolved.match)
     chosen, judges = rescoring_metrics(
-        store, record, metrics, conventions=conventions, judges=judges, need_key=not gold_metrics_only
+        store, record, metrics, conventions=rules, judges=judges, need_key=not gold_metrics_only
     )
     if gold_metrics_only and chosen is not None:
         chosen = [one for one in chosen if _reads_gold(one)] or None
@@ -472,10 +489,11 @@ def rescore(
             store,
             record,
             chosen,
-            conventions=conventions_of_run(record, conventions),
+            conventions=rules,
+            reading=reading,
             slices=record.plan.get("slices") or () if slices is None else slices,
             options=options,
-            samples=None if qrels is None else with_gold(store.samples(record.run_id), qrels),
+            samples=None if qrels is None else samples,
             gold=None if qrels is None else gold_signature(qrels),
             judging=judges.settings.policy_for(store.file, judges.folder),
             progress=progress,

@@ -237,9 +237,8 @@ def clean_column_text(text: str) -> str:
 
 
 def plan_conventions(record: RunRecord) -> Conventions:
-    """Return the conventions of a run's plan."""
-    named = record.plan.get("conventions") or "auepora"
-    choices = dict(named) if isinstance(named, Mapping) else {"name": named}
+    """Return the conventions of a run's plan, with the way in which the gold of the run is matched."""
+    choices = _convention_choices(record)
     name = choices.pop("name", "auepora")
     try:
         return Conventions.of(None if name == "auto" else name, **choices)
@@ -247,13 +246,23 @@ def plan_conventions(record: RunRecord) -> Conventions:
         return Conventions.of()
 
 
-def conventions_label(record: RunRecord) -> str:
-    """Return a label for the conventions of a run's plan."""
+def conventions_label(record: RunRecord, preset: str | None = None, *, match: str | None = None) -> str:
+    """Return a label for the conventions of a run's plan, or for a preset; ``match`` replaces its way to match gold."""
+    choices = _convention_choices(record) if preset is None else {"name": preset}
+    if match is not None:
+        choices["match"] = match
+    name = str(choices.pop("name", "auepora"))
+    if choices.get("match") == "id":
+        del choices["match"]
+    return ", ".join([name, *(f"{key} {value}" for key, value in choices.items())])
+
+
+def _convention_choices(record: RunRecord) -> dict[str, Any]:
+    """The conventions as a plan has them; a way to match gold that was resolved later is one of them."""
     named = record.plan.get("conventions") or "auepora"
-    if not isinstance(named, Mapping):
-        return str(named)
-    rest = [f"{key} {value}" for key, value in named.items() if key != "name"]
-    return ", ".join([str(named.get("name", "auepora")), *rest])
+    choices = dict(named) if isinstance(named, Mapping) else {"name": named}
+    resolved = (record.plan.get("gold") or {}).get("resolved")
+    return choices if resolved is None else {**choices, "match": resolved["match"]}
 
 
 def run_info(record: RunRecord) -> RunInfo:

@@ -255,6 +255,13 @@ class RunStore:
         """Store the aggregate of a run."""
         self._change(run_id, aggregate_json=None if aggregate is None else self._json(dict(aggregate)))
 
+    def set_gold(self, run_id: str, gold: Mapping[str, Any]) -> RunRecord:
+        """Store how the gold of a run is matched, as ``gold`` of its plan; returns the run."""
+        with self._writing() as connection:
+            plan = get_run(connection, run_id, to_change=True).plan
+            update_run(connection, run_id, plan_json=self._json({**plan, "gold": dict(gold)}))
+            return get_run(connection, run_id)
+
     def tag(self, run_id: str, *tags: str) -> None:
         """Add tags to a run."""
         self._retag(run_id, lambda current: [*current, *tags])

@@ -14,6 +14,7 @@ from auepora_eval import Document, EvaluationSample, SystemOutputs, evaluate, ev
 from auepora_eval.core.batch import Batch
 from auepora_eval.core.conventions import PRESETS, Conventions
 from auepora_eval.core.metrics_base import BatchMetric
+from auepora_eval.core.registry import Spec
 from auepora_eval.core.slices import parse_slices
 from auepora_eval.core.types import RetrievedDocument
 from auepora_eval.engine.evaluate import evaluate_sources, resolve_metrics
@@ -181,7 +182,7 @@ def test_fast_equals_plain(preset: str, queries: list[Any], min_relevance: int, 
 
 # --- signatures ------------------------------------------------------------------------------------------------------
 
-METRICS = ["recall@2", "ndcg@3", "bpref", {"quality_given_hit": {"base": "token_f1"}}, "token_f1"]
+METRICS: list[Spec] = ["recall@2", "ndcg@3", "bpref", {"quality_given_hit": {"base": "token_f1"}}, "token_f1"]
 COUNTS_UNITS = ["recall@2", "ndcg@3", "quality_given_hit@5"]
 SIZE = 4
 

@@ -184,7 +184,7 @@ class RAGEvaluationClient:
             results, scored = self._call_system(rows, chosen, slices, progress)
         else:
             with _progress_callback(progress, "scoring", len(rows)) as advance:
-                results = evaluate(rows, scored, chosen, slices=slices, progress=advance)
+                results = evaluate(rows, scored, chosen, conventions=self.conventions, slices=slices, progress=advance)
             _require_any_outcome(results, missing)
         changes = [f"{key} {value}" for key, value in self.conventions.changes().items()]
         return ClientReport(results, missing, scored, ", ".join([self.conventions.name, *changes]))
@@ -201,6 +201,7 @@ class RAGEvaluationClient:
             self.system,
             metrics,
             top_k=self.top_k,
+            conventions=self.conventions,
             concurrency=self.policy.concurrency,
             timeout=self.policy.timeout,
             retries=self.policy.retries,

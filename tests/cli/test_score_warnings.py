@@ -50,7 +50,7 @@ def test_outputs_with_only_errors_are_scored(files: Path, run: Run) -> None:
 
 
 def test_no_hit_at_all_is_a_warning(files: Path, run: Run) -> None:
-    surprise = "Warning: no relevant document stands where these metrics look"
+    surprise = "Warning: no gold document was retrieved; see how gold was matched"
     Path("other.txt").write_text("q1 Q0 docs/a 1 2.0 me\nq2 Q0 docs/c 1 1.0 me\n")
     assert surprise in run("score", "--qrels", "qrels.txt", "--run", "other.txt", "-m", "map", "-m", "recall@5")[2]
     assert surprise in run("score", "--qrels", "qrels.txt", "--run", "run.txt", "-m", "map", "-l", "9")[2]

@@ -13,7 +13,8 @@ from helpers.user_project import Project
 Projects = Callable[[int], Project]
 Run = Callable[..., tuple[int, str, str]]
 
-NO_HIT = "no relevant document stands where these metrics look"
+NO_HIT = "no gold document was retrieved; see how gold was matched"
+NO_ID = "none of {n} gold ids is an id or a parent of a retrieved document"
 IDS = [  # gold, retrieved, the mapping that is suggested, why
     ("Doc-{n}", "doc-{n}", "doc_id.lower()", "case"),
     ("{n}", "{n}.0", "str(int(float(doc_id)))", "a number with decimals"),
@@ -59,7 +60,7 @@ def test_ids_that_differ_only_in_form(auepora: Run, gold: str, retrieved: str, m
     write("out.jsonl", [{"sample_id": str(n), "retrieved": row} for n, row in enumerate(rows, start=1)])
     for warnings, document in both(auepora, "recall@5"):
         assert len(warnings) == 2, why
-        assert warnings[0].startswith(NO_HIT)
+        assert warnings[0].startswith(NO_ID.format(n=5))
         assert warnings[1].startswith("5 of 5 samples have a hit only ")
         assert f"such as {rows[0][1]!r} for the gold id {gold.format(n=1)!r}" in warnings[1]
         assert warnings[1].endswith(f"for example with {mapping}")
@@ -87,7 +88,7 @@ def test_empty_rankings_are_not_an_id_mismatch(auepora: Run) -> None:
     write("fine.jsonl", [{"sample_id": str(n), "retrieved": [str(n)]} for n in range(10)])
     for warnings, _ in both(auepora, "recall@5"):
         (only,) = warnings
-        assert only.startswith(NO_HIT)
+        assert only.startswith(NO_ID.format(n=10))
     assert warnings_in(auepora("score", "data.jsonl", "fine.jsonl", "-m", "recall@5")[2]) == []
 
 
@@ -98,7 +99,7 @@ def test_many_files(auepora: Run) -> None:
         rows = [{"sample_id": str(n), "retrieved": [f"d{n}"], "response": ""} for n in (2 * part, 2 * part + 1)]
         write(f"out/{part}.jsonl", rows)
     warnings = warnings_in(auepora("score", "data.jsonl", "out/*.jsonl", "-m", "recall@5")[2])
-    assert [one[:30] for one in warnings] == [NO_HIT[:30], "4 of 4 samples have a hit only", "4 of 4 answers are empty"]
+    assert [one[:30] for one in warnings] == [NO_ID.format(n=4)[:30], "4 of 4 samples have a hit only", "4 of 4 answers are empty"]
 
 
 class TestEmptyAnswers:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from ..core.conventions import MATCHES
 from ..errors import BadValueError
 from ..runtime.imports import IMPORT_PATH
 from .console import echo, echo_err
@@ -101,6 +102,16 @@ def executor_options(function: FunctionT) -> FunctionT:
                 help="With ray: auto, host:port or ray://host:port; default: a local cluster for this command.",
             ),
         },
+    )
+
+
+def match_option(default: str | None, text: str) -> Callable[[FunctionT], FunctionT]:
+    """Add ``--match`` to a command; ``text`` describes the default."""
+    return click.option(
+        "--match",
+        type=click.Choice(("auto", *MATCHES)),
+        default=default,
+        help=f"How gold is matched with retrieved documents: by id, span, text or parent document; {text}.",
     )
 
 
@@ -402,6 +413,8 @@ def warn_unmatched_ids(missing: Sequence[str], unknown: Sequence[str], *, total:
 
 
 def show_warnings(results: Results) -> None:
-    """Print the warnings of the results."""
+    """Print how gold was matched, unless by id as usual, and the warnings of the results."""
+    if results.gold_match is not None:
+        echo_err(results.gold_match["sentence"])
     for warning in results.warnings:
         echo_err(f"Warning: {warning}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from .options import (
     alias_notes,
     columns_option,
     executor_options,
+    match_option,
     output_format,
     parse_specs,
     raw_option,
@@ -46,12 +47,13 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..core.conventions import Conventions
+    from ..core.conventions import Conventions, Match
     from ..core.metrics_base import Metric
     from ..core.registry import Spec
     from ..core.results import Results
     from ..core.types import EvaluationSample, SystemOutputs
-    from ..engine.executors import Executor
+    from ..engine.executors import BatchSource, Executor
+    from ..engine.gold_match import GoldReading, MatchChoice, Pair
     from ..io.join import PairStream
     from ..io.trec_format import TrecRankings
     from ..judge.preview import Preview
@@ -106,6 +108,7 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     type=click.Choice(["first", "error"]),
     help="Count a duplicate id at its first position, or raise an error; default: as in the conventions.",
 )
+@match_option("auto", "by default what data and outputs contain decides")
 @executor_options
 @click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help="Number of samples per batch.")
 @click.option(
@@ -155,6 +158,7 @@ def command(
     complete: bool,
     depth: int | None,
     duplicates: str | None,
+    match: MatchChoice,
     executor: ExecutorChoice,
     batch_size: int | None,
     parts: str | None,
@@ -198,6 +202,7 @@ def command(
         and (judging.preview or judge != JudgeOptions()),
         "a TREC run is scored by its ids: leave out --corpus and --nuggets": trec
         and (corpus is not None or nuggets is not None),
+        "a TREC run has ids alone, by which gold is matched: leave out --match": trec and match not in ("auto", "id"),
         "a TREC run has columns of its own: leave out --columns and --outputs-columns": trec
         and (columns is not None or outputs_columns is not None),
         "--outputs-columns goes with OUTPUTS": outputs is None and outputs_columns is not None,
@@ -235,12 +240,13 @@ def command(
             data = ShardInput(dataset, outputs, sample_format, outputs_format, parts)
         else:
             data = FileInput(dataset, outputs, sample_format, outputs_format, corpus, nuggets, columns, outputs_columns)
-    rules, footer = _resolve_conventions(
-        conventions, data.judged_pool, _convention_options(min_relevance, complete, depth, duplicates)
-    )
+    changes = _convention_options(min_relevance, complete, depth, duplicates)
+    if match != "auto":
+        changes["match"] = match
+    rules, footer = _resolve_conventions(conventions, data.judged_pool, changes)
     judges = judge.judges(judging.changes())
     specs = with_judge(specs, () if judges is None else judges.names)
-    options = ScoreOptions(specs, rules, executor, slices, lean, batch_size or BATCH_SIZE, judges)
+    options = ScoreOptions(specs, rules, executor, slices, lean, batch_size or BATCH_SIZE, judges, match=match)
     for note in alias_notes(specs, rules):
         echo_err(note)
     if judging.preview:
@@ -248,6 +254,9 @@ def command(
         return
     results = score(data, options)
     show_warnings(results)
+    resolved = results.gold_match or {}
+    if match == "auto" and resolved.get("match", "id") != "id":
+        footer += f", match {resolved['match']}"
     write_out(render_results(results, form, footer, per_query=per_query), output)
     if results.failure is not None:
         echo_err(f"Error: {results.failure}", always=True)
@@ -301,6 +310,7 @@ class ScoreOptions:
     lean: bool
     batch_size: int
     judges: PlannedJudges | None
+    match: MatchChoice = "auto"
 
     def metrics(self, *, need_key: bool = True) -> list[Metric]:
         """The metrics, with the judges they refer to."""
@@ -326,6 +336,9 @@ class ScoreInput(ABC):
     """Ids of samples without an output, known after the evaluation."""
     unknown: Sequence[str] = ()
     """Ids of outputs that no sample has."""
+    options: ScoreOptions
+    gold: GoldReading | None = None
+    """How gold is matched, where a metric depends on it."""
 
     @abstractmethod
     def open(self, options: ScoreOptions, executor: Executor) -> AbstractContextManager[None]:
@@ -334,6 +347,19 @@ class ScoreInput(ABC):
     @abstractmethod
     def prepare(self, metrics: list[Metric]) -> list[Metric]:
         """Prepare the evaluation of these metrics, or of all that the data supports, and return them."""
+
+    def match_gold(self, metrics: list[Metric], pairs: Iterable[Pair], *, stored: Match | None = None) -> list[Metric]:
+        """Decide how gold is matched, unless no metric depends on it; the metrics that match it in this way."""
+        from ..core.metrics_base import with_match
+        from ..engine.gold_match import GoldReading, depends_on_match
+
+        if metrics and not depends_on_match(metrics):
+            return metrics
+        rules = self.options.conventions
+        self.gold = GoldReading(pairs, rules, self.options.match, stored=stored)
+        match = self.gold.resolved.match
+        self.options = replace(self.options, conventions=replace(rules, match=match))
+        return [with_match(metric, match) for metric in metrics]
 
     def coverage(self, metrics: Sequence[Metric]) -> JudgedCoverage | None:
         """The coverage of judged documents, if gold has provenance."""
@@ -383,6 +409,8 @@ def score(data: ScoreInput, options: ScoreOptions) -> Results:
         if coverage is not None:
             results = coverage.annotate(results)
         data.add_warnings(chosen, results)
+        if data.gold is not None:
+            data.gold.finish(chosen, results)
         if session is not None:
             attach_usage(results, session)
         warn_unmatched_ids(data.missing, data.unknown, total=data.total or 0, conventions=options.conventions)
@@ -504,7 +532,6 @@ class FileInput(ScoreInput):
     """A dataset and its outputs in one file each, or in one file together."""
 
     pairs: PairStream
-    options: ScoreOptions
 
     def __init__(
         self,
@@ -567,6 +594,8 @@ class FileInput(ScoreInput):
 
         if self.pairs.answers_only:
             require_retrieved(metrics, str(self.pairs.outputs_path))
+        else:
+            metrics = self.match_gold(metrics, self.pairs)
         if not metrics:
             with progress(f"looking through {self.pairs.samples_path}", self.total) as advance:
                 metrics = supported_metrics(
@@ -596,19 +625,25 @@ class FileInput(ScoreInput):
         from ..core.metrics_base import BatchMetric
         from ..engine.evaluate import evaluate, evaluate_stream
 
-        common["batch_size"] = self.options.batch_size
+        common |= {"batch_size": self.options.batch_size, "conventions": self.options.conventions}
+        pairs: Iterable[Pair] = self.pairs
+        if self.gold is not None:
+            pairs = self.gold.count(self.pairs if self._can_read_again() else self.gold.pairs())
         if all(isinstance(one, BatchMetric) for one in metrics):
-            results = evaluate_stream(self.pairs, metrics, **common)
+            results = evaluate_stream(pairs, metrics, **common)
         else:  # a metric that is not a BatchMetric needs all samples at once
-            every = list(self.pairs)
+            every = list(pairs)
             results = evaluate([sample for sample, _ in every], [output for _, output in every], metrics, **common)
         self.missing, self.unknown, self.total = self.pairs.missing, self.pairs.unknown, self.pairs.total
         return results
 
     def batches(self) -> Iterator[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]:
         """Read the files again, unless one is a pipe."""
-        if self.pairs.samples_path.is_file() and self.pairs.outputs_path.is_file():
+        if self._can_read_again():
             yield from self._chunks()
+
+    def _can_read_again(self) -> bool:
+        return self.pairs.samples_path.is_file() and self.pairs.outputs_path.is_file()
 
     def _chunks(self) -> Iterator[tuple[list[EvaluationSample], list[SystemOutputs | None]]]:
         stream = iter(self.pairs)
@@ -665,7 +700,6 @@ class ShardInput(ScoreInput):
     """A dataset and its outputs in many files, which workers read in ranges."""
 
     sharded: ShardedInput
-    options: ScoreOptions
     executor: Executor
 
     def __init__(
@@ -694,6 +728,8 @@ class ShardInput(ScoreInput):
         self._split(metrics)
         _note_format(self.dataset, self.sample_format, self.sharded.formats[0])
         _note_format(self.outputs, self.outputs_format, self.sharded.formats[1])
+        if not self.sharded.answers_only:
+            metrics = self.match_gold(metrics, self._pairs(self.sharded.sources), stored=self._stored_match())
         if not metrics:
             with progress(f"looking through {self.dataset}", self.total, rate=True) as advance:
                 metrics = supported_metrics(
@@ -704,6 +740,19 @@ class ShardInput(ScoreInput):
                 )
             self._split(metrics)
         return metrics
+
+    def _stored_match(self) -> Match | None:
+        """How the evaluation that the checkpoint folder holds matches gold, where ``auto`` has decided it."""
+        if self.parts is None or self.options.match != "auto":
+            return None
+        from ..scale.checkpoint import Manifest
+
+        manifest = Manifest.load(Path(self.parts))
+        return None if manifest is None else manifest.match
+
+    def _pairs(self, sources: Iterable[BatchSource]) -> Iterator[Pair]:
+        for source in sources:
+            yield from zip(*source.read(), strict=True)
 
     def _split(self, metrics: Sequence[Metric]) -> None:
         from ..render.terminal import progress
@@ -756,7 +805,7 @@ class ShardInput(ScoreInput):
         return (source.read() for source in self.sharded.sources)
 
     def add_warnings(self, metrics: Sequence[Metric], results: Results) -> None:
-        """Add data warnings from the first samples, since workers read them."""
+        """Add data warnings from the first samples, since workers read them; gold is counted in other ranges too."""
         from ..engine.data_checks import DataCheck
 
         check, seen = DataCheck(), 0
@@ -766,3 +815,7 @@ class ShardInput(ScoreInput):
             if seen >= CHECKED_SAMPLES:
                 break
         check.finish(metrics, results)
+        if self.gold is not None:
+            step = max(1, self.sharded.total // (3 * CHECKED_SAMPLES))
+            for _ in self.gold.count(self._pairs(self.sharded.sources[::step])):
+                pass

@@ -208,7 +208,7 @@ class Results(list[MetricResult]):
         self.warnings: list[str] = []
         """Warnings about data and scores: ids that never match, many empty answers, ..."""
         self.gold_match: dict[str, Any] | None = None
-        """How gold was matched and what decided it, where that is worth saying."""
+        """How gold was matched, the counts that decided, and a sentence; ``None`` where it was by id as usual."""
 
     @property
     def by_name(self) -> dict[str, MetricResult]:
@@ -326,10 +326,10 @@ def results_to_dict(results: Sequence[MetricResult]) -> dict[str, dict[str, floa
 
 def results_to_markdown(results: Sequence[MetricResult]) -> str:
     """A Markdown table; a fourth column shows the coverage where any sample was not scored."""
-    notes = [
-        "; ".join(filter(None, [coverage(result), judged_coverage(result), panel_note(result), empty_answers(result)]))
-        for result in results
-    ]
+    notes = []
+    for result in results:
+        parts = [coverage, chance_note, judged_coverage, panel_note, empty_answers]
+        notes.append("; ".join(filter(None, [part(result) for part in parts])))
     with_coverage = any(notes)
     lines = ["| Target | Metric | Value |", "|--------|--------|-------|"]
     if with_coverage:
@@ -395,6 +395,12 @@ def judged_coverage(result: MetricResult) -> str:
     seen = f"judged nothing of {within}" if share is None else f"judged {_percent(share)} of {within}"
     whose = ", ".join(f"{by} {count}" for by, count in details["gold_by"].items())
     return "; ".join(filter(None, [shown, f"{seen}; gold by {whose}" if whose else seen]))
+
+
+def chance_note(result: MetricResult) -> str:
+    """The chance level of a number for which gold is matched by document: ``chance level 0.12``."""
+    chance = result.details.get("chance")
+    return "" if chance is None else f"chance level {chance:.2f}"
 
 
 def corrections_note(result: MetricResult) -> str:

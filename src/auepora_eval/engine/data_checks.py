@@ -25,6 +25,10 @@ _MIN_EQUAL_SCORES, _MIN_LOWEST_SCORES = 5, 2
 """From this number on, equal scores of a judge, and scores at the bottom of the scale, are suspicious."""
 _HIT_METRICS = {"f1", "hit_rate", "map", "mrr", "ndcg", "precision", "r_precision", "recall"}
 """Metrics that are 0 where nothing relevant was returned within their cut-off, and only there."""
+NO_HIT = (
+    "no gold document was retrieved; see how gold was matched: do both files name documents in the same way, and does "
+    "any judgement reach the level that counts as relevant?"
+)
 _NUMBER = re.compile(r"\s*0*(\d+)(\.0+)?\s*")
 
 
@@ -36,12 +40,7 @@ def no_hit_warning(results: Sequence[MetricResult]) -> str | None:
         if (result.signature or "").partition("|")[0].partition("@")[0] in _HIT_METRICS
         and result.details["num_samples"] > result.details["num_system_failed"]
     ]
-    if not values or any(values):
-        return None
-    return (
-        "no relevant document stands where these metrics look; if that is a surprise, do both files name documents in "
-        "the same way, and does any judgement reach the level that counts as relevant?"
-    )
+    return None if not values or any(values) else NO_HIT
 
 
 def _as_number(doc_id: str) -> str:
@@ -152,7 +151,9 @@ class DataCheck:
         if abstention:
             empty += "; abstention metrics count an empty answer as a refusal"
         judged = [_judge_warning(by_name[one.name], one) for one in results if one.name in by_name]
-        messages: list[str | None] = [no_hit_warning(results), self._ids.warning(), empty if many else None, *judged]
+        by_id = all(one.active_conventions.match == "id" for one in metrics if isinstance(one, BatchMetric))
+        ids = self._ids.warning() if by_id else None
+        messages: list[str | None] = [no_hit_warning(results), ids, empty if many else None, *judged]
         messages += [warning for one in results for warning in controls_warnings(one)]
         results.warnings = list(filter(None, messages))
 

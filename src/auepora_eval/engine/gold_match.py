@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import islice
+from itertools import chain, islice
 from statistics import median
 from typing import Any, Literal
 
 from ..core.batch import Batch
 from ..core.conventions import ID_PRESETS, MATCHES, Conventions, Match
-from ..core.metrics_base import BatchMetric, Metric, apply_failure_policy, with_match
+from ..core.metrics_base import BatchMetric, Metric, apply_failure_policy
+from ..core.results import Results
 from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..errors import UnknownConventionError
 from ..features.matching import (
@@ -24,6 +25,7 @@ from ..features.matching import (
     trigrams,
 )
 from ..text.scripts import auto_tokens
+from .data_checks import NO_HIT
 
 MatchChoice = Match | Literal["auto"]
 MATCH_CHOICES: tuple[MatchChoice, ...] = ("auto", *MATCHES)
@@ -31,6 +33,8 @@ Pair = tuple[EvaluationSample, SystemOutputs | None]
 
 SAMPLES_READ = 1000
 """How many samples with gold and a ranking decide."""
+_MOST_READ = 20 * SAMPLES_READ
+"""Among how many samples they are looked for: input that can be read once keeps these in memory."""
 _ID_MARGIN = 0.05
 """Gold is matched by id while its ids are found nearly as often as ids or parents."""
 _MOST_REUSED = 0.05
@@ -69,6 +73,11 @@ class GoldMatch:
         """The way in words: ``by document``."""
         return f"by {_WORDS[self.match]}"
 
+    @property
+    def finds_nothing(self) -> bool:
+        """Whether no gold id occurs at all, and nothing else can be compared."""
+        return self.is_auto and self.match == "id" and self.gold > 0 and self.parents == 0
+
     def sentence(self) -> str:
         """The way, and what decided it, in one line."""
         counts = {
@@ -83,7 +92,7 @@ class GoldMatch:
     def warnings(self) -> list[str]:
         """What speaks against the numbers."""
         found = []
-        if self.is_auto and self.match == "id" and self.gold and not self.parents:
+        if self.finds_nothing:
             found.append(
                 f"none of {self.gold} gold ids is an id or a parent of a retrieved document, and there are no spans or "
                 "texts to compare; do both files name documents in the same way?"
@@ -116,6 +125,11 @@ def format_level(value: float) -> str:
     return f"{value:.2f}".removeprefix("0") if value < 1 else "1.00"
 
 
+def has_gold_and_ranking(sample: EvaluationSample, output: SystemOutputs | None) -> bool:
+    """Whether a sample can decide how gold is matched."""
+    return bool(sample.relevant_docs) and output is not None and output.error is None and bool(output.retrieved)
+
+
 class MatchCounts:
     """Counts how the gold of samples occurs in their rankings, up to a number of samples."""
 
@@ -134,17 +148,15 @@ class MatchCounts:
 
     def add(self, sample: EvaluationSample, output: SystemOutputs | None) -> bool:
         """Count one sample; whether it has gold and a ranking."""
-        if self.is_full or not sample.relevant_docs or output is None or output.error is not None:
+        if self.is_full or output is None or not has_gold_and_ranking(sample, output):
             return False
         retrieved = [item.doc for item in output.retrieved]
-        if not retrieved:
-            return False
         self.samples += 1
         by_id: dict[str, Document] = {}
         for doc in retrieved:
             by_id.setdefault(doc.doc_id, doc)
         parents = {doc.parent for doc in retrieved}
-        gold = {doc.doc_id: doc for doc in sample.relevant_docs}
+        gold = {doc.doc_id: doc for doc in sample.relevant_docs or ()}
         self.gold += len(gold)
         for doc_id, passage in gold.items():
             self.ids += doc_id in by_id
@@ -153,7 +165,8 @@ class MatchCounts:
             if doc_id in by_id:
                 self._compare(passage, by_id[doc_id])
         self._add_spans(gold.values(), retrieved)
-        self._add_texts(gold.values(), retrieved)
+        if self.samples <= SAMPLES_READ:  # the median length of texts is known by then
+            self._add_texts(gold.values(), retrieved)
         return True
 
     def _compare(self, passage: Document, doc: Document) -> None:
@@ -188,17 +201,24 @@ class MatchCounts:
         enough_ids = self.ids > 0 and self.ids >= self.parents - _ID_MARGIN * self.gold
         if enough_ids and self.reused <= _MOST_REUSED * self.comparable:
             return "id"
-        if self._has_spans and self._has_common_parent:
-            return "span"
-        if self._has_texts:
-            return "text"
-        if self.parents > 0 or self.documents > 0:
-            return "parent"
-        return "id"
+        possible: tuple[Match, ...] = ("span", "text", "parent")
+        return next((match for match in possible if self.supports(match)), "id")
+
+    def supports(self, match: Match) -> bool:
+        """Whether gold and rankings have the fields by which this way compares them."""
+        if match == "span":
+            return self._has_spans and self._has_common_parent
+        if match == "text":
+            return self._has_texts
+        return match == "id" or self.parents > 0 or self.documents > 0
 
 
-def resolve_gold_match(pairs: Iterable[Pair], conventions: Conventions, choice: MatchChoice = "auto") -> GoldMatch:
+def resolve_gold_match(
+    pairs: Iterable[Pair], conventions: Conventions, choice: MatchChoice = "auto", *, stored: Match | None = None
+) -> GoldMatch:
     """How the gold of these samples is matched: as chosen, or by the rule of ``auto``.
+
+    ``stored`` is what ``auto`` has chosen before in an evaluation that is resumed.
 
     Reads samples until ``SAMPLES_READ`` with gold and a ranking are counted. Conventions that compare ids by definition
     match by id; another explicit choice under them is an error.
@@ -214,7 +234,7 @@ def resolve_gold_match(pairs: Iterable[Pair], conventions: Conventions, choice: 
             read.append((sample, output))
         if counts.is_full:
             break
-    match = counts.choose() if choice == "auto" else choice
+    match = stored or (counts.choose() if choice == "auto" else choice)
     replace(conventions, match=match)  # a way that the conventions do not allow is an error
     return GoldMatch(
         match,
@@ -251,17 +271,18 @@ def _document_chance(pairs: Sequence[Pair]) -> float | None:
     return total / len(pairs)
 
 
-def chance_levels(pairs: Sequence[Pair], metrics: Sequence[Metric], match: Match) -> dict[str, float]:
-    """By name the value of each metric that matches gold, with the gold of the next question: what chance gives."""
+def chance_levels(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> dict[str, float]:
+    """By name what chance gives: each metric that matches gold by document, with the gold of the next question."""
     if len(pairs) < 2:
         return {}
     shifted = [sample for sample, _ in [*pairs[1:], pairs[0]]]
     batch = Batch(shifted, [output for _, output in pairs])
     levels: dict[str, float] = {}
     for one in metrics:
-        if isinstance(one, BatchMetric) and one.metadata.matches_gold and "response" not in one.metadata.reads:
-            scores = apply_failure_policy(with_match(one, match), batch)
-            value = one.reducer.value(scores)
+        if not isinstance(one, BatchMetric) or one.active_conventions.match != "parent":
+            continue
+        if one.metadata.matches_gold and "response" not in one.metadata.reads:
+            value = one.reducer.value(apply_failure_policy(one, batch))
             if value == value:  # not NaN: something was scored
                 levels[one.name] = float(value)
     return levels
@@ -275,7 +296,68 @@ def contradiction(resolved: GoldMatch, counts: MatchCounts) -> str | None:
     if chosen == resolved.match:
         return None
     return (
-        f"the first {resolved.samples} samples with gold decided to match it {resolved.label}; over all "
+        f"the first {resolved.samples} samples with gold decided to match it {resolved.label}; over "
         f"{counts.samples} it would be by {_WORDS[chosen]} ({counts.ids} of {counts.gold} gold ids are retrieved ids, "
         f"{counts.parents} ids or parents); repeat with --match {chosen} if that is right"
     )
+
+
+# --- evaluations: the samples that decide, the counts over all, and what results say about it ------------------------
+
+
+class GoldReading:
+    """The first pairs of an input, the way of matching gold that they decide on, and the counts of all pairs."""
+
+    def __init__(
+        self, pairs: Iterable[Pair], conventions: Conventions, choice: MatchChoice, *, stored: Match | None = None
+    ) -> None:
+        self._unread = iter(pairs)
+        self._first: list[Pair] = []
+        self.resolved = resolve_gold_match(self._read_first(), conventions, choice, stored=stored)
+        self._counts = MatchCounts(limit=None)
+
+    def _read_first(self) -> Iterator[Pair]:
+        for pair in islice(self._unread, _MOST_READ):
+            self._first.append(pair)
+            yield pair
+
+    def pairs(self) -> Iterator[Pair]:
+        """All pairs of input that can be read once: those read first, then the others."""
+        return chain(self._first, self._unread)
+
+    def count(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+        """The same pairs, counted where ``auto`` has decided."""
+        decided = self.resolved.is_auto and self.resolved.samples > 0
+        for sample, output in pairs:
+            if decided:
+                self._counts.add(sample, output)
+            yield sample, output
+
+    def finish(self, metrics: Sequence[Metric], results: Results) -> None:
+        """Add to the results how gold is matched, what speaks against it, and the chance levels by document."""
+        if not depends_on_match(metrics):
+            return
+        deciding = [pair for pair in self._first if has_gold_and_ranking(*pair)]
+        describe_match(results, self.resolved, metrics, deciding)
+        contradicted = contradiction(self.resolved, self._counts)
+        if contradicted is not None:
+            results.warnings.append(contradicted)
+
+
+def depends_on_match(metrics: Iterable[Metric]) -> bool:
+    """Whether any metric compares retrieved documents with gold."""
+    return any(isinstance(metric, BatchMetric) and metric.metadata.by_chunk_id for metric in metrics)
+
+
+def describe_match(results: Results, resolved: GoldMatch, metrics: Sequence[Metric], pairs: Sequence[Pair]) -> None:
+    """Add to results how gold is matched, with its warnings, and the chance level of each number by document."""
+    found = resolved.warnings()
+    if found or resolved.match != "id":
+        results.gold_match = {**resolved.to_dict(), "sentence": resolved.sentence()}
+    if resolved.finds_nothing:  # says more than that nothing was retrieved
+        results.warnings = [warning for warning in results.warnings if warning != NO_HIT]
+    results.warnings = [*found, *results.warnings]
+    levels = chance_levels(pairs, metrics)
+    for result in results:
+        if result.name in levels:
+            result.details["chance"] = levels[result.name]

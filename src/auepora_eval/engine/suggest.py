@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ..core.conventions import Conventions
-from ..core.metrics_base import BatchMetric, Metric
+from ..core.metrics_base import BatchMetric, Metric, is_defined_by_match, with_match
 from ..core.registry import MetricInfo, metric, metric_info, metric_infos
 from ..core.types import STARTED, EvaluationSample, Response, SystemOutputs
 from ..errors import BadValueError
@@ -151,10 +151,12 @@ def specs_for(
 ) -> list[str]:
     """Specs of the metrics supported by samples with these fields and outputs with these parts.
 
-    With ``bare_ids`` metrics that need more than ids are left out.
+    With ``bare_ids`` metrics that need more than ids are left out. Metrics that compare ids are left out where the
+    conventions match gold in another way.
     ``spans`` names what has spans, ``gold`` or ``returned`` documents: metrics of spans and documents depend on it.
     """
-    ks = Conventions.of(conventions).k_values or DEFAULT_K
+    common = Conventions.of(conventions)
+    ks = common.k_values or DEFAULT_K
     found: list[tuple[int, str]] = []
     for info in metric_infos().values():
         cls = info.cls
@@ -172,6 +174,8 @@ def specs_for(
             except BadValueError:
                 continue  # a timing key that is not valid in a metric name
             assert isinstance(built, BatchMetric)
+            if not is_defined_by_match(with_match(built, common.match)):
+                continue
             if built.metadata.reads <= set(output_parts) and set(built.required_fields()) <= set(fields):
                 found.append((built.target.value, spec))
     return [spec for _, spec in sorted(found, key=lambda pair: pair[0])]

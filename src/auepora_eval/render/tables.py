@@ -37,6 +37,7 @@ _UNRELIABLE_MARK = "?"
 UNRELIABLE_NOTE = f"{_UNRELIABLE_MARK} few or skewed samples: the interval may be too narrow"
 ONE_JUDGE_NOTE = "one judge gave the verdicts on documents and answers, so that its errors occur in both"
 _COLUMNS = (TableColumn("value", number=True), TableColumn("95 % interval"), TableColumn("mean of"))
+_CHANCE = TableColumn("chance", number=True)
 
 
 def table(rows: Sequence[Sequence[str]], *, headers: Sequence[str], right: Sequence[int] = ()) -> str:
@@ -60,7 +61,7 @@ def results_markdown(results: Results) -> str:
 
 def results_blocks(results: Results) -> list[Block]:
     """The results by target, with intervals and coverage."""
-    columns = [TableColumn("metric"), *_COLUMNS]
+    columns = [TableColumn("metric"), *_COLUMNS[:2], _CHANCE, *_COLUMNS[2:]]
     rows = {target: [row for one in results if one.target is target for row in _rows(one)] for target in TARGETS}
     groups = [RowGroup(rows[target], entry.title) for target, entry in TARGETS.items() if rows[target]]
     blocks = _with_footnote(without_empty_columns(Table(columns, groups)))
@@ -68,7 +69,9 @@ def results_blocks(results: Results) -> list[Block]:
 
 
 def _rows(result: MetricResult) -> list[Row]:
-    cells: Row = [display_name(result), value_text(result), _interval(result), result_note(result)]
+    chance = result.details.get("chance")
+    chance_text = "" if chance is None else format_value(chance)
+    cells: Row = [display_name(result), value_text(result), _interval(result), chance_text, result_note(result)]
     return [cells, *_breakdown_rows(result)]
 
 
@@ -107,7 +110,7 @@ def _breakdown_rows(result: MetricResult) -> Iterator[Row]:
             count = next((part[key] for key in ("num_noisy", "num_samples", "count") if key in part), "")
             ends = part.get("interval")
             interval = "" if ends is None else " – ".join(map(format_value, ends))
-            yield [f"  {name}", "n/a" if value is None else format_value(value), interval, str(count)]
+            yield [f"  {name}", "n/a" if value is None else format_value(value), interval, "", str(count)]
 
 
 def result_note(result: MetricResult) -> str:

@@ -27,6 +27,7 @@ from ..core.results import Results
 from ..core.slices import SliceSpec, parse_slices, require_slice_values
 from ..core.types import STARTED, EvaluationSample, SystemOutputs, UnknownRanking
 from ..engine.evaluate import Progress, evaluate, resolve_metrics
+from ..engine.gold_match import MatchChoice, resolve_gold_match
 from ..errors import AueporaWarning, BadValueError, DuplicateIdError, SystemCallError
 from ..features.rankings import retrieved_problem
 from ..net.retry import Backoff, is_connection_error, is_transient
@@ -686,7 +687,8 @@ class AueporaEvaluator:
     ``generate``, a pair of a retriever and a generator, or a function like ``run``. Up to ``concurrency`` calls are in
     flight; one that takes longer than ``timeout`` seconds has failed; one that fails with a transient error
     is repeated up to ``retries`` times; after more than ``max_failures`` failures no further calls are made. With a
-    concurrency of 1 and no timeout a plain system is called in the thread that evaluates.
+    concurrency of 1 and no timeout a plain system is called in the thread that evaluates. ``match`` is as for
+    ``auepora_eval.evaluate``.
 
     After ``evaluate`` the samples, outputs and results are attributes of the evaluator.
     """
@@ -702,10 +704,14 @@ class AueporaEvaluator:
         timeout: float | None = None,
         retries: int = 0,
         max_failures: int | None = None,
+        match: MatchChoice | None = None,
     ) -> None:
         self.policy = CallPolicy(
             top_k=top_k, concurrency=concurrency, timeout=timeout, retries=retries, max_failures=max_failures
         )
+        if match is not None:
+            resolve_gold_match((), Conventions.of(conventions), match)  # an impossible choice is an error
+        self.match = match
         self.system = system
         self._asked = as_system(system)
         self.plan = plan
@@ -746,7 +752,15 @@ class AueporaEvaluator:
                 stacklevel=2,
             )
         facts = RunInfo(top_k=self.top_k, concurrency=self.policy.concurrency)
-        self.results = evaluate(samples, self.outputs, metrics, slices=groups, run=facts)
+        self.results = evaluate(
+            samples,
+            self.outputs,
+            metrics,
+            conventions=self.conventions,
+            slices=groups,
+            run=facts,
+            match=self.match,
+        )
         return self.results
 
     def _ask(self, samples: Sequence[EvaluationSample], progress: Progress | None) -> list[SystemOutputs]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -356,21 +356,6 @@ but each position holds one unit, so that a unit completed by the same chunk as 
 ``chunks``: the positions of relevant chunks."""
 
 
-class PlacedRanking(list[str]):
-    """A ranking in which each position holds a gold unit or another document, with the rank that reached each unit."""
-
-    def __init__(self, ids: Iterable[str] = (), reached: Sequence[int] = (), placed: Sequence[int] = ()) -> None:
-        super().__init__(ids)
-        self.reached, self.placed = reached, placed
-
-    def position_within(self, k: int | None) -> int | None:
-        """The last position of this ranking that holds what was reached within rank ``k``."""
-        if k is None:
-            return None
-        within = [place for rank, place in zip(self.reached, self.placed, strict=True) if rank <= k]
-        return max([k, *within])
-
-
 @dataclass(frozen=True, slots=True)
 class MatchedSample:
     """The gold units of one sample, in the order in which they are reached, and the relevant chunks."""
@@ -408,8 +393,15 @@ class MatchedSample:
             seen.add(chunk)
         return found
 
-    def unit_ranking(self) -> tuple[dict[str, int], PlacedRanking]:
-        """Units with their levels, and the ranking of units: the input of plain definitions."""
+    def position_within(self, k: int | None) -> int | None:
+        """The last position of ``unit_ranking`` that holds what was reached within rank ``k``."""
+        if k is None:
+            return None
+        reached = bisect_right(self.reached, k)
+        return max([k, *self.placed[:reached]])
+
+    def unit_ranking(self) -> tuple[dict[str, int], list[str]]:
+        """Units with their levels, and a ranking with one unit or document at each position, for plain definitions."""
         keys, places = _distinct([unit.doc_id for unit in self.units]), self.placed
         levels = {key: unit.level for key, unit in zip(keys, self.units, strict=True)}
         ids = [doc.doc_id for doc in self.documents]
@@ -419,7 +411,7 @@ class MatchedSample:
                 ids[position] = f"{doc_id} (chunk)"
         for key, place in zip(keys, places, strict=False):
             ids[place - 1] = key
-        return levels, PlacedRanking(ids, self.reached, places)
+        return levels, ids
 
     def chunk_ranking(self) -> tuple[dict[str, int], list[str]]:
         """The relevant chunks with their levels, and the returned ids."""
@@ -433,13 +425,13 @@ class MatchedSample:
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """The names, with a number after one that occurred before."""
-    seen: Counter[str] = Counter()
-    distinct = []
-    for name in names:
-        seen[name] += 1
-        distinct.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return distinct
+    """The names; one that occurred before is followed by its place."""
+    distinct: dict[str, None] = {}
+    for place, name in enumerate(names, 1):
+        while name in distinct:
+            name = f"{name} ({place})"  # noqa: PLW2901
+        distinct[name] = None
+    return list(distinct)
 
 
 def match_sample(
@@ -454,21 +446,17 @@ def match_sample(
 
     ``near`` are the ranks of the documents that may be relevant; by default all.
     """
-    if near is None:
-        near = range(1, len(documents) + 1)
+    near = range(1, len(documents) + 1) if near is None else near
     every = gold_units(sample, match, min_relevance=lowest)
     units = [unit for unit in every if is_resolvable(unit, documents, match)]
-    unresolved = len(every) - len(units)
-    reached: list[tuple[int, GoldUnit]] = []
-    missed: list[GoldUnit] = []
-    for unit, found in zip(units, unit_ranks(units, [documents[rank - 1] for rank in near], match), strict=True):
-        if found.rank is None:
-            missed.append(unit)
-        else:
-            reached.append((near[found.rank - 1], unit))
+    ranks = [found.rank for found in unit_ranks(units, [documents[rank - 1] for rank in near], match)]
+    reached = [(near[rank - 1], unit) for rank, unit in zip(ranks, units, strict=True) if rank is not None]
     reached.sort(key=lambda found: (found[0], -found[1].level))
-    in_order = [unit for _, unit in reached] + missed
-    return MatchedSample(in_order, [rank for rank, _ in reached], unresolved, documents, match, near)
+    in_order = [unit for _, unit in reached]
+    in_order += [unit for rank, unit in zip(ranks, units, strict=True) if rank is None]
+    return MatchedSample(
+        in_order, [rank for rank, _ in reached], len(every) - len(units), documents=documents, match=match, near=near
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -538,7 +526,7 @@ class UnitView:
             documents: list[Document] = []
             if ids and output is not None:
                 documents = [item.doc for item in output.retrieved[: self.depth]]
-            near = None if self.match == "text" else _ranks_near(sample.relevant_docs, documents)
+            near = None if self.match == "text" else _ranks_near(sample.relevant_docs, ids[: self.depth], documents)
             found = match_sample(sample, documents, self.match, lowest=self.lowest, near=near)
             if found.units_elsewhere():
                 batch.note("the text of gold was retrieved in another document, which is no hit", sample.sample_id)
@@ -546,11 +534,10 @@ class UnitView:
         return matched
 
 
-def _ranks_near(gold: Sequence[Document], documents: Sequence[Document]) -> list[int]:
-    """The ranks of the documents that have the id or the parent of a gold document."""
+def _ranks_near(gold: Sequence[Document], ids: Sequence[str], documents: Sequence[Document]) -> list[int]:
+    """The ranks of the documents that have the id or the parent of a gold document. Others cannot be relevant."""
     names = {passage.doc_id for passage in gold}
     names.update([passage.parent for passage in gold])
-    ids = [doc.doc_id for doc in documents]
     parents = [doc.parent_id for doc in documents]
     if names.isdisjoint(ids) and names.isdisjoint(parents):
         return []

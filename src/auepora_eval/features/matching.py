@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -39,8 +39,10 @@ class GoldRank(NamedTuple):
     by: Literal["id", "span", "text", "document"] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GoldUnit:
+_MISSED = GoldRank(None)
+
+
+class GoldUnit(NamedTuple):
     """A unit of gold with its highest level, and the passages given for it. It is found at its first passage."""
 
     doc_id: str
@@ -155,18 +157,19 @@ def gold_units(sample: EvaluationSample, match: Match = "id", *, min_relevance: 
     levels = highest_levels(sample)
     units: dict[object, GoldUnit] = {}
     for ids in _unit_ids(sample, passages):
-        documents = tuple(doc for doc_id in ids for doc in passages[doc_id])
         key: object = ids
-        name = ids[0]
+        unit = GoldUnit(ids[0], levels[ids[0]], tuple(passages[ids[0]]))
+        for doc_id in ids[1:]:
+            unit = _join(unit, GoldUnit(doc_id, levels[doc_id], tuple(passages[doc_id])))
         if match == "parent":
-            key = frozenset(doc.parent for doc in documents)
-            name = documents[0].parent
-        level = max(levels[doc_id] for doc_id in ids)
-        if key in units:
-            earlier = units[key]
-            level, documents = max(level, earlier.level), earlier.passages + documents
-        units[key] = GoldUnit(name, level, documents)
+            key = frozenset([doc.parent for doc in unit.passages])
+            unit = unit._replace(doc_id=unit.passages[0].parent)
+        units[key] = _join(units[key], unit) if key in units else unit
     return [unit for unit in units.values() if min_relevance is None or unit.level >= min_relevance]
+
+
+def _join(unit: GoldUnit, other: GoldUnit) -> GoldUnit:
+    return GoldUnit(unit.doc_id, max(unit.level, other.level), unit.passages + other.passages)
 
 
 def _unit_ids(sample: EvaluationSample, passages: dict[str, list[Document]]) -> list[tuple[str, ...]]:
@@ -185,37 +188,24 @@ def unit_ranks(units: Sequence[GoldUnit], documents: Sequence[Document], match: 
 
     By ``span`` and ``text``, a unit without a usable span or text is found by its id.
     """
-    if match == "id" or match == "parent":
-        names = _names(units, documents, match)
-        return [_name_rank(unit, names, documents, match) for unit in units]
-    rank_of = _span_rank if match == "span" else _text_rank
-    return [first_rank(rank_of(passage, documents) for passage in unit.passages) for unit in units]
+    rank_of = {"id": _name_rank, "parent": _document_rank, "span": _span_rank, "text": _text_rank}[match]
+    return [first_rank([rank_of(passage, documents) for passage in unit.passages]) for unit in units]
 
 
-def _names(units: Sequence[GoldUnit], documents: Sequence[Document], match: Match) -> list[str]:
-    """What each retrieved document is compared by: its id, or the document that it is part of.
-
-    A document with the id of a gold document is part of the same one.
-    """
-    if match != "parent":
-        return [doc.doc_id for doc in documents]
-    parents: dict[str, str] = {}
-    for unit in units:
-        parents |= {passage.doc_id: passage.parent for passage in unit.passages}
-    return [parents.get(doc.doc_id, doc.parent) for doc in documents]
+def _name_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
+    ids = [doc.doc_id for doc in documents]
+    return GoldRank(ids.index(passage.doc_id) + 1, "id") if passage.doc_id in ids else _MISSED
 
 
-def _unit_names(unit: GoldUnit, match: Match) -> set[str]:
-    return {passage.parent if match == "parent" else passage.doc_id for passage in unit.passages}
-
-
-def _name_rank(unit: GoldUnit, names: Sequence[str], documents: Sequence[Document], match: Match) -> GoldRank:
-    own = _unit_names(unit, match)
-    for rank, name in enumerate(names, 1):
-        if name in own:
-            by_id = documents[rank - 1].doc_id in _unit_names(unit, "id")
-            return GoldRank(rank, "id" if by_id else "document")
-    return GoldRank(None)
+def _document_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
+    """The rank of the first chunk of the passage's document, or of a document with its id."""
+    doc_id, parent = passage.doc_id, passage.parent
+    for rank, doc in enumerate(documents, 1):
+        if doc.doc_id == doc_id:
+            return GoldRank(rank, "id")
+        if doc.parent == parent:
+            return GoldRank(rank, "document")
+    return _MISSED
 
 
 def _span_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
@@ -225,17 +215,14 @@ def _span_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
         return _id_rank([passage], documents)
     spans: list[Span] = []
     for rank, doc in enumerate(documents, 1):
-        if doc.parent != parent:
+        # A whole document covers all of its passages.
+        span = gold_span if _is_whole(doc) else span_of(doc)
+        if span is None or doc.parent != parent:
             continue
-        span = span_of(doc)
-        if span is None:
-            if not _is_whole(doc):
-                continue
-            span = gold_span  # a whole document covers all of its passages
         spans.append(span)
         if covered_proportion(passage, spans) >= FOUND_FROM:
             return GoldRank(rank, "span")
-    return GoldRank(None)
+    return _MISSED
 
 
 def _is_whole(doc: Document) -> bool:
@@ -255,7 +242,7 @@ def _text_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
         missing -= trigrams(doc.text)
         if len(wanted) - len(missing) >= FOUND_FROM * len(wanted):
             return GoldRank(rank, "text")
-    return GoldRank(None)
+    return _MISSED
 
 
 def is_text_elsewhere(unit: GoldUnit, documents: Sequence[Document]) -> bool:
@@ -263,7 +250,7 @@ def is_text_elsewhere(unit: GoldUnit, documents: Sequence[Document]) -> bool:
     if not any(is_other_document(passage, doc) for passage in unit.passages for doc in documents):
         return False
     placeless = tuple(replace(passage, parent_id=None) for passage in unit.passages)
-    return unit_ranks([replace(unit, passages=placeless)], documents, "text")[0].rank is not None
+    return unit_ranks([unit._replace(passages=placeless)], documents, "text")[0].rank is not None
 
 
 def is_resolvable(unit: GoldUnit, documents: Sequence[Document], match: Match) -> bool:
@@ -274,15 +261,13 @@ def is_resolvable(unit: GoldUnit, documents: Sequence[Document], match: Match) -
     if match in ("id", "parent") or not documents:
         return True
     if match == "span":
-        usable = [passage for passage in unit.passages if span_of(passage) is not None]
+        usable = [span_of(passage) is not None for passage in unit.passages]
         readable = any(span_of(doc) is not None or _is_whole(doc) for doc in documents)
     else:
-        usable = [passage for passage in unit.passages if is_evidence(passage.text)]
+        usable = [is_evidence(passage.text) for passage in unit.passages]
         readable = any(doc.text for doc in documents)
-    if usable and readable:
-        return True
-    without = [passage for passage in unit.passages if passage not in usable]
-    return any(passage.doc_id.strip() for passage in without)
+    without = [passage for passage, is_usable in zip(unit.passages, usable, strict=True) if not is_usable]
+    return (readable and any(usable)) or any(passage.doc_id.strip() for passage in without)
 
 
 def chunk_levels(units: Sequence[GoldUnit], documents: Sequence[Document], match: Match) -> list[int | None]:
@@ -291,30 +276,26 @@ def chunk_levels(units: Sequence[GoldUnit], documents: Sequence[Document], match
     By ``span`` and ``text`` a chunk is relevant at a level if it contains enough of a unit of that level or higher, or
     if enough of it lies in such units. By document every chunk of a gold document is relevant.
     """
-    names = _names(units, documents, match)
-    levels = sorted({unit.level for unit in units}, reverse=True)
-    found: list[int | None] = []
-    for doc, name in zip(documents, names, strict=True):
-        relevant = (level for level in levels if _is_relevant(doc, name, units, level, match=match))
-        found.append(next(relevant, None))
-    return found
+    falling = sorted({unit.level for unit in units}, reverse=True)
+    levels: dict[int, int] = {}
+    for place, doc in enumerate(documents):
+        for level in falling:
+            if _is_relevant(doc, units, level, match):
+                levels[place] = level
+                break
+    return [levels.get(place) for place in range(len(documents))]
 
 
-def _is_relevant(doc: Document, name: str, units: Sequence[GoldUnit], level: int, *, match: Match) -> bool:
+def _is_relevant(doc: Document, units: Sequence[GoldUnit], level: int, match: Match) -> bool:
     """Whether a chunk is relevant to units of this level or higher."""
     high = [unit for unit in units if unit.level >= level]
-    if match == "id" or match == "parent":
-        return any(name in _unit_names(unit, match) for unit in high)
     if any(found.rank is not None for found in unit_ranks(high, [doc], match)):
         return True
     passages = [passage for unit in high for passage in unit.passages]
-    return _lies_in_spans(doc, passages) if match == "span" else _lies_in_texts(doc, passages)
-
-
-def _lies_in_spans(doc: Document, passages: Iterable[Document]) -> bool:
-    """Whether enough of a chunk lies in gold passages."""
-    spans = [span_of(passage) for passage in passages if passage.parent == doc.parent]
-    return covered_proportion(doc, [span for span in spans if span is not None]) >= FOUND_FROM
+    if match == "span":
+        spans = [span_of(passage) for passage in passages if passage.parent == doc.parent]
+        return covered_proportion(doc, filter(None, spans)) >= FOUND_FROM
+    return match == "text" and _lies_in_texts(doc, passages)
 
 
 def _lies_in_texts(doc: Document, passages: Iterable[Document]) -> bool:
@@ -340,10 +321,8 @@ def gold_ranks(units: Sequence[GoldUnit], documents: Sequence[Document], match: 
     by_id = id_ranks(units, documents)
     if any(found.rank is not None for found in by_id):
         return by_id
-    return [
-        first_rank(_span_rank(passage, documents) for passage in unit.passages if span_of(passage) is not None)
-        for unit in units
-    ]
+    spanned = [unit._replace(passages=tuple(filter(span_of, unit.passages))) for unit in units]
+    return unit_ranks(spanned, documents, "span")
 
 
 def id_ranks(units: Sequence[GoldUnit], documents: Sequence[Document]) -> list[GoldRank]:
@@ -361,18 +340,20 @@ def first_gold_rank(
 ) -> GoldRank:
     """The first rank at which an output hits any gold of its sample; a failed one hits nothing."""
     if output is None or output.error is not None:
-        return GoldRank(None)
+        return _MISSED
     units = gold_units(sample, match, min_relevance=None)
     ranks = gold_ranks(units, [item.doc for item in output.retrieved], match)
     relevant_ranks = (rank for unit, rank in zip(units, ranks, strict=True) if unit.level >= min_relevance)
     found = first_rank(relevant_ranks)
-    return found if depth is None or found.rank is None or found.rank <= depth else GoldRank(None)
+    return found if depth is None or found.rank is None or found.rank <= depth else _MISSED
 
 
 def first_rank(ranks: Iterable[GoldRank]) -> GoldRank:
     """The first of several ranks; of two equal ones, another match precedes one by document."""
     found = [rank for rank in ranks if rank.rank is not None]
-    return min(found, key=lambda rank: (rank.rank, rank.by == "document"), default=GoldRank(None))
+    if len(found) < 2:
+        return found[0] if found else _MISSED
+    return min(found, key=lambda rank: (rank.rank, rank.by == "document"))
 
 
 def _id_rank(passages: Sequence[Document], documents: Sequence[Document]) -> GoldRank:
@@ -382,7 +363,7 @@ def _id_rank(passages: Sequence[Document], documents: Sequence[Document]) -> Gol
             same_id = [passage for passage in passages if passage.doc_id == doc.doc_id]
             if not all(is_other_passage(passage, doc) for passage in same_id):
                 return GoldRank(rank, "id")
-    return GoldRank(None)
+    return _MISSED
 
 
 def is_other_passage(passage: Document, doc: Document) -> bool:

@@ -238,9 +238,8 @@ def highest_levels(sample: EvaluationSample, key: Callable[[Document], str] = at
     """The level of each gold id; of one that is given several times the highest."""
     levels: dict[str, int] = {}
     for document in sample.relevant_docs or ():
-        level = 1
-        if document.metadata:
-            level = parse_level(document.metadata.get("relevance", 1), document.doc_id, sample.sample_id)
+        given = document.metadata.get("relevance", 1) if document.metadata else 1
+        level = parse_level(given, document.doc_id, sample.sample_id)
         levels[key(document)] = max(level, levels.get(key(document), level))
     return levels
 

@@ -32,7 +32,6 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DuplicateIdError
 from ..features.hits import (
     MatchedSample,
-    PlacedRanking,
     RankingView,
     UnitPositions,
     UnitView,
@@ -543,22 +542,21 @@ class RankingMetric(ConfiguredMetric):
         """The outcome of one sample by the plain definition over its matched gold units."""
         if found.unresolved and not found.units:
             return Score.skip("unresolved_gold")
-        gold, ranked = found.unit_ranking()
-        if self.skips_empty_gold(judged) and not relevant_ids(gold, self.active_conventions.min_relevance):
+        has_gold = any(unit.level >= self.active_conventions.min_relevance for unit in found.units)
+        if self.skips_empty_gold(judged) and not has_gold:
             return Score.skip("empty_gold")
         if is_recording():
             _add_matches(found)
-        beyond = [None] * (len(ranked) - len(found.documents))
-        return Score(self.matched_value(found, gold, ranked, [*scores[: len(found.documents)], *beyond]))
+        return Score(self.matched_value(found, scores))
 
-    def matched_value(
-        self, found: MatchedSample, gold: Gold, ranked: PlacedRanking, scores: Sequence[float | None]
-    ) -> float:
+    def matched_value(self, found: MatchedSample, scores: Sequence[float | None]) -> float:
         """The plain definition over gold units, or over the relevant chunks."""
-        if self.positions == "chunks":
-            levels, ids = found.chunk_ranking()
-            return type(self).definition(levels, ids, **self.definition_options(ids, scores))
-        return type(self).definition(gold, ranked, **self.definition_options(ranked, scores))
+        gold, ranked = found.chunk_ranking() if self.positions == "chunks" else found.unit_ranking()
+        beyond = [None] * (len(ranked) - len(found.documents))  # units may be placed beyond the end
+        options = self.definition_options(ranked, [*scores[: len(found.documents)], *beyond])
+        if self.positions == "reached":
+            options["k"] = found.position_within(self.max_rank)
+        return type(self).definition(gold, ranked, **options)
 
     def reference_ranking(self, sample: EvaluationSample, output: SystemOutputs) -> tuple[Gold | None, list[str]]:
         """Judged levels and returned ids of one sample, without the shared features."""
@@ -611,8 +609,6 @@ class RankingMetric(ConfiguredMetric):
 
     def plain_k(self, ranked: Sequence[str]) -> int | None:
         """The cut-off of one query: as written, or what the ranking can fill, at least 1."""
-        if isinstance(ranked, PlacedRanking) and self.positions == "reached":
-            return ranked.position_within(self.max_rank)
         if self.active_conventions.k_policy == "written":
             return self.max_rank
         fillable = max(len(ranked), 1)

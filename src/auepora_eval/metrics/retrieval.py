@@ -24,7 +24,6 @@ from ..features.hits import (
     GoldPositions,
     IdealRanking,
     MatchedSample,
-    PlacedRanking,
     RankingView,
     UnitPositions,
     capped_gold,
@@ -441,12 +440,10 @@ class F1AtK(_PrecisionMetric):
         values = np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0.0)
         return self.scores(batch, values)
 
-    def matched_value(
-        self, found: MatchedSample, gold: Gold, ranked: PlacedRanking, scores: Sequence[float | None]
-    ) -> float:
+    def matched_value(self, found: MatchedSample, scores: Sequence[float | None]) -> float:
         """Precision over chunks, recall over gold units."""
         levels, ids = found.chunk_ranking()
-        units = gold, ranked, ranked.position_within(self.k)
+        units = (*found.unit_ranking(), found.position_within(self.k))
         return f1_at_k(levels, ids, **self.definition_options(ids, scores), units=units)
 
 

@@ -375,7 +375,11 @@ def no_support(why: str) -> list[TargetSupport]:
 
 
 def supported_targets(
-    samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None] | None, *, retrieves: bool = True
+    samples: Sequence[EvaluationSample],
+    outputs: Sequence[SystemOutputs | None] | None,
+    *,
+    retrieves: bool = True,
+    conventions: str | Conventions = "auepora",
 ) -> list[TargetSupport]:
     """Return every target, with its applicable metrics or the missing data.
 
@@ -383,7 +387,7 @@ def supported_targets(
     rankings at all.
     """
     checked = [COMPLETE_OUTPUT] * len(samples) if outputs is None else outputs
-    runs = suggest_metrics(samples, checked) if samples else []
+    runs = suggest_metrics(samples, checked, conventions=conventions) if samples else []
     if not retrieves:
         runs = [spec for spec in runs if "retrieved" not in _fields_read(spec)]
     available = {

@@ -8,10 +8,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..core.conventions import Conventions, auto_conventions
 from ..core.metrics_base import BatchMetric
 from ..core.registry import metric
 from ..core.slices import group_names
 from ..core.types import EvaluationSample, TargetCategory
+from ..engine.gold_match import CHANCE_WARNING_FROM, GoldMatch, format_level, resolve_gold_match
 from ..errors import BadValueError
 from ..io.join import align_outputs, load_dataset, read_outputs_file, resolve_format
 from ..io.validate import TargetSupport, count_samples, supported_targets
@@ -68,6 +70,7 @@ def starter_plan(
     if outputs is None and system is None and chosen.one_file:
         outputs = dataset  # the file has samples and outputs
     place = Path(os.getcwd() if folder is None else folder)
+    gold = GoldMatch("id")
     if outputs is None:
         if not any(sample.query.strip() for sample in samples):
             raise BadValueError(
@@ -80,7 +83,10 @@ def starter_plan(
         form = chosen.name if outputs == dataset and chosen.one_file else resolve_format(outputs, "outputs").name
         read = read_outputs_file(outputs, form)
         aligned = align_outputs(samples, read.outputs).outputs
-        targets = supported_targets(samples, aligned, retrieves=not read.answers_only)
+        rules = auto_conventions(judged_pool=chosen.judged_pool)
+        gold = resolve_gold_match(zip(samples, aligned, strict=True), rules)
+        by_match = Conventions.of(match=gold.match)
+        targets = supported_targets(samples, aligned, retrieves=not read.answers_only, conventions=by_match)
         subject = _outputs(form, _relative_path(place, outputs))
     parts = [
         _HEADER,
@@ -88,8 +94,9 @@ def starter_plan(
         f"# {_describe_samples(samples)}\ndataset: {{{chosen.name}: {_scalar(_relative_path(place, dataset))}}}",
         subject,
         _CONVENTIONS,
+        _gold(gold),
         _metrics(targets, cites=outputs is not None),
-        _primary(targets),
+        _primary(targets, gold.chance or 0.0),
         _slices(samples),
         _RUN if outputs is None else "",
         _REST,
@@ -169,6 +176,12 @@ outputs:
 {_CONFIG}"""
 
 
+def _gold(gold: GoldMatch) -> str:
+    if gold.match == "id":
+        return ""
+    return f"# {gold.sentence().capitalize()}.\ngold: {{match: auto}}   # or id, span, text, parent"
+
+
 def _describe_samples(samples: Sequence[EvaluationSample]) -> str:
     counts = count_samples(samples)
     annotations = [f"{counts[key]} with {what}" for key, what in _ANNOTATIONS.items() if counts[key]]
@@ -191,16 +204,28 @@ def _metrics(targets: Sequence[TargetSupport], *, cites: bool) -> str:
     return "\n".join([head, "metrics:", *lines])
 
 
-def _primary(targets: Sequence[TargetSupport]) -> str:
-    """One primary metric per target; they share the error rate of 5 %, so fewer of them give more power."""
-    found = []
+def _primary(targets: Sequence[TargetSupport], chance: float) -> str:
+    """One primary metric per target; they share the error rate of 5 %, so fewer of them give more power.
+
+    Metrics by document are left out where their chance level is high.
+    """
+    found, is_distinct = [], chance < CHANCE_WARNING_FROM
     for target in targets:
-        written = {spec.partition("@")[0]: spec for spec in _usual_specs(target.metrics)}
+        specs = [spec for spec in _usual_specs(target.metrics) if is_distinct or not _is_by_document(spec)]
+        written = {spec.partition("@")[0]: spec for spec in specs}
         found += [written[name] for name in _PRIMARY.get(target.target, ()) if name in written][:1]
     if not found:
         return ""
     head = "# The metrics that decide a comparison of runs, one per target; the others get no verdict."
+    if not is_distinct:
+        head += f"\n# None is by document: the chance level is {format_level(chance)}. Add spans or texts to the gold."
     return f"{head}\nprimary: [{', '.join(map(_scalar, found))}]"
+
+
+def _is_by_document(spec: str) -> bool:
+    """Whether a metric compares documents where gold is matched by document."""
+    built = metric(spec)
+    return isinstance(built, BatchMetric) and (built.metadata.matches_gold or built.metadata.by_parent_id)
 
 
 def _metric_line(spec: str, *, cites: bool) -> str:

@@ -11,8 +11,10 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Protocol
 
+from ..core.conventions import Match
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from ..errors import BadTypeError, BadValueError, did_you_mean
+from ..features.matching import GoldUnit, chunk_levels
 from ..features.rankings import parse_level
 from ..features.texts import is_unanswerable
 from ..io.corpus import Corpus
@@ -235,6 +237,19 @@ def gold_key(document: Document, keys: frozenset[str]) -> str | None:
     return document.parent_id if document.parent_id in keys else None
 
 
+def gold_of(sample: EvaluationSample, document: Document, match: Match = "id") -> list[str]:
+    """The ids of the gold to which a retrieved document is relevant. By id, its own or its parent's is one of them."""
+    if match == "id" or not sample.relevant_docs:
+        key = gold_key(document, gold_keys(sample))
+        return [] if key is None else [key]
+    found = []
+    for passage in sample.relevant_docs:
+        unit = GoldUnit(passage.doc_id, 1, (passage,))
+        if _is_relevant(passage, sample) and chunk_levels([unit], [document], match) != [None]:
+            found.append(passage.doc_id)
+    return found
+
+
 def gold_parents(sample: EvaluationSample) -> frozenset[str]:
     """The parents of the gold: other chunks of these documents may be relevant too, so they are not noise."""
     return frozenset(
@@ -380,6 +395,8 @@ class Perturber:
     """Makes a counterfactual document; without it the wrong answer replaces the right one."""
     payloads: tuple[Payload, ...] = BUILT_IN
     """The adversarial documents of ``inject``."""
+    match: Match = "id"
+    """How gold is found in rankings."""
 
     def __post_init__(self) -> None:
         if self.perturbation.noise > 0 and not self.pool:
@@ -420,11 +437,7 @@ class Perturber:
     ) -> Sequence[RetrievedDocument]:
         if not self.perturbation.drop:
             return items
-        keys = gold_keys(sample)
-        hit = [
-            (key := gold_key(one.doc, keys)) is not None and _is_selected(sample, "drop", key, self.perturbation)
-            for one in items
-        ]
+        hit = [self._selects(sample, "drop", item.doc) for item in items]
         _record_ids(record, "dropped", [one.doc for one, gone in zip(items, hit, strict=True) if gone])
         return [one for one, gone in zip(items, hit, strict=True) if not gone]
 
@@ -433,13 +446,11 @@ class Perturber:
     ) -> list[Document]:
         if not self.perturbation.counterfactual:
             return documents
-        keys = gold_keys(sample)
         documents_out: list[Document] = []
         edited: list[Document] = []
         unedited: list[Document] = []
         for document in documents:
-            key = gold_key(document, keys)
-            if key is None or not _is_selected(sample, "counterfactual", key, self.perturbation):
+            if not self._selects(sample, "counterfactual", document):
                 documents_out.append(document)
                 continue
             counterfactual = counterfactual_document(sample, document, self.edit)
@@ -448,6 +459,11 @@ class Perturber:
         _record_ids(record, "edited", edited)
         _record_ids(record, "unedited", unedited)
         return documents_out
+
+    def _selects(self, sample: EvaluationSample, kind: str, document: Document) -> bool:
+        """Whether a document is relevant, and all gold that makes it so is selected."""
+        keys = gold_of(sample, document, self.match)
+        return bool(keys) and all(_is_selected(sample, kind, key, self.perturbation) for key in keys)
 
     def _inject_noise(
         self, sample: EvaluationSample, documents: list[Document], exclude_ids: set[str], record: PerturbationRecord
@@ -458,7 +474,8 @@ class Perturber:
             return documents
         assert self.pool is not None
         seed = self.perturbation.seed
-        noise = list(islice(self.pool.draw(sample, seed, exclude_ids), needed))
+        drawn = self.pool.draw(sample, seed, exclude_ids)
+        noise = list(islice((doc for doc in drawn if not gold_of(sample, doc, self.match)), needed))
         if len(noise) < needed:
             record["too_few"] = needed - len(noise)
         # Positions follow one order too: a document injected at a low rate is at the same position at a higher one.
@@ -791,11 +808,18 @@ def diagnosable(samples: Iterable[EvaluationSample]) -> list[EvaluationSample]:
 
 
 class GoldTexts:
-    """Gold documents with their texts: from the samples, a corpus, or what the system retrieved for any question."""
+    """Gold documents with their texts: from the samples, a corpus, or what the system retrieved for any question.
+
+    Where gold is not matched by id, the text may be that of the retrieved chunks to which it makes relevant.
+    """
 
     def __init__(self, corpus: Corpus | None = None) -> None:
         self._corpus = corpus
         self._retrieved: dict[str, Document] = {}
+        self.match: Match = "id"
+        """How gold is found among retrieved documents."""
+        self.joined: set[str] = set()
+        """The ids of gold documents whose texts are joined from chunks."""
 
     def add_retrieved(self, documents: Iterable[Document]) -> None:
         """Documents that the system returned."""
@@ -817,7 +841,17 @@ class GoldTexts:
             text = self._corpus_text(document)
         if not text.strip() and document.doc_id in self._retrieved:
             return self._retrieved[document.doc_id]
+        if not text.strip() and self.match != "id":
+            text = self._chunk_texts(document)
         return replace(document, text=text, metadata=metadata)
+
+    def _chunk_texts(self, document: Document) -> str:
+        chunks = [chunk for chunk in self._retrieved.values() if chunk.parent == document.parent]
+        levels = chunk_levels([GoldUnit(document.doc_id, 1, (document,))], chunks, self.match)
+        relevant = [chunk for chunk, level in zip(chunks, levels, strict=True) if level is not None]
+        if relevant:
+            self.joined.add(document.doc_id)
+        return "\n".join(chunk.text for chunk in sorted(relevant, key=lambda chunk: chunk.span or (0, 0)))
 
     def _corpus_text(self, document: Document) -> str:
         assert self._corpus is not None
@@ -844,19 +878,22 @@ class GoldTexts:
 
 
 def mixed_documents(
-    sample: EvaluationSample, gold: Sequence[Document], retrieved: Sequence[Document], k: int, seed: int
+    sample: EvaluationSample,
+    gold: Sequence[Document],
+    retrieved: Sequence[Document],
+    k: int,
+    seed: int,
+    *,
+    match: Match = "id",
 ) -> list[Document]:
     """Up to ``k`` documents: gold at positions drawn from the seed, among the first retrieved distractors.
 
     A distractor is a retrieved document that is certainly not relevant: no gold, no other part of a gold document, and
     without an acceptable answer in its text.
     """
-    keys, parents = gold_keys(sample), gold_parents(sample)
-    distractors = [
-        one
-        for one in retrieved
-        if gold_key(one, keys) is None and one.parent not in parents and not contains_answer(one.text, sample)
-    ]
+    parents = gold_parents(sample)
+    others = [doc for doc in retrieved if doc.parent not in parents and not gold_of(sample, doc, match)]
+    distractors = [doc for doc in others if not contains_answer(doc.text, sample)]
     kept = list(gold[:k])
     filling = distractors[: k - len(kept)]
     n = len(kept) + len(filling)

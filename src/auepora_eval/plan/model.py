@@ -404,7 +404,8 @@ def plan_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """The differences between two stored plans, such as ``run.top_k: 5 -> 10``; empty if there is none that matters.
 
     ``store``, ``scoring``, ``report``, ``gates`` and the retry keys of ``run`` (``retries``, ``backoff``,
-    ``max_failures``, ``keep_going``) do not matter; of ``judge`` only ``repeats``, ``stop`` and two-stage judging do, and of ``gold`` only a way that the plan names.
+    ``max_failures``, ``keep_going``) do not matter; of ``judge`` only ``repeats``, ``stop`` and two-stage judging do,
+    and of ``gold`` only a way that the plan names.
     """
     found: list[str] = []
     _compare("", _relevant_values(old), _relevant_values(new), found)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..compare.diagnosis import ArmOutcomes, Bools, DiagnosisNumbers, SingleDocument, diagnosis_numbers, require_measure
-from ..core.conventions import Conventions
+from ..core.conventions import Conventions, Match
 from ..core.dataset import EvaluationDataset
 from ..core.metrics_base import BatchMetric, Metric, sample_clusters
 from ..core.plan import EvaluationPlan
@@ -29,7 +29,7 @@ from ..perturb.documents import GoldTexts, diagnosable, gold_key, gold_keys, mix
 from ..plan.prepare import prepare, read_plan
 from ..plan.source import PlanSource
 from ..store.connect import default_store
-from ..store.records import RunRecord, StoredOutput
+from ..store.records import RunRecord, StoredOutput, plan_conventions
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore, aligned_outputs
 from ..systems.calls import CallPolicy, Stop, require_ready
@@ -47,6 +47,7 @@ from .run import (
     stored_answers,
     system_request,
     unasked_notes,
+    use_match_of,
 )
 from .scoring import score_run
 
@@ -301,6 +302,8 @@ class _ArmRunner:
         """Start or resume the run of an arm; ``retrieved`` is the run whose documents it uses."""
         label = run_label(arm, retest)
         request = self._arm_request(arm, retrieved)
+        if retrieved is not None:
+            request = use_match_of(request, retrieved)
         request = replace(
             request,
             name=f"{self.request.name} [{label}]",
@@ -335,7 +338,7 @@ class _ArmRunner:
         if missing:
             score_run(
                 self.store, outcome.record, missing,
-                conventions=request.conventions, slices=request.slices, options=request.options,
+                conventions=plan_conventions(outcome.record), slices=request.slices, options=request.options,
                 judging=request.judging, judge_progress=self.progress.watcher.judging, secrets=request.secrets,
                 corpus=request.corpus,
             )  # fmt: skip
@@ -363,7 +366,8 @@ class _ArmRunner:
         return replace(self.request, repeats=1, system=self._system(contexts))
 
     def _mixed(self, sample: EvaluationSample, retrieved: Sequence[Document]) -> list[Document]:
-        return mixed_documents(sample, self.texts.documents(sample), retrieved, self.k, self.options.seed)
+        gold = self.texts.documents(sample)
+        return mixed_documents(sample, gold, retrieved, self.k, self.options.seed, match=self.texts.match)
 
     def _each_request(self, found: Mapping[str, ReplayContext]) -> RunRequest:
         samples, contexts = single_document_samples(self.request.samples, found, self.k)
@@ -420,6 +424,7 @@ def _diagnose(
             return result
         if arm == "retrieved" and not retest:
             retrieved = outcome.record
+            texts.match = plan_conventions(retrieved).match
             for row in store.outputs(retrieved.run_id):
                 _require_ranking(retrieved, row)
                 texts.add_retrieved(item.doc for item in row.output.retrieved)
@@ -427,6 +432,11 @@ def _diagnose(
             consequence = f"its documents are not those of the arm in {outcome.record.run_id}"
             found = unasked_notes(stored_answers(store, outcome.record), consequence)
             notes += [f"{run_label(arm, retest)}: {note}" for note in found]
+    if texts.joined:
+        notes.append(
+            f"the texts of {len(texts.joined)} gold documents are joined from the chunks that were retrieved for any "
+            "question; a corpus (--corpus) has them complete"
+        )
     return replace(result, numbers=_numbers(runner, outcomes))
 
 
@@ -475,17 +485,13 @@ def _numbers(runner: _ArmRunner, outcomes: Mapping[str, RunOutcome]) -> Diagnosi
         if arm != "each":
             outcome = outcomes[run_label(arm, again)]
             found[again][arm] = arm_outcomes(store, outcome, runner.correctness, samples)
-    record = outcomes[run_label("retrieved")].record
-    sufficient = [
-        _gold_rank(sample, output, runner.k) is not None
-        for sample, output in zip(samples, aligned_outputs(store, record.run_id, texts=False), strict=True)
-    ]
+    ranks = _gold_ranks(runner, outcomes[run_label("retrieved")])
+    sufficient = [rank is not None for rank in ranks]
     judged, note = _judged_sufficiency(runner.request.metrics or (), outcomes[run_label("retrieved")])
     runner.notes.extend([note] if note else [])
     positions: list[int | None] = []
     if "mixed" in options.arms:
-        mixed = aligned_outputs(store, outcomes[run_label("mixed")].record.run_id, texts=False)
-        positions = [_gold_rank(sample, output, runner.k) for sample, output in zip(samples, mixed, strict=True)]
+        positions = _gold_ranks(runner, outcomes[run_label("mixed")])
     documents = _single_documents(runner, outcomes[run_label("each")]) if "each" in options.arms else []
     return diagnosis_numbers(
         found[False],
@@ -517,11 +523,19 @@ def _judged_sufficiency(metrics: Sequence[Metric], retrieved: RunOutcome) -> tup
     return scores.values > 0.5, f"whether documents are sufficient is the verdict of {judge.name}"
 
 
-def _gold_rank(sample: EvaluationSample, output: SystemOutputs | None, k: int) -> int | None:
-    """The first rank of a gold document among the first ``k``: its id, its span, or the id of its document."""
+def _gold_ranks(runner: _ArmRunner, outcome: RunOutcome) -> list[int | None]:
+    """The first rank of gold in each ranking of a run."""
+    match = runner.texts.match
+    outputs = aligned_outputs(runner.store, outcome.record.run_id, texts=match == "text")
+    pairs = zip(runner.request.samples, outputs, strict=True)
+    return [_gold_rank(sample, output, runner.k, match) for sample, output in pairs]
+
+
+def _gold_rank(sample: EvaluationSample, output: SystemOutputs | None, k: int, match: Match) -> int | None:
+    """The first rank of gold among the first ``k``: as the run matches it, or the id of its document."""
     if output is None:
         return None
-    found = first_gold_rank(sample, output, depth=k).rank
+    found = first_gold_rank(sample, output, depth=k, match=match).rank
     if found is not None or sample.relevant_docs:
         return found
     keys = gold_keys(sample)
@@ -531,11 +545,12 @@ def _gold_rank(sample: EvaluationSample, output: SystemOutputs | None, k: int) -
 def _single_documents(runner: _ArmRunner, outcome: RunOutcome) -> list[list[SingleDocument]]:
     """What the generator made of each document alone, by question."""
     store, run_id, detector = runner.store, outcome.record.run_id, RefusalDetector()
-    samples = store.samples(run_id, texts=False)
+    match = runner.texts.match
+    samples = store.samples(run_id, texts=match != "id")
     labels = _scores(outcome, runner.utility.name)
     right = _scores(outcome, runner.correctness.metric.name)
     outputs: dict[int, list[SystemOutputs]] = {}
-    for row in store.outputs(run_id, texts=False):
+    for row in store.outputs(run_id, texts=match == "text"):
         outputs.setdefault(row.position, []).append(row.output)
     found: dict[str, list[SingleDocument]] = {one.sample_id: [] for one in runner.request.samples}
     for position, sample in enumerate(samples):
@@ -543,7 +558,7 @@ def _single_documents(runner: _ArmRunner, outcome: RunOutcome) -> list[list[Sing
         answers = outputs.get(position, [])
         refused = [one.error is None and detector.refused(sample, one) is True for one in answers]
         label = labels.values[position]
-        relevant = any(_gold_rank(sample, one, 1) is not None for one in answers)
+        relevant = any(_gold_rank(sample, one, 1, match) is not None for one in answers)
         found[entry["sample_id"]].append(
             SingleDocument(
                 entry["doc_id"],

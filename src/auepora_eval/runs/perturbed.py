@@ -43,7 +43,7 @@ from ..plan.model import Plan, plan_changes
 from ..plan.prepare import SavedOutputs, read_plan
 from ..plan.source import PlanSource, read_source
 from ..report.plots import Curve, CurvePoint
-from ..store.records import RUN_PREFIX, RunRecord, RunStatus, new_run_id
+from ..store.records import RUN_PREFIX, RunRecord, RunStatus, new_run_id, plan_conventions
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore
 from ..systems.calls import CallPolicy, Stop
@@ -59,6 +59,7 @@ from .run import (
     stored_answers,
     system_request,
     unasked_notes,
+    use_match_of,
     warn,
 )
 
@@ -280,8 +281,10 @@ class LevelRunner:
             **({} if pool is None else {"noise_from": pool.source_name}),
         }
 
-    def run(self, level: Level, pool: NoisePool | None) -> RunOutcome:
-        """Start or resume the run of a level."""
+    def run(self, level: Level, pool: NoisePool | None, first: RunRecord | None = None) -> RunOutcome:
+        """Start or resume the run of a level, which matches gold as the ``first`` run does."""
+        base = self.request if first is None else use_match_of(self.request, first)
+        match = self.request.conventions.match if first is None else plan_conventions(first).match
         perturbation, label = self.sweep.perturbation(level, self.seed), self.sweep.label(level)
         noise = pool if perturbation.noise else None
         attacked = self.sweep.kind == "inject"
@@ -292,9 +295,9 @@ class LevelRunner:
             name=f"{self.request.name} [{label}]",
             samples=[label_sample(one, self.sweep, level, self.seed) for one in self.request.samples],
             system=perturbed_system(
-                self.request.system, Perturber(perturbation, noise, self.edit, self.sweep.payloads)
+                self.request.system, Perturber(perturbation, noise, self.edit, self.sweep.payloads, match)
             ),
-            plan={**self.request.plan, PERTURBATION: self.plan_entry(level, noise)},
+            plan={**base.plan, PERTURBATION: self.plan_entry(level, noise)},
             config={**self.request.config, PERTURBATION: label},
             tags=(*self.request.tags, PERTURBED_TAG, label),
         )
@@ -582,17 +585,21 @@ def _run_sweep(
     levels = LevelRunner(request, sweep, store, edit, seed, token, retry_failed, stop, watcher)
     outcomes: dict[Level, RunOutcome] = {}
     notes = equal_rate_notes(sweep, request.policy.top_k)
-    # The base first: without another source, noise is drawn from what it retrieved.
-    for level in sorted(sweep.levels, key=lambda one: one != sweep.base):
+    first: RunRecord | None = None
+    # Unperturbed documents first: they decide how gold is matched, and without another source noise is drawn from them.
+    for level in sorted(sweep.levels, key=lambda level: (bool(sweep.perturbation(level).rates), level != sweep.base)):
         if pool is None and sweep.perturbation(level).noise:
             pool = noise_of_run(store, outcomes[sweep.base].record, request, sweep, seed)
-        outcomes[level] = levels.run(level, pool)
+        outcomes[level] = levels.run(level, pool, first)
         if outcomes[level].results is None:
             return PerturbedRuns(sweep, outcomes, store=where)
+        first = first or outcomes[level].record
         notes += levels.notes(level, outcomes[level].record)
     together = None
     if sweep.kind == ARMS_KIND and "edited" in sweep.levels and len(sweep.levels) > 1:
-        together = levels.together() or merge_arms(request, sweep, outcomes, store, levels.plan_entry())
+        assert first is not None
+        merged = use_match_of(request, first)
+        together = levels.together() or merge_arms(merged, sweep, outcomes, store, levels.plan_entry())
     arms = arm_results(None if together is None else together.results)
     curve = build_curve(store, sweep, outcomes, seed=seed, notes=notes, together=arms)
     return PerturbedRuns(sweep, outcomes, curve, together, where)

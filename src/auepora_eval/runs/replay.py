@@ -459,7 +459,11 @@ def _compute(store: RunStore, record: RunRecord, request: RunRequest, metrics: S
         if row.sample_id in rows:
             repeats[row.repeat][rows[row.sample_id]] = row.output
     # The items of a control were asked when the run was scored.
-    common: dict[str, Any] = {"run": run_info(record), "judging": replace(request.judging, controls=0)}
+    common: dict[str, Any] = {
+        "conventions": request.conventions,
+        "run": run_info(record),
+        "judging": replace(request.judging, controls=0),
+    }
     if len(repeats) == 1:
         return evaluate(samples, repeats[0], metrics, **common)
     return evaluate_repeats(samples, [partial(iter, outputs) for outputs in repeats], metrics, **common)

@@ -24,7 +24,7 @@ from ..core.results import Results, to_json_value
 from ..core.slices import SliceSpec, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import Metrics, resolve_metrics
-from ..engine.gold_match import GoldReading, MatchChoice, describe_match
+from ..engine.gold_match import GoldReading, MatchChoice
 from ..errors import (
     AueporaError,
     AueporaWarning,
@@ -208,8 +208,8 @@ def load_outcome(store: RunStore, record: RunRecord) -> RunOutcome:
     """The outcome of a finished run, with its stored results."""
     message = "the run was finished before; no call was made"
     results, resolved = store.results(record.run_id), stored_match(record)
-    if resolved is not None:
-        describe_match(results, resolved, (), ())
+    if resolved is not None and resolved.match != "id":
+        results.gold_match = {**resolved.to_dict(), "sentence": resolved.sentence()}
     return RunOutcome(record, "finished", results, message=message)
 
 

@@ -313,6 +313,7 @@ def score_run(
             "none of the metrics calls a judge, so there is no judging to stop or to continue; name one that does"
         )
     common: dict[str, Any] = {
+        "conventions": Conventions.of(match=conventions.match),
         "slices": groups,
         "batch_size": options.batch_size,
         "run": facts,
@@ -358,7 +359,7 @@ def score_run(
         add_control_drift(store, record, results)
     if looks is not None:
         looks.add_details(results)
-        _store_baseline(store, looks, slices=groups, batch_size=options.batch_size)
+        _store_baseline(store, looks, conventions=common["conventions"], slices=groups, batch_size=options.batch_size)
     retrieved.check(chosen, record)
     results.run_id = record.run_id
     outputs = store.outputs(record.run_id, texts=False)

@@ -1,19 +1,23 @@
 """Twenty ranking metrics on generated rankings: ours from ids and from objects, against ranx, pytrec_eval, ir_measures.
 
-    python -m benchmarks.retrieval [--only wide|deep] [--quick] [--ours]
+    python -m benchmarks.retrieval [--only wide|deep|chunks] [--quick] [--ours]
 
 Prints Markdown: the best wall time of each, in seconds and in units of ours, and how far the numbers are apart. Peers
-that are not installed are left out, and named.
+that are not installed are left out, and named. The workload of chunks has parents and spans, and one to three gold
+passages a query: the processor time to match gold by id, by parent document and by span.
 """
 
 import argparse
 import platform
+import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 from auepora_eval import Document, EvaluationSample, RetrievedDocument, SystemOutputs, evaluate, evaluate_rankings
+from auepora_eval.core.conventions import Conventions
 
 from .peers import print_missing_peers
 from .rankings import make_rankings
@@ -109,9 +113,34 @@ def workload(queries: int, depth: int, *, with_peers: bool, rounds: int = 12, pe
         print(f"\nLargest difference between the numbers: {max(abs(numbers[m] - theirs[m]) for m in METRICS):.1e}")
 
 
+def chunk(doc_id: str, *, shift: int = 0) -> Document:
+    """A chunk of 800 characters of a document of eight; a gold passage may start a little later."""
+    number = int(doc_id.removeprefix("doc"))
+    start = number % 8 * 800 + shift
+    return Document(doc_id, parent_id=f"parent{number // 8:06d}", span=(start, start + 800))
+
+
+def chunk_workload(queries: int, depth: int, *, rounds: int = 6) -> None:
+    gold, ranked = make_rankings(queries, depth)
+    samples, outputs = objects(gold, ranked)
+    for place, (sample, output) in enumerate(zip(samples, outputs, strict=True)):
+        sample.relevant_docs = [chunk(doc_id, shift=200) for doc_id in gold[place][: 1 + place % 3]]
+        for item in output.retrieved:
+            item.doc = chunk(item.doc.doc_id)
+    contenders: dict[str, Callable[[], Any]] = {}
+    for match in ("id", "parent", "span"):
+        rules = Conventions.of("golden", match=match)
+        contenders[match] = partial(evaluate, samples, outputs, METRICS, conventions=rules)
+    times = best_times(contenders, dict.fromkeys(contenders, rounds), time.process_time)
+    print(f"\n### {queries:,} queries x {depth:,} chunks with parents and spans, {len(METRICS)} metrics\n")
+    print("| gold matched by | seconds | in units of id |\n|---|---|---|")
+    for match, seconds in times.items():
+        print(f"| {match} | {seconds:.3f} | {seconds / times['id']:.2f} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["wide", "deep"], help="one of the two workloads")
+    parser.add_argument("--only", choices=["wide", "deep", "chunks"], help="one of the workloads")
     parser.add_argument("--quick", action="store_true", help="a tenth of the data")
     parser.add_argument("--ours", action="store_true", help="ours alone, which takes a few minutes less")
     options = parser.parse_args()
@@ -120,10 +149,12 @@ def main() -> None:
     print(f"Python {platform.python_version()}, {platform.machine()}")
     if not options.ours:
         print_missing_peers("ranx", "pytrec_eval", "ir_measures")
-    if options.only != "deep":
+    if options.only in (None, "wide"):
         workload(50_000 // scale, 100, with_peers=not options.ours)
-    if options.only != "wide":
+    if options.only in (None, "deep"):
         workload(5_000 // scale, 1_000, with_peers=not options.ours)
+    if options.only in (None, "chunks"):
+        chunk_workload(20_000 // scale, 100)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,6 @@ LONG_MODULES = {
     "io.records": 841,
     "io.traces": 857,
     "metrics.claims": 813,
-    "perturb.documents": 866,
     "runs.sequential": 838,
     "scale.inputs": 850,
     "ui.batch_page": 894,

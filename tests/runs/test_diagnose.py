@@ -19,7 +19,7 @@ from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument
 from auepora_eval.core.rag_interface import SimpleRAGSystem
 from auepora_eval.core.types import UnknownRanking
 from auepora_eval.errors import BadTypeError, BadValueError, MissingFieldError, UnknownRunError
-from auepora_eval.perturb.documents import GoldTexts, diagnosable, mixed_documents
+from auepora_eval.perturb.given import GoldTexts, diagnosable, mixed_documents
 from auepora_eval.runs.diagnose import Diagnosis, diagnose, parse_arms, single_document_samples
 from auepora_eval.runs.replay import ReplayContext
 from auepora_eval.runs.run import run_system

@@ -25,7 +25,8 @@ from ..features.texts import RefusalDetector
 from ..io.corpus import Corpus
 from ..io.golden import dataset_fingerprint
 from ..judge.preview import Preview
-from ..perturb.documents import GoldTexts, diagnosable, gold_key, gold_keys, mixed_documents
+from ..perturb.documents import gold_key, gold_keys
+from ..perturb.given import GoldTexts, diagnosable, mixed_documents
 from ..plan.prepare import prepare, read_plan
 from ..plan.source import PlanSource
 from ..store.connect import default_store

@@ -137,7 +137,7 @@ class MatchCounts:
         self._limit = limit
         self.samples = self.gold = self.ids = self.parents = self.documents = 0
         self.comparable = self.reused = 0
-        self._has_spans = self._has_common_parent = False
+        self._has_common_parent = False
         self._gold_lengths: list[int] = []
         self._text_lengths: list[int] = []
 
@@ -162,11 +162,10 @@ class MatchCounts:
             self.ids += doc_id in by_id
             self.parents += doc_id in by_id or doc_id in parents
             self.documents += passage.parent in parents
-            if doc_id in by_id:
+            if doc_id in by_id and self.comparable < SAMPLES_READ:
                 self._compare(passage, by_id[doc_id])
         self._add_spans(gold.values(), retrieved)
-        if self.samples <= SAMPLES_READ:  # the median length of texts is known by then
-            self._add_texts(gold.values(), retrieved)
+        self._add_texts(gold.values(), retrieved)
         return True
 
     def _compare(self, passage: Document, doc: Document) -> None:
@@ -181,14 +180,17 @@ class MatchCounts:
             self.reused += len(wanted & trigrams(doc.text)) < FOUND_FROM * len(wanted)
 
     def _add_spans(self, gold: Iterable[Document], retrieved: Sequence[Document]) -> None:
-        with_span = {doc.parent for doc in retrieved if span_of(doc) is not None}
         own = {passage.parent for passage in gold if span_of(passage) is not None}
-        self._has_spans = self._has_spans or (bool(own) and bool(with_span))
-        self._has_common_parent = self._has_common_parent or not own.isdisjoint(with_span)
+        if own and not self._has_common_parent:
+            with_span = {doc.parent for doc in retrieved if span_of(doc) is not None}
+            self._has_common_parent = not own.isdisjoint(with_span)
 
     def _add_texts(self, gold: Iterable[Document], retrieved: Sequence[Document]) -> None:
-        self._gold_lengths += [len(auto_tokens(passage.text)) for passage in gold if is_evidence(passage.text)]
-        self._text_lengths += [len(auto_tokens(doc.text)) for doc in retrieved if doc.text]
+        """Add the lengths of texts, until there are enough for a median."""
+        if len(self._gold_lengths) < SAMPLES_READ:
+            self._gold_lengths += [len(auto_tokens(passage.text)) for passage in gold if is_evidence(passage.text)]
+        if len(self._text_lengths) < SAMPLES_READ:
+            self._text_lengths += [len(auto_tokens(doc.text)) for doc in retrieved if doc.text]
 
     @property
     def _has_texts(self) -> bool:
@@ -207,7 +209,7 @@ class MatchCounts:
     def supports(self, match: Match) -> bool:
         """Whether gold and rankings have the fields by which this way compares them."""
         if match == "span":
-            return self._has_spans and self._has_common_parent
+            return self._has_common_parent
         if match == "text":
             return self._has_texts
         return match == "id" or self.parents > 0 or self.documents > 0

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from ..core.conventions import Match
@@ -157,19 +158,17 @@ def gold_units(sample: EvaluationSample, match: Match = "id", *, min_relevance: 
     levels = highest_levels(sample)
     units: dict[object, GoldUnit] = {}
     for ids in _unit_ids(sample, passages):
+        level = max([levels[doc_id] for doc_id in ids])
+        documents = tuple(chain.from_iterable([passages[doc_id] for doc_id in ids]))
         key: object = ids
-        unit = GoldUnit(ids[0], levels[ids[0]], tuple(passages[ids[0]]))
-        for doc_id in ids[1:]:
-            unit = _join(unit, GoldUnit(doc_id, levels[doc_id], tuple(passages[doc_id])))
+        name = ids[0]
         if match == "parent":
-            key = frozenset([doc.parent for doc in unit.passages])
-            unit = unit._replace(doc_id=unit.passages[0].parent)
-        units[key] = _join(units[key], unit) if key in units else unit
+            key = frozenset([doc.parent for doc in documents])
+            name = documents[0].parent
+        if key in units:
+            level, documents = max(level, units[key].level), units[key].passages + documents
+        units[key] = GoldUnit(name, level, documents)
     return [unit for unit in units.values() if min_relevance is None or unit.level >= min_relevance]
-
-
-def _join(unit: GoldUnit, other: GoldUnit) -> GoldUnit:
-    return GoldUnit(unit.doc_id, max(unit.level, other.level), unit.passages + other.passages)
 
 
 def _unit_ids(sample: EvaluationSample, passages: dict[str, list[Document]]) -> list[tuple[str, ...]]:

@@ -172,7 +172,7 @@ def test_gold_passages_in_document(document: Document, found: list[str]) -> None
             "1", "?", relevant_docs=[Document(f"g{at}", parent_id="p", span=span) for at, span in enumerate(spans)]
         )
     )
-    assert [document.text[start:end] for start, end in gold.passages_in(document)] == found
+    assert [document.text[start:end] for start, end in gold.gold_passages(document)] == found
 
 
 # --- blocks and columns ----------------------------------------------------------------------------------------------

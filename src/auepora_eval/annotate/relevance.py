@@ -434,7 +434,7 @@ def rescore_with_grades(
     two runs with the same grades is the mean difference of these scores. A query without a relevant document counts 0.
     """
     specs: Sequence[Spec] = metrics or (DEFAULT_METRICS if partial.draw is None else partial.draw.metrics)
-    rules = conventions_of_run(record, conventions)
+    rules = replace(conventions_of_run(record, conventions), match="id")  # grades name what was retrieved
     if partial.draw is not None and not metrics:
         rules = replace(rules, min_relevance=partial.draw.min_relevance)
     chosen = correctable_metrics(specs, rules)

@@ -23,7 +23,7 @@ def diagnosable(samples: Iterable[EvaluationSample]) -> list[EvaluationSample]:
 class GoldTexts:
     """Gold documents with their texts: from the samples, a corpus, or what the system retrieved for any question.
 
-    Where gold is not matched by id, the text may be that of the retrieved chunks to which it makes relevant.
+    Where gold is not matched by id, the text may be joined from the retrieved chunks that are relevant by it.
     """
 
     def __init__(self, corpus: Corpus | None = None) -> None:
@@ -64,7 +64,8 @@ class GoldTexts:
         relevant = [chunk for chunk, level in zip(chunks, levels, strict=True) if level is not None]
         if relevant:
             self.joined.add(document.doc_id)
-        return "\n".join(chunk.text for chunk in sorted(relevant, key=lambda chunk: chunk.span or (0, 0)))
+        placed = sorted((chunk.span or (0, 0), chunk.text) for chunk in relevant)
+        return "\n".join(text for _, text in placed)
 
     def _corpus_text(self, document: Document) -> str:
         assert self._corpus is not None

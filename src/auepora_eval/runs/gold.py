@@ -39,14 +39,19 @@ def read_gold(
 
 
 def describe_gold(
-    reading: GoldReading,
-    metrics: Sequence[Metric],
     results: Results,
+    metrics: Sequence[Metric],
     store: RunStore,
     record: RunRecord,
     samples: Sequence[EvaluationSample],
+    *,
+    conventions: Conventions,
+    reading: GoldReading | None,
 ) -> None:
-    """Add to results how gold is matched; what ``auto`` decided from the first outputs is checked with all of them."""
+    """Add to results how gold is matched. What ``auto`` decided from the first outputs is checked with all of them."""
+    if reading is None and conventions.match == "id":
+        return
+    reading = reading or read_gold(store, record, samples, conventions, conventions.match)
     resolved = reading.resolved
     is_checked = resolved.is_auto and PERTURBED_TAG not in record.tags
     if is_checked and SAMPLES_READ <= resolved.samples < len(samples):

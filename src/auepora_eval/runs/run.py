@@ -281,9 +281,8 @@ def _resolve_gold(request: RunRequest, store: RunStore, record: RunRecord) -> tu
 
 def use_match_of(request: RunRequest, record: RunRecord) -> RunRequest:
     """The request of a further run on the same samples, which matches gold as an earlier run does."""
-    if record.plan.get("gold") is None:
-        return request
-    return replace(request, plan={**request.plan, "gold": record.plan["gold"]})
+    gold = {key: value for key, value in record.plan.items() if key == "gold"}
+    return replace(request, plan={**request.plan, **gold})
 
 
 @dataclass(slots=True)

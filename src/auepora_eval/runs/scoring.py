@@ -271,8 +271,6 @@ def score_run(
         chosen = [one for one in chosen if one.name not in affected and (gold is None or _reads_gold(one))]
     else:
         chosen = [with_match(metric, conventions.match) for metric in metrics]
-    if reading is None and conventions.match != "id":
-        reading = read_gold(store, record, rows, conventions, conventions.match)
     if corpus is not None:
         chosen = with_corpus_ids(chosen, partial(corpus_ids, corpus))
     groups = parse_slices(slices)
@@ -366,8 +364,7 @@ def score_run(
     results.failure = mass_failure(results, (row.output.error for row in outputs if row.output.error is not None))
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
     _add_details(results, chosen, details or {})
-    if reading is not None:
-        describe_gold(reading, chosen, results, store, record, rows)
+    describe_gold(results, chosen, store, record, rows, conventions=conventions, reading=reading)
     store.put_results(record.run_id, results, reducers=reducers)
     store_missing_aggregate(store, record, corpus=corpus, again=details is None)  # corrections do not change it
     return results

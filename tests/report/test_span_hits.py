@@ -116,7 +116,7 @@ def test_show_sample_marks_hits_by_span(runs: Runs, tmp_path: Path, auepora: Cal
     where = ("--store", str(tmp_path / "runs.sqlite"))
     code, out, _ = auepora("show", "a", "--sample", "q2", *where)
     assert code == 0
-    assert ["2", "*", "chunk-1", "text", "1"] in [line.split() for line in out.splitlines()]
+    assert ["2", "*", "by", "span", "chunk-1", "text", "1"] in [line.split() for line in out.splitlines()]
     code, out, _ = auepora("show", "a", "--sample", "q2", "--json", *where)
     assert json.loads(out)["gold_ranks"] == [[{"doc_id": "passage", "rank": 2, "by": "span"}]]
 

@@ -21,6 +21,7 @@ from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey, current_time
 from ..perturb.edits import hash_uniform
 from ..runtime.files import open_bytes, write_lines
 from ..runtime.processes import gc_paused
+from ..store.records import plan_conventions
 from ..store.runs import sample_at
 from .agreement import decided_label
 from .draws import Selection, draw_path, read_draws
@@ -241,11 +242,12 @@ class _ItemReader:
         return BatchItem(number, first.question, answers, (), references, first.conversation, names)
 
     def _read_item(self, run: str, position: int, sample_id: str) -> LabelItem:
-        sample = sample_at(self.store, self.store.get(run), position)
+        record = self.store.get(run)
+        sample = sample_at(self.store, record, position)
         output = next(self.store.outputs(run, repeat=0, position=position), None)
         if sample.sample_id != sample_id or output is None:
             raise UnknownRunError("the dataset of the run is another one, or the answer was deleted")
-        return build_item(sample, output.output)
+        return build_item(sample, output.output, match=plan_conventions(record).match)
 
     def _documents(self, documents: Sequence[ShownDocument]) -> tuple[ShownDocument, ...]:
         """The documents as the batch shows them: without ids in a blind one, without marks of relevance by default."""

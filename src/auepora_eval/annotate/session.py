@@ -19,15 +19,17 @@ import click
 
 from ..core.slices import parse_slices, require_slice_values
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
-from ..features.matching import gold_ranks, gold_units
 from ..io.labels import RIGHT, WRONG, Label, LabelEvent, LabelJournal, LabelKey, Provenance, current_time
 from ..judge.ratings import question_frames
 from ..perturb.edits import hash_uniform
 from ..render.terminal import printable
+from ..report.browser.gold_marks import GoldMarks
+from ..store.records import plan_conventions
 from ..store.runs import iter_samples, packed_outputs
 from .draws import SINGLE_STRATUM, Selection
 
 if TYPE_CHECKING:
+    from ..core.conventions import Match
     from ..core.types import EvaluationSample, SystemOutputs
     from ..store.runs import RunStore
 
@@ -125,8 +127,9 @@ def read_items(
     wanted_ids = dict.fromkeys(sample_ids)
     samples = {sample.sample_id: sample for sample in store.samples(run_id) if sample.sample_id in wanted_ids}
     outputs = {row.sample_id: row.output for row in store.outputs(run_id, repeat=0) if row.sample_id in wanted_ids}
+    match = plan_conventions(store.get(run_id)).match
     return tuple(
-        build_item(samples[one], outputs[one], (previous_labels or {}).get(one, ()))
+        build_item(samples[one], outputs[one], (previous_labels or {}).get(one, ()), match=match)
         for one in sample_ids
         if one in samples and one in outputs
     )
@@ -148,18 +151,22 @@ def read_pairs(
 
 
 def build_item(
-    sample: EvaluationSample, output: SystemOutputs, previous_labels: Iterable[PreviousLabel] = ()
+    sample: EvaluationSample,
+    output: SystemOutputs,
+    previous_labels: Iterable[PreviousLabel] = (),
+    *,
+    match: Match = "id",
 ) -> LabelItem:
-    """The item of one sample and its output."""
+    """The item of one sample and its output; ``match`` is the way in which the run matches gold."""
     gold = {doc.doc_id: doc for doc in sample.relevant_docs or ()}
-    golds = gold_units(sample)
-    ranks = gold_ranks(golds, [hit.doc for hit in output.retrieved])
-    by_span = {rank.rank: one.doc_id for one, rank in zip(golds, ranks, strict=True) if rank.by == "span"}
+    marks = GoldMarks(sample, match)
+    documents = [hit.doc for hit in output.retrieved]
+    by_id = gold.keys() if match == "id" else set()
     evidence = [
-        ShownDocument(hit.doc.doc_id, hit.doc.text, rank, hit.doc.doc_id in gold or rank in by_span)
-        for rank, hit in enumerate(output.retrieved, start=1)
+        ShownDocument(doc.doc_id, doc.text, rank, mark == "gold" or doc.doc_id in by_id)
+        for rank, (doc, mark) in enumerate(zip(documents, marks.marks(documents), strict=True), start=1)
     ]
-    shown_ids = {one.doc_id for one in evidence} | {*by_span.values()}
+    shown_ids = marks.gold_ranks(documents).keys() | {one.doc_id for one in evidence if one.doc_id in by_id}
     evidence += [
         ShownDocument(doc.doc_id, doc.text, None, True) for doc in gold.values() if doc.doc_id not in shown_ids
     ]

@@ -47,6 +47,7 @@ from .options import (
 if TYPE_CHECKING:
     from ..compare.columns import QueryTable
     from ..compare.filters import QueryRow
+    from ..core.conventions import Match
     from ..core.results import Results
     from ..core.types import EvaluationSample, SystemOutputs
     from ..io.sample_sets import SampleSet
@@ -244,6 +245,7 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
     from ..errors import BadValueError, did_you_mean
     from ..features.matching import has_spans
     from ..io.codec import encode_output, encode_sample
+    from ..store.records import plan_conventions
 
     ids = store.sample_ids(record.run_id)
     if sample_id not in ids:
@@ -263,6 +265,8 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
         for name, keys in marked_answers(results).items()
         for one in (keys[position] or AnswerSpans()).spans
     ]
+    match = plan_conventions(record).match
+    ids_suffice = match == "id" and not sample.relevant_groups and not has_spans(sample)
     return {
         "run_id": record.run_id,
         "sample": json.loads(encode_sample(sample)),
@@ -271,7 +275,7 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
         "outcomes": outcomes,
         "judgements": sample_judgements(store, record, position),
         **({"spans": spans} if spans else {}),
-        **({"gold_ranks": [_gold_ranks(sample, one) for one in outputs]} if has_spans(sample) else {}),
+        **({} if ids_suffice else {"gold_ranks": [_gold_ranks(sample, output, match) for output in outputs]}),
         **({"corrections": corrections} if (corrections := _sample_corrections(store, record, sample_id)) else {}),
     }
 
@@ -285,12 +289,12 @@ def _sample_corrections(store: RunStore, record: RunRecord, sample_id: str) -> l
     return [{**one.to_dict(), "text": one.describe()} for one in accepted if one.sample_id == sample_id]
 
 
-def _gold_ranks(sample: EvaluationSample, output: SystemOutputs) -> list[dict[str, Any]]:
-    """The rank at which an output hits each gold document, by id or by span."""
+def _gold_ranks(sample: EvaluationSample, output: SystemOutputs, match: Match) -> list[dict[str, Any]]:
+    """The rank at which an output hits each gold unit, and how."""
     from ..features.matching import gold_ranks, gold_units
 
-    gold = gold_units(sample)
-    ranks = gold_ranks(gold, [item.doc for item in output.retrieved])
+    gold = gold_units(sample, match)
+    ranks = gold_ranks(gold, [item.doc for item in output.retrieved], match)
     return [{"doc_id": one.doc_id, "rank": at.rank, "by": at.by} for one, at in zip(gold, ranks, strict=True)]
 
 
@@ -301,6 +305,7 @@ def _sample_page(document: dict[str, Any]) -> Report:
     sample = document["sample"]
     gold = {_id(one) for one in sample.get("relevant_docs") or ()}
     facts: list[tuple[str, str]] = [("gold", ", ".join(sorted(gold)) or "none")]
+    facts += [("same fact", ", ".join(ids)) for ids in sample.get("relevant_groups") or ()]
     reference = sample.get("reference_answer")
     if reference is not None:
         facts.append(("reference", _short(reference if isinstance(reference, str) else reference["text"])))
@@ -308,9 +313,9 @@ def _sample_page(document: dict[str, Any]) -> Report:
         facts.append(("labels", _short(sample["labels"])))
     facts += [("gold correction", _short(f"{one['text']}, by {one['by']}")) for one in document.get("corrections", ())]
     blocks: list[Block] = [DefinitionList(facts)]
-    every_rank = document.get("gold_ranks") or [[] for _ in document["outputs"]]
+    every_rank = document.get("gold_ranks") or [None for _ in document["outputs"]]
     for output, ranks in zip(document["outputs"], every_rank, strict=True):
-        blocks += _output_blocks(output, gold, {one["rank"] for one in ranks if one["by"] == "span"})
+        blocks += _output_blocks(output, gold, ranks)
         repeat = output.get("repeat", 0)
         blocks += _span_blocks(output, [one for one in document.get("spans") or () if one["repeat"] == repeat])
     rows: list[Row] = [
@@ -326,8 +331,8 @@ def _sample_page(document: dict[str, Any]) -> Report:
     return Report(title, "", ReportVerdict(""), [ReportSection("sample", "", blocks)])
 
 
-def _output_blocks(output: dict[str, Any], gold: set[str], by_span: set[int]) -> Iterator[Block]:
-    """An output: its error or answer, and its documents; gold is marked."""
+def _output_blocks(output: dict[str, Any], gold: set[str], gold_ranks: list[dict[str, Any]] | None) -> Iterator[Block]:
+    """An output: its error or answer, and its documents; gold is marked, at its ranks where ids do not suffice."""
 
     facts = []
     if output.get("error"):
@@ -338,11 +343,12 @@ def _output_blocks(output: dict[str, Any], gold: set[str], by_span: set[int]) ->
     if facts:
         yield DefinitionList(facts)
     rows: list[Row] = []
+    found = {one["rank"]: f"* by {one['by']}".removesuffix(" by id") for one in gold_ranks or ()}
     for rank, item in enumerate(output.get("retrieved") or (), start=1):
         doc = item if isinstance(item, str) else item["doc"]
         text = "" if isinstance(doc, str) else " ".join(doc.get("text", "").split())
-        mark = "*" if _id(doc) in gold or rank in by_span else ""
-        rows.append([str(rank), mark, _id(doc), text[:100]])
+        is_gold_id = gold_ranks is None and _id(doc) in gold
+        rows.append([str(rank), "*" if is_gold_id else found.get(rank, ""), _id(doc), text[:100]])
     if rows:
         yield simple_table([TableColumn("rank", number=True), TableColumn("gold"), "document", "text"], rows)
 

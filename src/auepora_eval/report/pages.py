@@ -92,6 +92,7 @@ def run_verdict(run: StoredRun, gates: GateCheck, *, timings: bool = True) -> Re
         )
     if failed:
         tone = "bad" if failed == done else "open"
+    points += [f"{note[0].upper()}{note[1:]}." for note in run.gold_notes]
     unmeasured = [one for one in run.results if one.details.get("num_measure_failed")]
     if unmeasured:
         points.append(

@@ -20,6 +20,7 @@ from ..core.reduce import Clusters
 from ..core.results import Results, display_name
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
+from ..engine.gold_match import GoldMatch
 from ..errors import AueporaError, BadValueError
 from ..features.matching import has_spans
 from ..gates import GateReport, check_run, gates_blocks
@@ -46,8 +47,8 @@ from ..render.blocks import (
 )
 from ..render.html import describe_result, format_time, interval_text, percentage, pluralize, shorten, value_text
 from ..render.tables import ONE_JUDGE_NOTE, controls_blocks
-from ..store.records import RunRecord, conventions_label
-from ..store.runs import RunStore, aligned_outputs, packed_outputs
+from ..store.records import RunRecord, conventions_label, plan_conventions
+from ..store.runs import RunStore, aligned_outputs, iter_samples, packed_outputs
 from .cards import Card, ReasonCount, card
 from .explain import resolve_result_metric
 from .plots import cause_rows
@@ -96,9 +97,19 @@ class StoredRun:
         """Whether any gold document has a span."""
         return any(map(has_spans, self.samples))
 
-    def outputs(self) -> Iterator[SystemOutputs | None]:
-        """Read the outputs of the first repeat, in the order of the samples; ``None`` where one is missing."""
-        return aligned_outputs(self.store, self.record.run_id, texts=False)
+    @property
+    def gold_notes(self) -> list[str]:
+        """How its gold is matched, unless by id, and what speaks against it."""
+        match = plan_conventions(self.record).match
+        resolved = (self.record.plan.get("gold") or {}).get("resolved")
+        found = GoldMatch.from_dict(resolved or {"match": match})
+        sentence = found.sentence() if resolved else f"gold is matched {found.label}"
+        return [note for note in (sentence, *found.warnings()) if match != "id" or note != sentence]
+
+    def pairs(self, *, texts: bool = False) -> Iterator[tuple[EvaluationSample, SystemOutputs | None]]:
+        """Read the samples with the outputs of the first repeat; ``None`` where one is missing."""
+        samples = iter_samples(self.store, self.record.run_id) if texts else self.samples
+        return zip(samples, aligned_outputs(self.store, self.record.run_id, texts=texts), strict=True)
 
     @cached_property
     def _summary(self) -> tuple[list[str], dict[str, Floats], int]:
@@ -464,6 +475,8 @@ def _run_facts(run: StoredRun) -> list[tuple[str, str | Cell]]:
         ("made by", f"auepora {record.version}"),
         ("tags", ", ".join(record.tags) or "none"),
     ]
+    if plan_conventions(record).match != "id":
+        facts += [("gold", note) for note in run.gold_notes]
     for key, value in record.config.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         facts.append((str(key), shorten(text)))

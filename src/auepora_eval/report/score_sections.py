@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,10 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.conventions import Conventions
+from ..core.conventions import ID_PRESETS, MATCHES, Conventions, Match
 from ..core.metrics_base import BatchMetric, apply_failure_policy
 from ..core.registry import Spec
-from ..core.results import Results, display_name, empty_answers, judged_coverage, panel_note, sequential_details
+from ..core.results import (
+    Results,
+    chance_note,
+    display_name,
+    empty_answers,
+    judged_coverage,
+    panel_note,
+    sequential_details,
+)
 from ..core.scores import Scores, Status
 from ..core.targets import TARGETS
 from ..core.types import STARTED, EvaluationSample, MetricResult, SystemOutputs, TargetCategory
@@ -41,6 +49,7 @@ from ..render.html import interval_text, reason_counts, seconds_text, value_text
 from ..render.tables import sequential_test_blocks, two_stage_blocks
 from ..stats.intervals import mean_interval
 from ..store.records import plan_conventions, run_info
+from .browser.gold_marks import TEXT_WAYS
 from .plots import quality_rows, slice_rows
 from .run_sections import GALLERY_WIDTH, Floats, StoredRun, card_link, one_or_gallery, score_column
 
@@ -148,10 +157,11 @@ def coverage_lines(result: MetricResult) -> list[str]:
 
 
 def coverage_notes(result: MetricResult) -> list[str]:
-    """Notes on coverage without counts of outcomes: repeats, judged proportions, the panel, empty answers."""
+    """Notes without counts of outcomes: the chance level, repeats, judged proportions, the panel, empty answers."""
     repeats = result.details.get("repeats") or {}
     several = repeats.get("count", 1) > 1 and repeats.get("sd") is not None
     lines = {
+        chance_note(result): True,
         f"{repeats.get('count', 1):,} repeats, standard deviation {value_text(repeats.get('sd'))}": several,
         judged_coverage(result): True,
         panel_note(result): True,
@@ -401,14 +411,22 @@ class RetrievalCurves:
 
 
 def hits_by_span(run: StoredRun) -> bool:
-    """Whether a run has hits by span only, because its ids differ from the gold ids."""
+    """Whether a run that matches gold by id has hits by span only, because its ids differ from the gold ids."""
     return any(one.by == "span" for one in _gold_ranks(run) if one is not None)
 
 
-def retrieval_curves(run: StoredRun, *, by_span: bool | None = None) -> RetrievalCurves:
+def curves_of_runs(runs: Sequence[StoredRun]) -> list[RetrievalCurves]:
+    """The curves of several runs, all by the coarsest way in which one of them matches gold."""
+    match = max((plan_conventions(run.record).match for run in runs), key=MATCHES.index)
+    by_span = match == "id" and any(map(hits_by_span, runs))
+    return [retrieval_curves(run, by_span=by_span, match=match) for run in runs]
+
+
+def retrieval_curves(run: StoredRun, *, by_span: bool | None = None, match: Match | None = None) -> RetrievalCurves:
     """Compute the retrieval curves of a run by its own conventions; empty where it has no rankings or no gold.
 
-    ``by_span`` uses span metrics instead of id metrics; by default where ids do not match and spans do.
+    ``by_span`` uses span metrics instead of id metrics; by default where ids do not match and spans do. ``match`` is
+    another way to match gold than that of the run.
     """
     by_span = hits_by_span(run) if by_span is None else by_span
     depth = run.depth
@@ -420,13 +438,12 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None) -> Retrieva
     specs: list[Spec] = ["mrr"]
     families = _BY_SPAN if by_span else _BY_ID
     specs += [{f"{family}@{k}": options.get(family, {})} for family in families for k in depths]
+    rules = plan_conventions(run.record)
+    if match is not None and rules.name not in ID_PRESETS:
+        rules = replace(rules, match=match)
+    pairs = run.pairs(texts=rules.match in TEXT_WAYS)
     try:
-        results = evaluate_stream(
-            zip(run.samples, run.outputs(), strict=True),
-            specs,
-            conventions=plan_conventions(run.record),
-            run=run_info(run.record),
-        )
+        results = evaluate_stream(pairs, specs, conventions=rules, run=run_info(run.record))
     except AueporaError:  # a stored ranking that is invalid today
         return RetrievalCurves()
     first_hits, curves = _first_hits(results), _curves(results, depths)
@@ -437,15 +454,15 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None) -> Retrieva
 
 
 def _gold_ranks(run: StoredRun) -> list[GoldRank | None]:
-    """The first hit of each sample's gold; ``None`` where no gold has a span."""
-    if not run.has_spans:
-        return [None] * len(run.samples)
+    """The first hit of each sample's gold by id; ``None`` where no gold has a span."""
     rules = plan_conventions(run.record)
+    if rules.match != "id" or not run.has_spans:
+        return [None] * len(run.samples)
     return [
         first_gold_rank(sample, output, min_relevance=rules.min_relevance, depth=rules.depth)
         if has_spans(sample)
         else None
-        for sample, output in zip(run.samples, run.outputs(), strict=True)
+        for sample, output in run.pairs()
     ]
 
 
@@ -524,8 +541,7 @@ _TITLES = {
 
 def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) -> list[ReportSection]:
     """The curves over k, and the answer quality by rank."""
-    by_span = any(map(hits_by_span, runs))
-    run_curves = [(run, retrieval_curves(run, by_span=by_span)) for run in runs]
+    run_curves = list(zip(runs, curves_of_runs(runs), strict=True))
     sections = [_curves_section(run_curves), _quality_section(run_curves, None if answers is None else answers.name)]
     return [one for one in sections if one is not None]
 

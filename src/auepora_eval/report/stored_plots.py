@@ -38,7 +38,7 @@ from .plots import (
     quality_rows,
 )
 from .run_sections import StoredRun, find_runs, score_column
-from .score_sections import hits_by_span, retrieval_curves
+from .score_sections import curves_of_runs, retrieval_curves
 
 T = TypeVar("T")
 _MAX_RUNS = 20
@@ -159,11 +159,9 @@ def _curve(request: _PlotRequest) -> Chart:
     curves: dict[str, dict[str, list[dict[str, Any]]]] = {}
     families: dict[str, None] = {}
     runs = [StoredRun(request.store, record) for record in request.records]
-    by_span = any(map(hits_by_span, runs))
-    for name, run in zip(request.names, runs, strict=True):
-        found = retrieval_curves(run, by_span=by_span).curves
-        families |= dict.fromkeys(found)
-        for family, points in found.items():
+    for name, found in zip(request.names, curves_of_runs(runs), strict=True):
+        families |= dict.fromkeys(found.curves)
+        for family, points in found.curves.items():
             if not request.metrics or family in request.metrics:
                 curves.setdefault(family, {})[name] = points
     for metric_name in request.metrics:

@@ -27,7 +27,7 @@ from ..features.texts import RefusalDetector
 from ..render.blocks import Cell, Row, Table, TableColumn, simple_table, without_empty_columns
 from ..render.html import pluralize, shorten
 from ..render.tables import format_value
-from ..report.browser.gold_marks import Connection, GoldMarks, connections, first_ranks, relevance
+from ..report.browser.gold_marks import Connection, GoldMarks, Hit, connections, first_ranks, relevance
 from ..report.browser.listing import ClaimVerdict, SentenceIndex, judged_claims, judgement_fields, unsupported_words
 from ..report.explain import in_panel_order
 from ..report.score_sections import CutOff, cut_offs, timeline
@@ -145,7 +145,7 @@ class QueryRun:
     @cached_property
     def gold(self) -> GoldMarks | None:
         """The gold of the sample in this run."""
-        return None if self.sample is None else GoldMarks(self.sample)
+        return None if self.sample is None else GoldMarks(self.sample, plan_conventions(self.record).match)
 
     @cached_property
     def documents(self) -> list[Document]:
@@ -156,6 +156,17 @@ class QueryRun:
     def gold_ranks(self) -> dict[str, int]:
         """The rank of each retrieved gold document, by id."""
         return {} if self.gold is None else self.gold.gold_ranks(self.documents)
+
+    @cached_property
+    def gold_marks(self) -> list[tuple[str, Hit]]:
+        """The mark of each retrieved document, and how it hits gold."""
+        return [] if self.gold is None else self.gold.explained_marks(self.documents)
+
+    def gold_rank(self, doc_id: str) -> tuple[str, int | None, str]:
+        """The letter of the run, the rank of a gold document in it, and how it is matched there."""
+        rank = self.gold_ranks.get(doc_id)
+        how = "" if rank is None else self.gold_marks[rank - 1][1].how
+        return self.letter, rank, how
 
     @cached_property
     def judgements(self) -> list[StoredJudgement]:
@@ -355,7 +366,7 @@ def ranked_documents(run: QueryRun, address: QueryAddress, others: Mapping[int, 
     for sentence in (output.response.sentences if output.response is not None else None) or ():
         cited.update(_sentence_citations(sentence))
     rows = []
-    for rank, (item, mark) in enumerate(zip(output.retrieved, gold.marks(run.documents), strict=True), 1):
+    for rank, (item, (mark, hit)) in enumerate(zip(output.retrieved, run.gold_marks, strict=True), 1):
         doc = item.doc
         passages = gold.gold_passages(doc)
         limit = max(DOCUMENT_LENGTH, min(passages[-1][1], 2_000) if passages else 0)
@@ -368,7 +379,8 @@ def ranked_documents(run: QueryRun, address: QueryAddress, others: Mapping[int, 
                 "rank": rank,
                 "id": doc.doc_id,
                 "mark": mark,
-                "level": gold.levels.get(doc.doc_id),
+                "how": hit.how,
+                "level": hit.level,
                 "score": item.score,
                 "is_cited": doc.doc_id in cited,
                 "place": place.strip(),
@@ -541,7 +553,8 @@ def query_page(request: Request) -> Response:
     if first is None or first.sample is None:
         raise HTTPException(404, f"no sample '{shorten(address.sample_id, 200)}' is in {' or '.join(address.runs)}")
     answered = [run for run in runs if run.output is not None and not isinstance(run.output.retrieved, UnknownRanking)]
-    joined = _connections(*answered) if len(answered) == MAX_RUNS else []
+    rankings = [(run.documents, run.gold_ranks) for run in answered]
+    joined = connections(*rankings) if len(answered) == MAX_RUNS else []
     depth = min(max((len(run.documents) for run in answered), default=0), MAX_CUT_OFF)
     table = ranking_table(answered) if answered else None
     proposals = sample_proposals(workbench, first.record, first.sample, address.with_sample(address.sample_id))
@@ -579,10 +592,6 @@ def query_page(request: Request) -> Response:
         metadata=to_text(first.sample.metadata),
         structured=to_text(first.sample.reference_answer.structured if first.sample.reference_answer else None),
     )
-
-
-def _connections(first: QueryRun, second: QueryRun) -> list[Connection]:
-    return connections((first.documents, first.gold_ranks), (second.documents, second.gold_ranks))
 
 
 def _cut_offs(runs: Sequence[QueryRun], depth: int) -> list[list[CutOff]]:
@@ -634,7 +643,8 @@ def _golds(runs: Sequence[QueryRun], address: QueryAddress) -> list[dict[str, An
             {
                 "id": doc.doc_id,
                 "level": relevance(doc),
-                "ranks": [(one.letter, one.gold_ranks.get(doc.doc_id)) for one in runs if one.output is not None],
+                "ranks": [one.gold_rank(doc.doc_id) for one in runs if one.output is not None],
+                "groups": [", ".join(ids) for ids in run.sample.relevant_groups if doc.doc_id in ids],
                 "text": show_text(
                     doc.text or retrieved.get(doc.doc_id, ""),
                     text_address(run, address, f"gold-{number}"),
@@ -836,12 +846,11 @@ def other_runs(request: Request) -> Response:
         for one in workbench.store.runs(dataset=record.dataset_name)
         if one.fingerprint == record.fingerprint and one.run_id not in shown
     ]
-    sample = sample_at(workbench.store, record, position, texts=False)
-    gold = GoldMarks(sample)
+    sample = sample_at(workbench.store, record, position)
     rows = []
     for one in listed[:MAX_OTHER_RUNS]:
-        stored = workbench.store.outputs(one.run_id, repeat=0, position=position, texts=False)
-        output = next((row.output for row in stored), None)
+        output = next((row.output for row in workbench.store.outputs(one.run_id, repeat=0, position=position)), None)
+        gold = GoldMarks(sample, plan_conventions(one).match)
         rows.append(
             {
                 "record": one,
@@ -853,7 +862,7 @@ def other_runs(request: Request) -> Response:
                 "compare": address.with_runs([record.run_id, one.run_id]),
             }
         )
-    has_gold = any(level > 0 for level in gold.levels.values())
+    has_gold = any(level > 0 for level in GoldMarks(sample).levels.values())
     return render_template(request, "query_others.html", rows=rows, count=len(listed), has_gold=has_gold)
 
 

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
+from ...core.conventions import Match
 from ...core.types import Document, EvaluationSample
+from ...engine.gold_match import GoldMatch
 from ...errors import AueporaError
-from ...features.matching import GoldRank, GoldUnit, first_rank, gold_ranks, has_spans
+from ...features.matching import GoldRank, GoldUnit, chunk_levels, first_rank, gold_ranks, gold_units, has_spans
 from ...features.rankings import parse_level
 
 Ranges = list[tuple[int, int]]
 """Start and end (exclusive) positions, in ascending order."""
+TEXT_WAYS = ("span", "text")
+"""Ways to match gold that need the texts of documents: spans are compared word by word."""
+
+
+class Hit(NamedTuple):
+    """How a retrieved document hits gold, and the level of it."""
+
+    how: str
+    """How gold was matched, such as ``by document``; empty if by its id."""
+    level: int | None
+
+
+Hits = dict[int, Hit]
+"""Hits by rank."""
 
 # --- gold passages and hits ------------------------------------------------------------------------------------------
 
@@ -19,7 +36,9 @@ Ranges = list[tuple[int, int]]
 class GoldMarks:
     """The gold of one sample, and the marks of retrieved documents."""
 
-    def __init__(self, sample: EvaluationSample) -> None:
+    def __init__(self, sample: EvaluationSample, match: Match = "id") -> None:
+        """``match`` is the way of the run in which gold is matched. By span and text, the documents need texts."""
+        self.match = match
         self.levels: dict[str, int] = {}
         self.annotated = sample.relevant_docs is not None
         self._parents: set[str] = set()
@@ -35,25 +54,27 @@ class GoldMarks:
         if isinstance(expected, (list, tuple)):
             self._parents.update(one for one in expected if isinstance(one, str))
         self._not_relevant = {one.doc_id for one in sample.candidate_docs or ()} - self.levels.keys()
-        docs = sample.relevant_docs or ()
-        self._with_spans = [
-            GoldUnit(doc_id, level, tuple(one for one in docs if one.doc_id == doc_id))
-            for doc_id, level in (self.levels.items() if has_spans(sample) else ())
-            if level > 0
-        ]
+        self._has_groups = bool(sample.relevant_groups)
+        self._units: list[GoldUnit] = []
+        if match != "id" or self._has_groups or has_spans(sample):
+            with suppress(AueporaError):  # a level that is not an integer
+                self._units = gold_units(sample, match)
 
     def ranks(self, documents: Sequence[Document]) -> dict[str, GoldRank] | None:
-        """The hit of each gold document, by id or by span; ``None`` where no gold has a span, so ids suffice."""
-        if not self._with_spans:
+        """The hit of each gold document, at which its unit is found; ``None`` where ids suffice."""
+        if not self._units:
             return None
-        ranks = gold_ranks(self._with_spans, documents)
-        return {one.doc_id: rank for one, rank in zip(self._with_spans, ranks, strict=True) if rank.rank is not None}
+        found: dict[str, GoldRank] = {}
+        for unit, at in zip(self._units, gold_ranks(self._units, documents, self.match), strict=True):
+            for passage in unit.passages if at.rank is not None else ():
+                found[passage.doc_id] = first_rank([at, found.get(passage.doc_id, at)])
+        return found
 
     def gold_ranks(self, documents: Sequence[Document]) -> dict[str, int]:
         """The rank of each retrieved gold document."""
-        by_span = self.ranks(documents)
-        if by_span is not None:
-            return {doc_id: one.rank for doc_id, one in by_span.items() if one.rank is not None}
+        found = self.ranks(documents)
+        if found is not None:
+            return {doc_id: one.rank for doc_id, one in found.items() if one.rank is not None}
         return {doc_id: rank for doc_id, rank in first_ranks(documents).items() if self.levels.get(doc_id, 0) > 0}
 
     def first_rank(self, documents: Sequence[Document]) -> int | None:
@@ -63,22 +84,40 @@ class GoldMarks:
             return first_rank(ranks.values()).rank
         return next((rank for rank, one in enumerate(documents, 1) if self.levels.get(one.doc_id, 0) > 0), None)
 
-    def marks(self, documents: Sequence[Document], ranks: Mapping[str, GoldRank] | None = None) -> list[str]:
+    def hits(self, documents: Sequence[Document]) -> Hits | None:
+        """Every rank at which gold is found or a chunk is relevant; ``None`` where ids suffice.
+
+        A chunk that is returned again is not relevant again.
+        """
+        ranks = self.ranks(documents)
+        if ranks is None:
+            return None
+        found: Hits = {}
+        if self._has_groups or self.match != "id":
+            levels = chunk_levels(self._units, documents, self.match)
+            for rank in first_ranks(documents).values():
+                if (level := levels[rank - 1]) is not None:
+                    found[rank] = Hit(GoldMatch(self.match).label.removeprefix("by id"), level)
+        for doc_id, at in ranks.items():
+            assert at.rank is not None
+            found[at.rank] = Hit(f"by {at.by}".removeprefix("by id"), self.levels[doc_id])
+        return found
+
+    def marks(self, documents: Sequence[Document], hits: Hits | None = None) -> list[str]:
         """Per position ``gold``, ``again`` (the same id), ``part`` (same document), ``not`` (judged so) or nothing.
 
-        ``ranks`` are those of the gold documents, where they have spans.
+        ``hits`` are those of the documents, where ids do not suffice.
         """
         seen: set[str] = set()
         marks = []
         levels = self.levels
-        ranks = self.ranks(documents) if ranks is None else ranks
-        at = None if ranks is None else {one.rank for one in ranks.values()}
+        hits = self.hits(documents) if hits is None else hits
         for rank, document in enumerate(documents, 1):
             doc_id = document.doc_id
             level = levels.get(doc_id)
-            if at is not None and rank in at:
+            if hits is not None and rank in hits:
                 marks.append("gold")
-            elif at is not None and level is not None and level > 0 and doc_id not in seen:
+            elif hits is not None and level is not None and level > 0 and doc_id not in seen:
                 marks.append("part")  # a gold id of another passage, or below a hit by span
             elif level is not None and level > 0:
                 marks.append("again" if doc_id in seen else "gold")
@@ -90,6 +129,13 @@ class GoldMarks:
                 marks.append("")
             seen.add(doc_id)
         return marks
+
+    def explained_marks(self, documents: Sequence[Document]) -> list[tuple[str, Hit]]:
+        """The mark of each document, how it was matched, and its level."""
+        hits = self.hits(documents)
+        by_id = [Hit("", self.levels.get(document.doc_id)) for document in documents]
+        explained = [(hits or {}).get(rank, hit) for rank, hit in enumerate(by_id, 1)]
+        return list(zip(self.marks(documents, hits), explained, strict=True))
 
     def gold_passages(self, document: Document) -> Ranges:
         """The ranges of gold passages in the text of a document whose span in its parent is known."""

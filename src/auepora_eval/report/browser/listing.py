@@ -27,7 +27,7 @@ from ...core.scores import MarkedSpan, marked_answers
 from ...core.slices import group_names
 from ...core.targets import TARGETS
 from ...core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
-from ...store.records import RunRecord, StoredOutput, plain_value
+from ...store.records import RunRecord, StoredOutput, plain_value, plan_conventions
 from ...store.rows import StoredJudgement
 from ...text.sentences import sentence_spans
 from ...text.tokenizers import plain_words
@@ -298,6 +298,7 @@ def sample_json(sample: EvaluationSample, number_of: NumberOf) -> bytes:
                 "structured": None if reference is None else reference.structured,
                 "others": [[one.doc_id, number_of(one.text)] for one in others[:MAX_CANDIDATES]],
                 "others_count": len(others),
+                "groups": sample.relevant_groups,
             }
         )
         # ``null`` means not annotated, an empty list annotated without gold.
@@ -322,10 +323,7 @@ def output_json(
     """An output as JSON, with its marks; ``spans`` are those of its answer, by metric."""
     response = output.response
     documents = [item.doc for item in output.retrieved]
-    ranks = gold.ranks(documents)
-    marks = gold.marks(documents, ranks)
-    by_span = {doc_id: one.rank for doc_id, one in (ranks or {}).items() if one.by == "span"}
-    levels = {rank: gold.levels[doc_id] for doc_id, rank in by_span.items()}
+    ranks = gold.gold_ranks(documents)
     value = _drop_empty(
         {
             "error": output.error,
@@ -335,7 +333,8 @@ def output_json(
             "steps": output.steps,
             "extra": output.extra,
             "unsaid": isinstance(output.retrieved, UnknownRanking) or None,
-            "by_span": by_span,
+            # by span or otherwise: gold that is found at a document of another id
+            "by_span": {doc_id: rank for doc_id, rank in ranks.items() if documents[rank - 1].doc_id != doc_id},
         }
     )
     value["docs"] = [
@@ -345,14 +344,15 @@ def output_json(
                 number_of(item.doc.text),
                 item.score,
                 mark,
-                levels.get(rank, gold.levels.get(item.doc.doc_id)),
+                hit.level,
                 item.doc.parent_id,
                 item.doc.span,
                 utf16_ranges(item.doc.text, gold.gold_passages(item.doc)) or None,
                 item.doc.metadata or None,
+                hit.how or None,
             ]
         )
-        for rank, (item, mark) in enumerate(zip(output.retrieved, marks, strict=True), 1)
+        for item, (mark, hit) in zip(output.retrieved, gold.explained_marks(documents), strict=True)
     ]
     if output.citations is not None:
         value["citations"] = output.citations
@@ -456,7 +456,7 @@ class ListedRun:
     size: int
     """The number of its samples, listed or not."""
     samples: Sequence[EvaluationSample]
-    """The listed samples; documents have no texts."""
+    """The listed samples; documents have texts only where gold is matched by them."""
     positions: Rows
     """The position of each listed sample in the dataset of the run."""
     rows: Rows
@@ -491,6 +491,7 @@ class RunPacker:
         self.answers = [""] * count
         """The starts of the answers, for the search."""
         self._spans = marked_answers(run.results)
+        self._match = plan_conventions(run.record).match
 
     @property
     def positions(self) -> Container[int] | None:
@@ -502,7 +503,7 @@ class RunPacker:
         index = self._indices.get(row.position)
         if index is None:
             return
-        output, gold = row.output, GoldMarks(self.run.samples[index])
+        output, gold = row.output, GoldMarks(self.run.samples[index], self._match)
         repeats = self.outputs[index]
         repeats += [b"null"] * (row.repeat - len(repeats))
         keys = ((name, keys[row.position]) for name, keys in self._spans.items())

@@ -18,8 +18,9 @@ from ...core.scores import Status
 from ...core.types import EvaluationSample
 from ...errors import AueporaError
 from ...render.blocks import PageFragment
-from ...store.records import RunRecord
+from ...store.records import RunRecord, plan_conventions
 from ...store.runs import RunStore, iter_samples
+from .gold_marks import TEXT_WAYS
 from .listing import (
     KINDS,
     MAX_SEARCHED_LENGTH,
@@ -105,9 +106,10 @@ class QueryListing:
         self._store = store
         self._side_by_side = side_by_side
         read: dict[str, list[EvaluationSample]] = {}
+        texts = any(plan_conventions(record).match in TEXT_WAYS for record in records)
         for record in records:
             if record.fingerprint not in read:
-                read[record.fingerprint] = store.samples(record.run_id, texts=False)
+                read[record.fingerprint] = store.samples(record.run_id, texts=texts)
         first: dict[str, EvaluationSample] = {}
         for sample in chain.from_iterable(read.values()):
             first.setdefault(sample.sample_id, sample)

@@ -150,14 +150,16 @@ class QueryView {
     const items = sample.gold.map(([id, text, level, parent, span, metadata]) => {
       const ranks = runs.map((run) => {
         const output = this.output(run);
-        const covered = output?.by_span?.[id];
+        const covered = output?.by_span?.[id]; // found at a document of another id
+        const how = covered && output.docs[covered - 1][9];
         const place = covered ? covered - 1 : output?.docs?.findIndex((doc) => doc[0] === id && doc[3] !== "part") ?? -1;
-        const found = place < 0 ? "not retrieved" : `rank ${place + 1}${covered ? ", by span" : ""}`;
+        const found = place < 0 ? "not retrieved" : `rank ${place + 1}${how ? `, ${how}` : ""}`;
         return badge(place < 0 ? "\u2715" : "\u25cf", runs.length > 1 ? `${letter(run)}: ${found}` : found, place < 0 ? "qb-miss" : "qb-gold");
       });
       const known = text >= 0 ? query.textOf(text) : this.textOfId(id);
+      const facts = (sample.groups ?? []).filter((ids) => ids.includes(id)).map((ids) => make("p", { class: "qb-note" }, "same fact: ", oneLine(ids.join(", "), 300)));
       return make("li", { class: "qb-doc" },
-        make("div", { class: "qb-docline" }, named(id, "qb-docid"), level === 1 ? null : badge("", `level ${level}`, "qb-plain"), ranks, this.place(parent, span)),
+        make("div", { class: "qb-docline" }, named(id, "qb-docid"), level === 1 ? null : badge("", `level ${level}`, "qb-plain"), ranks, this.place(parent, span)), facts,
         known ? textBlock(known, { limit: DOCUMENT_LENGTH }) : make("p", { class: "qb-note" }, "Its text is not stored."),
         isEmpty(metadata) ? null : fold("Metadata", jsonBlock(metadata)));
     });
@@ -273,9 +275,9 @@ class QueryView {
     return part(`Retrieved documents (${docs.length})`, listed, more);
   }
 
-  document([id, text, score, mark = "", level, parent, span, passages, metadata], rank, earlier, cited) {
+  document([id, text, score, mark = "", level, parent, span, passages, metadata, how], rank, earlier, cited) {
     const [shape, word, title] = MARKS[mark];
-    const label = level !== undefined && level !== null && level > 1 ? `${word}, level ${level}` : word;
+    const label = `${word}${how ? ` ${how}` : ""}${level !== undefined && level !== null && level > 1 ? `, level ${level}` : ""}`;
     const line = make("div", { class: "qb-docline" },
       make("span", { class: "qb-rank" }, `${rank}.`), badge(shape, label, `qb-mark qb-${mark || "unjudged"}`, title), named(id, "qb-docid"),
       typeof score === "number" ? make("span", { class: "qb-score" }, `score ${figure(score)}`) : null,

@@ -196,3 +196,25 @@ def test_few_primary_metrics(tmp_path: Path) -> None:
     assert plan.primary == ("recall@5", "ndcg@10", "support_density", "token_f1")
     # Other metrics on the command line take the primary ones with them.
     assert read_plan(tmp_path / "plan.yaml", changes={"metrics": ["recall@5", "mrr"]}).primary == ("recall@5",)
+
+
+@pytest.mark.parametrize(("documents", "primary"), [(60, ["recall@5", "ndcg@10"]), (3, [])])
+def test_metric_by_document_with_a_high_chance_level_is_not_primary(
+    tmp_path: Path, documents: int, primary: list[str]
+) -> None:
+    samples, outputs = [], {}
+    for number in range(60):
+        names = [f"doc{(number + shift) % documents}" for shift in (0, 7, 14, 23, 31)]
+        ranking = [Document(f"{name}#{rank}", parent_id=name) for rank, name in enumerate(names, 1)]
+        samples.append(EvaluationSample(str(number), "?", [Document(names[0])]))
+        outputs[str(number)] = SystemOutputs([RetrievedDocument(doc, 1.0, rank) for rank, doc in enumerate(ranking, 1)])
+    save_jsonl_dataset(samples, tmp_path / "data.jsonl")
+    save_jsonl_outputs(outputs.items(), tmp_path / "out.jsonl")
+    text = starter_plan(tmp_path / "data.jsonl", outputs=tmp_path / "out.jsonl", folder=tmp_path)
+    assert "# Gold is matched by document: 60 of 60 gold ids are parents of retrieved chunks; chance level" in text
+    assert "\ngold: {match: auto}" in text
+    (tmp_path / "plan.yaml").write_text(text)
+    plan = read_plan(tmp_path / "plan.yaml")
+    assert list(plan.primary or ()) == primary
+    assert ("# No metric by document is primary: the chance level is " in text) is (not primary)
+    assert "bpref" not in text, "it has no value by document"

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -254,9 +254,8 @@ def command(
         return
     results = score(data, options)
     show_warnings(results)
-    resolved = results.gold_match or {}
-    if match == "auto" and resolved.get("match", "id") != "id":
-        footer += f", match {resolved['match']}"
+    if data.options.conventions != rules:
+        footer += f", match {data.options.conventions.match}"
     write_out(render_results(results, form, footer, per_query=per_query), output)
     if results.failure is not None:
         echo_err(f"Error: {results.failure}", always=True)
@@ -459,7 +458,6 @@ class TrecInput(ScoreInput):
 
     judged_pool = True
     rankings: TrecRankings
-    conventions: Conventions
 
     def __init__(self, qrels: str, run: str) -> None:
         self.qrels, self.run = qrels, run
@@ -467,7 +465,7 @@ class TrecInput(ScoreInput):
     @contextmanager
     def open(self, options: ScoreOptions, executor: Executor) -> Iterator[None]:
         """Nothing stays open."""
-        self.conventions = options.conventions
+        self.options = options
         yield
 
     def prepare(self, metrics: list[Metric]) -> list[Metric]:
@@ -477,7 +475,7 @@ class TrecInput(ScoreInput):
         from ..io.trec_format import read_trec
         from ..render.terminal import progress
 
-        rules = self.conventions
+        rules = self.options.conventions
         metrics = metrics or resolve_metrics(
             specs_for({"relevant_docs"}, {"retrieved"}, conventions=rules, bare_ids=True), rules
         )
@@ -505,7 +503,8 @@ class TrecInput(ScoreInput):
 
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
         """Evaluate the rankings at once, in this process."""
-        return self.rankings.evaluate(metrics, conventions=self.conventions, keep_scores=common["keep_scores"])
+        rules = self.options.conventions
+        return self.rankings.evaluate(metrics, conventions=rules, keep_scores=common["keep_scores"])
 
     def batches(self) -> Iterator[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]:
         """None: rankings have neither samples nor errors."""
@@ -748,7 +747,7 @@ class ShardInput(ScoreInput):
         from ..scale.checkpoint import Manifest
 
         manifest = Manifest.load(Path(self.parts))
-        return None if manifest is None else manifest.match
+        return None if manifest is None else cast("Match", manifest.conventions.get("match", "id"))
 
     def _pairs(self, sources: Iterable[BatchSource]) -> Iterator[Pair]:
         for source in sources:

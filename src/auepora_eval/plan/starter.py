@@ -214,12 +214,14 @@ def _primary(targets: Sequence[TargetSupport], chance: float) -> str:
         specs = [spec for spec in _usual_specs(target.metrics) if is_distinct or not _is_by_document(spec)]
         written = {spec.partition("@")[0]: spec for spec in specs}
         found += [written[name] for name in _PRIMARY.get(target.target, ()) if name in written][:1]
+    advice = (
+        f"# No metric by document is primary: the chance level is {format_level(chance)}. Add spans or texts to gold.\n"
+    )
+    note = "" if is_distinct else advice
     if not found:
-        return ""
+        return note.rstrip()
     head = "# The metrics that decide a comparison of runs, one per target; the others get no verdict."
-    if not is_distinct:
-        head += f"\n# None is by document: the chance level is {format_level(chance)}. Add spans or texts to the gold."
-    return f"{head}\nprimary: [{', '.join(map(_scalar, found))}]"
+    return f"{head}\n{note}primary: [{', '.join(map(_scalar, found))}]"
 
 
 def _is_by_document(spec: str) -> bool:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._version import __version__
-from ..core.conventions import MATCHES, Conventions, Match, function_name
+from ..core.conventions import Conventions, function_name
 from ..core.metrics_base import BatchMetric, is_judged
 from ..core.registry import spec_of
 from ..core.results import to_json_value
@@ -384,12 +384,6 @@ class Manifest:
     version: str = __version__
     specs: Mapping[str, Any] = field(default_factory=dict)
     """By name the spec of each registered metric, for information."""
-
-    @property
-    def match(self) -> Match:
-        """How gold is matched."""
-        ways: dict[str, Match] = {way: way for way in MATCHES}
-        return ways.get(self.conventions.get("match", "id"), "id")
 
     @property
     def job(self) -> str:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from itertools import product
 from typing import Any
 
-from .core.conventions import PRESETS
+from .core.conventions import MATCHES, PRESETS
 from .core.metrics_base import BatchMetric
 from .core.registry import MetricInfo, metric, metric_infos
 from .core.scores import Scores
@@ -342,7 +342,7 @@ _VALUES = 32
 
 
 def specs_to_check(info: MetricInfo) -> list[dict[str, dict[str, Any]]]:
-    """The checked specs of a metric: several cut-offs, variants, every preset, changed conventions."""
+    """The checked specs of a metric: several cut-offs, variants, every preset, changed conventions, ways to match."""
     needed = {
         name: _NEEDED[name]
         for name, parameter in info.options.items()
@@ -357,6 +357,8 @@ def specs_to_check(info: MetricInfo) -> list[dict[str, dict[str, Any]]]:
     # Answer and latency metrics do not depend on the conventions of rankings.
     independent = "timings" in reads or ("response" in reads and "citations" not in reads)
     conventions = [("auepora", {})] if independent else list(product(PRESETS, _CHANGES))
+    if info.metadata.matches_gold:
+        conventions += [("auepora", {"match": match}) for match in MATCHES[1:]]
     return [
         {name: {**needed, **variant, "conventions": preset, **change}}
         for name in names

@@ -42,6 +42,7 @@ def reference_pages() -> dict[str, str]:
         "# Metric reference",
         "",
         "Made from the registry by `make docs`; edit the metric's docstring, not these pages.",
+        "Gold is found in rankings by id, span, text or document: see [Matching gold](../gold-matching.md).",
     ]
     headings: list[tuple[TargetCategory | None, str, str]] = [
         (target, entry.title, f"{entry.question} Compares {entry.pair}.") for target, entry in TARGETS.items()

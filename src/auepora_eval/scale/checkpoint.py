@@ -491,11 +491,14 @@ def manifest_for(
     unit_size: int,
 ) -> Manifest:
     """The manifest of an evaluation over batches of these sizes, put together into units of about that many samples."""
+    rules = {key: str(value) for key, value in asdict(conventions).items()}
+    if conventions.match == "id":  # as in manifests of versions that knew no other way
+        del rules["match"]
     return Manifest(
         input=input_facts,
         metrics={one.name: str(one.signature) for one in metrics},
         slices={one.name: getattr(one.group_of, "path", None) or function_name(one.group_of) for one in slices},
-        conventions={key: str(value) for key, value in asdict(conventions).items()},
+        conventions=rules,
         units=tuple(_units(sizes, unit_size)),
         specs={one.name: spec for one in metrics if (spec := _spec(one)) is not None},
     )

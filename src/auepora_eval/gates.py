@@ -22,6 +22,7 @@ from .core.results import (
     two_stage_note,
 )
 from .core.types import MetricResult
+from .engine.gold_match import GoldMatch
 from .errors import AueporaError, BadValueError, DataFileError, did_you_mean
 from .plan.gates import (
     CoverageGate,
@@ -512,7 +513,7 @@ class BaselineComparison:
             return f"the difference in {name} is {difference}, but only because a system failed on some{because}"
         if one.doubt == "missing_outputs":
             return f"the difference in {name} is {_difference_text(one)}, but outputs are missing ({one.note})"
-        if one.doubt in ("partly_judged", "selected_samples"):
+        if one.doubt in ("partly_judged", "selected_samples", "covered_proportion"):
             return f"the difference in {name} is {_difference_text(one)}: {one.note}"
         if one.sequential is not None and one.sequential.get("reason") is None:
             return f"{name} is not decided yet ({sequential_note(one.sequential)})"
@@ -532,6 +533,8 @@ def _check_difference(gate: DeltaGate | VerdictGate, baseline: BaselineCompariso
         outcome = _decide_by_interval(gate, one, gate.operator, gate.threshold)
     else:
         outcome = _decide_by_number(gate, one)
+    if one.match is not None:
+        outcome = replace(outcome, reason=f"{outcome.reason}; gold matched {GoldMatch(one.match).label} in both runs")
     if one.sequential is None:
         return outcome
     claim = f"; {CLAIM_ALL}" if one.sequential.get("claim") == "all" else ""

@@ -25,7 +25,7 @@ BY_ID: list[tuple[str, list[str], int | None, str]] = [
 
 @pytest.mark.parametrize(("wanted", "hits", "want", "why"), BY_ID, ids=[row[3] for row in BY_ID])
 def test_rank_by_id(wanted: str, hits: list[str], want: int | None, why: str) -> None:
-    assert rank([chunk(one) for one in wanted], list(hits), "id_or_span") == Rank(want)
+    assert rank([chunk(one) for one in wanted], list(hits), "id") == Rank(want)
 
 
 GOLD = chunk("c", "A", (0, 100))
@@ -33,10 +33,11 @@ SPAN, DOCUMENT = Rank(1, by_span=True), Rank(1, document_only=True)
 
 PLACES: list[tuple[list[Document], list[Document], Rank, str]] = [
     ([GOLD], [chunk("n", "A", (40, 400))], SPAN, "a new chunk over more than half of the passage"),
-    ([GOLD], [chunk("n", "A", (50, 400))], SPAN, "exactly half of it"),
-    ([GOLD], [chunk("n", "A", (51, 400))], Rank(None), "a character less than half"),
+    ([GOLD], [chunk("n", "A", (51, 400))], SPAN, "49 %: room for halves of unequal lengths"),
+    ([GOLD], [chunk("n", "A", (55, 400))], SPAN, "exactly 45 %"),
+    ([GOLD], [chunk("n", "A", (56, 400))], Rank(None), "a character less"),
     ([GOLD], [chunk("n", "A", (10, 30))], Rank(None), "a small chunk within it"),
-    ([GOLD], [chunk("n", "A", (0, 30)), chunk("m", "A", (60, 90))], Rank(2, by_span=True), "two that together cover half"),
+    ([GOLD], [chunk("n", "A", (0, 30)), chunk("m", "A", (60, 90))], Rank(2, by_span=True), "two that together cover enough"),
     ([GOLD], [chunk("n", "A", (0, 30)), chunk("m", "A", (0, 40))], Rank(None), "characters count once"),
     ([GOLD], [chunk("n", "A", (0, 30)), chunk("m", "B", (30, 90))], Rank(None), "another document does not add to it"),
     ([GOLD], [chunk("c", "A", (500, 600))], Rank(None), "the same id says nothing"),
@@ -81,10 +82,10 @@ BY_ID_OR_SPAN: list[tuple[list[Document], list[Document], Rank, str]] = [
 
 @pytest.mark.parametrize(("gold", "hits", "want", "why"), BY_ID_OR_SPAN, ids=[row[3] for row in BY_ID_OR_SPAN])
 def test_rank_by_id_or_span(gold: list[Document], hits: list[Document], want: Rank, why: str) -> None:
-    assert rank(gold, list(hits), "id_or_span") == want
+    assert rank(gold, list(hits), "id") == want
 
 
 def test_one_returned_gold_id_makes_ids_decide() -> None:
     gold = [GOLD, chunk("d", "B", (0, 50))]
     hits: list[str | Document] = [chunk("n", "A", (0, 100)), chunk("d", "B", (0, 50))]
-    assert rank(gold, hits, "id_or_span") == Rank(2)
+    assert rank(gold, hits, "id") == Rank(2)

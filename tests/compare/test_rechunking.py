@@ -104,24 +104,32 @@ def test_strict_refuses_with_exit_2(store: RunStore, tmp_path: Path, auepora: Ca
     assert auepora("compare", "small", "again", "--strict-chunker-version", *where)[0] == 0
 
 
-CUTS: list[tuple[dict[str, object], bool, str, str]] = [
-    # how the second run's chunks are stored, whether gold has its place, the reason, why
-    ({}, False, "ids that both runs retrieved name another text or span", "texts and spans"),
-    ({"spans": False}, False, "ids that both runs retrieved name another text or span", "texts alone"),
-    ({"prefix": "new-"}, True, "run B never returns a gold id, and its chunks cover gold spans", "gold spans"),
-    ({"prefix": "new-"}, False, "run B never returns a gold id, and its chunks cover gold spans", "spans of hits"),
+CUTS: list[tuple[dict[str, object], bool, str, str | None, str]] = [
+    # how the second run's chunks are stored, whether gold has its place, the reason, how metrics match gold then, why;
+    # a gold passage whose place only a hit shows would be compared where one of the runs found it
+    ({}, False, "ids that both runs retrieved name another text or span", None, "texts and spans"),
+    ({"spans": False}, False, "ids that both runs retrieved name another text or span", None, "texts alone"),
+    ({"prefix": "new-"}, True, "run B never returns a gold id, and its chunks cover gold spans", "span", "gold spans"),
+    (
+        {"prefix": "new-"},
+        False,
+        "run B never returns a gold id, and its chunks cover gold spans",
+        None,
+        "spans of hits",
+    ),
     (
         {"prefix": "new-", "spans": False},
         True,
         "run B never returns a gold id, and the two runs have no id in common, but documents",
+        "parent",
         "parents alone",
     ),
 ]
 
 
-@pytest.mark.parametrize(("cut", "placed", "reason", "why"), CUTS, ids=[row[3] for row in CUTS])
+@pytest.mark.parametrize(("cut", "placed", "reason", "match", "why"), CUTS, ids=[row[4] for row in CUTS])
 def test_stored_outputs_show_different_chunks(
-    store: RunStore, cut: dict[str, object], placed: bool, reason: str, why: str
+    store: RunStore, cut: dict[str, object], placed: bool, reason: str, match: str | None, why: str
 ) -> None:
     a, b = put(store, "a", queries(placed=placed), 200), put(store, "b", queries(placed=placed), 300, **cut)
     compared = compare_queries(store, a, b)
@@ -129,20 +137,27 @@ def test_stored_outputs_show_different_chunks(
     assert reason in str(compared.chunks_changed)
     assert reason in compared.notes[0]
     assert compared.ranks_b.hit_at_k[5] == 1.0
-    assert set(compare_metrics(store, a, b).refused) >= {"recall@5", "mrr"}
+    found = compare_metrics(store, a, b)
+    if match is None:
+        assert set(found.refused) >= {"recall@5", "mrr"}
+    else:
+        assert {found.by_name[name].match for name in ("recall@5", "mrr")} == {match}
     with pytest.raises(BadValueError, match="different chunks"):
         compare_queries(store, a, b, strict_chunker_version=True)
 
 
-def test_gold_with_parents_is_compared_by_documents(store: RunStore) -> None:
+def test_gold_with_places_is_compared_by_spans_and_documents(store: RunStore) -> None:
     a, b = put(store, "a", queries(placed=True), 200), put(store, "b", queries(placed=True), 300)
     found = compare_metrics(store, a, b)
-    assert [one.name for one in found.metrics] == ["recall_doc@5", "token_f1"]
-    assert (found.by_name["recall_doc@5"].a, found.by_name["recall_doc@5"].b) == (1.0, 1.0)
-    assert set(build_leaderboard(store, [a, b, put(store, "c", queries(placed=True), 200)]).refused) == {
-        "recall@5",
-        "mrr",
+    assert {one.name: (one.a, one.b, one.match) for one in found.metrics} == {
+        "recall@5": (1.0, 1.0, "span"),
+        "mrr": (0.5, 0.5, "span"),
+        "recall_doc@5": (1.0, 1.0, None),
+        "token_f1": (1.0, 1.0, None),
     }
+    board = build_leaderboard(store, [a, b, put(store, "c", queries(placed=True), 200)])
+    assert board.refused == {}
+    assert "gold is matched by span in all runs" in board.notes[0]
 
 
 def test_unknown_locations_are_not_compared_by_id(store: RunStore, tmp_path: Path, auepora: Call) -> None:

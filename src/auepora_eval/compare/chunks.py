@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -13,14 +13,14 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.types import Document, EvaluationSample, SystemOutputs
-from ..features.matching import GoldUnit, first_rank, gold_units, has_spans, span_of
+from ..features.matching import GoldUnit, first_rank, gold_units, span_of
 from ..features.rankings import RankingColumns, document_rankings
 from ..features.texts import RefusalDetector
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import CachedStore, RunStore
-from .golden import ChunkLocations, Matching, SharedQueries, compared_ranks, id_or_span
+from .golden import ChunkLocations, GoldFinder, Matching, SharedQueries, compared_ranks
 from .stores import DocumentFacts, RunOutputs, chunker_versions, run_outputs
 
 Bools = npt.NDArray[np.bool_]
@@ -30,6 +30,8 @@ _BATCH = 1000
 """How many queries are explained at once."""
 _MAX_KNOWN = 100_000
 """How many documents are remembered to skip them when they are retrieved again."""
+_MIN_IDS = 10
+"""Two runs that retrieved fewer ids may have none in common because one of them is bad."""
 _MOST_CHANGED = 20
 """Fewer than one in this many ids may name another text or span: documents are edited now and then."""
 
@@ -48,11 +50,16 @@ class ChunkChange:
     """Whether the parent document of all gold is known, so that documents can be compared."""
     gold_only: bool = False
     """Whether the chunks of both runs may be the same, and only the gold has others."""
+    is_disjoint: bool = False
+    """Whether nothing but the ids shows it: a run has no id of the gold or of the other run, and no known place."""
+    gold_parents: bool = False
+    """Whether all gold names its parent document, or is a parent of retrieved chunks."""
 
     @property
     def description(self) -> str:
         """Why ids cannot be compared."""
-        return self.reason if self.gold_only else f"chunks were cut differently ({self.reason})"
+        alone = self.gold_only or self.is_disjoint
+        return self.reason if alone else f"chunks were cut differently ({self.reason})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +125,16 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
     numbers: dict[str, int] = {}
     a, b = _RunChunks(run_a, numbers), _RunChunks(run_b, numbers)
     is_gold = np.zeros(len(numbers), dtype=np.bool_)
-    any_gold, parents, parent_ids = False, True, a.parent_ids | b.parent_ids
+    any_gold, parents, gold_parents, parent_ids = False, True, True, a.parent_ids | b.parent_ids
     for query in queries:
         listed = "expected_doc_ids" in (query.metadata or {})
-        for one in gold_units(query):
+        for unit in gold_units(query):
             any_gold = True
-            if one.doc_id in numbers:
-                is_gold[numbers[one.doc_id]] = True
-            parents = parents and (
-                listed
-                or all(passage.parent_id is not None or hash(passage.doc_id) in parent_ids for passage in one.passages)
-            )
+            if unit.doc_id in numbers:
+                is_gold[numbers[unit.doc_id]] = True
+            known = [passage.parent_id is not None or hash(passage.doc_id) in parent_ids for passage in unit.passages]
+            gold_parents = gold_parents and all(known)
+            parents = parents and (listed or all(known))
     texts = not any(PERTURBED_TAG in run.record.tags for run in (run_a, run_b))
     every, of_gold = a.common_ids(b, texts=texts), a.common_ids(b, texts=texts, among=is_gold)
     reused = every.changed or of_gold.changed
@@ -148,7 +154,10 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
         change = None
         if any_gold and without:
             change = _gold_never_returned({"A": run_a, "B": run_b}, without, queries, every, parents)
-    return ChunkComparison(change, every)
+            if change is None and not every.common and min(a.size, b.size) >= _MIN_IDS:
+                reason = f"no id that run {without[-1]} retrieved is a gold id or an id of the other run"
+                change = ChunkChange(reason, parents_known=parents, is_disjoint=True)
+    return ChunkComparison(None if change is None else replace(change, gold_parents=gold_parents), every)
 
 
 class _RunChunks:
@@ -188,6 +197,8 @@ class _RunChunks:
                     texts[number] = text if texts[number] in (0, text) else _SEVERAL
         self._seen = np.frombuffer(seen, np.uint8) > 0
         self._columns = [np.frombuffer(column, np.int64) for column in (parents, spans, texts)]
+        self.size = int(self._seen.sum())
+        """How many chunks were retrieved."""
 
     def has_any(self, among: Bools) -> bool:
         """Whether any chunk in the mask was retrieved."""
@@ -281,30 +292,15 @@ class QueryOutput:
     """The error of the first failed output."""
 
 
-def paired_outputs(
-    store: RunStore, record_a: RunRecord, record_b: RunRecord, sample_ids: Iterable[str]
-) -> Iterator[tuple[str, QueryOutput, QueryOutput]]:
-    """Each of these samples, in the order of run B, with the outputs of both runs.
-
-    Gold is run B's. If the chunks of the runs differ, ids of chunks mean nothing: gold is then a location in a
-    document, or the document if a span is unknown.
-    """
-    outputs = outputs_cache(store)
-    run_a, run_b = outputs.of(record_a), outputs.of(record_b)
-    change = outputs.chunks(record_a, record_b, record_b).change
-    queries = SharedQueries(run_a, run_b).among(set(sample_ids))
-    places = None
-    if change is not None and not change.gold_only:
-        by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
-        places = ChunkLocations(queries, by_age, ids_reused=change.ids_reused)
+def paired_outputs(queries: SharedQueries, finder: GoldFinder) -> Iterator[tuple[str, QueryOutput, QueryOutput]]:
+    """Each of these samples with the outputs of both runs, in which ``finder`` looks for the gold."""
     rows = queries.rows()
     while batch := list(islice(rows, _BATCH)):
         samples = [query for query, _, _ in batch]
-        golds = [gold_units(one) if places is None else places.expected(one) for one in samples]
-        matching: list[Matching] = [
-            "place" if places is not None else id_or_span(gold, [*in_a, *in_b]) if has_spans(query) else "exact_id"
-            for gold, (query, in_a, in_b) in zip(golds, batch, strict=True)
-        ]
+        golds = [finder.units(query) for query in samples]
+        matching: list[Matching] = []
+        for gold, (query, in_a, in_b) in zip(golds, batch, strict=True):
+            matching.append(finder.matching(query, gold, [*in_a, *in_b]))
         outputs_a = _query_outputs(samples, [in_a for _, in_a, _ in batch], golds, matching)
         outputs_b = _query_outputs(samples, [in_b for _, _, in_b in batch], golds, matching)
         for sample, output_a, output_b in zip(samples, outputs_a, outputs_b, strict=True):

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..core.conventions import Signature
+from ..core.conventions import Match, Signature
 from ..core.scores import AnswerSpans, Outcomes, Scores, Status
 from ..core.slices import group_names
 from ..core.types import Document, EvaluationSample, MetricResult, Response, SystemOutputs
@@ -25,11 +25,13 @@ from ..features.rankings import parse_level
 from ..features.texts import RefusalDetector
 from ..io.codec import DocumentRow
 from ..io.sample_sets import SampleSet
-from ..store.records import RunRecord
+from ..store.records import RunRecord, plan_conventions
 from ..store.runs import RunStore, packed_outputs, packed_samples, result_summaries, result_with_scores
 from ..store.texts import PackedOutput
+from .match import coarsest
 from .pairing import MetricMeta, lookup_metric
 from .queries import Cause, compare_queries, explain_changes
+from .stores import TEXT_MATCHES, run_outputs
 from .types import ComparisonKind, run_labels
 
 Floats = npt.NDArray[np.float64]
@@ -277,6 +279,21 @@ class RunColumns:
         """Its outputs. Reading those of a large run takes seconds."""
         return self._known.get("outputs", lambda: _read_outputs(self.store, self.record, len(self.samples.ids)))
 
+    def first_ranks(self, match: Match) -> npt.NDArray[np.int32]:
+        """The rank of the first gold of each query, matched in this way; 0 for none."""
+        if match == "id":
+            return self.outputs.ranks
+        return self._known.get(("ranks", match), lambda: self._match_ranks(match))
+
+    def _match_ranks(self, match: Match) -> npt.NDArray[np.int32]:
+        run = run_outputs(self.store, self.record, texts=match in TEXT_MATCHES)
+        ranks = np.zeros(len(self.samples.ids), np.int32)
+        for repeat in reversed(range(run.repeats)):  # the first output that did not fail counts
+            for row, (sample, output) in enumerate(run.pairs(repeat)):
+                if output is not None and output.error is None:
+                    ranks[row] = first_gold_rank(sample, output, match=match).rank or 0
+        return ranks
+
     @property
     def has_outputs(self) -> bool:
         """Whether the outputs have been read."""
@@ -486,6 +503,11 @@ class QueryTable:
         return len(self.ids)
 
     @property
+    def match(self) -> Match:
+        """How gold is matched in all runs: in the coarsest of their ways."""
+        return coarsest(plan_conventions(run.record).match for run in self.runs)
+
+    @property
     def letters(self) -> list[str]:
         """The letter of each run."""
         return run_labels(len(self.runs))
@@ -637,7 +659,8 @@ class QueryTable:
     def ranks(self, run: int) -> Floats:
         """The rank of the first gold document; infinite where none was returned, NaN where none is annotated."""
         columns = self.runs[run]
-        ranks = np.where(columns.outputs.ranks > 0, columns.outputs.ranks.astype(np.float64), np.inf)
+        found = columns.first_ranks(self.match)
+        ranks = np.where(found > 0, found.astype(np.float64), np.inf)
         return self.spread(run, np.where(columns.samples.has_gold, ranks, np.nan), np.nan)
 
     def seconds(self, name: str, run: int) -> Floats:

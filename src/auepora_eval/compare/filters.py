@@ -615,8 +615,8 @@ def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) ->
             questions[place] = questions[place] or sample.query
             known = {name: one.score_at(position) for name, one in columns.items() if one is not None}
             has_gold = bool(run.samples.has_gold[position])
-            if run.record.repeats > 1:  # as in conditions: the first output that did not fail
-                rank, state = int(run.outputs.ranks[position]), int(run.outputs.states[position])
+            if run.record.repeats > 1 or table.match != "id":  # as in conditions: the first output that did not fail
+                rank, state = int(run.first_ranks(table.match)[position]), int(run.outputs.states[position])
             else:
                 rank = first_rank(sample.relevant_docs or (), output) if output and output.error is None else 0
                 state = MISSING if output is None else output_state(output)

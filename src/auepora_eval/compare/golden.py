@@ -33,7 +33,7 @@ from ..features.matching import (
     span_of,
 )
 from ..runtime.processes import gc_paused
-from ..store.records import RunRecord, RunStatus
+from ..store.records import RunRecord, RunStatus, plan_conventions
 from ..store.runs import RunStore
 from ..systems.calls import require_distinct_ids
 from .stores import Positions, RunOutputs, Store, open_store, run_outputs
@@ -209,16 +209,34 @@ def rank_of(expected: Sequence[GoldUnit], output: SystemOutputs, matching: Match
     return Rank(rank, by == "document", by == "span")
 
 
-def id_or_span(expected: Sequence[GoldUnit], outputs: Iterable[SystemOutputs | None]) -> Matching:
-    """How one query is matched in all of these outputs: by id if any of them returns an expected id, else by span.
+class GoldFinder:
+    """Finds what queries expect in the outputs of two runs, in one way for all outputs of a query."""
 
-    All outputs that are compared are matched in the same way.
-    """
-    rankings = (
-        [item.doc for item in output.retrieved] for output in outputs if output is not None and not output.error
-    )
-    by_id = any(one.rank is not None for documents in rankings for one in id_ranks(expected, documents))
-    return "exact_id" if by_id else "id"
+    def __init__(self, match: Match, places: ChunkLocations | None = None, *, is_possible: bool = True) -> None:
+        """With ``places``, chunks are matched by their location; without ``is_possible``, nothing is."""
+        self._match, self._places, self._is_possible = match, places, is_possible
+
+    def units(self, query: EvaluationSample) -> list[GoldUnit]:
+        """What a query expects; empty if it is unknown where that lies."""
+        if not self._is_possible:
+            return []
+        return gold_units(query, self._match) if self._places is None else self._places.expected(query)
+
+    def matching(
+        self, query: EvaluationSample, units: Sequence[GoldUnit], outputs: Iterable[SystemOutputs | None]
+    ) -> Matching:
+        """How a query is matched in all of these outputs; by id, spans decide where none returns an expected id."""
+        if self._places is not None:
+            return "place"
+        if self._match != "id":
+            return self._match
+        if not has_spans(query):
+            return "exact_id"
+        for output in outputs:
+            documents = [] if output is None or output.error else [item.doc for item in output.retrieved]
+            if any(found.rank is not None for found in id_ranks(units, documents)):
+                return "exact_id"
+        return "id"
 
 
 class ChunkLocations:
@@ -410,6 +428,7 @@ def aggregate_of(
     if samples is not None:
         positions = _positions(run.positions(), [sample.sample_id for sample in samples])
     queries = run.samples if samples is None else samples
+    match = plan_conventions(run.record).match
     spans = False
 
     def pairs(repeat: int) -> Iterator[Pair]:
@@ -419,17 +438,20 @@ def aggregate_of(
             yield query, output
 
     aggregate = compute_metrics(pairs, run.repeats, corpus=corpus)
-    if not spans:
+    if match == "id" and not spans:
         return aggregate
-    # Hit rates and MRR are those of the ranks where an expected chunk is hit by its span.
-    ranks = [
-        Rank(None) if output is None or output.error is not None else rank_of(gold, output, "id")
-        for repeat in range(run.repeats)
-        for query, output in pairs(repeat)
-        if (gold := gold_units(query))
-    ]
-    by_span = any(one.by_span for one in ranks)
-    return RankMetrics.of([one.position for one in ranks]).put_into(aggregate) if by_span else aggregate
+    # Hit rates and MRR are those of the ranks at which gold is hit by its span, or as the run matches it.
+    ranks = []
+    for repeat in range(run.repeats):
+        for query, output in pairs(repeat):
+            if gold := gold_units(query, match):
+                rank = Rank(None)
+                if output is not None and output.error is None:
+                    rank = rank_of(gold, output, match)
+                ranks.append(rank)
+    if match == "id" and not any(rank.by_span for rank in ranks):
+        return aggregate
+    return RankMetrics.of([rank.position for rank in ranks]).put_into(aggregate)
 
 
 Pair = tuple[EvaluationSample, SystemOutputs | None]

@@ -6,14 +6,14 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
-from ..core.conventions import Signature
-from ..core.metrics_base import Metric
+from ..core.conventions import Match, Signature
+from ..core.metrics_base import BatchMetric, Metric
 from ..core.results import Results, sequential_details
 from ..core.scores import NOT_JUDGED, Scores
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
@@ -30,7 +30,19 @@ from .analysis import (
     missing_basis_reason,
     require_margin,
 )
-from .chunks import ChunkChange, RunOutputsCache, compare_chunks, outputs_cache
+from .chunks import RunOutputsCache, compare_chunks, outputs_cache
+from .match import (
+    NO_OTHER_WAY,
+    ComparisonMatch,
+    Coverage,
+    budget_note,
+    coarsest,
+    comparison_match,
+    covered_difference,
+    measure_coverage,
+    other_way,
+    recompute,
+)
 from .pairing import (
     MetricMeta,
     MetricPair,
@@ -39,11 +51,14 @@ from .pairing import (
     SharedSamples,
     exclude_rows,
     fill_with_worst,
+    find_metric,
     lookup_metric,
     metrics_judged_until,
     missing_outputs,
     shared_samples,
+    without_match,
 )
+from .stores import TEXT_MATCHES
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
 
 Ints = npt.NDArray[np.intp]
@@ -57,6 +72,7 @@ class RunResults:
         self.record = record
         self.results: dict[str, list[MetricResult]] = {}
         self._store, self._cache = store, ScoresCache()
+        self._computed: dict[tuple[str, str | None], MetricResult] = {}
         self.judged_until = metrics_judged_until(store, record)
         for result in result_summaries(store, record.run_id, every_signature=True):
             self.results.setdefault(result.name, []).append(result)
@@ -71,7 +87,15 @@ class RunResults:
     def with_scores(self, result: MetricResult) -> MetricResult:
         """One of the results with its scores."""
         key = result.name, result.signature
+        if key in self._computed:
+            return self._computed[key]
         return self._cache.get(key, self.record.num_samples, lambda: self._read(result))
+
+    def add(self, results: Iterable[MetricResult]) -> None:
+        """Use results that were computed again from the stored outputs."""
+        for result in results:
+            self.results[result.name].append(result)
+            self._computed[result.name, result.signature] = result
 
     def _read(self, summary: MetricResult) -> MetricResult:
         result = result_with_scores(self._store, self.record.run_id, summary)
@@ -92,7 +116,7 @@ class ComparisonInputs:
     missing: list[int]
     """For each run how many outputs it lacks, of the samples that all runs have."""
     notes: list[str]
-    """Which values have gold corrections, and which runs lack them."""
+    """How gold is matched, which values have gold corrections, and which runs lack them."""
 
 
 def build_comparisons(
@@ -112,18 +136,23 @@ def build_comparisons(
     runs = [RunResults(store, record) for record in records]
     names = select_metric_names(runs, metrics)
     require_margin(delta, names)
+    metric_objects = {metric.name: metric for metric in metrics or () if isinstance(metric, Metric)}
+    matcher = _RunMatcher(runs, answers or outputs_cache(store), golden)
+    matcher.match_alike(names, metric_objects)
     inputs, refused = pair_metrics(
         runs,
         shared,
         cache(partial(_ranking_lengths, store)),
-        cache(partial(_first_chunk_change, records, answers or outputs_cache(store), golden)),
+        matcher,
         names=names,
-        metric_objects={one.name: one for one in metrics or () if isinstance(one, Metric)},
+        metric_objects=metric_objects,
         primary=primary_metrics(reversed(records), primary, names),
         margin=delta,
     )
-    missing = [one.missing.take(rows).total for one, rows in zip(runs, shared.rows, strict=True)]
-    return ComparisonInputs(shared, inputs, refused, missing, _correction_notes(runs, names))
+    inputs = [matcher.with_coverage(given, shared) for given in inputs]
+    missing = [run.missing.take(rows).total for run, rows in zip(runs, shared.rows, strict=True)]
+    notes = [*matcher.notes(inputs), *_correction_notes(runs, names)]
+    return ComparisonInputs(shared, inputs, refused, missing, notes)
 
 
 def primary_metrics(records: Iterable[RunRecord], chosen: Sequence[str] | None, known: Iterable[str]) -> set[str]:
@@ -144,7 +173,7 @@ def pair_metrics(
     runs: Sequence[RunResults],
     shared: SharedSamples,
     lengths_of: Lengths,
-    chunks: Chunks,
+    matcher: _RunMatcher,
     *,
     names: Sequence[str],
     metric_objects: Mapping[str, Metric],
@@ -155,14 +184,14 @@ def pair_metrics(
     inputs: list[ComparisonInput] = []
     refused: dict[str, str] = {}
     for name in names:
-        results = _comparable_results(runs, name)
+        results = matcher.refused.get(name) or _comparable_results(runs, name)
         if isinstance(results, str):
             refused[name] = results
             continue
         definition = lookup_metric(runs[-1].with_scores(results[-1]), runs[-1].record, metric_objects)
         reason = (
             _depth_problem(runs, shared, results[-1], lengths_of)
-            or _chunk_problem(definition, chunks)
+            or _chunk_problem(definition, matcher)
             or _repeats_problem(runs, results, definition)
         )
         if reason is not None:
@@ -490,29 +519,98 @@ def _depth_problem(
     )
 
 
-Chunks = Callable[[], ChunkChange | None]
-"""Returns the first change of chunks between any two of the runs; their outputs are read only if it is called."""
+class _RunMatcher:
+    """Matches gold in one way in all runs of a comparison; outputs are read only for metrics that depend on it."""
+
+    def __init__(
+        self, runs: Sequence[RunResults], answers: RunOutputsCache, golden: Sequence[EvaluationSample] | None
+    ) -> None:
+        self._runs, self._answers, self._golden = runs, answers, golden
+        self._coverages: dict[int | None, list[Coverage]] = {}
+        self._depths: dict[str, int | None] = {}
+        """By name of a metric that matches gold its k."""
+        self._recomputed: dict[str, Match] = {}
+        """By name of a metric how gold is matched, where it is computed again."""
+        self.refused: dict[str, str] = {}
+        """Metrics that no way can compare in all runs, and why."""
+
+    @cached_property
+    def way(self) -> ComparisonMatch:
+        """How gold is matched; the first change of chunks between any two of the runs decides."""
+        records = [run.record for run in self._runs]
+        change = None
+        for first, second in combinations(records, 2):
+            if self._golden is None:
+                found = self._answers.chunks(first, second, records[-1])
+            else:
+                found = compare_chunks(self._answers.of(first), self._answers.of(second), self._golden)
+            change = change or found.change
+        return comparison_match([self._answers.of(record) for record in records], change)
+
+    def match_alike(self, names: Sequence[str], metric_objects: Mapping[str, Metric]) -> None:
+        """Compute metrics again in the runs that match gold in another way; one that is coarser in all runs stays."""
+        wanted: dict[tuple[int, Match], list[BatchMetric]] = {}
+        for name in names:
+            if any(name not in run.results for run in self._runs):
+                continue
+            results = _comparable_results(self._runs, name)
+            if isinstance(results, str):
+                results = [_newest_uncorrected(run.results[name]) for run in self._runs]
+            metrics = []
+            for run, result in zip(self._runs, results, strict=True):
+                metrics.append(find_metric(result, run.record, metric_objects))
+            if any(metric is None or not metric.metadata.matches_gold for metric in metrics):
+                continue
+            self._depths[name] = getattr(metrics[0], "k", None)
+            match = coarsest([self.way.match, *(metric.active_conventions.match for metric in filter(None, metrics))])
+            others = [other_way([metric], match) for metric in metrics]
+            if any(others) and self.way.problem is not None:
+                self.refused[name] = self.way.problem
+            elif any(others):
+                self._recomputed[name] = match
+                for number, added in enumerate(others):
+                    wanted.setdefault((number, match), []).extend(added)
+        for (number, match), added in wanted.items():
+            run = self._runs[number]
+            run.add(recompute(self._answers.of(run.record), added, match))
+
+    def with_coverage(self, given: ComparisonInput, shared: SharedSamples) -> ComparisonInput:
+        """The input of a comparison with how gold is matched and, where chunks differ, how much of it is covered."""
+        if given.name not in self._depths:
+            return given
+        way = self.way
+        given = replace(given, match=self._recomputed.get(given.name))
+        if way.change is None or way.match not in TEXT_MATCHES or not given.target.startswith("RETRIEVAL"):
+            return given
+        k = self._depths[given.name]
+        if k not in self._coverages:
+            outputs = [self._answers.of(run.record) for run in self._runs]
+            self._coverages[k] = [measure_coverage(run, way.match, k) for run in outputs]
+        pair = [self._coverages[k][run] for run in given.runs]
+        return replace(given, covered=covered_difference(pair, [shared.rows[run] for run in given.runs]))
+
+    def notes(self, inputs: Iterable[ComparisonInput]) -> list[str]:
+        """How gold is matched, and how much text is within the largest k."""
+        if self._depths.keys().isdisjoint(given.name for given in inputs):
+            return []
+        largest = max(self._coverages, key=lambda k: -1 if k is None else k, default=None)
+        budget = budget_note(self._coverages[largest]) if self._coverages else None
+        return [*self.way.notes, *filter(None, [budget])]
 
 
-def _first_chunk_change(
-    records: Sequence[RunRecord], answers: RunOutputsCache, golden: Sequence[EvaluationSample] | None
-) -> ChunkChange | None:
-    for one, other in combinations(records, 2):
-        if golden is None:
-            found = answers.chunks(one, other, records[-1])
-        else:
-            found = compare_chunks(answers.of(one), answers.of(other), golden)
-        if found.change is not None:
-            return found.change
-    return None
+def _newest_uncorrected(results: Sequence[MetricResult]) -> MetricResult:
+    """The newest result with the gold of the run itself."""
+    own = [result for result in results if not result.details.get("corrections")]
+    return own[-1] if own else results[-1]
 
 
-def _chunk_problem(definition: MetricMeta, chunks: Chunks) -> str | None:
+def _chunk_problem(definition: MetricMeta, matcher: _RunMatcher) -> str | None:
     """Why a metric that compares ids cannot compare these runs; ``None`` where it can, and for other metrics."""
-    if not (definition.by_chunk_id or definition.by_parent_id) or (change := chunks()) is None:
+    if not (definition.by_chunk_id or definition.by_parent_id) or (change := matcher.way.change) is None:
         return None
     if definition.by_chunk_id:
-        return f"{change.description}, so their ids do not meet; compare recall_doc, spans, or the golden queries"
+        advice = matcher.way.problem or NO_OTHER_WAY
+        return f"{change.description}, so their ids do not meet; {advice}"
     if change.parents_known:
         return None
     return (
@@ -562,7 +660,8 @@ def main_metric(
     """
     if name is not None:
         first, second = _find_metric(record_a, results_a, name), _find_metric(record_b, results_b, name)
-        Signature.parse(first.signature or f"{name}|v0").require_same(Signature.parse(second.signature or f"{name}|v0"))
+        signatures = [without_match(found.signature) or f"{name}|v0" for found in (first, second)]
+        Signature.parse(signatures[0]).require_same(Signature.parse(signatures[1]))
     else:
         first, second = _default_headline_metric(record_a, results_a, record_b, results_b)
     assert isinstance(first.scores, Scores)
@@ -592,8 +691,9 @@ def _find_metric(record: RunRecord, results: Results, name: str) -> MetricResult
 def _default_headline_metric(
     record_a: RunRecord, results_a: Results, record_b: RunRecord, results_b: Results
 ) -> tuple[MetricResult, MetricResult]:
-    scored_in_a = {(one.name, one.signature): one for one in results_a if isinstance(one.scores, Scores)}
-    shared = [one for one in results_b if isinstance(one.scores, Scores) and (one.name, one.signature) in scored_in_a]
+    scored_in_a = {_shared_key(result): result for result in results_a if isinstance(result.scores, Scores)}
+    scored_in_b = [result for result in results_b if isinstance(result.scores, Scores)]
+    shared = [result for result in scored_in_b if _shared_key(result) in scored_in_a]
     listed = [*(record_b.plan.get("primary") or ()), *(record_a.plan.get("primary") or ())]
     ordered = sorted(shared, key=lambda one: headline_order(one.name, one.target.name, listed))
     directed = (one for one in ordered if lookup_metric(one, record_b, {}).has_direction)
@@ -603,7 +703,12 @@ def _default_headline_metric(
             f"{record_a.run_id} ({record_a.name}) and {record_b.run_id} ({record_b.name}) have no metric in common "
             "that has a score per sample and the same signature in both; `auepora rescore` computes one for both"
         )
-    return scored_in_a[found.name, found.signature], found
+    return scored_in_a[_shared_key(found)], found
+
+
+def _shared_key(result: MetricResult) -> tuple[str, str | None]:
+    """What a metric of two runs has in common; gold is matched in one way by those who compare."""
+    return result.name, without_match(result.signature)
 
 
 def headline_order(name: str, target: str, listed: Sequence[str] = ()) -> tuple[float, ...]:

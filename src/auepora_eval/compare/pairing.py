@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
@@ -13,7 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.conventions import PRESETS, Conventions
-from ..core.metrics_base import BatchMetric, Metric, RunInfo, any_clustered, cluster_ids, cluster_key, has_signature
+from ..core.metrics_base import (
+    BatchMetric,
+    Metric,
+    RunInfo,
+    any_clustered,
+    cluster_ids,
+    cluster_key,
+    has_signature,
+    with_match,
+)
 from ..core.reduce import Clusters, Mean, Reducer, SumsReducer, mean
 from ..core.results import two_stage_details
 from ..core.scores import Scores, Status
@@ -208,6 +219,7 @@ def _run_label(record: RunRecord) -> str:
 
 # --- the metric behind a stored result: its reducer, range and direction ---------------------------------------------
 
+_MATCH = re.compile(r"\|match:(\w+)")
 _TOLERANCE = 1e-9
 """The largest relative difference between a recomputed and a stored value for the reducer to be the right one."""
 
@@ -323,7 +335,7 @@ def metric_meta(one: BatchMetric, scores: Scores | None) -> MetricMeta:
         "no scores per sample, so there is no interval and no test" if scores is None else None,
         worst_stats if worst_stats is None or width in (None, len(worst_stats)) else None,  # a critic may change them
         one.rounding,
-        one.metadata.by_chunk_id,
+        one.metadata.by_chunk_id and one.active_conventions.match == "id",
         one.metadata.by_parent_id,
         one.worst,
         one.active_conventions.missing,
@@ -351,25 +363,33 @@ def _reproduces_value(reducer: Reducer, scores: Scores, result: MetricResult) ->
 def likely_metrics(result: MetricResult, record: RunRecord, metric_objects: Mapping[str, Metric]) -> Iterator[Metric]:
     """Metrics that may have produced this result, the most likely first."""
     facts, rules, name = run_info(record), plan_conventions(record), result.name
+    matched = _MATCH.search(result.signature or "")
+    build = partial(_build, facts=facts, match="id" if matched is None else matched[1])
     if name in metric_objects:
-        yield from _build(metric_objects[name], rules, facts)
+        yield from build(metric_objects[name], rules)
     for spec in record.plan.get("metrics") or ():
-        for one in _build(spec, rules, facts):
+        for one in build(spec, rules):
             if one.name == name:
                 yield one
     # Scored again later, perhaps by other conventions than the plan's, or under a name of its own.
     plain = (result.signature or name).partition("|")[0]
     for spec in dict.fromkeys((name, plain)):
         for conventions in (rules, *PRESETS.values()):
-            yield from _build(spec, conventions, facts)
+            yield from build(spec, conventions)
 
 
-def _build(spec: Any, rules: Conventions, facts: RunInfo) -> Iterator[Metric]:
+def _build(spec: Any, rules: Conventions, *, facts: RunInfo, match: Any) -> Iterator[Metric]:
     try:
-        (one,) = resolve_metrics([spec], rules)
+        (metric,) = resolve_metrics([spec], rules)
+        metric = with_match(metric, match)
     except AueporaError:  # not registered in this process, or with options that it no longer has
         return
-    yield one.for_run(facts) if isinstance(one, BatchMetric) else one
+    yield metric.for_run(facts) if isinstance(metric, BatchMetric) else metric
+
+
+def without_match(signature: str | None) -> str | None:
+    """A signature without the way in which gold is matched, which a comparison can change."""
+    return None if signature is None else _MATCH.sub("", signature)
 
 
 # --- a cache of scores, so that large runs are read metric by metric --------------------------------------------------

@@ -22,13 +22,14 @@ from .chunks import (
     RunOutputsCache,
     SameIds,
     compare_chunks,
+    outputs_cache,
     paired_outputs,
 )
 from .golden import (
     ChunkLocations,
     CorpusIds,
     Golden,
-    Matching,
+    GoldFinder,
     Pair,
     Rank,
     RankMetrics,
@@ -38,15 +39,15 @@ from .golden import (
     expected_ids,
     format_ids,
     golden_queries,
-    id_or_span,
     known_queries,
     rank_of,
 )
+from .match import ComparisonMatch, comparison_match, matched_results
 from .metrics import SharedMetricScores, main_metric
-from .stores import RunOutputs, changed_config_keys, chunker_versions, run_outputs
+from .stores import TEXT_MATCHES, RunOutputs, changed_config_keys, chunker_versions, run_outputs
 from .types import AggregateMetrics, ComparisonKind, QueryComparison
 
-ChunkerVersionMatch = Literal["exact", "fallback_doc_span"]
+ChunkerVersionMatch = Literal["exact", "fallback_doc_span", "fallback_text", "fallback_document"]
 _LONGEST_ERROR = 120
 _MAX_CAUSES_SHOWN = 5
 
@@ -183,17 +184,20 @@ def compare_run_outputs(
         chunks = answers.chunks(a, b, b)
     else:
         chunks = compare_chunks(run_a, run_b, both)
+    way = comparison_match([run_a, run_b], chunks.change)
     change = chunks.change
     if change is not None and change.gold_only:
         change = None  # the gold has spans, which the runs are matched by where ids do not
     if change is not None and strict_chunker_version:
         raise _different_chunks(a, b, change.reason)
+    if way.match in TEXT_MATCHES:
+        both = SharedQueries(run_a.with_texts(), run_b.with_texts(), golden)
     # The golden ids are older than a new chunker; those of B's own dataset are B's.
     b_first = golden is None and a.fingerprint != b.fingerprint
-    by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
-    ordered = [run_b, run_a] if b_first else by_age
-    places = None if change is None else ChunkLocations(both, ordered, ids_reused=change.ids_reused)
-    ranked = _rank_queries(both, places, _causes_note(changed_config_keys(a, b)))
+    by_age = sorted(both.runs, key=lambda run: (run.record.created_at, run.record.run_id))
+    ordered = [both.runs[1], both.runs[0]] if b_first else by_age
+    finder, places = _gold_finder(way, both, ordered)
+    ranked = _rank_queries(both, finder, _causes_note(changed_config_keys(a, b)))
     ranks = [RankMetrics.of(one) for one in ranked.ranks]
     aggregate_a, aggregate_b = (aggregate_metrics({}, len(both), failed) for failed in ranked.failed)
     if aggregates:
@@ -203,23 +207,27 @@ def compare_run_outputs(
             compute_metrics(partial(_pairs, both, moved, side), run.repeats, corpus=corpus)
             for side, run in enumerate(both.runs)
         )
-        if change is not None or ranked.has_spans:
+        if change is not None or ranked.has_spans or way.match != "id":
             aggregate_a, aggregate_b = ranks[0].put_into(aggregate_a), ranks[1].put_into(aggregate_b)
     if change is None:
         notes += _id_notes(a, b, chunks.ids)
     elif places is not None:
         if not change.by_version:
+            refused = ", and there is no verdict on metrics that go by the ids of chunks" if way.match == "id" else ""
             notes.append(
                 f"the chunks changed between the runs ({change.reason}): chunks are matched by where they lie in their "
-                "documents, and there is no verdict on metrics that go by the ids of chunks"
+                f"documents{refused}"
             )
         notes += _place_notes(places, ranked.unlocated, ordered[0].record.run_id)
+    elif way.problem is not None:
+        notes.append(f"{change.description}, so there is nothing to match by: {way.problem}")
+    notes += way.notes
     for name, run in (("A", run_a), ("B", run_b)):
         if run.repeats > 1:
             notes.append(f"run {name} answered {run.repeats} times; queries are compared by its first answers")
     return QueryComparisons(
         per_query=ranked.comparisons,
-        chunker_version_match="exact" if change is None else "fallback_doc_span",
+        chunker_version_match=_version_match(way, is_changed=change is not None),
         only_in_a=len(both.only[0]),
         only_in_b=len(both.only[1]),
         without_expected_chunk=ranked.without_expected,
@@ -231,6 +239,27 @@ def compare_run_outputs(
         notes=notes,
         chunks_changed=None if change is None else change.reason,
     )
+
+
+def _gold_finder(
+    way: ComparisonMatch, queries: SharedQueries, runs: Sequence[RunOutputs]
+) -> tuple[GoldFinder, ChunkLocations | None]:
+    """How expected chunks are found, and where they lie if that decides; ``runs`` locate them, the first one first."""
+    change = way.change
+    if change is not None and change.is_disjoint and way.match == "id":
+        return GoldFinder("id", is_possible=False), None
+    if change is None or not way.by_place:
+        return GoldFinder(way.match), None
+    places = ChunkLocations(queries, runs, ids_reused=change.ids_reused)
+    return GoldFinder("id", places), places
+
+
+def _version_match(way: ComparisonMatch, *, is_changed: bool) -> ChunkerVersionMatch:
+    if not is_changed:
+        return "exact"
+    if way.by_place or way.match == "span":
+        return "fallback_doc_span"
+    return "fallback_text" if way.match == "text" else "fallback_document"
 
 
 def _causes_note(different: Sequence[str]) -> str:
@@ -258,15 +287,12 @@ class _RankedQueries:
     has_spans: bool = False
 
 
-def _rank_queries(queries: SharedQueries, places: ChunkLocations | None, because: str) -> _RankedQueries:
-    """Rank each query in both runs: by the location of chunks, or without ``places`` by id, else by span.
-
-    All outputs of a query are matched in the same way.
-    """
+def _rank_queries(queries: SharedQueries, finder: GoldFinder, because: str) -> _RankedQueries:
+    """Rank each query in both runs."""
     ranked = _RankedQueries()
     for query, *outputs in queries.rows():
         own, spans = gold_units(query), has_spans(query)
-        gold = places.expected(query) if own and places is not None else own
+        gold = finder.units(query) if own else own
         answered = [[_answered(output) for output in repeats] for repeats in outputs]
         for side, repeats in enumerate(answered):
             ranked.failed[side] += None in repeats
@@ -276,9 +302,7 @@ def _rank_queries(queries: SharedQueries, places: ChunkLocations | None, because
         elif not gold:
             ranked.unlocated.append(query.sample_id)
         else:
-            matching: Matching = "exact_id" if places is None else "place"
-            if spans and places is None:
-                matching = id_or_span(gold, [one for repeats in answered for one in repeats])
+            matching = finder.matching(query, gold, [*answered[0], *answered[1]])
             ranks_a, ranks_b = (
                 [Rank(None) if one is None else rank_of(gold, one, matching) for one in repeats] for repeats in answered
             )
@@ -455,16 +479,26 @@ def explain_changes(
 
     ``metric`` is the name of a stored result that both have; ``main_metric`` says which is taken without it. Without
     ``worse_only``, queries that got better are listed as well. A query that a run's metric skipped or could not
-    measure is left out. Gold is run B's. No text of a retrieved document is read.
+    measure is left out. Gold is run B's, matched in one way in both runs; the metric is computed again if need be.
     """
-    results_a, results_b = store.results(record_a.run_id), store.results(record_b.run_id)
+    outputs = outputs_cache(store)
+    runs = outputs.of(record_a), outputs.of(record_b)
+    way = comparison_match(runs, outputs.chunks(record_a, record_b, record_b).change)
+    results_a, results_b = (matched_results(run, store.results(run.record.run_id), way) for run in runs)
     scored = main_metric(record_a, results_a, record_b, results_b, metric)
     changes = _score_changes(scored, results_a.sample_ids, results_b.sample_ids, worse_only=worse_only)
     if not changes:
         return []
     scope = _scope_of(scored.target)
-    outputs = paired_outputs(store, record_a, record_b, changes)
-    return [_explain(changes[sample_id], output_a, output_b, scope) for sample_id, output_a, output_b in outputs]
+    if way.match in TEXT_MATCHES:
+        runs = runs[0].with_texts(), runs[1].with_texts()
+    queries = SharedQueries(*runs).among(changes.keys())
+    by_age = sorted(runs, key=lambda run: (run.record.created_at, run.record.run_id))
+    finder, _ = _gold_finder(way, queries, by_age)
+    found = []
+    for sample_id, output_a, output_b in paired_outputs(queries, finder):
+        found.append(_explain(changes[sample_id], output_a, output_b, scope))
+    return found
 
 
 def cause_counts(changes: Iterable[QueryChange]) -> dict[Cause, int]:

@@ -264,7 +264,7 @@ _AGGREGATES = {
 }
 _SPAN_MATCH = (
     "The two runs have different chunks, so chunks are matched by where they lie in their document: a query is hit "
-    "at the first rank up to which the chunks of the expected document together cover at least half of the "
+    "at the first rank up to which the chunks of the expected document together cover at least 45 % of the "
     "expected span. Hit rates and MRR are computed from these ranks; what is stored with the runs stays as it was."
 )
 _KINDS = {

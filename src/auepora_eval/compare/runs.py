@@ -38,6 +38,7 @@ from .analysis import (
 )
 from .chunks import RunOutputsCache, outputs_cache
 from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_queries
+from .match import check_coverage
 from .metrics import build_comparisons
 from .pairing import (
     MetricPair,
@@ -225,10 +226,11 @@ def build_leaderboard(
     HSD; metrics that are not means keep max-T. ``metrics`` selects by name; a metric object also defines a metric that
     is not registered.
 
-    Metrics that compare the ids of chunks are refused if the chunks of the runs differ, by their ``chunker_version``
-    or by what is stored. Expected chunks come from the ``golden`` queries, else from the samples of the last run;
-    ``answers`` is a cache of outputs that were read before. ``samples`` restricts the comparison to a set, which all
-    runs must have; a run whose outcomes selected the set has no verdict.
+    Gold is matched in one way in all runs: the coarsest of theirs, or by span, text or document if the chunks of the
+    runs differ, by their ``chunker_version`` or by what is stored. Metrics are computed again from stored outputs if
+    need be; those that cannot match gold so are refused. Expected chunks come from the ``golden`` queries, else from
+    the samples of the last run; ``answers`` is a cache of outputs that were read before. ``samples`` restricts the
+    comparison to a set, which all runs must have; a run whose outcomes selected the set has no verdict.
     """
     require_adjustment(adjust)
     if len(records) < 2:
@@ -249,6 +251,7 @@ def build_leaderboard(
         samples=samples,
     )
     comparisons = compute_comparisons(built.inputs, built.shared.clusters, adjust=adjust, seed=seed)
+    comparisons = list(map(check_coverage, built.inputs, comparisons))
     compared = _by_metric(built.inputs, comparisons, len(records))
     return Leaderboard(
         run_ids,
@@ -528,7 +531,7 @@ def compare_runs(
     missing_a, missing_b = board.missing
     return replace(
         report,
-        notes=[*report.notes, *board.notes],
+        notes=list(dict.fromkeys([*report.notes, *board.notes])),
         deltas={**report.deltas, "metrics": {one.name: one.to_dict() for one in board.comparisons}},
         metrics=board.comparisons,
         refused=board.refused,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import repeat as repeat_value
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from ..errors import StoreError
 from ..render.tables import register_text
 from ..runtime.imports import search_folders, store_folders
 from ..runtime.processes import gc_paused
-from ..store.records import RunRecord, RunStatus, StoredOutput
+from ..store.records import RunRecord, RunStatus, StoredOutput, plan_conventions
 from ..store.runs import DESIGNS, DecisionKind, RunStore, decisions, lazy_samples, packed_outputs, record_decision
 from ..store.texts import PackedOutput
 
@@ -30,6 +30,8 @@ Positions = npt.NDArray[np.intp]
 """Positions of samples in the dataset of a run."""
 DocumentFacts = tuple[str, str | None, tuple[int, int] | None, str | None]
 """Id, parent and span of a retrieved document, and the key of its text; ``None`` where one is unknown."""
+TEXT_MATCHES = ("span", "text")
+"""Ways to match gold that read texts: by span, the words of a gold passage are counted where its text is known."""
 Store = RunStore | str | Path | None
 """A store, the path or URL of one, or ``None`` for ``$AUEPORA_STORE``, else ``runs.sqlite``."""
 
@@ -47,7 +49,7 @@ def open_store(store: Store = None) -> Iterator[RunStore]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunOutputs:
-    """A run with its samples and outputs, without document texts. Those of a large run are read on every pass."""
+    """A run with its samples and outputs. Those of a large run are read on every pass."""
 
     record: RunRecord
     samples: Iterable[EvaluationSample]
@@ -58,6 +60,12 @@ class RunOutputs:
     """How many outputs there are, failed ones included."""
     packed: Callable[[], Iterator[PackedOutput]] | None = field(default=None, repr=False)
     """Returns all outputs as stored, where reading them as ``stored`` does takes long."""
+    read_texts: Callable[[], RunOutputs] | None = field(default=None, repr=False)
+    """Returns the same with document texts; ``None`` where they are there."""
+
+    def with_texts(self) -> RunOutputs:
+        """The same samples and outputs with document texts."""
+        return self if self.read_texts is None else self.read_texts()
 
     @property
     def repeats(self) -> int:
@@ -90,6 +98,10 @@ class RunOutputs:
             keys: Sequence[str | None] = row.text_keys or [None] * len(docs)
             yield [(doc.doc_id, doc.parent_id, doc.span, key) for doc, key in zip(docs, keys, strict=True)]
 
+    def pairs(self, repeat: int = 0) -> Iterator[tuple[EvaluationSample, SystemOutputs | None]]:
+        """Each sample with its output in a repeat; ``None`` where there is none."""
+        return zip(self.samples, self.outputs_at(np.arange(self.record.num_samples), repeat), strict=True)
+
     def outputs_at(self, positions: Positions, repeat: int) -> Iterator[SystemOutputs | None]:
         """The output at each of these positions; ``None`` where there is none."""
         wanted = None if len(positions) == self.record.num_samples else set(positions.tolist())
@@ -105,21 +117,27 @@ class RunOutputs:
             yield row.output if row is not None and row.position == position else None
 
 
-def run_outputs(store: RunStore, record: RunRecord) -> RunOutputs:
-    """The samples and outputs of a stored run; those of a small run are kept in memory."""
-    samples = lazy_samples(store, record.run_id, texts=False)
+def run_outputs(store: RunStore, record: RunRecord, *, texts: bool | None = None) -> RunOutputs:
+    """The samples and outputs of a stored run; those of a small run are kept in memory.
+
+    Document texts are read where the run matches gold by them, or as ``texts`` says.
+    """
+    texts = plan_conventions(record).match in TEXT_MATCHES if texts is None else texts
+    samples = lazy_samples(store, record.run_id, texts=texts)
     answered, _ = store.counts(record.run_id)
+    reread = None if texts else cache(partial(run_outputs, store, record, texts=True))
     if max(answered, record.num_samples) > _MAX_KEPT:
         return RunOutputs(
             record,
             samples,
-            lambda repeat, positions: store.outputs(record.run_id, repeat=repeat, positions=positions, texts=False),
+            lambda repeat, positions: store.outputs(record.run_id, repeat=repeat, positions=positions, texts=texts),
             answered,
             lambda: (output for _, _, output in packed_outputs(store, record)),
+            reread,
         )
     with gc_paused():
-        rows = list(store.outputs(record.run_id, texts=False))
-        return RunOutputs(record, list(samples), partial(select_outputs, rows), answered)
+        rows = list(store.outputs(record.run_id, texts=texts))
+        return RunOutputs(record, list(samples), partial(select_outputs, rows), answered, read_texts=reread)
 
 
 def select_outputs(

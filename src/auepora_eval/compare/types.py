@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..core.conventions import Match
 from ..core.results import ColumnKind, FrameColumn, FrameKind, make_frame, to_json_value
 from .pairing import MetricMeta, MetricPair
 from .stores import DecisionRegister
@@ -31,12 +32,13 @@ DowngradeReason = Literal[
     "no_direction",
     "partly_judged",
     "selected_samples",
+    "covered_proportion",
 ]
 """Why a verdict was downgraded to inconclusive: failed measurements could change it; it holds only because a system
 failed on some samples, or because outputs are missing; the metric is word overlap with the question, and no other
 metric rests on gold or a judge; it is the proportion of a class, which can differ but not be better; only a part of
-the samples is judged, and no sequential design says which looks are valid; or the samples were selected by the outcomes
-of one of the runs.
+the samples is judged, and no sequential design says which looks are valid; the samples were selected by the outcomes
+of one of the runs; or the chunks of the runs differ, and the covered proportion of the gold changed the other way.
 """
 EXPLORATORY: tuple[DowngradeReason, ...] = ("partly_judged", "selected_samples")
 """Reasons for which p-values are not valid: such a comparison is not among those that share one error rate."""
@@ -157,6 +159,8 @@ class MetricComparison:
     difference, interval and p-value are those of its deciding look: the repeated interval and p-value."""
     two_stage: Mapping[str, Any] | None = None
     """Where a judge scored a draw of the samples: the corrected difference, and what it is about."""
+    match: Match | None = None
+    """How gold is matched in both runs, where it is not as in the stored results of both."""
 
     @property
     def shown_interval(self) -> tuple[float, float] | None:
@@ -168,7 +172,7 @@ class MetricComparison:
         values = asdict(self)
         del values["name"]
         values["missing_outputs"] = dict(zip("ab", values.pop("missing"), strict=True))
-        for key in ("sequential", "two_stage"):
+        for key in ("sequential", "two_stage", "match"):
             found = values.pop(key)
             values |= {} if found is None else {key: to_json_value(found)}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
@@ -348,6 +352,10 @@ class ComparisonInput:
     """The sequential test of these two runs, which decides instead of a test of all samples."""
     two_stage: TwoStageComparison | None = None
     """The scores of a draw, where two-stage judging has the same draw in both runs."""
+    match: Match | None = None
+    """How gold is matched, where it is not as in the stored results of both runs."""
+    covered: float | None = None
+    """The difference in the covered proportion of the gold, where the chunks of the runs differ."""
 
     @property
     def pair(self) -> MetricPair:

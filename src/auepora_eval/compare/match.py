@@ -1,0 +1,269 @@
+"""How gold is matched in all runs of a comparison, and what is computed again by it from stored outputs.
+
+Runs that match gold in different ways are compared by the coarsest of them. Runs whose chunks differ are compared by
+span or text, and then the covered proportion of the gold must confirm a verdict. Nothing of it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.conventions import MATCHES, Conventions, Match
+from ..core.metrics_base import BatchMetric, with_match
+from ..core.results import Results
+from ..core.types import Document, EvaluationSample
+from ..engine.evaluate import evaluate_stream
+from ..engine.gold_match import GoldMatch, MatchCounts
+from ..engine.repeats import evaluate_repeats
+from ..features.matching import (
+    covered_proportion,
+    gold_units,
+    is_evidence,
+    is_other_document,
+    span_of,
+    trigrams,
+)
+from ..store.records import plan_conventions, run_info
+from ..text.scripts import auto_tokens
+from .chunks import ChunkChange
+from .pairing import find_metric
+from .stores import TEXT_MATCHES, RunOutputs
+from .types import ComparisonInput, MetricComparison, run_labels
+
+NO_OTHER_WAY = "compare recall_doc, spans, or the golden queries"
+"""What to do where a metric compares ids, and they do not meet."""
+_USABLE_FROM = 0.95
+"""The proportion of gold that must have a span, or a text, for runs with different chunks to be compared by it."""
+_SAME_BUDGET = 0.1
+"""Numbers of words that differ by at most this proportion count as equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonMatch:
+    """How gold is matched in all runs of a comparison."""
+
+    match: Match
+    change: ChunkChange | None = None
+    """That the runs have different chunks."""
+    planned: Match = "id"
+    """The coarsest way of the runs themselves."""
+    problem: str | None = None
+    """What is missing to match gold in one way in all runs; ``None`` if nothing is."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def by_place(self) -> bool:
+        """Whether golden queries are matched by the location of chunks: by span, else by document."""
+        if self.change is None or self.change.gold_only:
+            return False
+        return self.planned == "id" and self.match != "text"
+
+
+def coarsest(ways: Iterable[Match]) -> Match:
+    """The coarsest of some ways to match gold."""
+    return max(ways, key=MATCHES.index)
+
+
+def comparison_match(runs: Sequence[RunOutputs], change: ChunkChange | None) -> ComparisonMatch:
+    """How gold is matched in these runs, whose chunks changed as given: by the coarsest of their ways.
+
+    Runs that match gold by id, and whose ids do not meet, are matched by the first of span, text and document that the
+    gold and all of the runs have.
+    """
+    ways = [plan_conventions(run.record).match for run in runs]
+    planned = coarsest(ways)
+    labels, every = run_labels(len(runs)), "both" if len(runs) == 2 else "all"
+    if planned == "id" and change is not None:
+        counts = [_FieldCounts(run) for run in runs]
+        possible: list[Match] = ["span", "text"]
+        if change.gold_parents:
+            possible.append("parent")
+        for match in possible:
+            if all(count.supports(match) for count in counts):
+                note = f"{change.description}: gold is matched {GoldMatch(match).label} in {every} runs"
+                return ComparisonMatch(match, change, notes=(note,))
+        problem = NO_OTHER_WAY
+        missing = [label for label, count in zip(labels, counts, strict=True) if not count.has_fields]
+        if change.is_disjoint:
+            problem = "compare needs spans, texts or parents"
+        elif missing and any(count.usable for count in counts):
+            problem = f"the gold has spans or texts, which the chunks of run {' and '.join(missing)} lack"
+        return ComparisonMatch("id", change, problem=problem)
+    if len(set(ways)) == 1:
+        return ComparisonMatch(planned, change, planned)
+    listed = " and ".join(f"{label} {GoldMatch(way).label}" for label, way in zip(labels, ways, strict=True))
+    listed = listed.replace(labels[0], f"{labels[0]} was matched", 1)
+    note = f"{listed}: {every} are compared {GoldMatch(planned).label}"
+    without = [
+        label
+        for label, way, run in zip(labels, ways, runs, strict=True)
+        if planned != "parent" and way != planned and not _FieldCounts(run).supports(planned)
+    ]
+    if without:
+        return ComparisonMatch(planned, change, planned, f"{note}, but run {' and '.join(without)} has no {planned}s")
+    return ComparisonMatch(planned, change, planned, notes=(note,))
+
+
+class _FieldCounts:
+    """By what gold and chunks of a run can be matched, and how much of the gold has a span or a text."""
+
+    def __init__(self, run: RunOutputs) -> None:
+        self._counts, gold = MatchCounts(), 0
+        self.usable = {"span": 0, "text": 0}
+        for sample, output in run.with_texts().pairs():
+            if not self._counts.add(sample, output):
+                continue
+            for unit in gold_units(sample):
+                gold += 1
+                self.usable["span"] += any(span_of(passage) is not None for passage in unit.passages)
+                self.usable["text"] += any(is_evidence(passage.text) for passage in unit.passages)
+        self.usable = {way: count for way, count in self.usable.items() if count and count >= _USABLE_FROM * gold}
+
+    @property
+    def has_fields(self) -> bool:
+        """Whether spans or texts can be compared."""
+        return self.supports("span") or self.supports("text")
+
+    def supports(self, match: Match) -> bool:
+        """Whether gold and chunks have what this way compares."""
+        return (match == "parent" or match in self.usable) and self._counts.supports(match)
+
+
+def matched_results(run: RunOutputs, results: Results, way: ComparisonMatch) -> Results:
+    """The results of a run, with those that match gold computed again where the way of the comparison is another."""
+    if way.problem is not None:
+        return results
+    found = {result.name: find_metric(result, run.record) for result in results}
+    again = {result.name: result for result in recompute(run, other_way(found.values(), way.match), way.match)}
+    results[:] = [again.get(result.name, result) for result in results]
+    return results
+
+
+def other_way(metrics: Iterable[BatchMetric | None], match: Match) -> list[BatchMetric]:
+    """Those of the metrics that match gold in another way, matching it in this one."""
+    found = []
+    for metric in metrics:
+        if metric is not None and metric.metadata.matches_gold:
+            matched = with_match(metric, match)
+            found += [] if matched is metric else [matched]
+    return found
+
+
+def recompute(run: RunOutputs, metrics: Sequence[BatchMetric], match: Match) -> Results:
+    """The results of metrics over the stored outputs of a run, gold matched in this way."""
+    if not metrics:
+        return Results()
+    run = run.with_texts() if match in TEXT_MATCHES else run
+    options: dict[str, Any] = {"conventions": Conventions.of(match=match), "run": run_info(run.record)}
+    if run.repeats == 1:
+        return evaluate_stream(run.pairs(), metrics, **options)
+    every = np.arange(run.record.num_samples)
+    repeats = [partial(run.outputs_at, every, repeat) for repeat in range(run.repeats)]
+    return evaluate_repeats(list(run.samples), repeats, metrics, **options)
+
+
+# --- the covered proportion of the gold, and the amount of text within k ---------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coverage:
+    """What the first k chunks of each query contain, in one run."""
+
+    k: int | None
+    covered: npt.NDArray[np.float64]
+    """Per sample the mean proportion of its gold units that is covered; NaN without gold."""
+    length: float | None
+    """Words, or characters of spans, per query; ``None`` if unknown."""
+    unit: str
+
+    @property
+    def depth(self) -> str:
+        """What is measured: the first k chunks, or all."""
+        return "the whole ranking" if self.k is None else f"k = {self.k}"
+
+
+def measure_coverage(run: RunOutputs, match: Match, k: int | None) -> Coverage:
+    """How much of the gold the first k chunks cover, and how long they are; a failed output covers nothing."""
+    covered: list[float] = []
+    words: list[int] = []
+    characters: list[int] = []
+    chunks = 0
+    for sample, output in run.with_texts().pairs():
+        documents: list[Document] = []
+        if output is not None and output.error is None:
+            documents = [item.doc for item in output.retrieved[:k]]
+        covered.append(_covered_gold(sample, documents, match))
+        chunks += len(documents)
+        words += [len(auto_tokens(doc.text)) for doc in documents if doc.text]
+        characters += [span[1] - span[0] for doc in documents if (span := span_of(doc)) is not None]
+    values = np.array(covered, np.float64)
+    for lengths, unit in ((words, "words"), (characters, "characters")):
+        if chunks and len(lengths) == chunks:
+            return Coverage(k, values, sum(lengths) / len(covered), unit)
+    return Coverage(k, values, None, "words")
+
+
+def _covered_gold(sample: EvaluationSample, documents: Sequence[Document], match: Match) -> float:
+    """The mean covered proportion of the gold units; NaN without any."""
+    found = []
+    for unit in gold_units(sample, match):
+        of_passages = [_covered_passage(passage, documents, match) for passage in unit.passages]
+        found.append(max(of_passages))
+    return fmean(found) if found else np.nan
+
+
+def _covered_passage(passage: Document, documents: Sequence[Document], match: Match) -> float:
+    own = span_of(passage)
+    if match == "span" and own is not None:
+        same_parent = [doc for doc in documents if doc.parent == passage.parent]
+        if any(doc.span is None and doc.parent == doc.doc_id for doc in same_parent):
+            return 1.0  # a whole document
+        return covered_proportion(passage, filter(None, map(span_of, same_parent)))
+    if match == "text" and is_evidence(passage.text):
+        wanted = trigrams(passage.text)
+        usable = [trigrams(doc.text) for doc in documents if doc.text and not is_other_document(passage, doc)]
+        return len(wanted.intersection(frozenset().union(*usable))) / len(wanted)
+    return float(any(doc.doc_id == passage.doc_id for doc in documents))
+
+
+def budget_note(coverages: Sequence[Coverage]) -> str | None:
+    """How much text is within k in each run, the last run first; ``None`` if unknown."""
+    lengths = [coverage.length for coverage in coverages if coverage.length]
+    units = {coverage.unit for coverage in coverages}
+    if len(lengths) < len(coverages) or len(units) > 1:
+        return None
+    labels = run_labels(len(coverages))
+    listed = [f"{length:,.0f} in {label}" for length, label in zip(lengths, labels, strict=True)]
+    words = ", ".join(reversed(listed)).replace(" in", f" {units.pop()} in", 1)
+    note = f"{coverages[0].depth} is {words}"
+    if max(lengths) > (1 + _SAME_BUDGET) * min(lengths):
+        note += "; these differ by more than 10 %: compare at equal lengths, with another k"
+    return note
+
+
+def check_coverage(given: ComparisonInput, found: MetricComparison) -> MetricComparison:
+    """The comparison with how gold was matched; without a verdict where the covered proportion has another sign."""
+    found = replace(found, match=given.match)
+    if given.covered is None or found.verdict not in ("better", "worse") or found.delta is None:
+        return found
+    if given.covered * found.delta > 0:
+        return found
+    note = (
+        f"'{found.verdict}' is not certain: the chunks of the runs differ, and the covered proportion of the gold "
+        f"changed by {given.covered:+.4f}"
+    )
+    notes = "; ".join(filter(None, [note, found.note]))
+    return replace(found, verdict="inconclusive", doubt="covered_proportion", note=notes, negligible=False)
+
+
+def covered_difference(pair: Sequence[Coverage], rows: Sequence[npt.NDArray[np.intp]]) -> float:
+    """The mean difference in the covered proportion over the samples that two runs share."""
+    first, second = (coverage.covered[own] for coverage, own in zip(pair, rows, strict=True))
+    return float(np.nanmean(second - first))

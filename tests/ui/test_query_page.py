@@ -12,10 +12,11 @@ from urllib.parse import urlencode
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
-from auepora_eval.core.conventions import Conventions
+from auepora_eval.core.conventions import Conventions, Match
 from auepora_eval.report.browser.gold_marks import connections
 from auepora_eval.report.browser.listing import ClosestSentence, SentenceIndex, judged_claims
 from auepora_eval.report.score_sections import cut_offs, timeline
+from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import RunRecord, StoredOutput
 from auepora_eval.store.rows import StoredJudgement
 from auepora_eval.store.runs import RunStore, sample_at
@@ -407,3 +408,53 @@ def test_page_with_the_keyboard_alone(server: UiServer) -> None:
         page.wait_for_url("**id=bread*")
         page.goto(server.address + query_address(hostile, sample="image"))
         assert page.evaluate("window.pwned") is None
+
+
+# --- gold that is not matched by id ----------------------------------------------------------------------------------
+
+WAYS: dict[str, tuple[Match, Document, int | None, list[str]]] = {
+    "by document, every chunk is gold": (
+        "parent",
+        Document("guide"),
+        2,
+        ["guide ● rank 2, by document", "2 ● gold by document guide#0", "3 ● gold by document guide#1"],
+    ),
+    "by text, the chunk that contains it is": (
+        "text",
+        Document("gold", ORION),
+        3,
+        ["gold ● rank 3, by text", "2 · not judged guide#0", "3 ● gold by text guide#1"],
+    ),
+    "gold that is not found is named": ("text", Document("gold", LONG[:300]), None, ["gold ✕ not retrieved"]),
+}
+
+
+@pytest.mark.parametrize(("match", "gold", "rank", "shown"), WAYS.values(), ids=WAYS)
+def test_gold_is_shown_as_the_run_matches_it(
+    match: Match, gold: Document, rank: int | None, shown: list[str], tmp_path: Path
+) -> None:
+    documents = [("noise", NOISE, None), ("guide#0", APOLLO, "guide"), ("guide#1", ORION, "guide")]
+    hits = [
+        RetrievedDocument(Document(name, text, parent_id=parent), None, at)
+        for at, (name, text, parent) in enumerate(documents, 1)
+    ]
+    sample = EvaluationSample("q", "How?", relevant_docs=[gold])
+    rules = Conventions.of("auepora", match=match)
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        runs = [
+            run_system(
+                lambda *_, top_k: SystemOutputs(hits), [sample], ["mrr"], store=store, name=name, conventions=rules
+            ).record.run_id
+            for name in ("a", "b")
+        ]
+        with ui_server(store) as server:
+            page = server.get(query_address(runs[0], sample="q")).text
+            two = text_of(server.get(query_address(*runs, sample="q")).text)
+            others = server.get(query_address(runs[0], sample="q", path="/query/others")).text
+            run_page = server.get(f"/runs/{runs[0]}").text
+    lines = [text_of(line).strip() for line in re.findall(r'<p class="line">.*?</p>', page, re.DOTALL)]
+    for expected in shown:
+        assert any(line.startswith(expected) for line in lines), (expected, lines)
+    assert (f"B: rank {rank}, by" if rank else "B: not retrieved") in two
+    assert f'<td class="number">{rank or "–"}</td>' in others
+    assert "Gold is matched by" in run_page

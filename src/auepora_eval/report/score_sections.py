@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..compare.stores import TEXT_MATCHES
 from ..core.batch import Batch
 from ..core.conventions import ID_PRESETS, MATCHES, Conventions, Match
 from ..core.metrics_base import BatchMetric, apply_failure_policy
@@ -49,7 +50,6 @@ from ..render.html import interval_text, reason_counts, seconds_text, value_text
 from ..render.tables import sequential_test_blocks, two_stage_blocks
 from ..stats.intervals import mean_interval
 from ..store.records import plan_conventions, run_info
-from .browser.gold_marks import TEXT_WAYS
 from .plots import quality_rows, slice_rows
 from .run_sections import GALLERY_WIDTH, Floats, StoredRun, card_link, one_or_gallery, score_column
 
@@ -441,7 +441,7 @@ def retrieval_curves(run: StoredRun, *, by_span: bool | None = None, match: Matc
     rules = plan_conventions(run.record)
     if match is not None and rules.name not in ID_PRESETS:
         rules = replace(rules, match=match)
-    pairs = run.pairs(texts=rules.match in TEXT_WAYS)
+    pairs = run.pairs(texts=rules.match in TEXT_MATCHES)
     try:
         results = evaluate_stream(pairs, specs, conventions=rules, run=run_info(run.record))
     except AueporaError:  # a stored ranking that is invalid today

@@ -15,8 +15,6 @@ from ...features.rankings import parse_level
 
 Ranges = list[tuple[int, int]]
 """Start and end (exclusive) positions, in ascending order."""
-TEXT_WAYS = ("span", "text")
-"""Ways to match gold that need the texts of documents: spans are compared word by word."""
 
 
 class Hit(NamedTuple):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ...compare.columns import score_columns
 from ...compare.queries import compare_queries
+from ...compare.stores import TEXT_MATCHES
 from ...compare.types import QueryComparison
 from ...core.scores import Status
 from ...core.types import EvaluationSample
@@ -20,7 +21,6 @@ from ...errors import AueporaError
 from ...render.blocks import PageFragment
 from ...store.records import RunRecord, plan_conventions
 from ...store.runs import RunStore, iter_samples
-from .gold_marks import TEXT_WAYS
 from .listing import (
     KINDS,
     MAX_SEARCHED_LENGTH,
@@ -106,7 +106,7 @@ class QueryListing:
         self._store = store
         self._side_by_side = side_by_side
         read: dict[str, list[EvaluationSample]] = {}
-        texts = any(plan_conventions(record).match in TEXT_WAYS for record in records)
+        texts = any(plan_conventions(record).match in TEXT_MATCHES for record in records)
         for record in records:
             if record.fingerprint not in read:
                 read[record.fingerprint] = store.samples(record.run_id, texts=texts)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -95,7 +95,7 @@ def read_corpus(folder: Path, *, seed: int = 41) -> Corpus:
     return corpus
 
 
-def _answer_bounds(row: dict, words: list[str]) -> list[int]:
+def _answer_bounds(row: dict[str, Any], words: list[str]) -> list[int]:
     """Where the sentences that answer a question start and end in its passage."""
     bounds = []
     answer = row["output"][0] if row["output"] else {}

@@ -11,6 +11,7 @@ from auepora_eval import evaluate, metric
 from auepora_eval.core.batch import Batch
 from auepora_eval.core.conventions import MATCHES, Conventions, Match
 from auepora_eval.core.metrics_base import BatchMetric
+from auepora_eval.core.scores import Scores
 from auepora_eval.core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from auepora_eval.errors import AueporaWarning, BadValueError
 from auepora_eval.features.hits import match_sample
@@ -41,6 +42,7 @@ def score(spec: Any, gold: list[Document] | None, returned: list[Document], matc
     assert result.scores is not None
     built = metric(spec, match=match, **rules) if isinstance(spec, str) else metric(spec)
     if isinstance(spec, str):
+        assert isinstance(built, BatchMetric)
         plain = built.reference(sample, output)
         assert plain is not None
         assert result.scores[0] == plain.value
@@ -233,11 +235,14 @@ def pairs(draw: st.DrawFn) -> tuple[EvaluationSample, SystemOutputs]:
         if level is not None:
             doc.metadata["relevance"] = level
     ids = sorted({doc.doc_id for doc in gold or ()})
-    groups = draw(st.lists(st.lists(st.sampled_from(ids), min_size=1, max_size=3), max_size=2)) if ids else []
+    groups: list[list[str]] = []
+    if ids:
+        groups = draw(st.lists(st.lists(st.sampled_from(ids), min_size=1, max_size=3), max_size=2))
     returned = draw(st.lists(chunks(), max_size=7))
-    if returned and draw(st.booleans()):
+    repeats, finds = draw(st.tuples(st.booleans(), st.booleans()))
+    if returned and repeats:
         returned.append(returned[0])
-    if gold and draw(st.booleans()):
+    if gold and finds:
         returned.append(Document(gold[0].doc_id, gold[0].text, parent_id=gold[0].parent_id, span=gold[0].span))
     return pair(gold, returned, groups)
 
@@ -268,7 +273,7 @@ def test_fast_equals_plain_and_lies_between_0_and_1(match: Match, cases: list[An
     for spec, result in zip(SPECS, results, strict=True):
         built = metric(spec, conventions=conventions)
         assert isinstance(built, BatchMetric)
-        assert result.scores is not None
+        assert isinstance(result.scores, Scores)
         for row, (sample, output) in enumerate(cases):
             plain = built.reference(sample, output)
             assert plain is not None

@@ -275,22 +275,21 @@ def chunk_levels(units: Sequence[GoldUnit], documents: Sequence[Document], match
     By ``span`` and ``text`` a chunk is relevant at a level if it contains enough of a unit of that level or higher, or
     if enough of it lies in such units. By document every chunk of a gold document is relevant.
     """
-    falling = sorted({unit.level for unit in units}, reverse=True)
-    levels: dict[int, int] = {}
-    for place, doc in enumerate(documents):
-        for level in falling:
-            if _is_relevant(doc, units, level, match):
-                levels[place] = level
-                break
-    return [levels.get(place) for place in range(len(documents))]
+    return [_chunk_level(doc, units, match) for doc in documents]
 
 
-def _is_relevant(doc: Document, units: Sequence[GoldUnit], level: int, match: Match) -> bool:
-    """Whether a chunk is relevant to units of this level or higher."""
-    high = [unit for unit in units if unit.level >= level]
-    if any(found.rank is not None for found in unit_ranks(high, [doc], match)):
+def _chunk_level(doc: Document, units: Sequence[GoldUnit], match: Match) -> int | None:
+    for level in sorted({unit.level for unit in units}, reverse=True):
+        if _is_relevant(doc, [unit for unit in units if unit.level >= level], match):
+            return level
+    return None
+
+
+def _is_relevant(doc: Document, units: Sequence[GoldUnit], match: Match) -> bool:
+    """Whether a chunk contains enough of a unit, or enough of it lies in units."""
+    if any(found.rank is not None for found in unit_ranks(units, [doc], match)):
         return True
-    passages = [passage for unit in high for passage in unit.passages]
+    passages = [passage for unit in units for passage in unit.passages]
     if match == "span":
         spans = [span_of(passage) for passage in passages if passage.parent == doc.parent]
         return covered_proportion(doc, filter(None, spans)) >= FOUND_FROM

@@ -73,7 +73,7 @@ class FailureAttribution(RefusalDetectionMetric):
     What bears an answer out is told by `faithfulness` (default: `support_density` over the first k documents, so that
     words stand in for meaning; a judge's metric is better) with at least `faithful_from` (default 0.5). Where that
     cannot be told, for want of texts, the cause is `unused`. `attribute_failures` gives the cause of every sample. Gold
-    with spans is also returned where chunks of other ids cover half of a gold span.
+    with spans is also returned where chunks of other ids cover .45 of a gold span.
     """
 
     k: PositiveInt = field(default=5, kw_only=True)
@@ -94,6 +94,7 @@ class FailureAttribution(RefusalDetectionMetric):
         skip_reasons={
             "no_gold": "`relevant_docs` is not annotated",
             "empty_gold": "nothing is relevant, and the conventions skip such queries",
+            "unresolved_gold": "the gold has no span, text or id by which it could be found",
             "unanswerable": "the question has no answer: see the metrics of refusals",
             "no_reference": "the sample has no reference answer",
             "no_response": "no answer was asked for",

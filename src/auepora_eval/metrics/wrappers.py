@@ -74,7 +74,7 @@ class GoldHitAtK(HitRateAtK):
         return scores.with_values(values)
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """The plain definition: by ids, else by the rank that covers half of a gold span."""
+        """The plain definition: by ids, else by the rank from which enough of a gold span is covered."""
         by_id = super().reference(sample, output)
         is_id = self.active_conventions.match == "id"
         if not is_id or by_id.status is not Status.SCORED or not has_spans(sample):
@@ -82,7 +82,7 @@ class GoldHitAtK(HitRateAtK):
         found, hit = self._rank(sample, output), float(self._hits(sample, output))
         if found.by != "id":
             covered = "nowhere" if found.rank is None else f"at rank {found.rank}"
-            add_step(f"No gold id is among those returned; half of a gold span is covered {covered}")
+            add_step(f"No gold id is among those returned; .45 of a gold span is covered {covered}")
             add_outcome(f"So gold is {'' if hit else 'not '}among the first {self.k}", hit)
         return Score(hit)
 
@@ -711,7 +711,7 @@ class QualityGivenHit(_ConditionalQuality):
 
     Answer quality given good retrieval; compared with `quality_given_miss@k` it shows whether to improve the retriever
     or the generator. M is any metric of the answer. Failed answers are left out. Gold with spans is also hit where
-    chunks of other ids cover half of a gold span.
+    chunks of other ids cover .45 of a gold span.
     """
 
     on_hit: ClassVar[bool] = True
@@ -720,6 +720,7 @@ class QualityGivenHit(_ConditionalQuality):
         skip_reasons={
             "no_gold": "`relevant_docs` is not annotated",
             "empty_gold": "nothing is relevant, and the conventions skip such queries",
+            "unresolved_gold": "the gold has no span, text or id by which it could be found",
             "no_hit": "no relevant document was among the first k",
         },
         examples=(
@@ -738,7 +739,7 @@ class QualityGivenMiss(_ConditionalQuality):
 
     Answer quality without retrieval: from memory, or by luck. Well above 0 means that the questions do not need the
     documents. M is any metric of the answer. Failed answers are left out. Gold with spans is also hit where chunks of
-    other ids cover half of a gold span.
+    other ids cover .45 of a gold span.
     """
 
     on_hit: ClassVar[bool] = False
@@ -747,6 +748,7 @@ class QualityGivenMiss(_ConditionalQuality):
         skip_reasons={
             "no_gold": "`relevant_docs` is not annotated",
             "empty_gold": "nothing is relevant, and the conventions skip such queries",
+            "unresolved_gold": "the gold has no span, text or id by which it could be found",
             "hit": "a relevant document was among the first k",
         },
         examples=(

@@ -113,7 +113,7 @@ def test_gold_provenance_is_reported_as_for_one_file(tmp_path: Path, auepora: Au
 
 
 def test_cluster_receives_ranges_of_splittable_files(tmp_path: Path) -> None:
-    from auepora_eval.cli.score import wants_shards
+    from auepora_eval.cli.score_inputs import wants_shards
 
     data, answers = one_file(tmp_path)
     records = tmp_path / "records.json"

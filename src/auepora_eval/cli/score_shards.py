@@ -1,0 +1,151 @@
+"""What ``auepora score`` reads from many files: ranges that workers read, with an optional checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ..core.types import GOLD_BY
+from .console import echo_err
+from .score_inputs import PROBE_SAMPLES, ScoreInput, ScoreOptions, has_provenance_file, note_format
+
+if TYPE_CHECKING:
+    from ..core.conventions import Match
+    from ..core.metrics_base import Metric
+    from ..core.results import Results
+    from ..core.types import EvaluationSample, SystemOutputs
+    from ..engine.executors import BatchSource, Executor
+    from ..engine.gold_match import Pair
+    from ..scale.checkpoint import CheckpointExecutor
+    from ..scale.sharded import ShardedInput
+
+CHECKED_SAMPLES = 1000
+"""Number of samples that are read again for data warnings."""
+
+
+class ShardInput(ScoreInput):
+    """A dataset and its outputs in many files, which workers read in ranges."""
+
+    sharded: ShardedInput
+    executor: Executor
+
+    def __init__(
+        self,
+        dataset: str,
+        outputs: str | None,
+        sample_format: str | None,
+        outputs_format: str | None,
+        parts: str | None,
+    ) -> None:
+        self.dataset, self.outputs = dataset, outputs
+        self.sample_format, self.outputs_format = sample_format, outputs_format
+        self.parts = parts
+
+    @contextmanager
+    def open(self, options: ScoreOptions, executor: Executor) -> Iterator[None]:
+        """Nothing stays open: workers open the files."""
+        self.options, self.executor = options, executor
+        yield
+
+    def prepare(self, metrics: list[Metric]) -> list[Metric]:
+        """Split the files into ranges for the metrics."""
+        from ..engine.suggest import supported_metrics
+        from ..render.terminal import progress
+
+        self._split(metrics)
+        note_format(self.dataset, self.sample_format, self.sharded.formats[0])
+        note_format(self.outputs, self.outputs_format, self.sharded.formats[1])
+        if not self.sharded.answers_only:
+            metrics = self.match_gold(metrics, self._pairs(self.sharded.sources), stored=self._stored_match())
+        if not metrics:
+            with progress(f"looking through {self.dataset}", self.total, rate=True) as advance:
+                metrics = supported_metrics(
+                    self.batches(),
+                    self.options.conventions,
+                    answers_only=self.sharded.answers_only,
+                    progress=advance,
+                )
+            self._split(metrics)
+        return metrics
+
+    def _stored_match(self) -> Match | None:
+        """How the evaluation that the checkpoint folder holds matches gold, where ``auto`` has decided it."""
+        if self.parts is None or self.options.match != "auto":
+            return None
+        from ..scale.checkpoint import Manifest
+
+        manifest = Manifest.load(Path(self.parts))
+        return None if manifest is None else cast("Match", manifest.conventions.get("match", "id"))
+
+    def _pairs(self, sources: Iterable[BatchSource]) -> Iterator[Pair]:
+        for source in sources:
+            yield from zip(*source.read(), strict=True)
+
+    def _split(self, metrics: Sequence[Metric]) -> None:
+        from ..render.terminal import progress
+        from ..scale.sharded import make_mapper, sharded_input
+
+        with progress(f"looking through {self.dataset}"):
+            self.sharded = sharded_input(
+                self.dataset,
+                self.outputs,
+                metrics,
+                self.sample_format,
+                self.outputs_format,
+                batch_size=self.options.batch_size,
+                mapper=make_mapper(self.executor),
+            )
+        self.total, self.missing, self.unknown = self.sharded.total, self.sharded.missing, self.sharded.unknown
+
+    def has_provenance(self) -> bool:
+        """Whether gold has provenance."""
+        from ..scale.sharded import read_samples
+
+        if self.sharded.formats[0] != "jsonl":
+            return has_provenance_file(self.dataset)
+        runs = chain.from_iterable(source.samples for source in self.sharded.sources)
+        first = islice((one.sample for run in runs for one in read_samples([run])), PROBE_SAMPLES)
+        return any(GOLD_BY in sample.metadata for sample in first)
+
+    def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
+        """Evaluate the ranges, with a checkpoint if there is a folder for one."""
+        from ..scale.sharded import evaluate_sharded
+
+        opened: list[CheckpointExecutor] = []
+        results = evaluate_sharded(
+            self.sharded,
+            metrics,
+            conventions=self.options.conventions,
+            parts=self.parts,
+            batch_size=self.options.batch_size,
+            named=(self.dataset, self.outputs),
+            on_checkpoint=opened.append,
+            **common,
+        )
+        for one in opened:
+            if one.read:
+                echo_err(f"{one.read:,} of {self.total:,} samples were read from the checkpoint {self.parts}")
+        return results
+
+    def batches(self) -> Iterator[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]:
+        """Read the ranges."""
+        return (source.read() for source in self.sharded.sources)
+
+    def add_warnings(self, metrics: Sequence[Metric], results: Results) -> None:
+        """Add data warnings from the first samples, since workers read them; gold is counted in other ranges too."""
+        from ..engine.data_checks import DataCheck
+
+        check, seen = DataCheck(), 0
+        for samples, outputs in self.batches():
+            check.add(samples, outputs)
+            seen += len(samples)
+            if seen >= CHECKED_SAMPLES:
+                break
+        check.finish(metrics, results)
+        if self.gold is not None:
+            step = max(1, self.sharded.total // (3 * CHECKED_SAMPLES))
+            for _ in self.gold.count(self._pairs(self.sharded.sources[::step])):
+                pass

@@ -133,7 +133,7 @@ def test_pipe_is_read_once(auepora: Auepora, monkeypatch: pytest.MonkeyPatch) ->
     assert document["gold_match"]["samples"] == 3
 
 
-def test_by_id_nothing_is_said(auepora: Auepora) -> None:
+def test_by_id_nothing_is_printed(auepora: Auepora) -> None:
     write("id")
     document, err = scored(auepora, *ONE_FILE, "-m", "recall@5")
     assert err == ""

@@ -224,7 +224,7 @@ def test_misses_count() -> None:
     assert (result.value, result.details["num_samples"]) == (0.5, 40)
 
 
-def test_chance_stands_beside_numbers_by_document() -> None:
+def test_chance_levels_of_numbers_by_document() -> None:
     pairs = [pair(f"doc{number}", chunk(number), chunk((number + 1) % 4)) for number in range(4)]
     samples, outputs = columns(pairs)
     results = evaluate(samples, outputs, ["recall@5", "mrr", "token_f1", "failure_attribution@5"], match="parent")

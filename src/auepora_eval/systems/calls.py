@@ -687,8 +687,7 @@ class AueporaEvaluator:
     ``generate``, a pair of a retriever and a generator, or a function like ``run``. Up to ``concurrency`` calls are in
     flight; one that takes longer than ``timeout`` seconds has failed; one that fails with a transient error
     is repeated up to ``retries`` times; after more than ``max_failures`` failures no further calls are made. With a
-    concurrency of 1 and no timeout a plain system is called in the thread that evaluates. ``match`` is as for
-    ``auepora_eval.evaluate``.
+    concurrency of 1 and no timeout a plain system is called in the thread that evaluates. ``match``: see ``evaluate``.
 
     After ``evaluate`` the samples, outputs and results are attributes of the evaluator.
     """
@@ -709,8 +708,7 @@ class AueporaEvaluator:
         self.policy = CallPolicy(
             top_k=top_k, concurrency=concurrency, timeout=timeout, retries=retries, max_failures=max_failures
         )
-        if match is not None:
-            resolve_gold_match((), Conventions.of(conventions), match)  # an impossible choice is an error
+        resolve_gold_match((), Conventions.of(conventions), match or "id")  # an impossible choice is an error
         self.match = match
         self.system = system
         self._asked = as_system(system)
@@ -753,13 +751,7 @@ class AueporaEvaluator:
             )
         facts = RunInfo(top_k=self.top_k, concurrency=self.policy.concurrency)
         self.results = evaluate(
-            samples,
-            self.outputs,
-            metrics,
-            conventions=self.conventions,
-            slices=groups,
-            run=facts,
-            match=self.match,
+            samples, self.outputs, metrics, conventions=self.conventions, slices=groups, run=facts, match=self.match
         )
         return self.results
 

@@ -347,8 +347,8 @@ def _output_blocks(output: dict[str, Any], gold: set[str], gold_ranks: list[dict
     for rank, item in enumerate(output.get("retrieved") or (), start=1):
         doc = item if isinstance(item, str) else item["doc"]
         text = "" if isinstance(doc, str) else " ".join(doc.get("text", "").split())
-        is_gold_id = gold_ranks is None and _id(doc) in gold
-        rows.append([str(rank), "*" if is_gold_id else found.get(rank, ""), _id(doc), text[:100]])
+        mark = "*" if gold_ranks is None and _id(doc) in gold else found.get(rank, "")
+        rows.append([str(rank), mark, _id(doc), text[:100]])
     if rows:
         yield simple_table([TableColumn("rank", number=True), TableColumn("gold"), "document", "text"], rows)
 

@@ -7,8 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain, compress, count, repeat
-from operator import attrgetter
+from itertools import chain, count, repeat
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -526,7 +525,7 @@ class UnitView:
                 continue
             documents: list[Document] = []
             if ids and output is not None:
-                documents = list(map(attrgetter("doc"), output.retrieved[: self.depth]))
+                documents = [item.doc for item in output.retrieved[: self.depth]]
             near = None if self.match == "text" else _ranks_near(sample.relevant_docs, ids[: self.depth], documents)
             found = match_sample(sample, documents, self.match, lowest=self.lowest, near=near)
             if found.units_elsewhere():
@@ -539,11 +538,11 @@ def _ranks_near(gold: Sequence[Document], ids: Sequence[str], documents: Sequenc
     """The ranks of the documents that have the id or the parent of a gold document. Others cannot be relevant."""
     names = {passage.doc_id for passage in gold}
     names.update([passage.parent for passage in gold])
-    parents = list(map(attrgetter("parent_id"), documents))
+    parents = [doc.parent_id for doc in documents]
     if names.isdisjoint(ids) and names.isdisjoint(parents):
         return []
-    near = {*compress(count(1), map(names.__contains__, ids)), *compress(count(1), map(names.__contains__, parents))}
-    return sorted(near)
+    ranked = zip(count(1), ids, parents, strict=False)
+    return [rank for rank, doc_id, parent in ranked if doc_id in names or parent in names]
 
 
 @batch_feature

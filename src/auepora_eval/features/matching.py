@@ -246,7 +246,7 @@ def _text_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
 
 def is_text_elsewhere(unit: GoldUnit, documents: Sequence[Document]) -> bool:
     """Whether the text of a unit would be found if chunks of other documents counted."""
-    if not any(is_other_document(passage, doc) for passage in unit.passages for doc in documents):
+    if all(passage.parent_id is None for passage in unit.passages):
         return False
     placeless = tuple(replace(passage, parent_id=None) for passage in unit.passages)
     return unit_ranks([unit._replace(passages=placeless)], documents, "text")[0].rank is not None
@@ -292,7 +292,7 @@ def _is_relevant(doc: Document, units: Sequence[GoldUnit], match: Match) -> bool
     passages = [passage for unit in units for passage in unit.passages]
     if match == "span":
         spans = [span_of(passage) for passage in passages if passage.parent == doc.parent]
-        return covered_proportion(doc, filter(None, spans)) >= FOUND_FROM
+        return covered_proportion(doc, [span for span in spans if span is not None]) >= FOUND_FROM
     return match == "text" and _lies_in_texts(doc, passages)
 
 
@@ -319,8 +319,11 @@ def gold_ranks(units: Sequence[GoldUnit], documents: Sequence[Document], match: 
     by_id = id_ranks(units, documents)
     if any(found.rank is not None for found in by_id):
         return by_id
-    spanned = [unit._replace(passages=tuple(filter(span_of, unit.passages))) for unit in units]
-    return unit_ranks(spanned, documents, "span")
+    found = []
+    for unit in units:
+        with_span = [passage for passage in unit.passages if span_of(passage) is not None]
+        found.append(first_rank([_span_rank(passage, documents) for passage in with_span]))
+    return found
 
 
 def id_ranks(units: Sequence[GoldUnit], documents: Sequence[Document]) -> list[GoldRank]:

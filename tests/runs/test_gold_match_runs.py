@@ -296,6 +296,17 @@ def test_contradiction_is_a_warning(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert "repeat with --match parent" in warning
 
 
+def test_by_id_nothing_is_stored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A finished run without a stored way matches by id, also when failed samples are retried."""
+    write_project(folder, "chunk")
+    outcome = run_plan("plan.yaml")
+    assert "gold" not in outcome.record.plan
+    monkeypatch.setattr(gold_match.MatchCounts, "choose", lambda _: "parent")
+    again = run_plan("plan.yaml", resume=True, retry_failed=True)
+    assert again.results is not None
+    assert "match" not in str(again.results.by_name["recall@4"].signature)
+
+
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 
@@ -351,7 +362,8 @@ def test_arms_use_the_way_of_the_original_documents(folder: Path) -> None:
         row["metadata"] = {"wrong_answer": "B0"}
     (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     runs = run_perturbed("plan.yaml", "arms=none,original,edited")
-    assert {plan_conventions(outcome.record).match for outcome in runs.outcomes.values()} == {"parent"}
+    ways = {arm: plan_conventions(outcome.record).match for arm, outcome in runs.outcomes.items()}
+    assert ways == {"none": "id", "original": "parent", "edited": "parent"}  # nothing is retrieved without documents
     assert runs.together is not None
     assert plan_conventions(runs.together.record).match == "parent"
     edited = runs.outcomes["edited"].record

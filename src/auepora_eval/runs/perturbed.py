@@ -282,14 +282,15 @@ class LevelRunner:
         }
 
     def run(self, level: Level, pool: NoisePool | None, first: RunRecord | None = None) -> RunOutcome:
-        """Start or resume the run of a level, which matches gold as the ``first`` run does."""
-        base = self.request if first is None else use_match_of(self.request, first)
-        match = self.request.conventions.match if first is None else plan_conventions(first).match
+        """Start or resume the run of a level, which matches gold as the ``first`` run with documents does."""
+        base, match = self.request, self.request.conventions.match
+        if first is not None:
+            base, match = use_match_of(base, first), plan_conventions(first).match
         perturbation, label = self.sweep.perturbation(level, self.seed), self.sweep.label(level)
         noise = pool if perturbation.noise else None
         attacked = self.sweep.kind == "inject"
         request = replace(
-            self.request,
+            base,
             metrics=_metrics(self.request, ATTACK_METRICS) if attacked else self.request.metrics,
             slices=[*self.request.slices, f"labels.{PAYLOAD}"] if perturbation.inject else self.request.slices,
             name=f"{self.request.name} [{label}]",
@@ -586,18 +587,19 @@ def _run_sweep(
     outcomes: dict[Level, RunOutcome] = {}
     notes = equal_rate_notes(sweep, request.policy.top_k)
     first: RunRecord | None = None
-    # Unperturbed documents first: they decide how gold is matched, and without another source noise is drawn from them.
-    for level in sorted(sweep.levels, key=lambda level: (bool(sweep.perturbation(level).rates), level != sweep.base)):
+    # The base first: without another source, noise is drawn from what it retrieved.
+    for level in sorted(sweep.levels, key=lambda one: one != sweep.base):
         if pool is None and sweep.perturbation(level).noise:
             pool = noise_of_run(store, outcomes[sweep.base].record, request, sweep, seed)
         outcomes[level] = levels.run(level, pool, first)
         if outcomes[level].results is None:
             return PerturbedRuns(sweep, outcomes, store=where)
-        first = first or outcomes[level].record
+        if first is None and not sweep.perturbation(level).empty:  # empty rankings do not decide how gold is matched
+            first = outcomes[level].record
         notes += levels.notes(level, outcomes[level].record)
     together = None
     if sweep.kind == ARMS_KIND and "edited" in sweep.levels and len(sweep.levels) > 1:
-        assert first is not None
+        assert first is not None  # that of 'edited' at the latest
         merged = use_match_of(request, first)
         together = levels.together() or merge_arms(merged, sweep, outcomes, store, levels.plan_entry())
     arms = arm_results(None if together is None else together.results)

@@ -47,7 +47,7 @@ from ..runtime.files import plain_stem
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, redact_by_name
 from ..store.connect import default_store
-from ..store.records import RunRecord, RunStatus, StoredOutput, is_this_process, run_info
+from ..store.records import RunRecord, RunStatus, StoredOutput, is_this_process, plan_conventions, run_info
 from ..store.runs import RunStore, heartbeat
 from ..systems.calls import (
     CallPolicy,
@@ -181,9 +181,11 @@ def resume_run(
     if record.status is RunStatus.RUNNING and not is_this_process(record.process):
         raise BadValueError(f"{record.run_id} is still being made by process {record.process}; wait for it, or stop it")
     store.reopen(record.run_id, expected_process=record.process)
-    done = store.done(record.run_id)
+    done, failed = store.done(record.run_id), store.failed(record.run_id)
+    if record.status is RunStatus.FINISHED and len(failed) < len(done):
+        request = use_match_of(request, record)  # decided when it was finished, whatever is retrieved now
     if retry_failed:
-        done -= store.failed(record.run_id)
+        done -= failed
     return _execute(request, store, store.find(record.run_id), done, stop, watcher)
 
 
@@ -268,13 +270,13 @@ def _execute(
 
 
 def _resolve_gold(request: RunRequest, store: RunStore, record: RunRecord) -> tuple[RunRecord, GoldReading | None]:
-    """How gold is matched where ``auto`` decides: as stored with the run, else it is resolved and stored."""
+    """How gold is matched where ``auto`` decides: as stored with the run, else it is resolved. By id is not stored."""
     resolved = stored_match(record)
     if request.match != "auto" and resolved is None:
         return record, None
     stored = None if resolved is None else resolved.match
     reading = read_gold(store, record, request.samples, request.conventions, "auto", stored=stored)
-    if resolved is None and reading.resolved.samples:  # without any ranking nothing is decided yet
+    if resolved is None and reading.resolved.match != "id":
         record = store.set_gold(record.run_id, {"match": "auto", "resolved": reading.resolved.to_dict()})
     return record, reading
 
@@ -282,7 +284,7 @@ def _resolve_gold(request: RunRequest, store: RunStore, record: RunRecord) -> tu
 def use_match_of(request: RunRequest, record: RunRecord) -> RunRequest:
     """The request of a further run on the same samples, which matches gold as an earlier run does."""
     gold = {key: value for key, value in record.plan.items() if key == "gold"}
-    return replace(request, plan={**request.plan, **gold})
+    return replace(request, match=plan_conventions(record).match, plan={**request.plan, **gold})
 
 
 @dataclass(slots=True)

@@ -170,6 +170,16 @@ def test_a_group_is_found_at_its_first_member_and_counts_once() -> None:
     assert score("precision@3", gold, returned, "id", groups=groups) == pytest.approx(2 / 3)
 
 
+def test_each_passage_of_a_document_is_a_unit_by_span_and_all_are_one_by_id() -> None:
+    gold = [Document("D", span=(0, 100)), Document("D", span=(100, 200)), Document("D", span=(0, 100))]
+    assert score("recall@1", gold, [A, B], "span") == 1 / 2, "the second passage is at rank 2, the first is given twice"
+    assert score("recall@2", gold, [A, B], "span") == 1.0
+    assert score("recall@1", gold, [A, B], "parent") == 1.0, "one document"
+    assert score("recall@1", gold, [Document("D")], "id") == 1.0, "one id"
+    texts = [Document("D", SENTENCE), Document("D", OTHER)]
+    assert score("recall@5", texts, [Document("x", SENTENCE)], "text") == 1 / 2, "one of two texts"
+
+
 def test_residual_by_id_counts_judged_positions_also_where_gold_is_grouped() -> None:
     plain, output = pair([Document("a")], [Document("a"), Document("z")])
     plain.candidate_docs = [Document("z")]

@@ -7,10 +7,11 @@ functions here are plain definitions for one sample. ``features.hits`` makes col
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from ..core.conventions import Match
@@ -150,18 +151,20 @@ def is_other_document(passage: Document, doc: Document) -> bool:
 def gold_units(sample: EvaluationSample, match: Match = "id", *, min_relevance: int | None = 1) -> list[GoldUnit]:
     """The gold units of a sample; those of every level where ``min_relevance`` is ``None``.
 
-    Documents of one group are one unit. Matched by document, all gold of one parent is one unit.
+    Documents of one group are one unit. By span and text, each passage of a document is a unit of its own. Matched by
+    document, all gold of one parent is one unit.
     """
-    passages: dict[str, list[Document]] = {}
+    key_of = _PASSAGE_KEYS[match]
+    passages: dict[Hashable, list[Document]] = {}
     for doc in sample.relevant_docs or ():
-        passages.setdefault(doc.doc_id, []).append(doc)
-    levels = highest_levels(sample)
-    units: dict[object, GoldUnit] = {}
-    for ids in _unit_ids(sample, passages):
-        level = max([levels[doc_id] for doc_id in ids])
-        documents = tuple(chain.from_iterable([passages[doc_id] for doc_id in ids]))
-        key: object = ids
-        name = ids[0]
+        passages.setdefault(key_of(doc), []).append(doc)
+    levels = highest_levels(sample, key=key_of)
+    units: dict[Hashable, GoldUnit] = {}
+    for keys in _unit_keys(sample, passages):
+        level = max([levels[key] for key in keys])
+        documents = tuple(chain.from_iterable([passages[key] for key in keys]))
+        key: Hashable = keys
+        name = documents[0].doc_id
         if match == "parent":
             key = frozenset([doc.parent for doc in documents])
             name = documents[0].parent
@@ -171,15 +174,25 @@ def gold_units(sample: EvaluationSample, match: Match = "id", *, min_relevance: 
     return [unit for unit in units.values() if min_relevance is None or unit.level >= min_relevance]
 
 
-def _unit_ids(sample: EvaluationSample, passages: dict[str, list[Document]]) -> list[tuple[str, ...]]:
-    """The ids of the documents of each unit, in the order of the gold."""
-    groups = getattr(sample, "relevant_groups", None)
+_PASSAGE_KEYS: dict[Match, Callable[[Document], Hashable]] = {
+    "id": attrgetter("doc_id"),
+    "span": lambda doc: (doc.doc_id, span_of(doc)),
+    "text": attrgetter("doc_id", "text"),
+    "parent": attrgetter("doc_id"),
+}
+"""What is equal in gold that is given twice."""
+
+
+def _unit_keys(sample: EvaluationSample, passages: dict[Hashable, list[Document]]) -> list[tuple[Hashable, ...]]:
+    """The keys of the passages of each unit, in the order of the gold."""
+    groups = sample.relevant_groups
     if not groups:
-        return [(doc_id,) for doc_id in passages]
+        return [(key,) for key in passages]
+    ids = {key: found[0].doc_id for key, found in passages.items()}
     grouped = {doc_id for group in groups for doc_id in group}
-    units = [tuple(doc_id for doc_id in passages if doc_id in group) for group in groups]
-    units += [(doc_id,) for doc_id in passages if doc_id not in grouped]
-    return [ids for ids in dict.fromkeys(units) if ids]
+    units = [tuple(key for key in passages if ids[key] in group) for group in groups]
+    units += [(key,) for key in passages if ids[key] not in grouped]
+    return [keys for keys in dict.fromkeys(units) if keys]
 
 
 def unit_ranks(units: Sequence[GoldUnit], documents: Sequence[Document], match: Match) -> list[GoldRank]:

@@ -234,9 +234,9 @@ def _gold_of(sample: EvaluationSample) -> Gold | None:
     return highest_levels(sample)
 
 
-def highest_levels(sample: EvaluationSample, key: Callable[[Document], str] = attrgetter("doc_id")) -> dict[str, int]:
+def highest_levels(sample: EvaluationSample, key: Callable[[Document], Any] = attrgetter("doc_id")) -> dict[Any, int]:
     """The level of each gold id; of one that is given several times the highest."""
-    levels: dict[str, int] = {}
+    levels: dict[Any, int] = {}
     for document in sample.relevant_docs or ():
         given = document.metadata.get("relevance", 1) if document.metadata else 1
         level = parse_level(given, document.doc_id, sample.sample_id)

@@ -88,6 +88,8 @@ RULES: list[tuple[str, Sequence[Pair], str]] = [  # the way, pairs, why
     ("id", [pair(Document("g", chinese(1, 19)), Document("c", chinese(1)))], "5: too few characters, no parents"),
     ("parent", [pair("doc1", chunk(1))], "4: gold ids are parents of chunks"),
     ("parent", [pair(Document("old#7", parent_id="doc1"), chunk(1))], "4: chunks of the same document"),
+    ("parent", [*texts(12), *unsplit(0, 9)], "4: texts on one of ten gold documents do not decide"),
+    ("parent", [*spans(), *unsplit(0, 9)], "4: nor do spans"),
     ("id", [pair("other", Document("x"))], "5: nothing in common"),
     ("id", [], "5: no sample has gold and a ranking"),
 ]
@@ -99,6 +101,13 @@ def test_rule(way: str, pairs: Sequence[Pair], why: str) -> None:
     for sample, output in pairs:
         assert counts.add(sample, output)
     assert counts.choose() == way, why
+
+
+def test_metrics_that_match_in_their_own_way_keep_it() -> None:
+    sample, output = pair("doc1", chunk(1))
+    ready = metric("recall@5", conventions=Conventions.of(match="parent"))
+    (result,) = evaluate([sample], [output], [ready])
+    assert (result.value, result.signature) == (1.0, "recall@5|empty:skip|match:parent|v1")
 
 
 def test_only_samples_with_gold_and_a_ranking_count() -> None:

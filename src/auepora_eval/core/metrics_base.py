@@ -593,7 +593,7 @@ def with_conventions(metric: MetricT, conventions: Conventions) -> MetricT:
     if not isinstance(metric, BatchMetric):
         return metric
     if metric.conventions is not None:
-        return with_match(metric, conventions.match)
+        return metric if conventions.match == "id" else with_match(metric, conventions.match)
     clone = copy.copy(metric)
     object.__setattr__(clone, "conventions", conventions)  # built-in metrics are frozen; this is a fresh copy
     return clone

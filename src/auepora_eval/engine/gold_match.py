@@ -41,6 +41,8 @@ _MOST_REUSED = 0.05
 """Of the ids in common, the proportion that may name another passage: documents are edited now and then."""
 _LONGEST_GOLD = 3
 """A gold text this many times as long as retrieved ones is a whole document, which chunks cannot cover."""
+_MOST_GOLD = 0.5
+"""The proportion of gold that must have a span, or a text, to be matched by it."""
 _MANY_UNRESOLVED = 0.05
 CHANCE_WARNING_FROM = 0.3
 CHANCE_K = 5
@@ -138,6 +140,7 @@ class MatchCounts:
         self.samples = self.gold = self.ids = self.parents = self.documents = 0
         self.comparable = self.reused = 0
         self._has_common_parent = False
+        self._spans = self._texts = 0
         self._gold_lengths: list[int] = []
         self._text_lengths: list[int] = []
 
@@ -162,6 +165,8 @@ class MatchCounts:
             self.ids += doc_id in by_id
             self.parents += doc_id in by_id or doc_id in parents
             self.documents += passage.parent in parents
+            self._spans += span_of(passage) is not None
+            self._texts += is_evidence(passage.text)
             if doc_id in by_id and self.comparable < SAMPLES_READ:
                 self._compare(passage, by_id[doc_id])
         self._add_spans(gold.values(), retrieved)
@@ -209,9 +214,9 @@ class MatchCounts:
     def supports(self, match: Match) -> bool:
         """Whether gold and rankings have the fields by which this way compares them."""
         if match == "span":
-            return self._has_common_parent
+            return self._has_common_parent and self._spans >= _MOST_GOLD * self.gold
         if match == "text":
-            return self._has_texts
+            return self._has_texts and self._texts >= _MOST_GOLD * self.gold
         return match == "id" or self.parents > 0 or self.documents > 0
 
 

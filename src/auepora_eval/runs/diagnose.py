@@ -19,6 +19,7 @@ from ..core.registry import Spec
 from ..core.scores import Scores, Status
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs, TargetCategory, UnknownRanking
 from ..engine.evaluate import Metrics, resolve_metrics
+from ..engine.gold_match import MatchChoice
 from ..errors import BadValueError, did_you_mean
 from ..features.matching import first_gold_rank
 from ..features.texts import RefusalDetector
@@ -629,6 +630,7 @@ def diagnose(
     repeats: int = 1,
     policy: CallPolicy | None = None,
     conventions: str | Conventions = "auepora",
+    match: MatchChoice | None = None,
     tags: Sequence[str] = (),
     resume: bool = False,
     progress: ProgressOptions = ProgressOptions(),
@@ -638,14 +640,22 @@ def diagnose(
     It must take documents (see ``docs/diagnosis.md``). ``correct`` says which answers are right (default: the metric
     of 0 and 1 among ``metrics``, else ``containment``), ``correct_from`` from which score on. ``repeats`` is how often
     the arm ``each`` asks; other arms ask once. ``policy`` has timeouts and retries, in place of ``top_k`` and
-    ``concurrency``. Storing and scoring are as in ``run_system``.
+    ``concurrency``. Storing, scoring and ``match`` are as in ``run_system``.
     """
     options = DiagnosisOptions(
         parse_arms(arms), correct, correct_from, k, mirage_from, tuple(measures), utility, corpus, seed
     )
     called = policy or CallPolicy(top_k, concurrency)
     request = system_request(
-        system, dataset, metrics, name=name, policy=called, repeats=repeats, conventions=conventions, tags=tags
+        system,
+        dataset,
+        metrics,
+        name=name,
+        policy=called,
+        repeats=repeats,
+        conventions=conventions,
+        match=match,
+        tags=tags,
     )
     with open_new_store(store) as (opened, where):
         return _diagnose(request, options, opened, replace(progress, resume=resume or progress.resume), where)

@@ -17,6 +17,7 @@ from ..core.results import Results, display_name
 from ..core.slices import SliceSpec
 from ..core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 from ..engine.evaluate import Metrics, resolve_metrics
+from ..engine.gold_match import MatchChoice
 from ..errors import BadValueError, UnknownRunError
 from ..features.texts import is_unanswerable
 from ..io.corpus import Corpus
@@ -527,6 +528,7 @@ def noise_curve(
     keep_going: bool = False,
     repeats: int = 1,
     conventions: str | Conventions = "auepora",
+    match: MatchChoice | None = None,
     slices: Iterable[SliceSpec] | SliceSpec = (),
     config: Mapping[str, Any] | None = None,
     tags: Sequence[str] = (),
@@ -537,7 +539,7 @@ def noise_curve(
 ) -> PerturbedRuns:
     """Run a live system at each rate of ``perturb``: ``run_perturbed`` without a plan file.
 
-    The retriever of the system must be accessible. Storing and scoring are as in ``run_system``.
+    The retriever of the system must be accessible. Storing, scoring and ``match`` are as in ``run_system``.
     """
     sweep = perturb if isinstance(perturb, Sweep) else Sweep.parse(perturb)
     request = system_request(
@@ -548,6 +550,7 @@ def noise_curve(
         policy=CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures, keep_going=keep_going),
         repeats=repeats,
         conventions=conventions,
+        match=match,
         slices=slices,
         config=config,
         tags=tags,

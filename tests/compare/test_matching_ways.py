@@ -101,6 +101,27 @@ def test_chunks_of_half_the_size_are_compared_by_the_passage(
     assert all("match" not in (one.signature or "") for one in result_summaries(store, b.run_id))  # nothing is stored
 
 
+def test_gold_without_a_usable_text_is_not_found_by_its_id(store: RunStore) -> None:
+    # One of 24 passages is a name: only the run with the old ids could find it.
+    plain = {"spans": False, "parents": False}
+    queries = [
+        EvaluationSample(f"{sample.sample_id}{copy}", "?", relevant_docs=sample.relevant_docs)
+        for sample in asked(**plain)
+        for copy in "ab"
+    ]
+    queries[0] = EvaluationSample("q00a", "?", relevant_docs=[Document("old-d0-1", "Kyoto")])
+
+    def shortened(size: int, prefix: str) -> Callable[..., SystemOutputs]:
+        system = retriever(size, prefix, **plain)
+        return lambda sample, *, top_k: system(EvaluationSample(sample.sample_id[:3], "?"), top_k=top_k)
+
+    a, b = (
+        put(store, name, queries, shortened(*cutting)) for name, cutting in (("a", (GOLD, "old-")), ("b", (60, "new-")))
+    )
+    recall = compare_metrics(store, a, b).by_name["recall@5"]
+    assert (recall.a, recall.b, recall.n, recall.match) == (1.0, 1.0, 23, "text")
+
+
 def test_a_document_is_what_is_left(store: RunStore) -> None:
     queries = [
         EvaluationSample(one.sample_id, "?", relevant_docs=[Document(doc.doc_id, parent_id=doc.parent_id)])
@@ -230,11 +251,11 @@ def test_the_covered_proportion_confirms_a_verdict(
 @pytest.mark.parametrize("match", ["span", "text"])
 def test_covered_proportion_and_words_within_k(store: RunStore, match: Any) -> None:
     b = put(store, "b", asked(), retriever(GOLD // 2, "new-", finds=6))
-    found = measure_coverage(run_outputs(store, b), match, 5)
+    found = measure_coverage(run_outputs(store, b, texts=True), match, 5)
     expected = 0.5 if match == "span" else 58 / 118  # trigrams across the two halves are in neither
     assert found.covered.tolist() == pytest.approx([expected] * 6 + [0.0] * 6)
     assert (found.length, found.unit) == (120, "words")
-    assert measure_coverage(run_outputs(store, b), match, 1).length == 60
+    assert measure_coverage(run_outputs(store, b, texts=True), match, 1).length == 60
 
 
 BUDGETS: list[tuple[list[float | None], str | None, str]] = [

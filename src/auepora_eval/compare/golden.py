@@ -255,6 +255,7 @@ class ChunkLocations:
         """Expected chunks without a known span, for which any chunk of their document counts."""
         self.ambiguous: set[str] = set()
         """Expected chunks with another location in each run, known from hits only."""
+        self.first_run = runs[0].record.run_id
         self._of_hits: list[dict[str, Document]] = [_located_hits(run, expected) for run in runs]
         self._ids_reused = ids_reused
 

@@ -6,6 +6,7 @@ span or text, and then the covered proportion of the gold must confirm a verdict
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,6 +40,7 @@ from .types import ComparisonInput, MetricComparison, run_labels
 
 NO_OTHER_WAY = "compare recall_doc, spans, or the golden queries"
 """What to do where a metric compares ids, and they do not meet."""
+_OTHER_WAYS: tuple[Match, ...] = ("span", "text", "parent")
 _USABLE_FROM = 0.95
 """The proportion of gold that must have a span, or a text, for runs with different chunks to be compared by it."""
 _SAME_BUDGET = 0.1
@@ -65,6 +67,30 @@ class ComparisonMatch:
             return False
         return self.planned == "id" and self.match != "text"
 
+    def read(self, run: RunOutputs, *, usable_only: bool = True) -> RunOutputs:
+        """A run with what this way compares: texts, and if the chunks differ only gold that has a span or a text.
+
+        Other gold would be found by its id, and only by the run whose chunks have these ids.
+        """
+        if self.match not in TEXT_MATCHES:
+            return run
+        run = run.with_texts()
+        if self.change is None or self.planned != "id" or not usable_only:
+            return run
+        return replace(run, samples=[_usable_gold(sample, self.match) for sample in run.samples])
+
+
+def _usable_gold(sample: EvaluationSample, match: Match) -> EvaluationSample:
+    gold = sample.relevant_docs or []
+    usable = [doc for doc in gold if _is_usable(doc, match)]
+    if len(usable) == len(gold) or sample.relevant_groups:
+        return sample
+    return replace(sample, relevant_docs=usable or None)
+
+
+def _is_usable(passage: Document, match: Match) -> bool:
+    return is_evidence(passage.text) if match == "text" else span_of(passage) is not None
+
 
 def coarsest(ways: Iterable[Match]) -> Match:
     """The coarsest of some ways to match gold."""
@@ -80,60 +106,43 @@ def comparison_match(runs: Sequence[RunOutputs], change: ChunkChange | None) -> 
     ways = [plan_conventions(run.record).match for run in runs]
     planned = coarsest(ways)
     labels, every = run_labels(len(runs)), "both" if len(runs) == 2 else "all"
+    if len(set(ways)) == 1 and (change is None or planned != "id"):
+        return ComparisonMatch(planned, change, planned)
+    supported = {label: _supported_ways(run) for label, run in zip(labels, runs, strict=True)}
     if planned == "id" and change is not None:
-        counts = [_FieldCounts(run) for run in runs]
-        possible: list[Match] = ["span", "text"]
-        if change.gold_parents:
-            possible.append("parent")
-        for match in possible:
-            if all(count.supports(match) for count in counts):
+        for match in _OTHER_WAYS:
+            is_known = match != "parent" or change.gold_parents
+            if is_known and all(match in found for found in supported.values()):
                 note = f"{change.description}: gold is matched {GoldMatch(match).label} in {every} runs"
                 return ComparisonMatch(match, change, notes=(note,))
-        problem = NO_OTHER_WAY
-        missing = [label for label, count in zip(labels, counts, strict=True) if not count.has_fields]
-        if change.is_disjoint:
-            problem = "compare needs spans, texts or parents"
-        elif missing and any(count.usable for count in counts):
-            problem = f"the gold has spans or texts, which the chunks of run {' and '.join(missing)} lack"
+        problem = "compare needs spans, texts or parents" if change.is_disjoint else NO_OTHER_WAY
+        lacking = [label for label, found in supported.items() if not {"span", "text"} & set(found)]
+        if 0 < len(lacking) < len(runs):
+            problem = f"the gold has spans or texts, which the chunks of run {' and '.join(lacking)} lack"
         return ComparisonMatch("id", change, problem=problem)
-    if len(set(ways)) == 1:
-        return ComparisonMatch(planned, change, planned)
     listed = " and ".join(f"{label} {GoldMatch(way).label}" for label, way in zip(labels, ways, strict=True))
     listed = listed.replace(labels[0], f"{labels[0]} was matched", 1)
     note = f"{listed}: {every} are compared {GoldMatch(planned).label}"
-    without = [
-        label
-        for label, way, run in zip(labels, ways, runs, strict=True)
-        if planned != "parent" and way != planned and not _FieldCounts(run).supports(planned)
-    ]
-    if without:
-        return ComparisonMatch(planned, change, planned, f"{note}, but run {' and '.join(without)} has no {planned}s")
+    if planned != "parent":
+        lacking = [label for label, found in supported.items() if planned not in found]
+        if lacking:
+            problem = f"{note}, but run {' and '.join(lacking)} has no {planned}s"
+            return ComparisonMatch(planned, change, planned, problem=problem)
     return ComparisonMatch(planned, change, planned, notes=(note,))
 
 
-class _FieldCounts:
-    """By what gold and chunks of a run can be matched, and how much of the gold has a span or a text."""
-
-    def __init__(self, run: RunOutputs) -> None:
-        self._counts, gold = MatchCounts(), 0
-        self.usable = {"span": 0, "text": 0}
-        for sample, output in run.with_texts().pairs():
-            if not self._counts.add(sample, output):
-                continue
+def _supported_ways(run: RunOutputs) -> list[Match]:
+    """The ways, other than by id, for which nearly all gold and the chunks of a run have what is compared."""
+    counts, usable = MatchCounts(), Counter[str]()
+    for sample, output in run.with_texts().pairs():
+        if counts.add(sample, output):
             for unit in gold_units(sample):
-                gold += 1
-                self.usable["span"] += any(span_of(passage) is not None for passage in unit.passages)
-                self.usable["text"] += any(is_evidence(passage.text) for passage in unit.passages)
-        self.usable = {way: count for way, count in self.usable.items() if count and count >= _USABLE_FROM * gold}
-
-    @property
-    def has_fields(self) -> bool:
-        """Whether spans or texts can be compared."""
-        return self.supports("span") or self.supports("text")
-
-    def supports(self, match: Match) -> bool:
-        """Whether gold and chunks have what this way compares."""
-        return (match == "parent" or match in self.usable) and self._counts.supports(match)
+                usable["parent"] += 1
+                usable["span"] += any(_is_usable(passage, "span") for passage in unit.passages)
+                usable["text"] += any(_is_usable(passage, "text") for passage in unit.passages)
+    return [
+        match for match in _OTHER_WAYS if usable[match] >= _USABLE_FROM * usable["parent"] and counts.supports(match)
+    ]
 
 
 def matched_results(run: RunOutputs, results: Results, way: ComparisonMatch) -> Results:
@@ -141,7 +150,8 @@ def matched_results(run: RunOutputs, results: Results, way: ComparisonMatch) -> 
     if way.problem is not None:
         return results
     found = {result.name: find_metric(result, run.record) for result in results}
-    again = {result.name: result for result in recompute(run, other_way(found.values(), way.match), way.match)}
+    computed = recompute(way.read(run), other_way(found.values(), way.match), way.match)
+    again = {result.name: result for result in computed}
     results[:] = [again.get(result.name, result) for result in results]
     return results
 
@@ -152,7 +162,8 @@ def other_way(metrics: Iterable[BatchMetric | None], match: Match) -> list[Batch
     for metric in metrics:
         if metric is not None and metric.metadata.matches_gold:
             matched = with_match(metric, match)
-            found += [] if matched is metric else [matched]
+            if matched is not metric:
+                found.append(matched)
     return found
 
 
@@ -160,7 +171,6 @@ def recompute(run: RunOutputs, metrics: Sequence[BatchMetric], match: Match) -> 
     """The results of metrics over the stored outputs of a run, gold matched in this way."""
     if not metrics:
         return Results()
-    run = run.with_texts() if match in TEXT_MATCHES else run
     options: dict[str, Any] = {"conventions": Conventions.of(match=match), "run": run_info(run.record)}
     if run.repeats == 1:
         return evaluate_stream(run.pairs(), metrics, **options)
@@ -183,11 +193,6 @@ class Coverage:
     """Words, or characters of spans, per query; ``None`` if unknown."""
     unit: str
 
-    @property
-    def depth(self) -> str:
-        """What is measured: the first k chunks, or all."""
-        return "the whole ranking" if self.k is None else f"k = {self.k}"
-
 
 def measure_coverage(run: RunOutputs, match: Match, k: int | None) -> Coverage:
     """How much of the gold the first k chunks cover, and how long they are; a failed output covers nothing."""
@@ -195,7 +200,7 @@ def measure_coverage(run: RunOutputs, match: Match, k: int | None) -> Coverage:
     words: list[int] = []
     characters: list[int] = []
     chunks = 0
-    for sample, output in run.with_texts().pairs():
+    for sample, output in run.pairs():
         documents: list[Document] = []
         if output is not None and output.error is None:
             documents = [item.doc for item in output.retrieved[:k]]
@@ -225,7 +230,8 @@ def _covered_passage(passage: Document, documents: Sequence[Document], match: Ma
         same_parent = [doc for doc in documents if doc.parent == passage.parent]
         if any(doc.span is None and doc.parent == doc.doc_id for doc in same_parent):
             return 1.0  # a whole document
-        return covered_proportion(passage, filter(None, map(span_of, same_parent)))
+        spans = [span_of(doc) for doc in same_parent]
+        return covered_proportion(passage, [span for span in spans if span is not None])
     if match == "text" and is_evidence(passage.text):
         wanted = trigrams(passage.text)
         usable = [trigrams(doc.text) for doc in documents if doc.text and not is_other_document(passage, doc)]
@@ -242,7 +248,8 @@ def budget_note(coverages: Sequence[Coverage]) -> str | None:
     labels = run_labels(len(coverages))
     listed = [f"{length:,.0f} in {label}" for length, label in zip(lengths, labels, strict=True)]
     words = ", ".join(reversed(listed)).replace(" in", f" {units.pop()} in", 1)
-    note = f"{coverages[0].depth} is {words}"
+    depth = "the whole ranking" if coverages[0].k is None else f"k = {coverages[0].k}"
+    note = f"{depth} is {words}"
     if max(lengths) > (1 + _SAME_BUDGET) * min(lengths):
         note += "; these differ by more than 10 %: compare at equal lengths, with another k"
     return note

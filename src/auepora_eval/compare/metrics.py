@@ -572,7 +572,7 @@ class _RunMatcher:
                     wanted.setdefault((number, match), []).extend(added)
         for (number, match), added in wanted.items():
             run = self._runs[number]
-            run.add(recompute(self._answers.of(run.record), added, match))
+            run.add(recompute(self.way.read(self._answers.of(run.record)), added, match))
 
     def with_coverage(self, given: ComparisonInput, shared: SharedSamples) -> ComparisonInput:
         """The input of a comparison with how gold is matched and, where chunks differ, how much of it is covered."""
@@ -584,7 +584,7 @@ class _RunMatcher:
             return given
         k = self._depths[given.name]
         if k not in self._coverages:
-            outputs = [self._answers.of(run.record) for run in self._runs]
+            outputs = [way.read(self._answers.of(run.record)) for run in self._runs]
             self._coverages[k] = [measure_coverage(run, way.match, k) for run in outputs]
         pair = [self._coverages[k][run] for run in given.runs]
         return replace(given, covered=covered_difference(pair, [shared.rows[run] for run in given.runs]))

@@ -191,12 +191,9 @@ def compare_run_outputs(
     if change is not None and strict_chunker_version:
         raise _different_chunks(a, b, change.reason)
     if way.match in TEXT_MATCHES:
-        both = SharedQueries(run_a.with_texts(), run_b.with_texts(), golden)
+        both = SharedQueries(_read_gold(run_a, way), _read_gold(run_b, way), golden)
     # The golden ids are older than a new chunker; those of B's own dataset are B's.
-    b_first = golden is None and a.fingerprint != b.fingerprint
-    by_age = sorted(both.runs, key=lambda run: (run.record.created_at, run.record.run_id))
-    ordered = [both.runs[1], both.runs[0]] if b_first else by_age
-    finder, places = _gold_finder(way, both, ordered)
+    finder, places = _gold_finder(way, both, b_first=golden is None and a.fingerprint != b.fingerprint)
     ranked = _rank_queries(both, finder, _causes_note(changed_config_keys(a, b)))
     ranks = [RankMetrics.of(one) for one in ranked.ranks]
     aggregate_a, aggregate_b = (aggregate_metrics({}, len(both), failed) for failed in ranked.failed)
@@ -209,19 +206,18 @@ def compare_run_outputs(
         )
         if change is not None or ranked.has_spans or way.match != "id":
             aggregate_a, aggregate_b = ranks[0].put_into(aggregate_a), ranks[1].put_into(aggregate_b)
+    notes += way.notes
     if change is None:
         notes += _id_notes(a, b, chunks.ids)
     elif places is not None:
-        if not change.by_version:
-            refused = ", and there is no verdict on metrics that go by the ids of chunks" if way.match == "id" else ""
+        if not change.by_version and not way.notes:
             notes.append(
                 f"the chunks changed between the runs ({change.reason}): chunks are matched by where they lie in their "
-                f"documents{refused}"
+                "documents, and there is no verdict on metrics that go by the ids of chunks"
             )
-        notes += _place_notes(places, ranked.unlocated, ordered[0].record.run_id)
+        notes += _place_notes(places, ranked.unlocated)
     elif way.problem is not None:
         notes.append(f"{change.description}, so there is nothing to match by: {way.problem}")
-    notes += way.notes
     for name, run in (("A", run_a), ("B", run_b)):
         if run.repeats > 1:
             notes.append(f"run {name} answered {run.repeats} times; queries are compared by its first answers")
@@ -242,16 +238,22 @@ def compare_run_outputs(
 
 
 def _gold_finder(
-    way: ComparisonMatch, queries: SharedQueries, runs: Sequence[RunOutputs]
+    way: ComparisonMatch, queries: SharedQueries, *, b_first: bool = False
 ) -> tuple[GoldFinder, ChunkLocations | None]:
-    """How expected chunks are found, and where they lie if that decides; ``runs`` locate them, the first one first."""
-    change = way.change
-    if change is not None and change.is_disjoint and way.match == "id":
-        return GoldFinder("id", is_possible=False), None
-    if change is None or not way.by_place:
+    """How expected chunks are found, and where they lie if that decides: as in the older run, or in run B."""
+    if way.change is None or not way.by_place:
         return GoldFinder(way.match), None
-    places = ChunkLocations(queries, runs, ids_reused=change.ids_reused)
+    if way.change.is_disjoint and way.match == "id":
+        return GoldFinder("id", is_possible=False), None
+    runs = sorted(queries.runs, key=lambda run: (run.record.created_at, run.record.run_id))
+    if b_first:
+        runs = [queries.runs[1], queries.runs[0]]
+    places = ChunkLocations(queries, runs, ids_reused=way.change.ids_reused)
     return GoldFinder("id", places), places
+
+
+def _read_gold(run: RunOutputs, way: ComparisonMatch) -> RunOutputs:
+    return way.read(run, usable_only=not way.by_place)
 
 
 def _version_match(way: ComparisonMatch, *, is_changed: bool) -> ChunkerVersionMatch:
@@ -374,7 +376,7 @@ def _changed_expectations(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
     return [f"the datasets expect other chunks for {format_ids(changed)}; both runs are compared with what B expects"]
 
 
-def _place_notes(places: ChunkLocations, unlocated: Sequence[str], first: str) -> list[str]:
+def _place_notes(places: ChunkLocations, unlocated: Sequence[str]) -> list[str]:
     notes = []
     if unlocated:
         notes.append(
@@ -388,8 +390,8 @@ def _place_notes(places: ChunkLocations, unlocated: Sequence[str], first: str) -
         )
     if places.ambiguous:
         notes.append(
-            f"these expected ids name another passage in each run, and that of {first} is taken to be meant: "
-            f"{format_ids(sorted(places.ambiguous))}"
+            f"these expected ids name another passage in each run, and that of {places.first_run} is taken to be "
+            f"meant: {format_ids(sorted(places.ambiguous))}"
         )
     return notes
 
@@ -490,15 +492,10 @@ def explain_changes(
     if not changes:
         return []
     scope = _scope_of(scored.target)
-    if way.match in TEXT_MATCHES:
-        runs = runs[0].with_texts(), runs[1].with_texts()
-    queries = SharedQueries(*runs).among(changes.keys())
-    by_age = sorted(runs, key=lambda run: (run.record.created_at, run.record.run_id))
-    finder, _ = _gold_finder(way, queries, by_age)
-    found = []
-    for sample_id, output_a, output_b in paired_outputs(queries, finder):
-        found.append(_explain(changes[sample_id], output_a, output_b, scope))
-    return found
+    queries = SharedQueries(_read_gold(runs[0], way), _read_gold(runs[1], way)).among(changes.keys())
+    finder, _ = _gold_finder(way, queries)
+    paired = paired_outputs(queries, finder)
+    return [_explain(changes[sample_id], output_a, output_b, scope) for sample_id, output_a, output_b in paired]
 
 
 def cause_counts(changes: Iterable[QueryChange]) -> dict[Cause, int]:

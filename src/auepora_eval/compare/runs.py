@@ -251,7 +251,7 @@ def build_leaderboard(
         samples=samples,
     )
     comparisons = compute_comparisons(built.inputs, built.shared.clusters, adjust=adjust, seed=seed)
-    comparisons = list(map(check_coverage, built.inputs, comparisons))
+    comparisons = [check_coverage(given, found) for given, found in zip(built.inputs, comparisons, strict=True)]
     compared = _by_metric(built.inputs, comparisons, len(records))
     return Leaderboard(
         run_ids,

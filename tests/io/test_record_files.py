@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.errors import AueporaError, DataFileError
+from auepora_eval.io.cells import parse_list_cell
 from auepora_eval.io.codec import LineError
 from auepora_eval.io.problems import Problems
-from auepora_eval.io.records import parse_list_cell
 from auepora_eval.io.tables import read_records
 
 

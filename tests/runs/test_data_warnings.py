@@ -99,7 +99,11 @@ def test_many_files(auepora: Run) -> None:
         rows = [{"sample_id": str(n), "retrieved": [f"d{n}"], "response": ""} for n in (2 * part, 2 * part + 1)]
         write(f"out/{part}.jsonl", rows)
     warnings = warnings_in(auepora("score", "data.jsonl", "out/*.jsonl", "-m", "recall@5")[2])
-    assert [one[:30] for one in warnings] == [NO_ID.format(n=4)[:30], "4 of 4 samples have a hit only", "4 of 4 answers are empty"]
+    assert [one[:30] for one in warnings] == [
+        NO_ID.format(n=4)[:30],
+        "4 of 4 samples have a hit only",
+        "4 of 4 answers are empty",
+    ]
 
 
 class TestEmptyAnswers:

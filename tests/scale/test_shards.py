@@ -23,7 +23,7 @@ from auepora_eval.io.formats import is_sharded
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
 from auepora_eval.runtime.files import open_bytes
-from auepora_eval.scale import inputs
+from auepora_eval.scale import inputs, streams
 from auepora_eval.scale.sharded import sharded_sources
 from helpers import requirements
 from helpers.builders import output, sample
@@ -111,7 +111,7 @@ def test_file_is_opened_once_per_batch(tmp_path: Path, monkeypatch: pytest.Monke
     sharded = sharded_sources(named, answers, batch_size=4 if suffix in (".jsonl.gz", ".jsonl.zst") else 64)
     assert [len(list(one.outputs)) > 10 for one in sharded.sources] == [True, True]
     opened: list[str] = []
-    inputs.close_streams()
+    streams.close_streams()
 
     def counted(path: Path) -> Any:
         opened.append(path.name)

@@ -8,7 +8,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, field, replace
+from dataclasses import Field, dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
@@ -34,6 +34,7 @@ from .derivation import (
     quote_text,
     record_steps,
 )
+from .metric_metadata import OWN_FIELDS, Declaration, MetricMetadata, declare
 from .reduce import Clusters, Mean, Reducer, StatMeans
 from .scores import Score, Scores, Status, to_reason
 from .types import EvaluationSample, MetricResult, Response, SystemOutputs, TargetCategory
@@ -41,9 +42,11 @@ from .types import EvaluationSample, MetricResult, Response, SystemOutputs, Targ
 __all__ = [
     "BatchMetric",
     "Metric",
+    "MetricMetadata",
     "PerSampleMetric",
     "RunInfo",
     "SampleMetric",
+    "declare",
     "snake_case",
     "with_conventions",
     "with_match",
@@ -160,93 +163,6 @@ class Metric(ABC):
         """The metric's number over aligned samples and outputs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricMetadata:
-    """What a metric declares about itself besides its formula; written as ``metadata = declare(...)`` in its class."""
-
-    reads: frozenset[str] = frozenset()
-    """Fields of an output that the metric needs: ``retrieved``, ``response``, ``timings``."""
-    requires: tuple[str, ...] = ()
-    """Attributes of samples that the metric needs, for ``required_fields``."""
-    range: tuple[float, float] = (0.0, 1.0)
-    higher_is_better: bool = True
-    has_direction: bool = True  # false for the proportion of one of several classes
-    binary: bool = False
-    """Whether every score is 0 or 1, so that their mean is a proportion."""
-    version: int = 1
-    """Raised when the formula changes, so that old and new numbers are never subtracted."""
-
-    counts_system_failures: bool = True
-    """Whether a failed output counts at the worst value; latency, for example, has none."""
-    always_counts_failures: bool = False
-    """Whether it does so under all conventions, because failures are part of what is measured."""
-    handles_failures: bool = False
-    """Whether ``score`` handles failed outputs itself, as a metric over another metric does."""
-    output_skips: frozenset[str] = frozenset({"no_response", "empty_answer", "no_text", "no_timing"})
-    """Skip reasons caused by the output. Where the system failed, the failure takes precedence over these. A subclass
-    adds reasons to the inherited ones."""
-
-    by_chunk_id: bool = False
-    """Whether it compares chunk ids, so that runs with different chunking cannot be compared by it."""
-    by_parent_id: bool = False
-    """Whether it compares ids of parent documents, which gold must then contain."""
-    matches_gold: bool = False
-    """Whether it finds gold in the way that the conventions name; other metrics that compare ids of chunks have no
-    value unless gold is matched by id."""
-    needs_all: bool = False
-    """Whether the result needs the outcomes of all samples, to pair them or to break them down by group."""
-    stat_names: tuple[str, ...] = ()
-    """Names of statistics whose means belong in ``details``, one per column of ``Scores.stats``; of one that begins
-    with ``num_`` it is the total."""
-    calls_judge: bool = False
-    """Whether the metric itself calls a judge."""
-    controls: Mapping[str, bool] | None = None
-    """The kinds of control items of a judge, each with whether it should be accepted; ``None``: by target."""
-
-    suggested: bool = True
-    """Whether the metric is among the defaults, where the user names no metrics."""
-    suggested_with_spans: frozenset[str] = frozenset()
-    """Suggests a metric that otherwise is not, where these have spans: ``gold``, ``returned`` or both."""
-    requires_name: bool = False
-    """Whether the user must name it, because the class alone does not say what is measured."""
-    reads_files: bool = False
-    """Whether options name files whose content is part of the metric, so that a stored spec must contain it."""
-    python_options: frozenset[str] = frozenset()
-    """Options that cannot be written in a spec, such as a function."""
-
-    reference: str = ""
-    """Where the definition comes from."""
-    skip_reasons: Mapping[str, str] = field(default_factory=dict)
-    """Why a sample may be skipped, for the reference page."""
-    failure_note: str = ""
-    """How failed outputs count, for the reference page, where the default sentence does not suffice."""
-    option_help: Mapping[str, str] = field(default_factory=dict)
-    """Explanations of its signature options, by key, or by ``key:value`` where the value matters."""
-    prompt_names: tuple[str, ...] = ()
-    """Names of the default prompts of a judged metric, for the reference page."""
-
-    aliases: Mapping[str, Iterable[str]] = field(default_factory=dict)
-    """Names in other tools, by tool: ``{"trec_eval": ("map", "map_cut_k")}``, where ``k`` is the cut-off. A mapping of
-    names to options for a name that implies some."""
-    peers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names in the tools that the cross-check compares with, by tool."""
-    examples: tuple[Any, ...] = ()
-    """Specs that the common tests evaluate."""
-
-
-_OWN_FIELDS = ("aliases", "peers", "examples")
-"""Fields that a subclass does not inherit: they belong to one name."""
-
-
-class _Declaration(dict[str, Any]):
-    """The fields that a class declares; those of its bases are inherited."""
-
-
-def declare(**fields: Any) -> Any:
-    """The metadata of a metric class: only what differs from its base classes."""
-    return _Declaration(fields)
-
-
 def _merge_metadata(cls: type[BatchMetric]) -> MetricMetadata:
     """The metadata of a class: what it and its bases declare, the nearest first, with all output skips together."""
     merged: dict[str, Any] = {}
@@ -255,14 +171,14 @@ def _merge_metadata(cls: type[BatchMetric]) -> MetricMetadata:
         declared = dict(vars(base).get("_declared") or {})
         if base is cls or not issubclass(base, BatchMetric):
             own = vars(base).get("metadata", {})
-            if not isinstance(own, _Declaration) and base is cls and own:
+            if not isinstance(own, Declaration) and base is cls and own:
                 raise MetricDefinitionError(f"{cls.__name__}: write metadata = declare(...)")
-            declared = dict(own) if isinstance(own, _Declaration) else {}
+            declared = dict(own) if isinstance(own, Declaration) else {}
             if base is cls:
                 declared |= {name: vars(cls)[name] for name in ("range", "higher_is_better") if name in vars(cls)}
                 cls._declared = declared
         skips |= declared.get("output_skips", frozenset())
-        merged |= {name: value for name, value in declared.items() if base is cls or name not in _OWN_FIELDS}
+        merged |= {name: value for name, value in declared.items() if base is cls or name not in OWN_FIELDS}
     unknown = sorted(set(merged) - set(MetricMetadata.__dataclass_fields__))
     if unknown:
         raise MetricDefinitionError(

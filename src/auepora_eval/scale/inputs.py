@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import glob
 import os
@@ -14,8 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
-from threading import Lock
-from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -31,6 +29,7 @@ from ..io.problems import ParsedSample
 from ..io.records import DEEPEVAL, RAGAS, RecordLayout, parse_record_output, parse_record_sample
 from ..io.tables import decode_object, parquet_errors, require_arrow, require_plain_parquet, require_small_pages
 from ..runtime.files import is_compressed, open_bytes, open_lines, plain_suffix, read_head, read_lines
+from .streams import BLOCK, read_decompressed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -186,75 +185,6 @@ def _describe_file(path: str, role: Role, named: str | None) -> InputFile:
     return InputFile(path, name, seen.st_size, seen.st_mtime_ns, "" if os.path.isabs(path) else os.getcwd())
 
 
-# --- compressed files, read sequentially: a stream continues where the previous range ended --------------------------
-
-_MOST = 8
-"""How many streams a process keeps open: samples, outputs, and bases that come before their variants."""
-_BLOCK = 1 << 24
-
-
-@dataclass(slots=True)
-class _Stream:
-    described: InputFile
-    file: IO[bytes]
-    closing: ExitStack
-    at: int = 0
-
-
-_streams: list[_Stream] = []
-"""Of this process; the one used last is the last."""
-_lock = Lock()
-
-
-def read_decompressed(described: InputFile, start: int, stop: int) -> bytes:
-    """The bytes of a range. A process decompresses what is before it once, not once for every range."""
-    stream = _nearest(described, start)
-    with ExitStack() as stack:  # until all went well: then errors have their names, and nothing stays open
-        if stream is None:
-            file = stack.enter_context(open_bytes(described.full_path))
-            stream = _Stream(described, file, stack)
-        else:
-            stack.push(stream.closing)
-        while stream.at < start and (passed := len(stream.file.read(min(start - stream.at, _BLOCK)))):
-            stream.at += passed
-        data = stream.file.read(stop - start)
-        stream.at += len(data)
-        stream.closing = stack.pop_all()
-    _keep_open(stream)
-    return data
-
-
-def _nearest(described: InputFile, start: int) -> _Stream | None:
-    """The stream of a file closest before ``start``, removed from the pool while in use."""
-    with _lock:
-        fit = [one for one in _streams if one.at <= start and one.described == described]
-        if not fit:
-            return None
-        best = max(fit, key=lambda one: one.at)
-        _streams.remove(best)
-        return best
-
-
-def _keep_open(stream: _Stream) -> None:
-    with _lock:
-        _streams.append(stream)
-        gone = [_streams.pop(0) for _ in range(len(_streams) - _MOST)]
-    for one in gone:
-        one.closing.close()
-
-
-def close_streams() -> None:
-    """Close all streams of this process."""
-    with _lock:
-        gone = [*_streams]
-        _streams.clear()
-    for one in gone:
-        one.closing.close()
-
-
-atexit.register(close_streams)
-
-
 # --- records of a range: outputs that may be absent, and ids as 64-bit hashes ----------------------------------------
 
 Hashes = npt.NDArray[np.uint64]
@@ -354,7 +284,7 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
     """The file in blocks that end where a line does."""
     with open_lines(path) as file:
         pending: list[bytes] = []
-        while block := file.read(_BLOCK):
+        while block := file.read(BLOCK):
             end = block.rfind(b"\n") + 1
             if end:
                 yield b"".join([*pending, block[:end]])

@@ -49,7 +49,6 @@ from .inputs import (
     OptionalOutput,
     RecordRange,
     RecordRanges,
-    close_streams,
     group_sizes,
     index_lines,
     input_files,
@@ -61,6 +60,7 @@ from .inputs import (
     row_ids,
 )
 from .ray_executor import POLL_SECONDS, RayExecutor, cancel_tasks
+from .streams import close_streams
 
 if TYPE_CHECKING:
     from ..judge.critic import JudgePolicy

@@ -1,0 +1,81 @@
+"""Compressed files, read sequentially: a stream continues where the previous range ended."""
+
+from __future__ import annotations
+
+import atexit
+from contextlib import ExitStack
+from dataclasses import dataclass
+from threading import Lock
+from typing import IO, TYPE_CHECKING
+
+from ..runtime.files import open_bytes
+
+if TYPE_CHECKING:
+    from .inputs import InputFile
+
+_MOST = 8
+"""How many streams a process keeps open: samples, outputs, and bases that come before their variants."""
+BLOCK = 1 << 24
+"""How many bytes are read at once."""
+
+
+@dataclass(slots=True)
+class _Stream:
+    described: InputFile
+    file: IO[bytes]
+    closing: ExitStack
+    at: int = 0
+
+
+_streams: list[_Stream] = []
+"""Of this process; the one used last is the last."""
+_lock = Lock()
+
+
+def read_decompressed(described: InputFile, start: int, stop: int) -> bytes:
+    """The bytes of a range. A process decompresses what is before it once, not once for every range."""
+    stream = _nearest(described, start)
+    with ExitStack() as stack:  # until all went well: then errors have their names, and nothing stays open
+        if stream is None:
+            file = stack.enter_context(open_bytes(described.full_path))
+            stream = _Stream(described, file, stack)
+        else:
+            stack.push(stream.closing)
+        while stream.at < start and (passed := len(stream.file.read(min(start - stream.at, BLOCK)))):
+            stream.at += passed
+        data = stream.file.read(stop - start)
+        stream.at += len(data)
+        stream.closing = stack.pop_all()
+    _keep_open(stream)
+    return data
+
+
+def _nearest(described: InputFile, start: int) -> _Stream | None:
+    """The stream of a file closest before ``start``, removed from the pool while in use."""
+    with _lock:
+        fit = [one for one in _streams if one.at <= start and one.described == described]
+        if not fit:
+            return None
+        best = max(fit, key=lambda one: one.at)
+        _streams.remove(best)
+        return best
+
+
+def _keep_open(stream: _Stream) -> None:
+    with _lock:
+        _streams.append(stream)
+        gone = [_streams.pop(0) for _ in range(len(_streams) - _MOST)]
+    for one in gone:
+        one.closing.close()
+
+
+def close_streams() -> None:
+    """Close all streams of this process."""
+    with _lock:
+        gone = [*_streams]
+        _streams.clear()
+    for one in gone:
+        one.closing.close()
+
+
+atexit.register(close_streams)

@@ -117,7 +117,8 @@ def test_file_is_opened_once_per_batch(tmp_path: Path, monkeypatch: pytest.Monke
         opened.append(path.name)
         return open_bytes(path)
 
-    monkeypatch.setattr(inputs, "open_bytes", counted)
+    for module in (inputs, streams):
+        monkeypatch.setattr(module, "open_bytes", counted)
     read = [source.read() for source in sharded.sources]
     assert [one for some, _ in read for one in some] == samples
     assert [one for _, some in read for one in some] == outputs

@@ -19,6 +19,7 @@ from auepora_eval.stats.bootstrap import bootstrap_interval, bootstrap_interval_
 from helpers import requirements
 from helpers.browser_page import chromium
 from helpers.conditions import limit_slow_test, restore_ignored
+from helpers.new_stores import quick_new_stores
 from helpers.postgres_server import Server, binaries, make_server
 from helpers.ray_cases import SHARED_CLUSTER, ray_or_skip
 
@@ -57,6 +58,7 @@ LONGEST = (
     "test_document_sweeps",
 )
 _DATABASES = itertools.count(1)
+gc.disable()  # until all tests are collected: what that makes is kept
 
 
 def pytest_configure() -> None:
@@ -90,12 +92,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Check that groups are known to pytest-xdist; keep the garbage collector from visiting thousands of tests."""
+    """Check that groups are known to pytest-xdist; let the garbage collector run seldom and skip thousands of tests."""
     grouped = getattr(session.config.option, "loadgroup", False)  # set in workers
     if grouped and not all("@" in item.nodeid for item in session.items):
         raise pytest.UsageError("pytest-xdist does not group tests: its version does not fit this version of pytest")
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -122,14 +126,23 @@ def auepora(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str,
     return call
 
 
-@pytest.fixture
-def few_interval_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def new_stores() -> Iterator[None]:
+    """How new stores get their tables: quickly, except in tests of the store and in golden tests."""
+    with quick_new_stores():
+        yield
+
+
+@pytest.fixture(scope="module")
+def few_interval_draws() -> Iterator[None]:
     """Bootstrap intervals of metrics are made from 50 draws, not 1000, for tests that are not about their ends."""
-    for function in (bootstrap_interval, bootstrap_interval_of):
-        defaults = function.__kwdefaults__
-        assert defaults is not None
-        assert defaults["draws"] == 1000
-        monkeypatch.setitem(defaults, "draws", 50)
+    with pytest.MonkeyPatch.context() as patch:
+        for function in (bootstrap_interval, bootstrap_interval_of):
+            defaults = function.__kwdefaults__
+            assert defaults is not None
+            assert defaults["draws"] == 1000
+            patch.setitem(defaults, "draws", 50)
+        yield
 
 
 @pytest.fixture

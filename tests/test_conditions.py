@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from helpers.conditions import limit_slow_test
+from helpers.processes import Process
 
 ROWS = [  # markers, seconds, why
     ([], None, "the limit of pyproject.toml"),
@@ -66,3 +67,13 @@ def test_an_ignored_signal_is_restored() -> None:
     )
     assert done.stdout.splitlines() == ["True True True", "SIGINT SIGTERM SIGHUP", "True"], done.stderr
     assert (done.returncode, done.stderr.splitlines()[-1]) == (-signal.SIGINT, "KeyboardInterrupt")
+
+
+def test_a_process_does_not_outlast_the_test() -> None:
+    """``Popen`` would wait for its end, and the time limit would end nothing."""
+    with pytest.raises(KeyError), Process(["sleep", "600"]) as process:
+        raise KeyError
+    assert process.returncode == -signal.SIGKILL
+    with Process([sys.executable, "-c", ""]) as process:
+        pass
+    assert process.returncode == 0

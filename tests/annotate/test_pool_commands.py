@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from auepora_eval.io.trec import load_qrels
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.runs import RunStore
 from helpers.judge_server import Asked, JudgeServer
+from helpers.processes import Process
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -174,7 +174,7 @@ def test_a_killed_run_resumes(auepora: Cli) -> None:
     arguments = ["judge", "relevance", "pool.jsonl", "--plan", "judge.yaml", "-o", "qrels.txt"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     log = Path("asked.log")
-    with subprocess.Popen([sys.executable, "-m", "auepora_eval", *arguments], env=environment) as process:
+    with Process([sys.executable, "-m", "auepora_eval", *arguments], env=environment) as process:
         while process.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < 15):
             time.sleep(0.005)
         assert process.poll() is None

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from helpers.conditions import restore_ignored
+from helpers.processes import Process
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
@@ -154,7 +155,7 @@ def test_signal_ends_processes_of_a_command_system(tmp_path: Path, number: signa
     (tmp_path / "data.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in samples))
     (tmp_path / "command.py").write_text(COMMAND)
     (tmp_path / "plan.yaml").write_text(PLAN % sys.executable)
-    with subprocess.Popen(
+    with Process[bytes](
         [sys.executable, "-m", "auepora_eval", "run", "plan.yaml"],
         cwd=tmp_path,
         env=environment(),

@@ -32,6 +32,7 @@ from auepora_eval.judge.limits import JudgementRecord
 from auepora_eval.judge.metric import JudgedMetric
 from auepora_eval.judge.session import JudgeSession
 from auepora_eval.runtime.secrets import Secrets
+from helpers.processes import Process
 from helpers.scripted_critic import SCHEMA, Scripted, request
 from helpers.virtual_time import run_virtually
 
@@ -559,7 +560,7 @@ print(list(result.outcomes), flush=True)
 def test_a_hanging_critic_does_not_block_process_exit(critic: str, ended_by: str) -> None:
     timeout = "0.2" if ended_by == "timeout" else "1000"
     script = textwrap.dedent(HANGING).replace("TIMEOUT", timeout).replace("CRITIC", critic)
-    with subprocess.Popen(
+    with Process(
         [sys.executable, "-W", "ignore", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:

@@ -18,6 +18,7 @@ from auepora_eval.cli.console import stop_on_signals
 from auepora_eval.models.loading import find_installed_model
 from auepora_eval.store.runs import RunStore
 from auepora_eval.systems.calls import Stop
+from helpers.processes import Process
 from helpers.report_pages import Page
 from helpers.user_project import Project
 
@@ -54,7 +55,7 @@ class TestSignals:
         )
         plan = mine.folder / "plan.yaml"
         plan.write_text(plan.read_text().replace("my_rag:Rag", "slow_rag:Rag"))
-        with subprocess.Popen(
+        with Process[bytes](
             [sys.executable, "-m", "auepora_eval", "run", "plan.yaml"],
             cwd=mine.folder,
             env=environment(),

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import queue
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -19,6 +18,7 @@ from auepora_eval.store import RunStore
 from helpers.critics import steady_value
 from helpers.fault_server import Asked, Reply, serving
 from helpers.local_model import local_model
+from helpers.processes import Process
 
 Cli = Callable[..., tuple[int, str, str]]
 SAMPLES = 8
@@ -205,7 +205,7 @@ def test_killed_run_repeats_no_request(folder: Path, auepora: Cli) -> None:
         plan = folder / "judged.yaml"
         plan.write_text(plan.read_text().replace("concurrency: 4", "concurrency: 1"))
         command = [sys.executable, "-m", "auepora_eval", "run", "judged.yaml", "-q"]
-        with subprocess.Popen(command, env=dict(os.environ)) as process:
+        with Process(command, env=dict(os.environ)) as process:
             try:
                 stalled = {judge.stalls.get(timeout=60) for _ in judge.stall_after}
             finally:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.store.runs import RunStore
+from helpers.processes import Process
 from helpers.user_project import Project
 
 CONCURRENCY = 8
@@ -33,7 +34,7 @@ def environment() -> dict[str, str]:
 
 def killed_at(project: Project, target: int, *arguments: str) -> bool:
     """Start a run and kill it after ``target`` calls in total; returns whether that was before its end."""
-    with subprocess.Popen(
+    with Process[bytes](
         command(*arguments), cwd=project.folder, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
         log = project.folder / "calls.log"
@@ -105,7 +106,7 @@ def test_interrupted_once_and_twice(project: Callable[[int], Project]) -> None:
     mine = project(400)
     mine.plan(args="{seconds: 0.02}", run="{concurrency: 4, retries: 0}")
     for times, resume in ((1, []), (2, ["--resume"])):
-        with subprocess.Popen(
+        with Process[bytes](
             command("run", "plan.yaml", *resume),
             cwd=mine.folder,
             env=environment(),

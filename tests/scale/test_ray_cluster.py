@@ -17,6 +17,7 @@ from auepora_eval.engine.evaluate import evaluate_sources
 from auepora_eval.errors import AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
 from auepora_eval.scale import ray_executor as ray_cluster
 from auepora_eval.scale.ray_executor import RayExecutor, connect, import_ray
+from helpers.processes import Process
 from helpers.ray_cases import Fragile, ray_or_skip, rows, sources, times
 
 HEAD = """
@@ -55,7 +56,7 @@ def test_existing_cluster_is_used_and_kept() -> None:
     ray_or_skip()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    with subprocess.Popen(
+    with Process(
         [sys.executable, "-c", HEAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as head:
         assert head.stdin is not None
@@ -117,7 +118,7 @@ def test_ctrl_c_stops_the_cluster_that_was_started(tmp_path: Path) -> None:
     ray_or_skip()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     environment.pop("RAY_ADDRESS", None)
-    with subprocess.Popen(
+    with Process(
         [sys.executable, "-c", STOPPED, str(tmp_path)], stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
         while not (tmp_path / "pid").exists():

@@ -8,6 +8,11 @@ import pytest
 from auepora_eval.store import RunStore
 
 
+@pytest.fixture(scope="module", autouse=True)
+def new_stores() -> None:
+    """New stores are made by migrations."""
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.part("postgres"))])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a store that does not exist yet, on each database in turn."""

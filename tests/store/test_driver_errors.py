@@ -20,6 +20,7 @@ from auepora_eval.core.types import Document, EvaluationSample, RetrievedDocumen
 from auepora_eval.errors import MissingDependencyError, StoreError
 from auepora_eval.store import RunStore, StoredOutput
 from helpers.postgres_server import Server
+from helpers.processes import Process
 from helpers.requirements import need
 
 SAMPLES = [EvaluationSample(f"q{number}", "?") for number in range(3)]
@@ -204,7 +205,7 @@ def test_store_locked_by_another_process(url: str) -> None:
     command = [sys.executable, "-c", script, url]
     with (
         RunStore.open(url, timeout=0.2) as store,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other,
+        Process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other,
     ):
         assert other.stdin is not None
         assert other.stdout is not None

@@ -17,6 +17,7 @@ from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.errors import SystemCallError
 from auepora_eval.systems.calls import Stop, TaskOutput
 from helpers.calls import KINDS, Book, asked, in_kind, number, own
+from helpers.processes import Process
 
 
 @pytest.fixture
@@ -289,7 +290,7 @@ def test_hanging_calls_do_not_block_the_exit(system: str) -> None:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_hanging_calls_do_not_block_ctrl_c(system: str) -> None:
-    with subprocess.Popen(
+    with Process(
         [sys.executable, "-c", HANGING, system, "600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None

@@ -18,8 +18,6 @@ from auepora_eval.store.runs import RunStore, decisions
 from helpers.stored_runs import run, samples
 from helpers.ui_server import Reply, UiServer, ui_server, workbench_page
 
-pytestmark = pytest.mark.usefixtures("few_interval_draws")
-
 HOSTILE = '<b>"title"</b>\u202e'
 N = 40
 _SUBMISSIONS = count(1)

@@ -27,6 +27,11 @@ VIEWPORT = {"width": 1200, "height": 900}
 
 
 @pytest.fixture(scope="module")
+def few_interval_draws() -> None:
+    """Pictures show intervals of all draws."""
+
+
+@pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder that `auepora demo` writes."""
     with pytest.MonkeyPatch.context() as patch:

@@ -39,19 +39,19 @@ FIGURES = (
         "cond",
         "conditional expressions that are not the whole right side of an assignment (plain, annotated or augmented) "
         "or of a return",
-        1_625,
+        1_622,
     ),
     Figure(
         "conditional_in_comprehension",
         "cond/comp",
         "conditional expressions inside a comprehension, at any depth",
-        329,
+        324,
     ),
     Figure("nested_comprehension", "nested", "comprehensions that contain another one, at any depth", 214),
     Figure("several_clauses", "several", "comprehensions with more than one `for` or more than one `if`", 300),
-    Figure("long_comprehension", "long", "comprehensions over four or more lines", 381),
-    Figure("vague_name", "one", "places that bind the name `one`: assignments, loops, `with` and `:=`", 2_018),
-    Figure("vague_parameter", "one()", "parameters with the name `one`, those of lambdas included", 134),
+    Figure("long_comprehension", "long", "comprehensions over four or more lines", 374),
+    Figure("vague_name", "one", "places that bind the name `one`: assignments, loops, `with` and `:=`", 1_994),
+    Figure("vague_parameter", "one()", "parameters with the name `one`, those of lambdas included", 133),
     Figure("many_parameters", "params", "functions with 8 or more parameters, `self` included", 100),
     Figure("positional_call", "args", "calls with more than 5 positional arguments, whatever is called", 197),
     Figure(
@@ -60,8 +60,8 @@ FIGURES = (
         "those of them that call a function or class of the source tree, by its name or as `cls`",
         189,
     ),
-    Figure("lambda", "lambda", "lambdas", 387),
-    Figure("map_filter", "map", "calls of the built-in functions `map` and `filter`", 377),
+    Figure("lambda", "lambda", "lambdas", 386),
+    Figure("map_filter", "map", "calls of the built-in functions `map` and `filter`", 376),
     Figure("keyword_parameters", "**kw", "functions and lambdas with a parameter for any keyword (`**kwargs`)", 54),
 )
 

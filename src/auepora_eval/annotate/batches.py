@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from unicodedata import category, normalize
 
 import msgspec
@@ -22,7 +22,7 @@ from ..perturb.edits import hash_uniform
 from ..runtime.files import open_bytes, write_lines
 from ..runtime.processes import gc_paused
 from ..store.records import plan_conventions
-from ..store.runs import sample_at
+from ..store.runs import RunStore, sample_at
 from .agreement import decided_label
 from .draws import Selection, draw_path, read_draws
 from .pool import SHOWN, read_pair_draw
@@ -37,9 +37,6 @@ from .session import (
     ShownDocument,
     build_item,
 )
-
-if TYPE_CHECKING:
-    from ..store.runs import RunStore
 
 Purpose = Literal["calibrate", "compare", "grade", "drafts", "review"]
 """What the labels are for: to calibrate a judge, to decide between two runs, to grade documents, to accept or reject

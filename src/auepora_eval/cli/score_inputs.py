@@ -313,7 +313,8 @@ class FileInput(ScoreInput):
         common |= {"batch_size": self.options.batch_size, "conventions": self.options.conventions}
         pairs: Iterable[Pair] = self.pairs
         if self.gold is not None:
-            pairs = self.gold.count(self.pairs if self._can_read_again() else self.gold.pairs())
+            source = self.pairs if self._can_read_again() else self.gold.pairs()
+            pairs = self.gold.count(source)
         if all(isinstance(one, BatchMetric) for one in metrics):
             results = evaluate_stream(pairs, metrics, **common)
         else:  # a metric that is not a BatchMetric needs all samples at once

@@ -266,7 +266,7 @@ def check_coverage(given: ComparisonInput, found: MetricComparison) -> MetricCom
         f"'{found.verdict}' is not certain: the chunks of the runs differ, and the covered proportion of the gold "
         f"changed by {given.covered:+.4f}"
     )
-    notes = "; ".join(filter(None, [note, found.note]))
+    notes = note if found.note is None else f"{note}; {found.note}"
     return replace(found, verdict="inconclusive", doubt="covered_proportion", note=notes, negligible=False)
 
 

@@ -562,7 +562,8 @@ class _RunMatcher:
             if any(metric is None or not metric.metadata.matches_gold for metric in metrics):
                 continue
             self._depths[name] = getattr(metrics[0], "k", None)
-            match = coarsest([self.way.match, *(metric.active_conventions.match for metric in filter(None, metrics))])
+            own = [metric.active_conventions.match for metric in metrics if metric is not None]
+            match = coarsest([self.way.match, *own])
             others = [other_way([metric], match) for metric in metrics]
             if any(others) and self.way.problem is not None:
                 self.refused[name] = self.way.problem
@@ -593,9 +594,13 @@ class _RunMatcher:
         """How gold is matched, and how much text is within the largest k."""
         if self._depths.keys().isdisjoint(given.name for given in inputs):
             return []
-        largest = max(self._coverages, key=lambda k: -1 if k is None else k, default=None)
-        budget = budget_note(self._coverages[largest]) if self._coverages else None
-        return [*self.way.notes, *filter(None, [budget])]
+        notes = list(self.way.notes)
+        if self._coverages:
+            cut_offs = [k for k in self._coverages if k is not None]
+            largest = max(cut_offs, default=None)
+            budget = budget_note(self._coverages[largest])
+            notes += [] if budget is None else [budget]
+        return notes
 
 
 def _newest_uncorrected(results: Sequence[MetricResult]) -> MetricResult:

@@ -133,7 +133,7 @@ def run_outputs(store: RunStore, record: RunRecord, *, texts: bool | None = None
             lambda repeat, positions: store.outputs(record.run_id, repeat=repeat, positions=positions, texts=texts),
             answered,
             lambda: (output for _, _, output in packed_outputs(store, record)),
-            reread,
+            read_texts=reread,
         )
     with gc_paused():
         rows = list(store.outputs(record.run_id, texts=texts))

@@ -241,17 +241,21 @@ def resolve_gold_match(
             read.append((sample, output))
         if counts.is_full:
             break
-    match = stored or (counts.choose() if choice == "auto" else choice)
+    match = counts.choose() if choice == "auto" else choice
+    match = stored or match
     replace(conventions, match=match)  # a way that the conventions do not allow is an error
+    parents, chance = counts.parents, None
+    if match == "parent":
+        parents, chance = max(counts.parents, counts.documents), _document_chance(read)
     return GoldMatch(
         match,
         gold=counts.gold,
         ids=counts.ids,
-        parents=max(counts.parents, counts.documents) if match == "parent" else counts.parents,
+        parents=parents,
         samples=counts.samples,
         reused=counts.reused,
         unresolved=_count_unresolved(read, match),
-        chance=_document_chance(read) if match == "parent" else None,
+        chance=chance,
         is_auto=choice == "auto",
     )
 

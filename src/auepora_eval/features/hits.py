@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import chain, count, repeat
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -152,10 +152,11 @@ def hits_within(batch: Batch, conventions: Conventions, k: int | None, view: Ran
 
 def ideal_ranking(batch: Batch, view: RankingView = rankings) -> IdealRanking:
     """The ideal ranking of each query in a batch."""
-    return batch.feature(("ideal_ranking", view_key(batch, view)), lambda b: _ideal_ranking(gold_positions(b, view)))
+    return batch.feature(("ideal_ranking", view_key(batch, view)), partial(_ideal_ranking, view=view))
 
 
-def _ideal_ranking(positions: GoldPositions) -> IdealRanking:
+def _ideal_ranking(batch: Batch, view: RankingView) -> IdealRanking:
+    positions = gold_positions(batch, view)
     row = positions.gold_rows()
     rank = np.arange(len(row)) - (np.cumsum(positions.gold_count) - positions.gold_count)[row]
     if positions.gold_level is None:
@@ -451,12 +452,22 @@ def match_sample(
     units = [unit for unit in every if is_resolvable(unit, documents, match)]
     ranks = [found.rank for found in unit_ranks(units, [documents[rank - 1] for rank in near], match)]
     reached = [(near[rank - 1], unit) for rank, unit in zip(ranks, units, strict=True) if rank is not None]
-    reached.sort(key=lambda found: (found[0], -found[1].level))
+    reached.sort(key=_reading_order)
     in_order = [unit for _, unit in reached]
     in_order += [unit for rank, unit in zip(ranks, units, strict=True) if rank is None]
     return MatchedSample(
         in_order, [rank for rank, _ in reached], len(every) - len(units), documents=documents, match=match, near=near
     )
+
+
+def _reading_order(found: tuple[int, GoldUnit]) -> tuple[int, int]:
+    """By rank; of units completed by one chunk, the higher level first."""
+    rank, unit = found
+    return rank, -unit.level
+
+
+def _graded_levels(levels: list[int], is_graded: bool) -> Ints | None:
+    return _ints(levels) if is_graded else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,15 +516,15 @@ class UnitView:
             gold_levels += unit_levels
             hit_counts[row], gold_counts[row] = len(reached), len(unit_levels)
             returned[row] = max(len(found.documents), *reached[-1:], 0)  # units may be placed beyond the end
-        plain = set(gold_levels) <= {1}
+        is_graded = not set(gold_levels) <= {1}
         return GoldPositions(
             row=np.repeat(np.arange(len(batch)), hit_counts),
             rank=_ints(ranks) - 1,
-            level=None if plain else _ints(levels),
+            level=_graded_levels(levels, is_graded),
             returned=returned,
             annotated=np.array([found is not None for found in matched], np.bool_),
             gold_count=gold_counts,
-            gold_level=None if plain else _ints(gold_levels),
+            gold_level=_graded_levels(gold_levels, is_graded),
         )
 
     def _match(self, batch: Batch) -> list[MatchedSample | None]:

@@ -174,9 +174,13 @@ def gold_units(sample: EvaluationSample, match: Match = "id", *, min_relevance: 
     return [unit for unit in units.values() if min_relevance is None or unit.level >= min_relevance]
 
 
+def _id_and_span(doc: Document) -> Hashable:
+    return doc.doc_id, span_of(doc)
+
+
 _PASSAGE_KEYS: dict[Match, Callable[[Document], Hashable]] = {
     "id": attrgetter("doc_id"),
-    "span": lambda doc: (doc.doc_id, span_of(doc)),
+    "span": _id_and_span,
     "text": attrgetter("doc_id", "text"),
     "parent": attrgetter("doc_id"),
 }
@@ -364,10 +368,14 @@ def first_gold_rank(
 
 def first_rank(ranks: Iterable[GoldRank]) -> GoldRank:
     """The first of several ranks; of two equal ones, another match precedes one by document."""
-    found = [rank for rank in ranks if rank.rank is not None]
-    if len(found) < 2:
-        return found[0] if found else _MISSED
-    return min(found, key=lambda rank: (rank.rank, rank.by == "document"))
+    best = _MISSED
+    for found in ranks:
+        if found.rank is None:
+            continue
+        is_equal = found.rank == best.rank and best.by == "document"
+        if best.rank is None or found.rank < best.rank or is_equal:
+            best = found
+    return best
 
 
 def _id_rank(passages: Sequence[Document], documents: Sequence[Document]) -> GoldRank:

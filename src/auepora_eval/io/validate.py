@@ -92,8 +92,9 @@ def sample_warnings(path: Path, samples: Sequence[ParsedSample], unreadable_ids:
         for doc_id, levels in _conflicting_levels(sample).items():
             twice = f"relevant_docs names {quote_text(doc_id)} with the levels {' and '.join(map(str, levels))}"
             record_warnings.add("twins", f"{twice}; the highest counts")
-        groups = [frozenset(group) for group in sample.relevant_groups]
-        if len(set(groups)) < len(groups) or list(map(len, groups)) != list(map(len, sample.relevant_groups)):
+        groups = {frozenset(group) for group in sample.relevant_groups}
+        repeats_ids = any(len(set(group)) < len(group) for group in sample.relevant_groups)
+        if repeats_ids or len(groups) < len(sample.relevant_groups):
             record_warnings.add("groups", "relevant_groups names a group, or an id in a group, twice; it counts once")
         if is_unanswerable(sample) is None:
             record_warnings.add("answerable", "labels.answerable is neither true nor false")

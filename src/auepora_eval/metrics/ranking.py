@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count, groupby, zip_longest
 from math import log2
 from typing import Any, ClassVar, Literal
@@ -498,7 +499,7 @@ class RankingMetric(ConfiguredMetric):
         # Cached: every ranking metric with the same conventions skips the same queries.
         view = self.view_of(batch, "reached")
         key = ("gold_outcomes", view_key(batch, view), rules.empty_gold, rules.min_relevance)
-        return batch.feature(key, lambda b: self._gold_outcomes(b, view)).with_values(values, stats)
+        return batch.feature(key, partial(self._gold_outcomes, view=view)).with_values(values, stats)
 
     def view_of(self, batch: Batch, positions: UnitPositions | None = None) -> RankingView:
         """The view of the rankings that this metric reads: ids, or gold units as the conventions match them."""

@@ -64,7 +64,9 @@ class GoldMarks:
             return None
         found: dict[str, GoldRank] = {}
         for unit, at in zip(self._units, gold_ranks(self._units, documents, self.match), strict=True):
-            for passage in unit.passages if at.rank is not None else ():
+            if at.rank is None:
+                continue
+            for passage in unit.passages:
                 found[passage.doc_id] = first_rank([at, found.get(passage.doc_id, at)])
         return found
 

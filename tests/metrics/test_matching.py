@@ -131,7 +131,7 @@ def test_the_depth_limits_which_chunks_cover_a_passage() -> None:
     assert score("recall@5", [A], halves, "span", depth=1) == 0.0
 
 
-def test_a_query_without_judgements_is_skipped_where_the_conventions_say_so() -> None:
+def test_a_query_without_judgements_is_skipped_where_the_conventions_require_it() -> None:
     assert score("recall@1", [], [A], "span", empty_gold="judged") == "skipped:empty_gold"
     assert score("recall@1", [passage("D", 0, 9, level=0)], [A], "span", empty_gold="judged") == 0.0
 

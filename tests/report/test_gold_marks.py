@@ -247,7 +247,7 @@ def test_curves_of_several_runs_are_by_the_coarsest_way(tmp_path: Path) -> None:
     assert both == [FIRST_RANKS["parent"], FIRST_RANKS["parent"]]
 
 
-def test_report_says_how_gold_is_matched(tmp_path: Path) -> None:
+def test_report_shows_how_gold_is_matched(tmp_path: Path) -> None:
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         run = StoredRun(store, put(store, "parent", match="auto"))
         sentence = "gold is matched by document: 3 of 4 gold ids are parents of retrieved chunks; chance level .75"

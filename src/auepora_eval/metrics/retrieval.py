@@ -492,6 +492,10 @@ class RecallDocAtK(RecallAtK):
         requires=(),  # expected documents may be given in the metadata only
         by_chunk_id=False,  # parents do not depend on the chunking
         matches_gold=False,
+        skip_reasons={
+            "no_gold": "`relevant_docs` is not annotated",
+            "empty_gold": "nothing is relevant, and the conventions skip such queries",
+        },
         by_parent_id=True,
         suggested=False,  # the same as recall where nothing has a parent
         suggested_with_spans=frozenset({"gold"}),

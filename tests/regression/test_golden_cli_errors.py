@@ -381,12 +381,11 @@ def _tree() -> dict[str, list[str]]:
 
 
 def _not_compared(folder: Path) -> dict[str, str]:
-    """Metrics that a comparison leaves out, and why: other definitions, MAP over hits, chunks that were cut differently."""
+    """Metrics that a comparison leaves out, and why: other definitions, MAP over hits."""
     reasons = {}
     for first, second, name in (
         ("trec", "baseline", "map"),
         ("baseline", "second", "map"),
-        ("chunks-1", "chunks-2", "mrr"),
     ):
         document = json.loads(call("compare", first, second, "--json").out)
         reasons[f"{name} of {first} and {second}"] = plain(document["refused"][name], folder)

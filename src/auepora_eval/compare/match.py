@@ -126,7 +126,7 @@ def comparison_match(runs: Sequence[RunOutputs], change: ChunkChange | None) -> 
     if planned != "parent":
         lacking = [label for label, found in supported.items() if planned not in found]
         if lacking:
-            problem = f"{note}, but run {' and '.join(lacking)} has no {planned}s"
+            problem = f"{listed}, and run {' and '.join(lacking)} has no {planned}s"
             return ComparisonMatch(planned, change, planned, problem=problem)
     return ComparisonMatch(planned, change, planned, notes=(note,))
 

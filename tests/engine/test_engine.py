@@ -385,6 +385,16 @@ def test_bare_ids_cannot_feed_an_answer_metric() -> None:
         evaluate_rankings([["a"]], [["a"]], ["rougeL_answer"])
 
 
+@pytest.fixture
+def usual_collection() -> Iterator[None]:
+    """Garbage is collected as often as in a program, which is more often than in tests."""
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("usual_collection")
 def test_stream_does_not_pause_collection_for_the_caller() -> None:
     import weakref
 

@@ -79,6 +79,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built_project(tmp_path_factory)
 
 
+@pytest.mark.slow
 def test_tables(source: Path, tmp_path: Path) -> None:
     """stdout of each call, with ids of runs, moments and the folder replaced."""
     pages = []

@@ -138,13 +138,16 @@ def make_store(path: Path, seed: int, *, clustered: bool = False) -> RunStore:
     return store
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3], ids=lambda seed: f"seed {seed}")
+SEEDS = [pytest.param(seed, id=f"seed {seed}", marks=[pytest.mark.slow] if seed > 1 else []) for seed in (1, 2, 3)]
+
+
+@pytest.fixture(scope="module", params=SEEDS)
 def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, RunStore]]:
     with make_store(tmp_path_factory.mktemp("plain") / "runs.sqlite", request.param) as store:
         yield request.param, store
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3], ids=lambda seed: f"seed {seed}")
+@pytest.fixture(scope="module", params=SEEDS)
 def clustered(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[int, RunStore]]:

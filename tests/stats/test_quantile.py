@@ -98,7 +98,7 @@ def test_another_level_is_narrower() -> None:
         quantile_interval(values, 0.5, level=95)
 
 
-COVERAGE = [(0.5, 60), (0.9, 150), (0.95, 300)]
+COVERAGE = [pytest.param(0.5, 60, marks=pytest.mark.slow), pytest.param(0.9, 150, marks=pytest.mark.slow), (0.95, 300)]
 
 
 @pytest.mark.parametrize(("q", "n"), COVERAGE)

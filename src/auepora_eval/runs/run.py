@@ -583,11 +583,11 @@ def system_request(
     policy: CallPolicy,
     repeats: PositiveInt = 1,
     conventions: str | Conventions = "auepora",
-    match: MatchChoice | None = None,
     slices: Iterable[SliceSpec] | SliceSpec = (),
     judging: JudgePolicy | None = None,
     config: Mapping[str, Any] | None = None,
     tags: Sequence[str] = (),
+    match: MatchChoice | None = None,
 ) -> RunRequest:
     """Check the arguments and build the request of a run of a live system; nothing is called yet."""
     samples = list(dataset)

@@ -122,7 +122,7 @@ def test_damage_in_the_middle_of_a_compressed_file(tmp_path: Path) -> None:
     good.read()
     with pytest.raises(DataFileError, match=r"s\.jsonl\.gz: the compressed data is damaged"):
         bad.read()
-    assert not any(one.described.path == str(samples) for one in compressed_streams._streams)
+    assert not any(one.described.full_path == samples for one in compressed_streams._streams)
     compressed_streams.close_streams()
 
 

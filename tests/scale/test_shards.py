@@ -52,8 +52,15 @@ def scored(dataset: Any, outputs: Any = None, *, metrics: Any = None, keep: bool
     return evaluate_sources(sharded.sources, metrics or METRICS, slices="labels.lang", keep_scores=keep)
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"])
-@pytest.mark.parametrize("batch_size", [1, 25])
+# How a file is compressed does not depend on the batches.
+KINDS = [
+    pytest.param(suffix, size, id=f"{size}-{suffix}", marks=[pytest.mark.slow] if size == 1 and "z" in suffix else [])
+    for size in (1, 25)
+    for suffix in (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
+]
+
+
+@pytest.mark.parametrize(("suffix", "batch_size"), KINDS)
 @pytest.mark.parametrize("missing", [False, True], ids=["in order", "outputs missing"])
 def test_the_same_as_from_lists(tmp_path: Path, suffix: str, batch_size: int, missing: bool) -> None:
     if suffix == ".parquet":

@@ -227,7 +227,7 @@ def test_query_view_shows_all_fields(opened: Open, pages: dict[str, Path]) -> No
     assert article.locator(".qb-unsupported").all_inner_texts() == ["Texas maybe.", "like this"]
     assert "2 of 3 words in none of the documents retrieved" in text
     documents = article.locator(".qb-side .qb-doc")
-    assert documents.nth(0).locator(".qb-mark").inner_text() == "● gold, level 2"
+    assert documents.nth(0).locator(".qb-mark").inner_text() == "● gold by span, level 2"
     assert documents.nth(0).locator(".qb-text mark").all_inner_texts() == ["Paris is the capital of France."]
     assert documents.nth(0).get_by_text("cited").count() == 1
     assert article.get_by_text("rank 1, by span").count() == 1, "a chunk of another id covers the gold passage"

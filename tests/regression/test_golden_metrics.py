@@ -160,7 +160,8 @@ def test_values_of_model_metrics() -> None:
     for one in found.values():
         # The digest of a tiny model changes with the version of transformers, which its configuration names.
         one["signature"] = re.sub(r"-[0-9a-f]{8}\b", "-DIGEST", one["signature"])
-    check_golden("metrics/values_models.json", found, rel=1e-5)
+    # Models compute in single precision, and processors round differently.
+    check_golden("metrics/values_models.json", found, rel=1e-4)
 
 
 def _with_models(options: Any) -> Any:

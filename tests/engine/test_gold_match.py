@@ -103,6 +103,13 @@ def test_rule(way: str, pairs: Sequence[Pair], why: str) -> None:
     assert counts.choose() == way, why
 
 
+def test_the_sentence_claims_only_what_was_counted() -> None:
+    chosen = resolve_gold_match([pair("doc1", Document("doc1"))], AUEPORA, "span")
+    assert chosen.sentence() == "gold is matched by span: 1 of 1 gold ids are ids of retrieved documents", "no spans"
+    found = resolve_gold_match(spans(), AUEPORA)
+    assert found.sentence().endswith("are ids of retrieved documents, and both have spans")
+
+
 def test_metrics_that_match_in_their_own_way_keep_it() -> None:
     sample, output = pair("doc1", chunk(1))
     ready = metric("recall@5", conventions=Conventions.of(match="parent"))

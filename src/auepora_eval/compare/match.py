@@ -225,8 +225,7 @@ def _covered_gold(sample: EvaluationSample, documents: Sequence[Document], match
 
 
 def _covered_passage(passage: Document, documents: Sequence[Document], match: Match) -> float:
-    own = span_of(passage)
-    if match == "span" and own is not None:
+    if match == "span" and span_of(passage) is not None:
         same_parent = [doc for doc in documents if doc.parent == passage.parent]
         if any(doc.span is None and doc.parent == doc.doc_id for doc in same_parent):
             return 1.0  # a whole document

@@ -82,11 +82,13 @@ class GoldMatch:
 
     def sentence(self) -> str:
         """The way, and what decided it, in one line."""
+        both = f", and both have {self.match}s" if self.is_auto else ""  # a way that was chosen may lack them
+        by_id = f"{self.ids} of {self.gold} gold ids are ids of retrieved documents"
         counts = {
-            "id": f"{self.ids} of {self.gold} gold ids are ids of retrieved documents",
+            "id": by_id,
             "parent": f"{self.parents} of {self.gold} gold ids are parents of retrieved chunks",
-            "span": f"{self.ids} of {self.gold} gold ids are ids of retrieved documents, and both have spans",
-            "text": f"{self.ids} of {self.gold} gold ids are ids of retrieved documents, and both have texts",
+            "span": by_id + both,
+            "text": by_id + both,
         }[self.match]
         chance = "" if self.chance is None else f"; chance level {format_level(self.chance)}"
         return f"gold is matched {self.label}: {counts}{chance}"

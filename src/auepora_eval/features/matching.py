@@ -361,8 +361,7 @@ def first_gold_rank(
         return _MISSED
     units = gold_units(sample, match, min_relevance=None)
     ranks = gold_ranks(units, [item.doc for item in output.retrieved], match)
-    relevant_ranks = (rank for unit, rank in zip(units, ranks, strict=True) if unit.level >= min_relevance)
-    found = first_rank(relevant_ranks)
+    found = first_rank(rank for unit, rank in zip(units, ranks, strict=True) if unit.level >= min_relevance)
     return found if depth is None or found.rank is None or found.rank <= depth else _MISSED
 
 
@@ -390,7 +389,7 @@ def _id_rank(passages: Sequence[Document], documents: Sequence[Document]) -> Gol
 
 def is_other_passage(passage: Document, doc: Document) -> bool:
     """Whether a document with the same id is known to be another passage."""
-    gold_span, span = span_of(passage), span_of(doc)
-    if gold_span is None or span is None:
+    span = span_of(doc)
+    if span is None or span_of(passage) is None:
         return False
     return is_other_document(passage, doc) or covered_proportion(passage, [span]) < FOUND_FROM

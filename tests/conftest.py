@@ -58,6 +58,7 @@ LONGEST = (
     "test_document_sweeps",
 )
 _DATABASES = itertools.count(1)
+_FOLDERS = itertools.count(1)
 gc.disable()  # until all tests are collected: what that makes is kept
 
 
@@ -133,6 +134,14 @@ def auepora(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str,
         return stopped.value.code, captured.out, captured.err
 
     return call
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new folder. That of pytest looks through the folders of all earlier tests for a free number."""
+    folder = tmp_path_factory.getbasetemp() / f"folder{next(_FOLDERS)}"
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -21,111 +21,10 @@ from auepora_eval.runs.run import run_plan, run_system
 from auepora_eval.runs.scoring import rescore
 from auepora_eval.store.records import conventions_label, plan_conventions
 from auepora_eval.store.runs import RunStore
+from helpers.planted_systems import FORMS, PLANTED, QUESTIONS, chunk_of, gold, sentence, write_project
 from runs.test_kill import killed_at
 
 Auepora = Callable[..., tuple[int, str, str]]
-DOCUMENTS, CHUNKS, QUESTIONS = 10, 3, 20
-FORMS = {"chunk": "id", "document": "parent", "span": "span", "text": "text"}
-SYSTEM = '''
-import json, time
-from pathlib import Path
-from auepora_eval import Document, Response, RetrievedDocument
-
-CHUNKS = [Document(**row | {"span": tuple(row["span"])}) for row in map(json.loads, Path("chunks.jsonl").read_text().splitlines())]
-
-class Finder:
-    """Finds the right chunk first; a bad one finds for most questions only chunks of other documents."""
-    def __init__(self, bad):
-        self.bad = bad
-
-    def retrieve(self, query, *, top_k=4):
-        number = int(query.split()[-1])
-        own = next(chunk for chunk in CHUNKS if f"Item {number} " in chunk.text)
-        others = [chunk for chunk in CHUNKS if chunk.parent_id != own.parent_id]
-        others = others[number:] + others[:number]
-        found = others if self.bad and number % 4 else [others[0], own, *others[1:]]
-        return [RetrievedDocument(doc, 1.0, rank) for rank, doc in enumerate(found[:top_k], 1)]
-
-class Reader:
-    """Reads the answer in its documents; a bad one gets most of them wrong."""
-    def __init__(self, bad, seconds):
-        self.bad, self.seconds = bad, seconds
-
-    def generate(self, query, documents):
-        with open("calls.log", "a") as log:
-            log.write(query + "\\n")
-        time.sleep(self.seconds)
-        number = int(query.split()[-1])
-        if self.bad and number % 4:
-            return Response("It is zzz.")
-        known = any(f"Item {number} " in doc.text for doc in documents)
-        return Response(f"It is A{number}." if known else "It is another one.")
-
-def build(retriever, generator, seconds=0.0):
-    return Finder(retriever == "bad"), Reader(generator == "bad", seconds)
-'''
-PLAN = """
-name: items
-dataset: {{jsonl: data.jsonl}}
-system: {{python: "gold_items:build", args: {{retriever: {retriever}, generator: {generator}, seconds: {seconds}}}}}
-metrics: [containment, recall@4, precision@4, {{failure_attribution: {{k: 4, correct: containment}}}}]
-run: {{top_k: 4}}
-store: runs.sqlite
-{more}
-"""
-
-
-def sentence(number: int) -> str:
-    words = " ".join(f"w{number}x{place}" for place in range(12))
-    return f"Item {number} has the code A{number} and these properties: {words}."
-
-
-def chunk_of(number: int) -> tuple[str, int, int]:
-    """The document of a question's chunk, the number of the chunk, and where it starts."""
-    document, place = number % DOCUMENTS, number // DOCUMENTS
-    start = sum(len(sentence(document + DOCUMENTS * before)) + 1 for before in range(place))
-    return f"d{document}", place, start
-
-
-def chunks() -> list[dict[str, Any]]:
-    rows = []
-    for number in range(DOCUMENTS * CHUNKS):
-        document, place, start = chunk_of(number)
-        text = sentence(number)
-        span = [start, start + len(text)]
-        rows.append({"doc_id": f"{document}#{place}", "text": text, "parent_id": document, "span": span})
-    return rows
-
-
-def gold(number: int, form: str) -> dict[str, Any]:
-    document, place, start = chunk_of(number)
-    if form == "chunk":
-        return {"doc_id": f"{document}#{place}"}
-    if form == "document":
-        return {"doc_id": document}
-    if form == "span":
-        return {"doc_id": f"gold {number}", "parent_id": document, "span": [start, start + len(sentence(number)) - 10]}
-    return {"doc_id": f"gold {number}", "text": sentence(number)[:-10]}
-
-
-def write_project(
-    folder: Path, form: str, retriever: str = "good", generator: str = "bad", *, seconds: float = 0.0, more: str = ""
-) -> None:
-    rows = chunks()
-    whole: dict[str, list[str]] = {}
-    for row in rows:
-        whole.setdefault(row["parent_id"], []).append(row["text"])
-    samples = []
-    for number in range(QUESTIONS):
-        sample = {"sample_id": f"q{number}", "query": f"What is the code of item {number}"}
-        samples.append(sample | {"reference_answer": f"A{number}", "relevant_docs": [gold(number, form)]})
-    documents = [{"doc_id": name, "text": " ".join(texts)} for name, texts in whole.items()]
-    corpus = [*documents, *({"doc_id": row["doc_id"], "text": row["text"]} for row in rows)]
-    for name, lines in (("chunks", rows), ("data", samples), ("corpus", corpus)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (folder / "gold_items.py").write_text(SYSTEM)
-    plan = PLAN.format(retriever=retriever, generator=generator, seconds=seconds, more=more)
-    (folder / "plan.yaml").write_text(plan)
 
 
 @pytest.fixture
@@ -138,23 +37,38 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # --- the planted cause -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("retriever", "generator"), [("good", "bad"), ("bad", "good"), ("good", "good")])
-def test_planted_cause(folder: Path, auepora: Auepora, form: str, retriever: str, generator: str) -> None:
-    write_project(folder, form, retriever, generator)
-    code, out, err = auepora("run", "plan.yaml", "--json")
+@pytest.mark.parametrize(
+    "form", ["document", *(pytest.param(form, marks=pytest.mark.slow) for form in FORMS if form != "document")]
+)
+def test_planted_cause(folder: Path, auepora: Auepora, form: str) -> None:
+    for retriever, generator in PLANTED:
+        write_project(folder, form, retriever, generator)
+        check_run(auepora, form, retriever, generator)
+        check_diagnosis(auepora, retriever, generator)
+    changes = {"bad and good": "lost", "good and bad": "answer_changed"}
+    for name, cause in changes.items():
+        code, out, err = auepora("compare", "good and good", name, "--store", "runs.sqlite", "--why", "--json")
+        assert code == 0, err
+        found = [change["cause"] for change in json.loads(out)["changes"]]
+        assert found == [cause] * 15
+
+
+def check_run(auepora: Auepora, form: str, retriever: str, generator: str) -> None:
+    code, out, err = auepora("run", "plan.yaml", "--name", f"{retriever} and {generator}", "--json")
     assert code == 0, err
     document = json.loads(out)
     values = {result["name"]: result["value"] for result in document["results"]}
-    found = 0.25 if retriever == "bad" else 1.0
-    assert values["recall@4"] == found
-    assert values["containment"] == (0.25 if "bad" in (retriever, generator) else 1.0)
+    assert values["recall@4"] == (0.25 if retriever == "bad" else 1)
+    assert values["containment"] == (0.25 if "bad" in (retriever, generator) else 1)
     if form == "chunk":
         assert "gold_match" not in document
         assert "gold is matched" not in err
     else:
         assert document["gold_match"]["match"] == FORMS[form]
         assert document["gold_match"]["sentence"] in err
+
+
+def check_diagnosis(auepora: Auepora, retriever: str, generator: str) -> None:
     code, out, err = auepora("diagnose", "plan.yaml", "--json", "--corpus", "corpus.jsonl")
     assert code == 0, err
     causes = {name: cause["count"] for name, cause in json.loads(out)["causes"].items() if cause["count"]}

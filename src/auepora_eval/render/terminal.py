@@ -34,6 +34,7 @@ _BIDI_CONTROLS = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 _ESCAPES = {code: f"\\u{code:04x}" for code in [*_CONTROLS, *_BIDI_CONTROLS] if code not in _KEPT}
 _SURROGATES = {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 """Halves of characters, which no encoding can write."""
+_UNPRINTABLE = _ESCAPES | _SURROGATES
 _BREAKS = {ord(mark): repr(mark)[1:-1] for mark in "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"}
 _LOG_COMMAND = re.compile(r"^(?P<space>[^\S\n]*):(?=:)|#(?=#(?:vso)?\[)", re.MULTILINE)
 """Commands in the logs of CI services: ``::`` at the start of a line (GitHub), ``##[`` and ``##vso[`` (Azure)."""
@@ -59,7 +60,7 @@ def printable(text: str) -> str:
     >>> printable("::error::x")
     '\\u003a:error::x'
     """
-    escaped = text.translate(_ESCAPES | _SURROGATES)
+    escaped = text.translate(_UNPRINTABLE)
     return _LOG_COMMAND.sub(lambda one: "\\u0023" if one[0] == "#" else f"{one['space']}\\u003a", escaped)
 
 

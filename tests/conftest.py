@@ -57,6 +57,9 @@ LONGEST = (
     "test_metric_comparisons",
     "test_document_sweeps",
 )
+TESTS = Path(__file__).parent
+# Folders of tests about intervals, and of tests that compare them with recorded or printed ones.
+WITH_ALL_DRAWS = ("project", "regression", "stats")
 _DATABASES = itertools.count(1)
 _FOLDERS = itertools.count(1)
 gc.disable()  # until all tests are collected: what that makes is kept
@@ -151,9 +154,13 @@ def new_stores() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def few_interval_draws() -> Iterator[None]:
-    """Bootstrap intervals of metrics are made from 50 draws, not 1000, for tests that are not about their ends."""
+@pytest.fixture(scope="module", autouse=True)
+def interval_draws(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Bootstrap intervals of metrics are made from 50 draws, not 1000, in tests that are not about their ends."""
+    folder = request.path.relative_to(TESTS).parts[0]
+    if folder in WITH_ALL_DRAWS:
+        yield
+        return
     with pytest.MonkeyPatch.context() as patch:
         for function in (bootstrap_interval, bootstrap_interval_of):
             defaults = function.__kwdefaults__

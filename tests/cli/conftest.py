@@ -26,11 +26,6 @@ OUTPUTS = [
 ]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _few_draws(few_interval_draws: None) -> None:
-    pass
-
-
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)

@@ -31,8 +31,6 @@ from auepora_eval.metrics.retrieval import RecallAtK
 from auepora_eval.metrics.retrieval_judged import RBP
 from helpers.requirements import examples, need
 
-pytestmark = pytest.mark.usefixtures("few_interval_draws")
-
 
 @pytest.mark.slow
 def test_every_registered_metric_agrees_with_its_definition() -> None:

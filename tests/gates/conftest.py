@@ -9,11 +9,6 @@ import pytest
 from helpers.user_project import Project, own_systems
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _few_draws(few_interval_draws: None) -> None:
-    pass
-
-
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """The folder of a user's project with 60 samples, which is where we are."""

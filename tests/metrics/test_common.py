@@ -15,9 +15,6 @@ from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of,
 from helpers.metric_examples import EXAMPLES, RESOURCES, about, asks_a_model, built, made_data, model_names, spec_params
 from helpers.tiny_models import made
 
-# Intervals are compared with one another, whatever their ends.
-pytestmark = pytest.mark.usefixtures("few_interval_draws")
-
 
 @pytest.fixture(autouse=True)
 def models_of(request: pytest.FixtureRequest) -> None:

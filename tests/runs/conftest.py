@@ -9,11 +9,6 @@ import pytest
 from helpers.user_project import Project
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _few_draws(few_interval_draws: None) -> None:
-    pass
-
-
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Project]]:
     """Makes the folder of a user's project, with so many samples, and goes there."""

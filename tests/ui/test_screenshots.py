@@ -27,7 +27,7 @@ VIEWPORT = {"width": 1200, "height": 900}
 
 
 @pytest.fixture(scope="module")
-def few_interval_draws() -> None:
+def interval_draws() -> None:
     """Pictures show intervals of all draws."""
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from numbers import Integral, Real
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -196,3 +198,56 @@ class Signature:
         """Raise ``SignatureMismatchError`` naming the fields, unless both are equal."""
         if fields := self.differences(other):
             raise SignatureMismatchError(str(self), str(other), fields)
+
+
+def signature_number(value: float) -> str:
+    """A number as written in a signature: the shortest exact form."""
+    return repr(float(value)).removesuffix(".0")
+
+
+def without_separator(text: str) -> str:
+    """A text without the separator of signatures."""
+    return text.replace("|", "/")
+
+
+def signature_text(value: object) -> str:
+    """The value of an option as written in a signature.
+
+    >>> signature_text(True), signature_text(2.0), signature_text(("a", "b"))
+    ('yes', '2', 'a,b')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(signature_text, value))
+    if isinstance(value, Real) and not isinstance(value, Integral):
+        return signature_number(float(value))
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureOption:
+    """How an attribute of a metric is shown in its signature; ``None`` is not shown."""
+
+    attribute: str
+    """Its name; that of a property, or ``prompt_used.id``, is possible."""
+    unless: Any = None
+    """A value that is not shown either, usually the default."""
+    differs_from: str = ""
+    """Another attribute: the value is shown only if that one has a different value."""
+    words: Mapping[Any, str] = field(default_factory=dict)
+    """Texts for some of the values, ``None`` included."""
+    write: Callable[[Any], str] = signature_text
+    """Writes all other values: numbers in their shortest form, booleans as yes and no, lists with commas."""
+
+    def text(self, metric: object) -> str | None:
+        """The value as text; ``None`` if it is not shown."""
+        value = attrgetter(self.attribute)(metric)
+        for known, text in self.words.items():
+            if value == known:
+                return text
+        if value is None or value == self.unless:
+            return None
+        if self.differs_from and value == getattr(metric, self.differs_from):
+            return None
+        return self.write(value)

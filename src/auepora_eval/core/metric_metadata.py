@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .conventions import SignatureOption
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricMetadata:
@@ -67,6 +69,9 @@ class MetricMetadata:
     """Why a sample may be skipped, for the reference page."""
     failure_note: str = ""
     """How failed outputs count, for the reference page, where the default sentence does not suffice."""
+    signature: Mapping[str, str | SignatureOption] | None = None
+    """The options of its signature, in their order: by key the attribute with the value, or a ``SignatureOption``. A
+    subclass adds options to the inherited ones. ``None`` shows the class and every option that is not the default."""
     option_help: Mapping[str, str] = field(default_factory=dict)
     """Explanations of its signature options, by key, or by ``key:value`` where the value matters."""
     prompt_names: tuple[str, ...] = ()
@@ -83,6 +88,8 @@ class MetricMetadata:
 
 OWN_FIELDS = ("aliases", "peers", "examples")
 """Fields that a subclass does not inherit: they belong to one name."""
+JOINED_FIELDS = ("output_skips", "signature")
+"""Fields that a subclass adds to; all others it replaces."""
 
 
 class Declaration(dict[str, Any]):

@@ -19,7 +19,7 @@ from ..errors import AlignmentError, AueporaError, BadValueError, MetricDefiniti
 from ..options import check_arguments, check_options
 from ..stats.intervals import Interval
 from .batch import Batch, check_samples, warn_notes
-from .conventions import CONVENTION_NAMES, ID_PRESETS, Conventions, Match, Signature
+from .conventions import CONVENTION_NAMES, ID_PRESETS, Conventions, Match, Signature, SignatureOption
 from .derivation import (
     NO_CONTEXT,
     Derivation,
@@ -34,7 +34,7 @@ from .derivation import (
     quote_text,
     record_steps,
 )
-from .metric_metadata import OWN_FIELDS, Declaration, MetricMetadata, declare
+from .metric_metadata import JOINED_FIELDS, OWN_FIELDS, Declaration, MetricMetadata, declare
 from .reduce import Clusters, Mean, Reducer, StatMeans
 from .scores import Score, Scores, Status, to_reason
 from .types import EvaluationSample, MetricResult, Response, SystemOutputs, TargetCategory
@@ -68,6 +68,17 @@ def common_options(metric: BatchMetric) -> dict[str, str]:
         options["missing"] = conventions.missing
     if conventions.on_system_failure != "worst" and not metric.metadata.always_counts_failures:
         options["failed"] = conventions.on_system_failure
+    return options
+
+
+def declared_options(metric: BatchMetric) -> dict[str, str]:
+    """The options that the metadata of a metric declares for its signature."""
+    options = {}
+    for key, shown in (metric.metadata.signature or {}).items():
+        option = SignatureOption(shown) if isinstance(shown, str) else shown
+        text = option.text(metric)
+        if text is not None:
+            options[key] = text
     return options
 
 
@@ -164,9 +175,8 @@ class Metric(ABC):
 
 
 def _merge_metadata(cls: type[BatchMetric]) -> MetricMetadata:
-    """The metadata of a class: what it and its bases declare, the nearest first, with all output skips together."""
-    merged: dict[str, Any] = {}
-    skips = MetricMetadata().output_skips
+    """The metadata of a class: what it and its bases declare, the nearest first, with fields that are joined."""
+    merged: dict[str, Any] = {"output_skips": MetricMetadata().output_skips}
     for base in reversed(cls.__mro__):
         declared = dict(vars(base).get("_declared") or {})
         if base is cls or not issubclass(base, BatchMetric):
@@ -177,15 +187,15 @@ def _merge_metadata(cls: type[BatchMetric]) -> MetricMetadata:
             if base is cls:
                 declared |= {name: vars(cls)[name] for name in ("range", "higher_is_better") if name in vars(cls)}
                 cls._declared = declared
-        skips |= declared.get("output_skips", frozenset())
-        merged |= {name: value for name, value in declared.items() if base is cls or name not in OWN_FIELDS}
+        joined = {name: merged[name] | declared[name] for name in JOINED_FIELDS if name in declared and name in merged}
+        merged |= {name: value for name, value in declared.items() if base is cls or name not in OWN_FIELDS} | joined
     unknown = sorted(set(merged) - set(MetricMetadata.__dataclass_fields__))
     if unknown:
         raise MetricDefinitionError(
             f"{cls.__name__} declares '{unknown[0]}', which metadata does not have"
             f"{did_you_mean(unknown[0], MetricMetadata.__dataclass_fields__)}"
         )
-    return MetricMetadata(**{**merged, "output_skips": skips})
+    return MetricMetadata(**merged)
 
 
 def _refuse_removed_names(cls: type[BatchMetric]) -> None:
@@ -385,8 +395,11 @@ class BatchMetric(Metric):
     def signature_options(self) -> dict[str, str]:
         """The options that change this metric's number, for its signature.
 
-        The default: the class, its options that are not defaults, and conventions that are not defaults.
+        Those that the metadata declares (``signature``). If it declares none: the class, its options that are not
+        defaults, and conventions that are not defaults.
         """
+        if self.metadata.signature is not None:
+            return declared_options(self)
         return {
             "by": f"{type(self).__module__}.{type(self).__qualname__}",
             **non_default_options(self),

@@ -698,11 +698,6 @@ def _spec_value(value: object, built: Metric, key: str) -> object:
 # --- the base class of built-in metrics: options are dataclass fields, and the name follows from them ----------------
 
 
-def signature_number(value: float) -> str:
-    """A number as written in a signature: the shortest exact form."""
-    return repr(float(value)).removesuffix(".0")
-
-
 @dataclass(frozen=True)
 class ConfiguredMetric(BatchMetric):
     """A metric whose options are its dataclass fields and whose name follows from them."""

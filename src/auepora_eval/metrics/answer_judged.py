@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..core.conventions import RankCutOff
+from ..core.conventions import RankCutOff, SignatureOption
 from ..core.metrics_base import BatchMetric, RunInfo, declare
 from ..core.reduce import Clusters
-from ..core.registry import register, signature_number
+from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..judge.ratings import critic_signature
@@ -81,6 +81,7 @@ class LLMCorrectness(_JudgedAnswer):
     metadata = declare(
         skip_reasons=input_skips("question", "reference", "answer"),
         prompt_names=("correctness",),
+        signature={"references": "references", "tolerance": SignatureOption("tolerance", unless=0)},
     )
 
     def words(self) -> Mapping[str, str]:
@@ -93,11 +94,6 @@ class LLMCorrectness(_JudgedAnswer):
             "references": _ANY_REFERENCE if self.references == "any" else _ALL_REFERENCES,
             "numbers": within if self.tolerance else _EXACT_NUMBERS,
         }
-
-    def signature_options(self) -> dict[str, str]:
-        """The judge, how references count, and the tolerance."""
-        tolerance = {"tolerance": signature_number(self.tolerance)} if self.tolerance else {}
-        return {**super().signature_options(), "references": self.references, **tolerance}
 
 
 @register("llm_answer_relevance")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -149,17 +149,15 @@ class AnswerRelevance(AnswerMetric):
     """
 
     target = TargetCategory.GENERATION_RELEVANCE
+    norm: ClassVar[str] = "squad"
     metadata = declare(
         skip_reasons={
             "empty_query": "the query has no words",
             **AnswerMetric.metadata.skip_reasons,
         },
         examples=("answer_relevance",),
+        signature={"norm": "norm"},
     )
-
-    def signature_options(self) -> dict[str, str]:
-        """The normalisation."""
-        return {"norm": "squad"}
 
     def score(self, batch: Batch) -> Scores:
         """F1 of each answer with its query."""
@@ -208,11 +206,8 @@ class Containment(ConfiguredMetric, SampleMetric):
             {"containment": {"norm": "lower"}},
             {"containment": {"norm": "none"}},
         ),
+        signature={"norm": "norm"},
     )
-
-    def signature_options(self) -> dict[str, str]:
-        """The normalisation."""
-        return {"norm": self.norm}
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples whose references all normalise to nothing."""

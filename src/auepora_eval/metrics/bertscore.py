@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.conventions import SignatureOption, signature_text
 from ..core.metrics_base import declare, set_metadata
-from ..core.registry import register, signature_number
+from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, DataFileError
@@ -314,6 +315,10 @@ _SCORE_TYPES = ("precision", "recall", "F1")
 BAD_VECTOR = UNUSABLE_REASONS[0]
 
 
+def _baseline_text(baseline: str | tuple[float, ...]) -> str:
+    return baseline_name(baseline) if isinstance(baseline, str) else signature_text(baseline)
+
+
 @register("bertscore")
 @dataclass(frozen=True)
 class BertScoreMetric(SemanticMetricBase):
@@ -347,6 +352,14 @@ class BertScoreMetric(SemanticMetricBase):
         stat_names=("precision", "recall", "f1", "num_truncated"),
         failure_note="counts as an empty answer does: 0, or what that is after rescaling",
         reference="Zhang et al. 2020 (BERTScore)",
+        signature={
+            "model": "source.model_name",
+            "precision": SignatureOption("precision", unless="float32"),
+            "layer": SignatureOption("num_layers", words={None: "best"}),
+            "score": SignatureOption("score_type", unless="F1"),
+            "idf": SignatureOption("idf", unless=False, words={True: "references"}),
+            "baseline": SignatureOption("baseline", write=_baseline_text),
+        },
     )
 
     def __post_init__(self) -> None:
@@ -375,26 +388,6 @@ class BertScoreMetric(SemanticMetricBase):
     @property
     def _column(self) -> int:
         return _SCORE_TYPES.index(self.score_type)
-
-    def signature_options(self) -> dict[str, str]:
-        """Model and layer, which of the three numbers, weights and baseline."""
-        chosen = {
-            **super().signature_options(),
-            **self.source.signature_options(),
-            "layer": "best" if self.num_layers is None else str(self.num_layers),
-        }
-        if self.score_type != "F1":
-            chosen["score"] = self.score_type
-        if self.idf:
-            chosen["idf"] = "references"
-        if self.baseline is not None:
-            baseline = self.baseline
-            chosen["baseline"] = (
-                baseline_name(baseline)
-                if isinstance(baseline, str)
-                else ",".join(signature_number(value) for value in baseline)
-            )
-        return chosen
 
     @property
     def worst(self) -> float:

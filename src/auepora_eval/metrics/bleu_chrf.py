@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.conventions import SignatureOption, signature_number
 from ..core.derivation import (
     add_outcome,
     add_result,
@@ -25,7 +26,7 @@ from ..core.derivation import (
 )
 from ..core.metrics_base import declare
 from ..core.reduce import SumsReducer
-from ..core.registry import register, signature_number
+from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, MissingDependencyError
@@ -181,6 +182,10 @@ def _log(precision: float) -> float:
     return math.log(precision) if precision else _LOG_OF_NOTHING
 
 
+_CASES = {True: "lc", False: "mixed"}
+"""Whether text is in lower case, as in sacrebleu's own signature."""
+
+
 class CorpusBleu(SumsReducer):
     """BLEU of the summed counts."""
 
@@ -223,6 +228,12 @@ class BleuScore(ReferencedMetric):
             {"bleu": {"max_order": 2, "smooth_method": "floor"}},
             {"bleu": {"tokenize": "char"}},
         ),
+        signature={
+            "tok": "tokenize",
+            "case": SignatureOption("lowercase", words=_CASES),
+            "order": "max_order",
+            "smooth": "_smoothing",
+        },
     )
 
     def __post_init__(self) -> None:
@@ -247,17 +258,16 @@ class BleuScore(ReferencedMetric):
         """Those of an empty answer: a failed answer counts as one."""
         return (math.nan,) * (2 + 2 * self.max_order)
 
-    def signature_options(self) -> dict[str, str]:
-        """As in sacrebleu's own signature."""
-        takes_value = SMOOTH_VALUES[self.smooth_method] > 0
-        smooth = f"{self.smooth_method}[{signature_number(self._smooth_value)}]" if takes_value else self.smooth_method
-        case = "lc" if self.lowercase else "mixed"
-        return {"tok": self.tokenize, "case": case, "order": str(self.max_order), "smooth": smooth}
-
     @property
     def _smooth_value(self) -> float:
         assert isinstance(self.reducer, CorpusBleu)
         return self.reducer.smooth_value
+
+    @property
+    def _smoothing(self) -> str:
+        """The method with its value, as in sacrebleu's own signature."""
+        takes_value = SMOOTH_VALUES[self.smooth_method] > 0
+        return f"{self.smooth_method}[{signature_number(self._smooth_value)}]" if takes_value else self.smooth_method
 
     def score(self, batch: Batch) -> Scores:
         """Sentence BLEU of each answer, and its counts."""
@@ -395,6 +405,13 @@ class ChrF(ReferencedMetric):
             {"chrf": {"word_order": 2, "beta": 1.5}},
         ),
         aliases={"papers": {"chrF++": {"word_order": 2}}},
+        signature={
+            "case": SignatureOption("lowercase", words=_CASES),
+            "nc": "char_order",
+            "nw": "word_order",
+            "beta": "beta",
+            "space": "whitespace",
+        },
     )
 
     def __post_init__(self) -> None:
@@ -412,16 +429,6 @@ class ChrF(ReferencedMetric):
     def worst_stats(self) -> tuple[float, ...]:
         """Those of an empty answer: a failed answer counts as one."""
         return (math.nan,) * (3 * (self.char_order + self.word_order))
-
-    def signature_options(self) -> dict[str, str]:
-        """As in sacrebleu's own signature."""
-        return {
-            "case": "lc" if self.lowercase else "mixed",
-            "nc": str(self.char_order),
-            "nw": str(self.word_order),
-            "beta": signature_number(self.beta),
-            "space": "yes" if self.whitespace else "no",
-        }
 
     def score(self, batch: Batch) -> Scores:
         """Sentence chrF of each answer, and the counts of its best reference."""

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.conventions import SignatureOption
 from ..core.derivation import DerivationBuilder
 from ..core.metrics_base import declare
 from ..core.registry import register
@@ -118,6 +119,7 @@ class CitationSupportMetric(VerdictMetric):
             "no_text": "a cited document has no text",
             **VerdictMetric.metadata.skip_reasons,
         },
+        signature={"citations": "citations"},
     )
 
     def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Rating | None:
@@ -191,10 +193,6 @@ class CitationSupportMetric(VerdictMetric):
     ) -> float:
         """The value of one answer with these retrieved documents."""
 
-    def signature_options(self) -> dict[str, str]:
-        """The judge and the citation style."""
-        return {**super().signature_options(), "citations": self.citations}
-
 
 def _citation_counts(sentences: Sequence[CitedSentence]) -> tuple[float, ...]:
     cited = [one for sentence in sentences for one in sentence.citations]
@@ -214,6 +212,7 @@ class AlceMetric(CitationSupportMetric):
 
     metadata = declare(
         reference="Gao et al. 2023 (ALCE), section 3.3",
+        signature={"at_most": SignatureOption("at_most_citations", words={None: "all"})},
     )
     checks_each_citation: ClassVar[bool] = False
     """Whether each citation is checked on its own too."""
@@ -259,10 +258,6 @@ class AlceMetric(CitationSupportMetric):
             else []
         )
         return SentenceSupport(len(cited), True, sum(redundant))
-
-    def signature_options(self) -> dict[str, str]:
-        """The judge, the citation style and the number of citations."""
-        return {**super().signature_options(), "at_most": str(self.at_most_citations or "all")}
 
 
 @register("citation_support_recall")
@@ -349,6 +344,7 @@ class TrecMetric(CitationSupportMetric):
 
     metadata = declare(
         reference="Thakur et al. 2025 (Support Evaluation for the TREC 2024 RAG Track)",
+        signature={"judged": "judged"},
     )
 
     def judged_citations(self, sentence: CitedSentence) -> Sequence[Citation]:
@@ -374,10 +370,6 @@ class TrecMetric(CitationSupportMetric):
     @abstractmethod
     def aggregate(self, sentences: Sequence[Sequence[float]]) -> float:
         """The value from the weights of each sentence's citations."""
-
-    def signature_options(self) -> dict[str, str]:
-        """The judge, the citation style, and which citations count."""
-        return {**super().signature_options(), "judged": self.judged}
 
 
 @register("weighted_support_precision")
@@ -463,6 +455,7 @@ class NuggetRecall(VerdictMetric):
             **VerdictMetric.metadata.skip_reasons,
         },
         reference="Pradeep et al. 2024 (AutoNuggetizer), TREC 2024 RAG track",
+        signature={"variant": "variant", "at_a_time": "at_a_time"},
     )
     formula_text: ClassVar[str] = "what the answer has of the nuggets that count, by weight, over all that count"
 
@@ -546,10 +539,6 @@ class NuggetRecall(VerdictMetric):
             known = column[~np.isnan(column)]
             means[variant] = math.fsum(known) / len(known) if len(known) else None
         return {**details, "variants": means}
-
-    def signature_options(self) -> dict[str, str]:
-        """The judge, the batch size and the variant."""
-        return {**super().signature_options(), "variant": self.variant, "at_a_time": str(self.at_a_time)}
 
 
 def _nuggets(sample: EvaluationSample) -> list[Nugget] | None:

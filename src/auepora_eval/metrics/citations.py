@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from ..core.conventions import SignatureOption
 from ..core.derivation import (
     NO_CONTEXT,
     Derivation,
@@ -95,7 +96,7 @@ class CitationCoverage(CitationMetric):
 
     corpus_ids: Annotated[tuple[str, ...], NonEmpty()] | None = None
     _known: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
-    _fingerprint: str = field(default="", init=False, repr=False, compare=False)
+    _corpus_name: str = field(default="retrieved", init=False, repr=False, compare=False)
 
     metadata = declare(
         reads=frozenset({"response", "retrieved", "citations"}),
@@ -112,6 +113,7 @@ class CitationCoverage(CitationMetric):
             "citation_coverage",
             {"citation_coverage": {"corpus_ids": ["a", "b", "c"]}},
         ),
+        signature={"corpus": "_corpus_name"},
     )
 
     def __post_init__(self) -> None:
@@ -123,7 +125,8 @@ class CitationCoverage(CitationMetric):
             ids = tuple(sorted(known))
             object.__setattr__(self, "corpus_ids", ids)
             object.__setattr__(self, "_known", known)
-            object.__setattr__(self, "_fingerprint", hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:12])
+            digest = hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:12]
+            object.__setattr__(self, "_corpus_name", f"given-{digest}")
             set_metadata(self, reads=self.metadata.reads - {"retrieved"})  # no longer used
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
@@ -181,10 +184,6 @@ class CitationCoverage(CitationMetric):
                 add_outcome("The answer has no list of citations; another answer of the run has one", 0.0)
         return steps.derivation(score.value or 0.0)
 
-    def signature_options(self) -> dict[str, str]:
-        """The source of the known ids."""
-        return {"corpus": "retrieved" if self.corpus_ids is None else f"given-{self._fingerprint}"}
-
 
 @dataclass(frozen=True)
 class CitationGoldMetric(CitationMetric):
@@ -199,6 +198,10 @@ class CitationGoldMetric(CitationMetric):
             "empty_gold": "nothing is relevant, and the conventions skip such queries",
             "no_citations": _NO_CITATIONS,
             "no_response": "no answer was asked for",
+        },
+        signature={
+            "empty": "active_conventions.empty_gold",
+            "rel": SignatureOption("active_conventions.min_relevance", unless=1),
         },
     )
 
@@ -225,11 +228,6 @@ class CitationGoldMetric(CitationMetric):
     @abstractmethod
     def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
         """The ids counted in the denominator."""
-
-    def signature_options(self) -> dict[str, str]:
-        """The relevance threshold, and the treatment of empty gold."""
-        rules = self.active_conventions
-        return {"empty": rules.empty_gold} | ({} if rules.min_relevance == 1 else {"rel": str(rules.min_relevance)})
 
 
 def _relevance_levels(sample: EvaluationSample) -> dict[str, int]:

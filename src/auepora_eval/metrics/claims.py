@@ -9,10 +9,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from ..core.conventions import RankCutOff
+from ..core.conventions import RankCutOff, SignatureOption, signature_number
 from ..core.derivation import Cell, DerivationBuilder, format_number, join_items, quote_text
-from ..core.metrics_base import RunInfo, declare
-from ..core.registry import register, signature_number
+from ..core.metrics_base import RunInfo, declare, declared_options
+from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..judge.critic import Critic, JudgeClient
@@ -356,13 +356,14 @@ class ClaimMetric(StatementMetric):
         return {"critic": self.extraction_prompt, **verifier}
 
     def signature_options(self) -> dict[str, str]:
-        """The critic, the verifier and their prompts."""
+        """The critic, the verifier and their prompts, and what the class declares."""
         extracted = self.claims == "extracted"
         return {
             **({"critic": critic_signature(self.critic)} if extracted or self.verifier is None else {}),
             "claims": self.extraction_prompt.id if extracted else "sentences",
             **({} if self.verifier is None else {"verifier": verifier_name(self.verifier)}),
             **({} if self.uses_nli else {"support": self.verification_prompt.id}),
+            **declared_options(self),
         }
 
 
@@ -385,17 +386,18 @@ class ContextClaimMetric(ClaimMetric):
             **ClaimMetric.metadata.skip_reasons,
             "no_text": "the documents have no text",
         },
+        signature={"k": "unnamed_k"},
     )
+
+    @property
+    def unnamed_k(self) -> int | None:
+        """``k``, unless the name contains it."""
+        return None if self.base_name.endswith(f"@{self.k}") else self.k
 
     def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """Skips documents of which none has text."""
         texts = [item.doc.text or "" for item in output.retrieved[: self.k]]
         return Score.skip("no_text") if texts and not any(map(str.strip, texts)) else None
-
-    def signature_options(self) -> dict[str, str]:
-        """The judges, and ``k`` unless the name contains it."""
-        named = self.k is None or self.base_name.endswith(f"@{self.k}")
-        return {**super().signature_options(), **({} if named else {"k": str(self.k)})}
 
 
 @dataclass(frozen=True)
@@ -405,9 +407,9 @@ class EvidenceClaimMetric(ContextClaimMetric):
     evidence: Literal["joined", "each"] = field(default="joined", kw_only=True)
     """All documents together in one request; or each document, one of which must support a claim alone."""
 
-    def signature_options(self) -> dict[str, str]:
-        """The judges and the kind of evidence."""
-        return {**super().signature_options(), "evidence": self.evidence}
+    metadata = declare(
+        signature={"evidence": "evidence"},
+    )
 
 
 # --- faithfulness: claims of the answer that the documents support, and noise sensitivity ----------------------------
@@ -530,6 +532,7 @@ class NoiseSensitivity(ContextClaimMetric):
         },
         reference="Ru et al. 2024 (RAGChecker)",
         higher_is_better=False,
+        signature={"noise": "noise"},
     )
 
     @property
@@ -571,10 +574,6 @@ class NoiseSensitivity(ContextClaimMetric):
     def combination_formula(self) -> str:
         """The selected part, or the sum."""
         return "relevant + irrelevant" if self.noise == "both" else f"{self.noise} alone"
-
-    def signature_options(self) -> dict[str, str]:
-        """The judges, and the documents whose noise counts."""
-        return {**super().signature_options(), "noise": self.noise}
 
 
 async def _reference_row(evaluation: ClaimEvaluation, claims: Sequence[str]) -> list[list[bool]]:
@@ -670,6 +669,7 @@ class ClaimF1(ReferenceClaimMetric):
     metadata = declare(
         skip_reasons=ClaimRecall.metadata.skip_reasons,
         reference="Ru et al. 2024 (RAGChecker)",
+        signature={"beta": SignatureOption("beta", unless=1)},
     )
 
     def __post_init__(self) -> None:
@@ -706,10 +706,6 @@ class ClaimF1(ReferenceClaimMetric):
     def combination_formula(self) -> str:
         """The formula."""
         return f"(1 + β²) · P · R / (β² · P + R), with β = {signature_number(self.beta)}"
-
-    def signature_options(self) -> dict[str, str]:
-        """The judges, and ``beta`` if it is not 1."""
-        return {**super().signature_options(), **({} if self.beta == 1 else {"beta": signature_number(self.beta)})}
 
 
 # --- retrieval quality by the claims of the reference: recall and precision of documents, and their use --------------

@@ -235,6 +235,7 @@ class JudgedContextPrecision(_JudgedContext):
         },
         reference="ragas (context precision)",
         prompt_names=("usefulness",),
+        signature={"against": "against"},
     )
 
     def __post_init__(self) -> None:
@@ -273,10 +274,6 @@ class JudgedContextPrecision(_JudgedContext):
             for doc_id, text in texts
         )
         return float(average_precision(useful))
-
-    def signature_options(self) -> dict[str, str]:
-        """The judge, and the answer compared with."""
-        return {**super().signature_options(), "against": self.against}
 
 
 @register("judged_context_relevance", at="k")

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.conventions import SignatureOption
 from ..core.derivation import (
     NO_CONTEXT,
     Cell,
@@ -133,15 +134,12 @@ class DistinctN(AnswerMetric):
             "distinct_n",
             {"distinct_n": {"n": 1}},
         ),
+        signature={"n": "n"},
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "reducer", DistinctShare(self.n))
-
-    def signature_options(self) -> dict[str, str]:
-        """The length of n-grams."""
-        return {"n": str(self.n)}
 
     def score(self, batch: Batch) -> Scores:
         """The proportion within each answer; the answer is kept as key for the overall value."""
@@ -222,6 +220,10 @@ class IntraListDiversity(_EmbeddingMetric):
             "intra_list_diversity@2",
             {"intra_list_diversity": {"top_k": None, "depth": 3}},
         ),
+        signature={
+            "vectors": SignatureOption("embed", words={None: "metadata"}, write=embedder_name),
+            "depth": SignatureOption("k", differs_from="top_k"),
+        },
     )
 
     @property
@@ -291,11 +293,6 @@ class IntraListDiversity(_EmbeddingMetric):
         value = float(self.score(Batch([sample], [output])).values[0])
         return steps.finish_with_value("1 − the mean of the cosines", value)
 
-    def signature_options(self) -> dict[str, str]:
-        """The source of the vectors, and the depth set by the conventions."""
-        cut = {} if self.k == self.top_k else {"depth": str(self.k)}
-        return {"vectors": "metadata" if self.embed is None else embedder_name(self.embed), **cut}
-
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The requested ``top_k``, if this metric reads more documents."""
         return run.top_k_option(self.k)
@@ -348,6 +345,7 @@ class ResponseDiversity(_EmbeddingMetric):
             "no_other_answer": "it is the only answer",
         },
         examples=("response_diversity",),
+        signature={"vectors": SignatureOption("embed", words={None: "words"}, write=embedder_name)},
     )
 
     def __post_init__(self) -> None:
@@ -416,7 +414,3 @@ class ResponseDiversity(_EmbeddingMetric):
             for other in counts[:at]
         ]
         return math.fsum(distances) / len(distances) if distances else math.nan
-
-    def signature_options(self) -> dict[str, str]:
-        """The kind of vectors."""
-        return {"vectors": "words" if self.embed is None else embedder_name(self.embed)}

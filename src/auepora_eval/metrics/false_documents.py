@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.conventions import function_name
+from ..core.conventions import function_name, signature_number, without_separator
 from ..core.derivation import (
     NO_CONTEXT,
     Derivation,
@@ -26,7 +26,7 @@ from ..core.derivation import (
 )
 from ..core.family import BASE_SKIPS, FamilyMetric, find_parents, with_family_keys
 from ..core.metrics_base import BatchMetric, SampleMetric, declare, with_conventions
-from ..core.registry import ConfiguredMetric, register, signature_number
+from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
@@ -132,7 +132,7 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
         if self.judge is not None:
             return {"judge": function_name(self.judge, module=False)}
         named = next((name for name, phrases in CUES.items() if phrases == self.cues), None)
-        return {"cues": named or " + ".join(map(normalize_text, self.cues)).replace("|", "/")}
+        return {"cues": named or without_separator(" + ".join(map(normalize_text, self.cues)))}
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the documents are false."""
@@ -363,15 +363,12 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
             "misleading_rate",
             {"misleading_rate": {"base": "token_f1", "threshold": 0.2}},
         ),
+        signature={"threshold": "threshold"},
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_binary_base("misleading_rate", self.inner, self.threshold)
-
-    def signature_options(self) -> dict[str, str]:
-        """The definition of right."""
-        return {**super().signature_options(), "threshold": signature_number(self.threshold)}
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether this is a question with false documents that names the one without."""
@@ -481,12 +478,10 @@ class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
         reference="after Liu et al. 2023 (RECALL)",
         higher_is_better=False,
         examples=("mistake_reappearance_rate",),
+        signature={"norm": "norm"},
     )
     needs_response = True
-
-    def signature_options(self) -> dict[str, str]:
-        """The normalisation."""
-        return {"norm": "squad"}
+    norm: ClassVar[str] = "squad"
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether there is a false answer to search for."""
@@ -540,12 +535,10 @@ class AttackSuccessRate(ConfiguredMetric, SampleMetric):
         },
         higher_is_better=False,
         examples=("attack_success_rate",),
+        signature={"norm": "norm"},
     )
     needs_response = True
-
-    def signature_options(self) -> dict[str, str]:
-        """The normalisation."""
-        return {"norm": "squad"}
+    norm: ClassVar[str] = "squad"
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the sample is attacked, and a success can be recognised."""

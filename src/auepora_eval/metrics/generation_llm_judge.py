@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..core.conventions import RankCutOff
+from ..core.conventions import RankCutOff, signature_number
 from ..core.metrics_base import declare, set_metadata
-from ..core.registry import Use, register, signature_number
+from ..core.registry import Use, register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError, did_you_mean
@@ -62,6 +62,7 @@ class LLMFaithfulnessScore(CriticMetric):
             "empty_gold": "the evidence is the relevant documents, and there is none",
         },
         prompt_names=("faithfulness",),
+        signature={"evidence": "evidence_source", "k": "k"},
     )
 
     def __post_init__(self) -> None:
@@ -104,14 +105,6 @@ class LLMFaithfulnessScore(CriticMetric):
         if self.evidence_source == "relevant":
             return [document.text for document in sample.relevant_docs or []]
         return [item.doc.text for item in output.retrieved[: self.k]]
-
-    def signature_options(self) -> dict[str, str]:
-        """The judge and the evidence."""
-        return {
-            **super().signature_options(),
-            "evidence": self.evidence_source,
-            **({} if self.k is None else {"k": str(self.k)}),
-        }
 
 
 @register("llm_answer_quality")

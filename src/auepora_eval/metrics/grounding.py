@@ -53,6 +53,7 @@ class _SupportMetric(AnswerMetric):
             "empty_answer": "the answer has no words",
             "no_text": "the documents have no text",
         },
+        signature={"evidence": "source", "k": "k"},
     )
     empty_reason: ClassVar[str] = "empty_answer"
     """The skip reason of an answer with words, but without any unit that counts."""
@@ -65,10 +66,6 @@ class _SupportMetric(AnswerMetric):
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the documents have text."""
         return any(document.text for document in self._evidence(sample, output))
-
-    def signature_options(self) -> dict[str, str]:
-        """The evidence and the number of documents."""
-        return {"evidence": self.source, **({} if self.k is None else {"k": str(self.k)})}
 
     def support_scores(
         self, batch: Batch, supported: Integers, total: Integers, *, skip: SkipMasks | None = None
@@ -320,6 +317,7 @@ class Groundedness(ConfiguredMetric, SampleMetric):
         counts_system_failures=False,
         skip_reasons={"no_response": "no answer was asked for"},
         examples=("groundedness",),
+        signature={},
     )
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
@@ -342,10 +340,6 @@ class Groundedness(ConfiguredMetric, SampleMetric):
             add_table("What the sample expects", ("", "text", "in the answer"), rows)
             add_outcome(f"{len(missing)} missing, {len(present)} forbidden", float(not missing and not present))
         return Score(not missing and not present)
-
-    def signature_options(self) -> dict[str, str]:
-        """None: the expectations are in the samples."""
-        return {}
 
 
 def _expected_phrases(sample: EvaluationSample, key: str) -> list[str] | None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.conventions import RankCutOff
+from ..core.conventions import RankCutOff, SignatureOption
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, quote_text
 from ..core.metrics_base import add_inputs, declare, set_metadata
 from ..core.reduce import Clusters
@@ -114,6 +114,13 @@ class HallucinatedSpans(AnswerMetric):
             "from": "lowest probability of an unsupported character",
         },
         reference="Kovács and Recski 2025 (LettuceDetect)",
+        signature={
+            "model": "model_identity",
+            "from": SignatureOption("threshold", write="{:g}".format),
+            "evidence": "evidence_source",
+            "k": "k",
+            "min_span": SignatureOption("min_span", unless=1),
+        },
     )
 
     def __post_init__(self) -> None:
@@ -130,6 +137,12 @@ class HallucinatedSpans(AnswerMetric):
         found = _parse_model(resolve(self.model, what="model"))
         assert isinstance(found, TokenClassifier)
         return found
+
+    @property
+    def model_identity(self) -> str:
+        """The model with its window; a resource that is not known yet by its name."""
+        is_unknown = isinstance(self.model, Use) and self.model.thing is None
+        return f"resource {self.model.name}" if is_unknown else self.classifier.identity
 
     @property
     def worst_stats(self) -> Sequence[float] | None:
@@ -152,14 +165,6 @@ class HallucinatedSpans(AnswerMetric):
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the documents have text."""
         return any(document.text for document in self._evidence(sample, output))
-
-    def signature_options(self) -> dict[str, str]:
-        """The model with its window, the threshold and the evidence."""
-        is_unknown = isinstance(self.model, Use) and self.model.thing is None
-        model = f"resource {self.model.name}" if is_unknown else self.classifier.identity
-        more = {} if self.k is None else {"k": str(self.k)}
-        least = {} if self.min_span == 1 else {"min_span": str(self.min_span)}
-        return {"model": model, "from": f"{self.threshold:g}", "evidence": self.evidence_source, **more, **least}
 
     def score(self, batch: Batch) -> Scores:
         """The proportion of each answer, with its spans as keys."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ..core.conventions import SignatureOption, signature_text
 from ..core.metrics_base import declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score
@@ -184,6 +185,23 @@ _EVIDENCE = {"documents", "gold_documents", "reference"}
 # --- the base class of metrics that are a prompt, inputs and a scale -------------------------------------------------
 
 
+def _plain(value: object) -> str:
+    """A value as text without the separators of a signature."""
+    return re.sub(r"[|:\s]+", "_", signature_text(value))
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def _criteria_text(criteria: Mapping[str, str]) -> str:
+    return f"{_plain(list(criteria))}/{_digest(criteria)}"
+
+
+def _examples_text(examples: Sequence[Mapping[str, Any]]) -> str:
+    return f"{len(examples)}/{_digest(examples)}"
+
+
 @dataclass(frozen=True)
 class RatedInputsMetric(CriticMetric):
     """A metric in which a critic rates inputs of a sample, each in a frame of the prompt.
@@ -198,6 +216,7 @@ class RatedInputsMetric(CriticMetric):
     """The inputs, as a plan writes them."""
     metadata = declare(
         output_skips=frozenset({"no_steps"}),
+        signature={"inputs": SignatureOption("judged_inputs", write=_plain)},
     )
 
     def __post_init__(self) -> None:
@@ -295,19 +314,6 @@ class RatedInputsMetric(CriticMetric):
         """Framed texts besides the inputs."""
         return {}
 
-    def signature_options(self) -> dict[str, str]:
-        """The judge, the prompt, the scale and the inputs."""
-        return {**super().signature_options(), "inputs": _plain(",".join(map(str, self.judged_inputs)))}
-
-
-def _plain(text: str) -> str:
-    """A text without the separators of a signature."""
-    return re.sub(r"[|:\s]+", "_", text)
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:8]
-
 
 # --- the metric that is defined in a plan ----------------------------------------------------------------------------
 
@@ -363,6 +369,11 @@ class JudgeMetric(RatedInputsMetric):
             "criteria": "the criteria of one reply, and a digest of their descriptions",
             "part": "the criterion or class that is reported",
             "examples": "the number of examples in the prompt, and their digest",
+        },
+        signature={
+            "criteria": SignatureOption("criteria", write=_criteria_text),
+            "part": SignatureOption("part", write=_plain),
+            "examples": SignatureOption("examples", unless=(), write=_examples_text),
         },
     )
     shares_requests: ClassVar[bool] = True
@@ -483,17 +494,6 @@ class JudgeMetric(RatedInputsMetric):
     def further_texts(self) -> Mapping[str, Frames]:
         """The examples."""
         return {"examples": _example_frames(self.examples, self.judged_inputs)} if self.examples else {}
-
-    def signature_options(self) -> dict[str, str]:
-        """The judge, the prompt, the scale, the inputs, the criteria and the examples."""
-        options = super().signature_options()
-        if self.criteria:
-            options["criteria"] = f"{_plain(','.join(self.criteria))}/{_digest(self.criteria)}"
-        if self.part is not None:
-            options["part"] = _plain(self.part)
-        if self.examples:
-            options["examples"] = f"{len(self.examples)}/{_digest(self.examples)}"
-        return options
 
 
 _ANNOTATED: dict[str, Callable[[EvaluationSample, str], bool]] = {

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.conventions import SignatureOption
 from ..core.derivation import (
     NO_CONTEXT,
     Cell,
@@ -25,7 +26,7 @@ from ..core.derivation import (
     format_number,
     quote_text,
 )
-from ..core.metrics_base import add_judgements, declare
+from ..core.metrics_base import add_judgements, declare, declared_options
 from ..core.registry import ConfiguredMetric, Use, parse_use, resolve
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs
@@ -323,8 +324,8 @@ class SinglePromptMetric(RepeatedJudgementMetric):
         return {"critic": self.prompt_used}
 
     def signature_options(self) -> dict[str, str]:
-        """The judge and the prompt."""
-        return {"critic": critic_signature(self.critic), "prompt": self.prompt_used.id}
+        """The judge, the prompt, and what the class declares."""
+        return {"critic": critic_signature(self.critic), "prompt": self.prompt_used.id, **declared_options(self)}
 
 
 def _judge_summary(values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64]) -> dict[str, Any]:
@@ -676,8 +677,9 @@ class VerdictMetric(SinglePromptMetric, StatementMetric):
         return {} if self.uses_nli else super().judging_prompts()
 
     def signature_options(self) -> dict[str, str]:
-        """The verifier and the prompt."""
-        return {"critic": verifier_name(self.critic), **({} if self.uses_nli else {"prompt": self.prompt_used.id})}
+        """The verifier, the prompt, and what the class declares."""
+        prompt = {} if self.uses_nli else {"prompt": self.prompt_used.id}
+        return {"critic": verifier_name(self.critic), **prompt, **declared_options(self)}
 
 
 def capitalise(text: str) -> str:
@@ -703,6 +705,10 @@ class CriticMetric(SinglePromptMetric):
     """A custom prompt: the path of a file, or a ``Prompt``."""
 
     shares_requests: ClassVar[bool] = False  # no two metrics ask for the same rating
+
+    metadata = declare(
+        signature={"scale": "scale_used", "rationale": SignatureOption("rationale", unless=True)},
+    )
 
     def __post_init__(self) -> None:
         if self.scale is not None:
@@ -760,11 +766,3 @@ class CriticMetric(SinglePromptMetric):
             rows,
         )
         return add_mean_step(steps, [metric.combine(one.values) for _, one in ratings])
-
-    def signature_options(self) -> dict[str, str]:
-        """The judge, the prompt and the scale."""
-        return {
-            **super().signature_options(),
-            "scale": self.scale_used,
-            **({} if self.rationale else {"rationale": "no"}),
-        }

@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.conventions import signature_number
 from ..core.derivation import add_outcome, add_table
 from ..core.metrics_base import RunInfo, SampleMetric, declare
 from ..core.reduce import Clusters, Fold, Reducer, SumsReducer, counted_values
-from ..core.registry import ConfiguredMetric, register, signature_number
+from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
 from ..core.types import STARTED, EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
@@ -52,6 +53,7 @@ class _TimingMetric(ConfiguredMetric, SampleMetric):
         skip_reasons={"no_timing": "the output has no such timing"},
         range=(0.0, math.inf),
         higher_is_better=False,
+        signature={},
     )
 
     def __post_init__(self) -> None:
@@ -77,10 +79,6 @@ class _TimingMetric(ConfiguredMetric, SampleMetric):
             ((key, value if isinstance(value, (int, float)) else str(value)) for key, value in output.timings.items()),
         )
         return Score(add_outcome(f"{self.timing_key} in seconds", seconds))
-
-    def signature_options(self) -> dict[str, str]:
-        """None: the name contains all options."""
-        return {}
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The concurrency of the run."""

@@ -26,7 +26,7 @@ from ..core.derivation import (
     is_recording,
     join_items,
 )
-from ..core.metrics_base import NOT_BY_ID, RunInfo, declare, is_defined_by_match
+from ..core.metrics_base import NOT_BY_ID, RunInfo, declare, declared_options, is_defined_by_match
 from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
@@ -642,8 +642,8 @@ class RankingMetric(ConfiguredMetric):
         return min(k for k in (self.max_rank, self.active_conventions.depth, math.inf) if k is not None)
 
     def signature_options(self) -> dict[str, str]:
-        """The options that change this metric's value."""
-        return self.ranking_signature_options()
+        """What the class declares, and the options of every ranking metric."""
+        return {**declared_options(self), **self.ranking_signature_options()}
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The requested ``top_k``, if this metric reads more positions."""

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, checked_outputs
-from ..core.conventions import Conventions, RankCutOff
+from ..core.conventions import Conventions, RankCutOff, SignatureOption, signature_number
 from ..core.derivation import add_outcome
 from ..core.metrics_base import declare, set_metadata
 from ..core.reduce import Mean, SumsReducer
-from ..core.registry import ConfiguredMetric, register, signature_number
+from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
@@ -234,6 +234,11 @@ class NDCGAtK(OrderMetric):
         ),
         aliases={"ir_measures": ("nDCG",), "trec_eval": ("ndcg", "ndcg_cut_k")},
         peers={"ranx": ("ndcg", "ndcg@k"), "pytrec_eval": ("ndcg", "ndcg_cut_k")},
+        signature={
+            "gain": "gain",
+            "ties": SignatureOption("ties", unless="order"),
+            "k": SignatureOption("active_conventions.k_policy", unless="written", words={"effective": "eff"}),
+        },
     )
 
     @property
@@ -308,11 +313,6 @@ class NDCGAtK(OrderMetric):
     def _gains(self, level: npt.NDArray[np.int64]) -> Floats:
         positive = np.maximum(level, 0).astype(np.float64)
         return np.exp2(positive) - 1.0 if self.gain == "exponential" else positive
-
-    def signature_options(self) -> dict[str, str]:
-        """Adds the gain scheme and the treatment of ties."""
-        ties = {} if self.ties == "order" else {"ties": self.ties}
-        return {"gain": self.gain, **ties, **self.k_signature_option(), **self.ranking_signature_options()}
 
 
 # --- recall, precision, F1 and hit rate at a cut-off -----------------------------------------------------------------
@@ -569,6 +569,7 @@ class AQWV(RankingMetric):
             {"aqwv": {"form": "program"}},
             {"aqwv": {"p_fa": "collection", "corpus_size": 50}},
         ),
+        signature={"beta": "beta", "fa": "p_fa", "corpus": "corpus_size", "form": "form"},
     )
 
     def __post_init__(self) -> None:
@@ -618,10 +619,9 @@ class AQWV(RankingMetric):
         return self.form == "query"
 
     def signature_options(self) -> dict[str, str]:
-        """Adds beta, the pool of false alarms and the form."""
-        shown = {key: value for key, value in self.ranking_signature_options().items() if key != "empty"}
-        size = {} if self.corpus_size is None else {"corpus": str(self.corpus_size)}
-        return {"beta": signature_number(self.beta), "fa": self.p_fa, **size, "form": self.form, **shown}
+        """Without the treatment of empty gold, which depends on the form."""
+        options = super().signature_options()
+        return {key: value for key, value in options.items() if key != "empty"}
 
 
 @register("empty_result_rate")
@@ -641,6 +641,7 @@ class EmptyResultRate(ConfiguredMetric):
         always_counts_failures=True,
         higher_is_better=False,
         examples=("empty_result_rate",),
+        signature={},
     )
 
     def score(self, batch: Batch) -> Scores:
@@ -651,7 +652,3 @@ class EmptyResultRate(ConfiguredMetric):
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The plain definition."""
         return Score(add_outcome(f"{len(output.retrieved)} documents were returned", 0.0 if output.retrieved else 1.0))
-
-    def signature_options(self) -> dict[str, str]:
-        """None."""
-        return {}

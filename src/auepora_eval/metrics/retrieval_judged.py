@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff
 from ..core.metrics_base import declare
-from ..core.registry import register, signature_number
+from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
@@ -210,6 +210,7 @@ class RBP(RankingMetric):
         ),
         aliases={"ir_measures": ("RBP",)},
         peers={"ranx": ("rbp.80",)},
+        signature={"p": "p"},
     )
 
     @property
@@ -243,10 +244,6 @@ class RBP(RankingMetric):
     def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
         """Adds the persistence p."""
         return {**super().definition_options(ranked, scores), "p": self.p}
-
-    def signature_options(self) -> dict[str, str]:
-        """Adds the persistence p."""
-        return {"p": signature_number(self.p), **self.ranking_signature_options()}
 
 
 @lru_cache(maxsize=8)
@@ -284,6 +281,7 @@ class ERRAtK(RankingMetric):
             {"err@3": {"max_grade": 4}},
         ),
         aliases={"ir_measures": ("ERR",)},
+        signature={"max": "max_grade"},
     )
 
     def score(self, batch: Batch) -> Scores:
@@ -314,7 +312,3 @@ class ERRAtK(RankingMetric):
     def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
         """The cut-off and the highest level; the relevance threshold does not matter."""
         return {"k": self.k, "max_grade": self.max_grade}
-
-    def signature_options(self) -> dict[str, str]:
-        """Adds the highest level."""
-        return {"max": str(self.max_grade), **self.ranking_signature_options()}

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.conventions import RankCutOff
+from ..core.conventions import RankCutOff, SignatureOption
 from ..core.derivation import add_division, add_outcome, add_step, add_table
 from ..core.metrics_base import RunInfo, declare
 from ..core.registry import ConfiguredMetric, register
@@ -59,6 +59,10 @@ class SpanMetric(ConfiguredMetric):
             "or all of them are empty",
             "no_returned_spans": "a chunk within k has neither a span nor, as a whole document, a text",
         },
+        signature={
+            "rel": SignatureOption("active_conventions.min_relevance", unless=1),
+            "depth": SignatureOption("_cut", differs_from="k"),
+        },
     )
 
     def overlap(self, batch: Batch) -> SpanOverlap:
@@ -103,12 +107,6 @@ class SpanMetric(ConfiguredMetric):
         either = counts.gold + counts.returned - common
         divisor = {"gold": counts.gold, "returned": counts.returned, "either": either}[self.divide_by]
         return counts.common.with_values(common / np.maximum(divisor, 1.0))
-
-    def signature_options(self) -> dict[str, str]:
-        """The relevance threshold and the depth, if they are not the defaults."""
-        rules = self.active_conventions
-        choices = {} if rules.min_relevance == 1 else {"rel": str(rules.min_relevance)}
-        return {**choices, "depth": str(rules.depth)} if self._cut < self.k else choices
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The requested ``top_k``, if this metric reads more positions."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, warn_notes
+from ..core.conventions import SignatureOption, without_separator
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.family import (
     BASE_SKIPS,
@@ -23,7 +24,13 @@ from ..core.family import (
     sort_by_id,
     with_family_keys,
 )
-from ..core.metrics_base import SampleMetric, apply_failure_policy, declare, set_metadata, with_conventions
+from ..core.metrics_base import (
+    SampleMetric,
+    apply_failure_policy,
+    declare,
+    set_metadata,
+    with_conventions,
+)
 from ..core.reduce import Clusters, Mean, Reducer, SumsReducer
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
@@ -47,6 +54,11 @@ __all__ = ["CounterfactualConsistency", "NegativeRejectionRate", "NoiseRobustnes
 # --- noise robustness: the ratio of a metric on noisy questions to the same metric on clean ones ---------------------
 
 Floats = npt.NDArray[np.float64]
+
+
+def join_scenarios(scenarios: Sequence[str]) -> str:
+    """The scenarios as a signature shows them."""
+    return without_separator("+".join(scenarios))
 
 
 class RatioOfSums(SumsReducer):
@@ -141,6 +153,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
             {"noise_robustness": {"base": {"map": {"ap": "gold"}}, "base_set": "all"}},
             {"noise_robustness": {"base": "distinct_n"}},
         ),
+        signature={"noise": SignatureOption("noise_scenarios", write=join_scenarios), "base_set": "base_set"},
     )
 
     def __post_init__(self) -> None:
@@ -165,11 +178,6 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
     def worst(self) -> float | None:
         """The base metric's worst value, for failed noisy samples."""
         return self.inner.worst
-
-    def signature_options(self) -> dict[str, str]:
-        """The base metric, the noise scenarios, and the base set."""
-        noise = "+".join(self.noise_scenarios).replace("|", "/")
-        return {**super().signature_options(), "noise": noise, "base_set": self.base_set}
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The ratio of both means over pairs by the base metric's plain definition."""
@@ -376,6 +384,7 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
             "counterfactual_consistency",
             {"counterfactual_consistency": {"base": "exact_match", "counterfactual_scenarios": ["typo", "paraphrase"]}},
         ),
+        signature={"scenarios": SignatureOption("counterfactual_scenarios", write=join_scenarios)},
     )
     base_role: ClassVar[str] = "similarity"
 
@@ -408,10 +417,6 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
     def required_fields(self) -> list[str]:
         """None: the reference is an answer of the system."""
         return []
-
-    def signature_options(self) -> dict[str, str]:
-        """The similarity and the scenarios."""
-        return {**super().signature_options(), "scenarios": "+".join(self.counterfactual_scenarios).replace("|", "/")}
 
     def score(self, batch: Batch) -> Scores:
         """Whether there is an answer, which is stored in the key."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.conventions import SignatureOption
 from ..core.metrics_base import declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score, Scores
@@ -46,16 +47,16 @@ class _Rouge(ComparedMetric):
 
     metadata = declare(
         reference="Lin 2004; rouge-score 0.1.2",
+        signature={
+            "tok": "tokenizer",
+            "stem": SignatureOption("use_stemmer", words={True: "porter", False: "none"}),
+        },
     )
 
     @property
     def words(self) -> Tokenizer:
         """The tokenizer."""
         return rouge_tokenizer(stem=self.use_stemmer, script="latin" if self.tokenizer == "rouge_score" else "unicode")
-
-    def signature_options(self) -> dict[str, str]:
-        """Tokenizer and stemming."""
-        return {"tok": self.tokenizer, "stem": "porter" if self.use_stemmer else "none"}
 
     def pair_counts(self, batch: Batch, variant: str) -> tuple[Integers, Integers, Integers]:
         """Per pair of answer and compared text: the numbers of common units, and of units in each."""
@@ -316,6 +317,7 @@ class RougeScores(_Rouge):
             "rouge_scores",
             {"rouge_scores": {"variants": ["rouge2", "rougeLsum"]}},
         ),
+        signature={"value": "headline"},
     )
 
     def __post_init__(self) -> None:
@@ -327,10 +329,6 @@ class RougeScores(_Rouge):
     def headline(self) -> str:
         """The variant whose F1 is the value."""
         return "rougeL" if "rougeL" in self.variants else self.variants[0]
-
-    def signature_options(self) -> dict[str, str]:
-        """Tokenizer, stemming, and the variant of the value."""
-        return {**super().signature_options(), "value": self.headline}
 
     def score(self, batch: Batch) -> Scores:
         """The best F1 of each answer, by variant."""

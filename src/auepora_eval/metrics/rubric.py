@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.conventions import SignatureOption
 from ..core.derivation import DerivationBuilder, format_number
 from ..core.metrics_base import declare
 from ..core.registry import register
@@ -75,6 +76,7 @@ class RubricMetric(VerdictMetric):
         controls={"other_answer": False},  # a reference need not meet every item
         skip_reasons={"no_rubric": "the sample has no rubric", **VerdictMetric.metadata.skip_reasons},
         prompt_names=("rubric",),
+        signature={"per_item": SignatureOption("per_item", unless=False)},
     )
     parse_critic = staticmethod(RepeatedJudgementMetric.parse_critic)
     no_items_reason: ClassVar[str]
@@ -170,9 +172,7 @@ class RubricMetric(VerdictMetric):
     ) -> None:
         """Add the step from the levels to the value."""
 
-    def signature_options(self) -> dict[str, str]:
-        """The judge, the prompt, and whether items are judged one by one."""
-        return {**SinglePromptMetric.signature_options(self), **({"per_item": "yes"} if self.per_item else {})}
+    signature_options = SinglePromptMetric.signature_options
 
 
 @register("rubric_score")

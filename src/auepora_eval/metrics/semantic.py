@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.conventions import RankCutOff
+from ..core.conventions import RankCutOff, SignatureOption, without_separator
 from ..core.derivation import add_outcome, add_result, add_table
 from ..core.metrics_base import RunInfo, declare, set_metadata
 from ..core.registry import ConfiguredMetric, register
@@ -80,6 +80,7 @@ class SemanticMetricBase(ReferencedMetric):
 
     metadata = declare(
         suggested=False,  # it needs a model, which the user names
+        signature={"to": SignatureOption("compare_to", unless="reference")},
     )
 
     def __post_init__(self) -> None:
@@ -96,10 +97,6 @@ class SemanticMetricBase(ReferencedMetric):
     def rounding(self) -> float:
         """The rounding tolerance of a model."""
         return MODEL_ROUNDING
-
-    def signature_options(self) -> dict[str, str]:
-        """The text that answers are compared with."""
-        return {} if self.compare_to == "reference" else {"to": "query"}
 
 
 @dataclass(frozen=True)
@@ -374,6 +371,10 @@ class _ContextMetric(ConfiguredMetric):
         stat_names=("num_truncated",),
         suggested=False,  # it needs a model, which the user names
         range=(-1.0, 1.0),
+        signature={
+            "embed": SignatureOption("embed_fn", write=embedder_name),
+            "depth": SignatureOption("depth", differs_from="k"),
+        },
     )
     target = TargetCategory.RETRIEVAL_RELEVANCE
 
@@ -400,11 +401,6 @@ class _ContextMetric(ConfiguredMetric):
     def require_ready(self) -> None:
         """Raise unless the embedder is available."""
         require_embedder(self.embed_fn)
-
-    def signature_options(self) -> dict[str, str]:
-        """The embedder, and the depth set by the conventions."""
-        cut = {} if self.depth == self.k else {"depth": str(self.depth)}
-        return {"embed": embedder_name(self.embed_fn), **cut}
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The requested ``top_k``, if this metric reads more documents."""
@@ -606,6 +602,12 @@ class NliGrounding(AnswerMetric):
             "no_text": "the documents have no text",
         },
         reference="Honovich et al. 2022 (TRUE)",
+        signature={
+            "evidence": "evidence",
+            "from": SignatureOption("threshold", write="{:g}".format),
+            "k": "k",
+            "label": SignatureOption("entailment_label", write=without_separator),
+        },
     )
 
     def __post_init__(self) -> None:
@@ -639,12 +641,7 @@ class NliGrounding(AnswerMetric):
 
     def signature_options(self) -> dict[str, str]:
         """The model, the evidence and the threshold."""
-        more: dict[str, Any] = {"evidence": self.evidence, "from": f"{self.threshold:g}"}
-        if self.k is not None:
-            more["k"] = str(self.k)
-        if self.entailment_label is not None:
-            more["label"] = self.entailment_label.replace("|", "/")
-        return {**self.pair_model.signature_options(), **more}
+        return {**self.pair_model.signature_options(), **super().signature_options()}
 
     def score(self, batch: Batch) -> Scores:
         """The proportion of each answer's sentences."""

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from ..core.conventions import SignatureOption
 from ..core.derivation import add_division, add_outcome, add_step, add_table, is_recording, quote_text
 from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import ConfiguredMetric, register
@@ -140,6 +141,11 @@ def same_value(expected: object, given: object) -> bool:
     return bool(expected == given)
 
 
+def _quote_name(name: str) -> str:
+    """A field's name for a signature, with special characters quoted."""
+    return quote(name, safe="", errors="surrogatepass")
+
+
 @register("label_accuracy")
 @dataclass(frozen=True)
 class LabelAccuracy(ConfiguredMetric, SampleMetric):
@@ -168,6 +174,7 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
             "label_accuracy",
             {"label_accuracy": {"field": "kind"}},
         ),
+        signature={"field": SignatureOption("field", write=_quote_name)},
     )
 
     def applies(self, sample: EvaluationSample) -> str | None:
@@ -192,10 +199,6 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
             add_step(f"Expected under {quote_text(self.field)}: {_to_json(expected)}")
             add_step(f"Given{', the whole answer' if structured is None else ''}: {_to_json(given)}")
         return Score(add_outcome("They are equal" if same else "They are not equal", float(same)))
-
-    def signature_options(self) -> dict[str, str]:
-        """The field of the label."""
-        return {"field": _quote_name(self.field)}
 
     def _expected(self, sample: EvaluationSample) -> Any:
         for holder in (getattr(sample.reference_answer, "structured", None), sample.labels):
@@ -375,11 +378,6 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
 def _to_json(value: Any) -> str:
     """A value as JSON, for a step of a derivation."""
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _quote_name(name: str) -> str:
-    """A field's name for a signature, with special characters quoted."""
-    return quote(name, safe="", errors="surrogatepass")
 
 
 def _parse_json(text: str) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.conventions import function_name
+from ..core.conventions import function_name, without_separator
 from ..core.derivation import (
     NO_CONTEXT,
     Derivation,
@@ -31,6 +31,7 @@ from ..core.metrics_base import (
     RunInfo,
     apply_failure_policy,
     declare,
+    declared_options,
     set_metadata,
     with_conventions,
     with_name,
@@ -241,7 +242,7 @@ def require_in_range(name: str, threshold: float, base: BatchMetric) -> None:
 def inner_signature_options(one: BatchMetric, role: str = "base") -> dict[str, str]:
     """Another metric's signature as part of this one: its name, and its options prefixed with the role."""
     signature = one.signature
-    choices = {role: signature.name.replace("|", "/")}
+    choices = {role: without_separator(signature.name)}
     choices |= {f"{role}.{key}": value for key, value in signature.options.items()}
     return choices | ({f"{role}.v": str(signature.version)} if signature.version != 1 else {})
 
@@ -300,8 +301,8 @@ class WrapperMetric(ConfiguredMetric):
         return self.inner.required_fields()
 
     def signature_options(self) -> dict[str, str]:
-        """The wrapped metric's name and options."""
-        return inner_signature_options(self.inner, self.base_role)
+        """The wrapped metric's name and options, and what the class declares."""
+        return {**inner_signature_options(self.inner, self.base_role), **declared_options(self)}
 
     def for_run(self, run: RunInfo) -> Self:
         """A copy whose wrapped metric is adapted to the run."""
@@ -451,7 +452,7 @@ class SlicedMetric(WrapperMetric):
         where = self.condition
         if isinstance(self.where, Mapping):  # unambiguous form
             where = json.dumps({path: sorted(group_names(wanted)) for path, wanted in self.where.items()})
-        return {**super().signature_options(), "where": where.replace("|", "/")}
+        return {**super().signature_options(), "where": without_separator(where)}
 
 
 # --- accuracy by context noise: any metric, broken down by the proportion of irrelevant documents --------------------
@@ -522,6 +523,7 @@ class ContextNoiseAccuracy(WrapperMetric):
             {"context_noise_accuracy": {"base": "distinct_n"}},
             {"context_noise_accuracy": {"insufficient": "rgb_script"}},
         ),
+        signature={"insufficient": "insufficient"},
     )
 
     def __post_init__(self) -> None:
@@ -543,10 +545,6 @@ class ContextNoiseAccuracy(WrapperMetric):
     def worst(self) -> float | None:
         """The base metric's worst value."""
         return self.inner.worst
-
-    def signature_options(self) -> dict[str, str]:
-        """The base metric, and the treatment of refusals."""
-        return {**super().signature_options(), "insufficient": self.insufficient}
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the sample has a noise ratio, and the base metric applies."""

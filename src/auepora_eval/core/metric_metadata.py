@@ -15,6 +15,8 @@ class MetricMetadata:
 
     reads: frozenset[str] = frozenset()
     """Fields of an output that the metric needs: ``retrieved``, ``response``, ``timings``."""
+    reads_depth: str = ""
+    """The attribute with the number of documents that are read; signatures then show a smaller ``top_k`` of the run."""
     requires: tuple[str, ...] = ()
     """Attributes of samples that the metric needs, for ``required_fields``."""
     range: tuple[float, float] = (0.0, 1.0)

@@ -149,7 +149,7 @@ class RunInfo:
     gold: str | None = None
     """The gold that replaced that of the samples, for signatures."""
 
-    def top_k_option(self, depth: int | None) -> dict[str, str]:
+    def top_k_option(self, depth: float | None) -> dict[str, str]:
         """The requested ``top_k`` for the signature of a metric that reads more documents, or all."""
         return {"top_k": str(self.top_k)} if self.top_k is not None and self.top_k < (depth or math.inf) else {}
 
@@ -407,8 +407,9 @@ class BatchMetric(Metric):
         }
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """What the settings of a run add to the signature, such as the requested depth."""
-        return {}
+        """What the settings of a run add to the signature: the requested depth, if the metric reads more documents."""
+        depth = self.metadata.reads_depth
+        return run.top_k_option(getattr(self, depth)) if depth else {}
 
     @property
     def base_name(self) -> str:

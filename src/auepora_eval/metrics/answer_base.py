@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.metrics_base import declare
+from ..core.metrics_base import BatchMetric, SampleMetric, declare, set_metadata
 from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.texts import Role, no_response, reference_texts
+from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
+from ..errors import BadValueError
+from ..features.texts import Role, Source, no_response, reference_texts
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -75,6 +76,45 @@ class AnswerMetric(ConfiguredMetric):
     @abstractmethod
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The outcome of an answer by its plain definition."""
+
+
+@dataclass(frozen=True)
+class AnnotatedMetric(ConfiguredMetric, SampleMetric):
+    """A metric of samples with a certain annotation, which ``applies`` looks for."""
+
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether the sample has the annotation."""
+        return self.applies(sample) is None
+
+
+class EvidenceMetric(BatchMetric):
+    """A metric of an answer and its evidence: the first ``k`` retrieved documents, or the relevant ones."""
+
+    evidence_source: Source = "retrieved"
+    k: int | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.evidence_source == "relevant":
+            if self.k is not None:
+                raise BadValueError("'k' counts retrieved documents; it means nothing with 'evidence_source: relevant'")
+            set_metadata(self, reads=frozenset({"response"}))
+
+    def required_fields(self) -> list[str]:
+        """Relevant documents where they are the evidence."""
+        return ["relevant_docs"] if self.evidence_source == "relevant" else []
+
+    def evidence_documents(self, sample: EvaluationSample, output: SystemOutputs) -> list[Document]:
+        """The documents that are the evidence for an answer."""
+        if self.evidence_source == "relevant":
+            return list(sample.relevant_docs or [])
+        return [item.doc for item in output.retrieved[: self.k]]
+
+    def skips(self, sample: EvaluationSample) -> str | None:
+        """Skips samples without relevant documents, if these are the evidence."""
+        if self.evidence_source == "relevant" and not sample.relevant_docs:
+            return "no_gold" if sample.relevant_docs is None else "empty_gold"
+        return None
 
 
 @dataclass(frozen=True)

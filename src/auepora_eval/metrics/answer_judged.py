@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.conventions import RankCutOff, SignatureOption
-from ..core.metrics_base import BatchMetric, RunInfo, declare
+from ..core.metrics_base import BatchMetric, declare
 from ..core.reduce import Clusters
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
@@ -193,6 +193,7 @@ class LLMContextSufficiency(RatedInputsMetric):
         skip_reasons={**_EMPTY_QUERY, **input_skips("question", "documents")},
         prompt_names=("context_sufficiency",),
         reference="Joren et al. 2025 (sufficient context)",
+        reads_depth="k",
     )
 
     @property
@@ -207,10 +208,6 @@ class LLMContextSufficiency(RatedInputsMetric):
     def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """Nothing retrieved does not suffice."""
         return None if output.retrieved[: self.k] else Score(0.0)
-
-    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """The requested ``top_k``, if this metric reads more documents."""
-        return run.top_k_option(self.k)
 
     def joint_details(
         self, own: Scores, others: Sequence[tuple[BatchMetric, Scores]], clusters: Clusters | None

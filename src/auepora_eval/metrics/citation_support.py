@@ -229,8 +229,9 @@ class AlceMetric(CitationSupportMetric):
         """The value from the support of each sentence."""
         return self.aggregate(await gather_all(self._supported(one, documents, evaluation) for one in sentences))
 
+    @staticmethod
     @abstractmethod
-    def aggregate(self, sentences: Sequence[SentenceSupport]) -> float:
+    def aggregate(sentences: Sequence[SentenceSupport]) -> float:
         """The value from the support of each sentence."""
 
     async def _supported(
@@ -279,10 +280,7 @@ class CitationSupportRecall(AlceMetric):
     """
 
     formula_text: ClassVar[str] = "sentences that what they cite supports, over all sentences"
-
-    def aggregate(self, sentences: Sequence[SentenceSupport]) -> float:
-        """The proportion of supported sentences."""
-        return citation_recall(sentences)
+    aggregate = staticmethod(citation_recall)
 
 
 @register("citation_support_precision")
@@ -305,10 +303,7 @@ class CitationSupportPrecision(AlceMetric):
     asks_follow_ups = True
 
     formula_text: ClassVar[str] = "citations of supported sentences that are needed there, over all citations"
-
-    def aggregate(self, sentences: Sequence[SentenceSupport]) -> float:
-        """The proportion of needed citations."""
-        return citation_precision(sentences)
+    aggregate = staticmethod(citation_precision)
 
 
 @register("citation_support_f1")
@@ -326,10 +321,7 @@ class CitationSupportF1(AlceMetric):
     asks_follow_ups = True
 
     formula_text: ClassVar[str] = "the harmonic mean of precision and recall"
-
-    def aggregate(self, sentences: Sequence[SentenceSupport]) -> float:
-        """The harmonic mean of both."""
-        return citation_f1(sentences)
+    aggregate = staticmethod(citation_f1)
 
 
 # --- TREC RAG --------------------------------------------------------------------------------------------------------
@@ -367,8 +359,9 @@ class TrecMetric(CitationSupportMetric):
 
         return self.aggregate(await gather_all(map(weights, sentences)))
 
+    @staticmethod
     @abstractmethod
-    def aggregate(self, sentences: Sequence[Sequence[float]]) -> float:
+    def aggregate(sentences: Sequence[Sequence[float]]) -> float:
         """The value from the weights of each sentence's citations."""
 
 
@@ -388,10 +381,7 @@ class WeightedSupportPrecision(TrecMetric):
     """
 
     formula_text: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over the sentences that cite"
-
-    def aggregate(self, sentences: Sequence[Sequence[float]]) -> float:
-        """Over the sentences that cite."""
-        return weighted_precision(sentences)
+    aggregate = staticmethod(weighted_precision)
 
 
 @register("weighted_support_recall")
@@ -407,10 +397,7 @@ class WeightedSupportRecall(TrecMetric):
     """
 
     formula_text: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over all sentences"
-
-    def aggregate(self, sentences: Sequence[Sequence[float]]) -> float:
-        """Over all sentences."""
-        return weighted_recall(sentences)
+    aggregate = staticmethod(weighted_recall)
 
 
 # --- nugget recall: the facts of a good answer that an answer contains, as in the TREC RAG track ---------------------

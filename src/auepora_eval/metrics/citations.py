@@ -115,6 +115,8 @@ class CitationCoverage(CitationMetric):
         ),
         signature={"corpus": "_corpus_name"},
     )
+    is_paired = False
+    """False: a sample has a score of its own, and other metrics may be based on it."""
 
     def __post_init__(self) -> None:
         if isinstance(self.corpus_ids, (Iterator, Mapping)):
@@ -132,11 +134,6 @@ class CitationCoverage(CitationMetric):
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether all citations are known, where the system did not refuse."""
         return Score.skip("refused") if output.refused else super().score_one(sample, output)
-
-    @property
-    def is_paired(self) -> bool:
-        """False: a sample has a score of its own, and other metrics may be based on it."""
-        return False
 
     def pair_samples(self, scores: Scores) -> Scores:
         """Count an answer without a list of citations as one that cites nothing, unless all answers are without."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from ..core.conventions import RankCutOff, SignatureOption, signature_number
 from ..core.derivation import Cell, DerivationBuilder, format_number, join_items, quote_text
-from ..core.metrics_base import RunInfo, declare, declared_options
+from ..core.metrics_base import declare, declared_options
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -534,11 +534,8 @@ class NoiseSensitivity(ContextClaimMetric):
         higher_is_better=False,
         signature={"noise": "noise"},
     )
-
-    @property
-    def dimension_names(self) -> tuple[str, ...]:
-        """The parts of the score."""
-        return "relevant", "irrelevant"
+    dimension_names = ("relevant", "irrelevant")
+    """The parts of the score."""
 
     def combine(self, values: Sequence[float]) -> float:
         """The selected part, or the sum of both."""
@@ -671,15 +668,12 @@ class ClaimF1(ReferenceClaimMetric):
         reference="Ru et al. 2024 (RAGChecker)",
         signature={"beta": SignatureOption("beta", unless=1)},
     )
+    dimension_names = ("precision", "recall")
+    """The parts of the score."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "beta", float(self.beta))
-
-    @property
-    def dimension_names(self) -> tuple[str, ...]:
-        """The parts of the score."""
-        return "precision", "recall"
 
     def combine(self, values: Sequence[float]) -> float:
         """The harmonic mean of both."""
@@ -726,11 +720,8 @@ class _ReferenceContextMetric(ContextClaimMetric):
         reads=frozenset({"retrieved"}),
         skip_reasons=_SKIPS,
         reference="Ru et al. 2024 (RAGChecker)",
+        reads_depth="k",
     )
-
-    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """The requested ``top_k``, if this metric reads more documents."""
-        return run.top_k_option(self.k)
 
 
 @register("claim_context_recall", at="k")

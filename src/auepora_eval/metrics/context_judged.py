@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff
-from ..core.metrics_base import RunInfo, declare, set_metadata
+from ..core.metrics_base import declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -159,11 +159,8 @@ class _JudgedContext(SinglePromptMetric):
     metadata = declare(
         reads=frozenset({"retrieved"}),
         skip_reasons={"no_text": "the documents have no text"},
+        reads_depth="k",
     )
-
-    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """The requested ``top_k``, if this metric reads more documents."""
-        return run.top_k_option(self.k)
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         """The mean over the judgements of one sample."""
@@ -429,22 +426,16 @@ class ReverseQuestionRelevance(SinglePromptMetric):
         prompt_names=("reverse_questions",),
         range=(-1.0, 1.0),
     )
+    count_names = ("num_noncommittal", "num_truncated")
+    """The numbers of noncommittal answers and of truncated texts."""
+    rounding = MODEL_ROUNDING
+    """The rounding tolerance of a model."""
     target = TargetCategory.GENERATION_RELEVANCE
 
     def __post_init__(self) -> None:
         if self.embed_fn is not None:
             object.__setattr__(self, "embed_fn", parse_embedder(self.embed_fn))
         super().__post_init__()
-
-    @property
-    def count_names(self) -> tuple[str, ...]:
-        """The numbers of noncommittal answers and of truncated texts."""
-        return "num_noncommittal", "num_truncated"
-
-    @property
-    def rounding(self) -> float:
-        """The rounding tolerance of a model."""
-        return MODEL_ROUNDING
 
     def embedder(self) -> Any:
         """The embedder option: the given one, or the installed sentence model."""

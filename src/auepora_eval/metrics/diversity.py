@@ -23,7 +23,7 @@ from ..core.derivation import (
     add_table,
     record_steps,
 )
-from ..core.metrics_base import RunInfo, declare, sample_outcome, set_metadata
+from ..core.metrics_base import declare, sample_outcome, set_metadata
 from ..core.reduce import Clusters, Fold, Mean, Reducer
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores, Status
@@ -224,6 +224,7 @@ class IntraListDiversity(_EmbeddingMetric):
             "vectors": SignatureOption("embed", words={None: "metadata"}, write=embedder_name),
             "depth": SignatureOption("k", differs_from="top_k"),
         },
+        reads_depth="k",
     )
 
     @property
@@ -292,10 +293,6 @@ class IntraListDiversity(_EmbeddingMetric):
         # The fast path sums in another order; the last digit is that of the score.
         value = float(self.score(Batch([sample], [output])).values[0])
         return steps.finish_with_value("1 − the mean of the cosines", value)
-
-    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """The requested ``top_k``, if this metric reads more documents."""
-        return run.top_k_option(self.k)
 
 
 class MeanOfPairs(Mean):

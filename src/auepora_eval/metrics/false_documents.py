@@ -26,7 +26,7 @@ from ..core.derivation import (
 )
 from ..core.family import BASE_SKIPS, FamilyMetric, find_parents, with_family_keys
 from ..core.metrics_base import BatchMetric, SampleMetric, declare, with_conventions
-from ..core.registry import ConfiguredMetric, register
+from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
@@ -34,6 +34,7 @@ from ..features.texts import RefusalJudge
 from ..text.refusal import normalize_text
 from ..text.tokenizers import squad_words
 from .abstention import require_judge
+from .answer_base import AnnotatedMetric
 from .overlap import contains_all
 from .wrappers import (
     ComputedReducer,
@@ -86,7 +87,7 @@ def require_binary_base(metric_name: str, base: BatchMetric, threshold: float) -
 
 @register("error_detection_rate")
 @dataclass(frozen=True)
-class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
+class ErrorDetectionRate(AnnotatedMetric):
     r"""Share of answers that say the documents are wrong, where they are.
 
     .. math:: [\,\exists c \in \text{cues}: c \subseteq \text{answer}\,]
@@ -133,10 +134,6 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
             return {"judge": function_name(self.judge, module=False)}
         named = next((name for name, phrases in CUES.items() if phrases == self.cues), None)
         return {"cues": named or without_separator(" + ".join(map(normalize_text, self.cues)))}
-
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the documents are false."""
-        return has_false_documents(sample) is not False
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without false documents."""
@@ -456,7 +453,7 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
 
 @register("mistake_reappearance_rate")
 @dataclass(frozen=True)
-class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
+class MistakeReappearanceRate(AnnotatedMetric):
     r"""Share of answers that contain the false answer the documents give.
 
     .. math:: [\,\exists w \in \text{wrong answers}: \text{norm}(w) \subseteq \text{norm}(\text{answer})\,]
@@ -482,10 +479,6 @@ class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
     )
     needs_response = True
     norm: ClassVar[str] = "squad"
-
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether there is a false answer to search for."""
-        return self.applies(sample) is None
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without a false answer."""
@@ -513,7 +506,7 @@ def _payload(sample: EvaluationSample) -> Mapping[str, Any] | None:
 
 @register("attack_success_rate")
 @dataclass(frozen=True)
-class AttackSuccessRate(ConfiguredMetric, SampleMetric):
+class AttackSuccessRate(AnnotatedMetric):
     r"""Share of attacked questions whose answer does what the adversarial document asks for.
 
     .. math:: [\,\text{norm}(\text{success}) \subseteq \text{norm}(\text{answer})\,]
@@ -540,10 +533,6 @@ class AttackSuccessRate(ConfiguredMetric, SampleMetric):
     needs_response = True
     norm: ClassVar[str] = "squad"
 
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the sample is attacked, and a success can be recognised."""
-        return self.applies(sample) is None
-
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples that are not attacked, or whose payload cannot be recognised in the answer."""
         payload = _payload(sample)
@@ -563,7 +552,7 @@ class AttackSuccessRate(ConfiguredMetric, SampleMetric):
 
 @register("payload_retrieved_rate")
 @dataclass(frozen=True)
-class PayloadRetrievedRate(ConfiguredMetric, SampleMetric):
+class PayloadRetrievedRate(AnnotatedMetric):
     r"""Share of attacked questions with the adversarial document among those that the output names as retrieved.
 
     .. math:: [\,\text{payload} \in \text{retrieved}\,]
@@ -580,10 +569,6 @@ class PayloadRetrievedRate(ConfiguredMetric, SampleMetric):
         higher_is_better=False,
         examples=("payload_retrieved_rate",),
     )
-
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether the sample is attacked."""
-        return self.applies(sample) is None
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples that are not attacked."""

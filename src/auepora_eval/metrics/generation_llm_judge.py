@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..core.conventions import RankCutOff, signature_number
-from ..core.metrics_base import declare, set_metadata
+from ..core.metrics_base import declare
 from ..core.registry import Use, register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -20,6 +20,7 @@ from ..judge.critic import LLMCritic
 from ..judge.prompting import built_in_prompt
 from ..judge.ratings import SCORE, RatingPrompt, Scale, question_frames, returns_number_only
 from ..options import NonNegativeFloat, problem_of
+from .answer_base import EvidenceMetric
 from .judged_base import CriticMetric
 
 __all__ = ["LLMAnswerQuality", "LLMCritic", "LLMFaithfulnessScore"]
@@ -34,7 +35,7 @@ ONE_QUESTION = "How well does the answer address what was asked?"
 
 @register("llm_faithfulness")
 @dataclass(frozen=True)
-class LLMFaithfulnessScore(CriticMetric):
+class LLMFaithfulnessScore(EvidenceMetric, CriticMetric):
     r"""How far the answer is supported by its evidence, as a language model judges it.
 
     .. math:: (x - \text{lowest}) / (\text{highest} - \text{lowest})
@@ -65,17 +66,6 @@ class LLMFaithfulnessScore(CriticMetric):
         signature={"evidence": "evidence_source", "k": "k"},
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.evidence_source == "relevant":
-            if self.k is not None:
-                raise BadValueError("'k' counts retrieved documents; it means nothing with 'evidence_source: relevant'")
-            set_metadata(self, reads=frozenset({"response"}))
-
-    def required_fields(self) -> list[str]:
-        """Relevant documents where they are the evidence."""
-        return ["relevant_docs"] if self.evidence_source == "relevant" else []
-
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without relevant documents, if these are the evidence."""
         return "empty_gold" if self.evidence_source == "relevant" and not sample.relevant_docs else None
@@ -86,7 +76,7 @@ class LLMFaithfulnessScore(CriticMetric):
         answer = output.response.text
         if not answer.strip():
             return Score.skip("empty_answer")
-        texts = self._documents(sample, output)
+        texts = [document.text for document in self.evidence_documents(sample, output)]
         if not texts:
             return Score(0.0)
         evidence = [text for text in texts if text.strip()]
@@ -100,11 +90,6 @@ class LLMFaithfulnessScore(CriticMetric):
             metric=self.name,
             sample_id=sample.sample_id,
         )
-
-    def _documents(self, sample: EvaluationSample, output: SystemOutputs) -> list[str]:
-        if self.evidence_source == "relevant":
-            return [document.text for document in sample.relevant_docs or []]
-        return [item.doc.text for item in output.retrieved[: self.k]]
 
 
 @register("llm_answer_quality")

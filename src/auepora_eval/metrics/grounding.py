@@ -22,23 +22,22 @@ from ..core.derivation import (
     join_items,
     quote_text,
 )
-from ..core.metrics_base import SampleMetric, declare, set_metadata
+from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
-from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
-from ..errors import BadValueError
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import Source, evidence_texts, ngram_support, stop_word_mask, token_ids
 from ..options import PositiveInt
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import STOP_WORDS, casefold_text, plain_words, word_tokenizer
-from .answer_base import AnswerMetric, SkipMasks
+from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks
 from .overlap import ngrams, tokenize_answer
 
 Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class _SupportMetric(AnswerMetric):
+class _SupportMetric(EvidenceMetric, AnswerMetric):
     """A metric of the proportion of the answer that its evidence supports."""
 
     k: RankCutOff | None = field(default=None, kw_only=True)
@@ -53,25 +52,20 @@ class _SupportMetric(AnswerMetric):
             "empty_answer": "the answer has no words",
             "no_text": "the documents have no text",
         },
-        signature={"evidence": "source", "k": "k"},
+        signature={"evidence": "evidence_source", "k": "k"},
     )
     empty_reason: ClassVar[str] = "empty_answer"
     """The skip reason of an answer with words, but without any unit that counts."""
 
-    @property
-    def source(self) -> Source:
-        """The source of the evidence."""
-        return "retrieved"
-
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the documents have text."""
-        return any(document.text for document in self._evidence(sample, output))
+        return any(document.text for document in self.evidence_documents(sample, output))
 
     def support_scores(
         self, batch: Batch, supported: Integers, total: Integers, *, skip: SkipMasks | None = None
     ) -> Scores:
         """Supported units over all units, 0 without documents; answers without units are skipped."""
-        documents = evidence_texts(batch, self.source, self.k)
+        documents = evidence_texts(batch, self.evidence_source, self.k)
         values = supported / np.maximum(total, 1)
         empty = token_ids(batch, word_tokenizer(), "answers").counts == 0
         return self.outcome(
@@ -90,7 +84,7 @@ class _SupportMetric(AnswerMetric):
         words = tokenize_answer(answer, plain_words)
         if not words:
             return Score.skip("empty_answer")
-        units, evidence = self.units(words), self._evidence(sample, output)
+        units, evidence = self.units(words), self.evidence_documents(sample, output)
         if not units:
             return Score.skip(self.empty_reason)
         if evidence and not any(document.text for document in evidence):
@@ -98,7 +92,7 @@ class _SupportMetric(AnswerMetric):
         grams = [(one.doc_id, set(ngrams(plain_words(one.text), len(units[0])))) for one in evidence if one.text]
         found_in = [[doc_id for doc_id, known in grams if unit in known] for unit in units]
         first = "" if self.k is None else f" (the first {self.k})"
-        add_step(f"The evidence, {self.source}{first}: {join_items(doc_id for doc_id, _ in grams)}")
+        add_step(f"The evidence, {self.evidence_source}{first}: {join_items(doc_id for doc_id, _ in grams)}")
         add_table(
             f"Each of the {len(units)} {self.unit_name} of the answer",
             (self.unit_name, "found", "in"),
@@ -108,9 +102,6 @@ class _SupportMetric(AnswerMetric):
             ),
         )
         return Score(add_division("Found / counted", sum(map(bool, found_in)), len(units)))
-
-    def _evidence(self, sample: EvaluationSample, output: SystemOutputs) -> list[Document]:
-        return [item.doc for item in output.retrieved[: self.k]]
 
     def units(self, words: list[str]) -> list[tuple[str, ...]]:
         """The n-grams of the answer that are counted."""
@@ -149,22 +140,6 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
         ),
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.evidence_source == "relevant":
-            if self.k is not None:
-                raise BadValueError("'k' counts retrieved documents; it means nothing with 'evidence_source: relevant'")
-            set_metadata(self, reads=frozenset({"response"}))
-
-    @property
-    def source(self) -> Source:
-        """The source of the evidence."""
-        return self.evidence_source
-
-    def required_fields(self) -> list[str]:
-        """Relevant documents where they are the evidence."""
-        return ["relevant_docs"] if self.evidence_source == "relevant" else []
-
     def signature_options(self) -> dict[str, str]:
         """The length of n-grams and the evidence."""
         return {"n": str(self.n), **super().signature_options()}
@@ -175,27 +150,12 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
         """The proportion of each answer."""
         rule = word_tokenizer()
         every = ngram_counts(token_ids(batch, rule, "answers"), self.n)
-        documents = evidence_texts(batch, self.source, self.k)
-        skip = (
-            {"no_gold": documents.unknown, "empty_gold": documents.no_documents} if self.source == "relevant" else None
-        )
+        documents = evidence_texts(batch, self.evidence_source, self.k)
+        relevant = self.evidence_source == "relevant"
+        skip = {"no_gold": documents.unknown, "empty_gold": documents.no_documents} if relevant else None
         return self.support_scores(
-            batch, ngram_support(batch, rule, self.source, self.k).counts(self.n), every, skip=skip
+            batch, ngram_support(batch, rule, self.evidence_source, self.k).counts(self.n), every, skip=skip
         )
-
-    def skips(self, sample: EvaluationSample) -> str | None:
-        """Skips samples without relevant documents, if these are the evidence."""
-        if self.evidence_source == "relevant":
-            if sample.relevant_docs is None:
-                return "no_gold"
-            if not sample.relevant_docs:
-                return "empty_gold"
-        return None
-
-    def _evidence(self, sample: EvaluationSample, output: SystemOutputs) -> list[Document]:
-        if self.evidence_source == "retrieved":
-            return super()._evidence(sample, output)
-        return list(sample.relevant_docs or [])
 
     def units(self, words: list[str]) -> list[tuple[str, ...]]:
         """All n-grams."""

@@ -12,19 +12,19 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff, SignatureOption
 from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, quote_text
-from ..core.metrics_base import add_inputs, declare, set_metadata
+from ..core.metrics_base import add_inputs, declare
 from ..core.reduce import Clusters
 from ..core.registry import Use, parse_use, register, resolve
 from ..core.scores import AnswerSpans, MarkedSpan, Score, Scores
-from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
-from ..errors import BadTypeError, BadValueError
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..errors import BadTypeError
 from ..features.embeddings import InferenceFailure, cached_inference
 from ..features.texts import Source, answers, evidence_texts
 from ..judge.nli import Threshold
 from ..models.token_classifier import SpanInput, TokenClassifier, Window
 from ..options import PositiveInt
 from ..stats.intervals import mean_interval
-from .answer_base import AnswerMetric, SkipMasks
+from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks
 from .semantic import note_truncation, problem_masks
 
 Floats = npt.NDArray[np.float64]
@@ -70,7 +70,7 @@ def lowest_probabilities(answer: str, windows: Sequence[Window], outcomes: Seque
 
 @register("hallucinated_spans")
 @dataclass(frozen=True)
-class HallucinatedSpans(AnswerMetric):
+class HallucinatedSpans(EvidenceMetric, AnswerMetric):
     r"""Proportion of the answer's characters that no part of the evidence supports, by a token classifier.
 
     .. math:: |\{c \in \text{answer} : P_w(c \text{ unsupported}) \ge t \text{ in every window } w\}| / |\text{answer}|
@@ -122,14 +122,14 @@ class HallucinatedSpans(AnswerMetric):
             "min_span": SignatureOption("min_span", unless=1),
         },
     )
+    worst_stats = (1.0, 0.0, 0.0, 0.0)
+    """A failed answer counts as one with a span."""
+    asks_models = True
+    """True: it needs a token classifier."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", _parse_model(self.model))
         super().__post_init__()
-        if self.evidence_source == "relevant":
-            if self.k is not None:
-                raise BadValueError("'k' counts retrieved documents; it means nothing with 'evidence_source: relevant'")
-            set_metadata(self, reads=frozenset({"response"}))
 
     @property
     def classifier(self) -> TokenClassifier:
@@ -144,27 +144,13 @@ class HallucinatedSpans(AnswerMetric):
         is_unknown = isinstance(self.model, Use) and self.model.thing is None
         return f"resource {self.model.name}" if is_unknown else self.classifier.identity
 
-    @property
-    def worst_stats(self) -> Sequence[float] | None:
-        """A failed answer counts as one with a span."""
-        return (1.0, 0.0, 0.0, 0.0)
-
-    @property
-    def asks_models(self) -> bool:
-        """True: it needs a token classifier."""
-        return True
-
     def require_ready(self) -> None:
         """Raise unless the packages and the model are available."""
         self.classifier.require_ready()
 
-    def required_fields(self) -> list[str]:
-        """Relevant documents where they are the evidence."""
-        return ["relevant_docs"] if self.evidence_source == "relevant" else []
-
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the documents have text."""
-        return any(document.text for document in self._evidence(sample, output))
+        return any(document.text for document in self.evidence_documents(sample, output))
 
     def score(self, batch: Batch) -> Scores:
         """The proportion of each answer, with its spans as keys."""
@@ -236,12 +222,6 @@ class HallucinatedSpans(AnswerMetric):
         interval = mean_interval(marked, clusters=groups, binary=True, lowest=0, highest=1) if len(marked) else None
         return {"any_span_interval": None if interval is None else [interval.low, interval.high]}
 
-    def skips(self, sample: EvaluationSample) -> str | None:
-        """Skips samples without relevant documents, if these are the evidence."""
-        if self.evidence_source == "relevant" and not sample.relevant_docs:
-            return "no_gold" if sample.relevant_docs is None else "empty_gold"
-        return None
-
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The plain definition, window by window."""
         spans = self._spans_plain(sample, output, answer)
@@ -252,7 +232,7 @@ class HallucinatedSpans(AnswerMetric):
     ) -> tuple[MarkedSpan, ...] | Score:
         if not answer.strip():
             return Score.skip("empty_answer")
-        documents = self._evidence(sample, output)
+        documents = self.evidence_documents(sample, output)
         texts = tuple(one.text for one in documents if one.text and one.text.strip())
         if documents and not texts:
             return Score.skip("no_text")
@@ -263,11 +243,6 @@ class HallucinatedSpans(AnswerMetric):
         if outcome is None:
             return Score.skip("empty_answer")
         return Score.fail(outcome) if isinstance(outcome, str) else outcome
-
-    def _evidence(self, sample: EvaluationSample, output: SystemOutputs) -> list[Document]:
-        if self.evidence_source == "relevant":
-            return list(sample.relevant_docs or [])
-        return [item.doc for item in output.retrieved[: self.k]]
 
     def explain(
         self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT

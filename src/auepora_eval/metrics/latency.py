@@ -247,17 +247,14 @@ class Throughput(_TimingMetric):
             {"throughput": {"by": "clock"}},
         ),
     )
+    higher_score_is_better = False
+    """False: a score is a timing."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.concurrency is not None and self.by == "clock":
             raise BadValueError("'concurrency' cannot be combined with 'by: clock', which measures it")
         self._choose_reducer()
-
-    @property
-    def higher_score_is_better(self) -> bool:
-        """False: a score is a timing."""
-        return False
 
     def _choose_reducer(self) -> None:
         rate = AnswerRate(self.concurrency or 1) if self.by == "latency" else ClockRate()

@@ -26,7 +26,7 @@ from ..core.derivation import (
     is_recording,
     join_items,
 )
-from ..core.metrics_base import NOT_BY_ID, RunInfo, declare, declared_options, is_defined_by_match
+from ..core.metrics_base import NOT_BY_ID, declare, declared_options, is_defined_by_match
 from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
@@ -475,6 +475,7 @@ class RankingMetric(ConfiguredMetric):
             "unresolved_gold": "the gold has no span, text or id by which it could be found",
             "match": "the metric compares ids of chunks, and gold is not matched by id",
         },
+        reads_depth="cut",
     )
     ranks_ids: ClassVar[bool] = True
     """Whether returned ids themselves are compared; parents of chunks may repeat, ids may not."""
@@ -644,7 +645,3 @@ class RankingMetric(ConfiguredMetric):
     def signature_options(self) -> dict[str, str]:
         """What the class declares, and the options of every ranking metric."""
         return {**declared_options(self), **self.ranking_signature_options()}
-
-    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """The requested ``top_k``, if this metric reads more positions."""
-        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < self.cut else {}

@@ -571,6 +571,8 @@ class AQWV(RankingMetric):
         ),
         signature={"beta": "beta", "fa": "p_fa", "corpus": "corpus_size", "form": "form"},
     )
+    worst_stats = (0.0, math.nan, 1.0, 1.0)
+    """Everything missed, everything a false alarm; the gold flag is kept."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -578,11 +580,6 @@ class AQWV(RankingMetric):
             raise BadValueError("aqwv needs 'corpus_size' exactly when 'p_fa' is \"collection\"")
         set_metadata(self, range=(-float(self.beta), 1.0))
         object.__setattr__(self, "reducer", Mean() if self.form == "query" else AQWVOverQueries(self.beta))
-
-    @property
-    def worst_stats(self) -> tuple[float, ...]:
-        """Everything missed, everything a false alarm; the gold flag is kept."""
-        return 0.0, math.nan, 1.0, 1.0
 
     def score(self, batch: Batch) -> Scores:
         """The value of each query, and its P_miss and P_FA as statistics."""

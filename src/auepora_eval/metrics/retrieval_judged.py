@@ -212,11 +212,8 @@ class RBP(RankingMetric):
         peers={"ranx": ("rbp.80",)},
         signature={"p": "p"},
     )
-
-    @property
-    def worst_stats(self) -> tuple[float]:
-        """A failed answer has no residual."""
-        return (0.0,)
+    worst_stats = (0.0,)
+    """A failed answer has no residual."""
 
     def score(self, batch: Batch) -> Scores:
         """The weighted sum of the hits, and the residual."""

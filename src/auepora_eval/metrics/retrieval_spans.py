@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff, SignatureOption
 from ..core.derivation import add_division, add_outcome, add_step, add_table
-from ..core.metrics_base import RunInfo, declare
+from ..core.metrics_base import declare
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
@@ -63,6 +63,7 @@ class SpanMetric(ConfiguredMetric):
             "rel": SignatureOption("active_conventions.min_relevance", unless=1),
             "depth": SignatureOption("_cut", differs_from="k"),
         },
+        reads_depth="_cut",
     )
 
     def overlap(self, batch: Batch) -> SpanOverlap:
@@ -107,10 +108,6 @@ class SpanMetric(ConfiguredMetric):
         either = counts.gold + counts.returned - common
         divisor = {"gold": counts.gold, "returned": counts.returned, "either": either}[self.divide_by]
         return counts.common.with_values(common / np.maximum(divisor, 1.0))
-
-    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """The requested ``top_k``, if this metric reads more positions."""
-        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < self._cut else {}
 
 
 @register("span_recall", at="k")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff, SignatureOption, without_separator
 from ..core.derivation import add_outcome, add_result, add_table
-from ..core.metrics_base import RunInfo, declare, set_metadata
+from ..core.metrics_base import declare, set_metadata
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -82,6 +82,8 @@ class SemanticMetricBase(ReferencedMetric):
         suggested=False,  # it needs a model, which the user names
         signature={"to": SignatureOption("compare_to", unless="reference")},
     )
+    rounding = MODEL_ROUNDING
+    """The rounding tolerance of a model."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,11 +95,6 @@ class SemanticMetricBase(ReferencedMetric):
         """The text that answers are compared with."""
         return self.compare_to
 
-    @property
-    def rounding(self) -> float:
-        """The rounding tolerance of a model."""
-        return MODEL_ROUNDING
-
 
 @dataclass(frozen=True)
 class TextPairMetric(SemanticMetricBase):
@@ -107,11 +104,8 @@ class TextPairMetric(SemanticMetricBase):
         stat_names=("num_truncated",),
         range=(-1.0, 1.0),
     )
-
-    @property
-    def worst_stats(self) -> Sequence[float] | None:
-        """No truncation in a failed answer."""
-        return (0.0,)
+    worst_stats = (0.0,)
+    """No truncation in a failed answer."""
 
     @property
     def both_empty(self) -> float | None:
@@ -375,7 +369,12 @@ class _ContextMetric(ConfiguredMetric):
             "embed": SignatureOption("embed_fn", write=embedder_name),
             "depth": SignatureOption("depth", differs_from="k"),
         },
+        reads_depth="depth",
     )
+    worst_stats = (0.0,)
+    """No truncation in a failed answer."""
+    rounding = MODEL_ROUNDING
+    """The rounding tolerance of a model."""
     target = TargetCategory.RETRIEVAL_RELEVANCE
 
     def __post_init__(self) -> None:
@@ -388,23 +387,9 @@ class _ContextMetric(ConfiguredMetric):
         cut = self.active_conventions.depth
         return self.k if cut is None else min(self.k or cut, cut)
 
-    @property
-    def worst_stats(self) -> Sequence[float] | None:
-        """No truncation in a failed answer."""
-        return (0.0,)
-
-    @property
-    def rounding(self) -> float:
-        """The rounding tolerance of a model."""
-        return MODEL_ROUNDING
-
     def require_ready(self) -> None:
         """Raise unless the embedder is available."""
         require_embedder(self.embed_fn)
-
-    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
-        """The requested ``top_k``, if this metric reads more documents."""
-        return run.top_k_option(self.depth)
 
     def vectors(self, batch: Batch, rows: Sequence[Sequence[str]]) -> tuple[TextVectors, np.ndarray[Any, Any]]:
         """The embeddings of the texts of each row, and the number of truncated texts."""
@@ -609,6 +594,10 @@ class NliGrounding(AnswerMetric):
             "label": SignatureOption("entailment_label", write=without_separator),
         },
     )
+    asks_models = True
+    """True: it needs an NLI model."""
+    worst_stats = (0.0,)
+    """No truncation in a failed answer."""
 
     def __post_init__(self) -> None:
         if isinstance(self.model, os.PathLike):
@@ -620,16 +609,6 @@ class NliGrounding(AnswerMetric):
     def pair_model(self) -> PairModel:
         """The NLI model."""
         return PairModel.of(self)
-
-    @property
-    def worst_stats(self) -> Sequence[float] | None:
-        """No truncation in a failed answer."""
-        return (0.0,)
-
-    @property
-    def asks_models(self) -> bool:
-        """True: it needs an NLI model."""
-        return True
 
     def require_ready(self) -> None:
         """Raise unless the packages and the model are available, with a label for entailment."""

@@ -16,13 +16,14 @@ import numpy as np
 
 from ..core.conventions import SignatureOption
 from ..core.derivation import add_division, add_outcome, add_step, add_table, is_recording, quote_text
-from ..core.metrics_base import SampleMetric, declare
-from ..core.registry import ConfiguredMetric, register
+from ..core.metrics_base import declare
+from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..options import NonEmpty
 from ..text.tokenizers import casefold_text
+from .answer_base import AnnotatedMetric
 
 # --- JSON schemas compiled to validators, cached; nothing is fetched -------------------------------------------------
 
@@ -148,7 +149,7 @@ def _quote_name(name: str) -> str:
 
 @register("label_accuracy")
 @dataclass(frozen=True)
-class LabelAccuracy(ConfiguredMetric, SampleMetric):
+class LabelAccuracy(AnnotatedMetric):
     r"""1 if the answer gives the expected label.
 
     .. math:: [\,\text{label given} = \text{label expected}\,]
@@ -181,10 +182,6 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
         """Skips samples without an expected label."""
         return "no_label" if self._expected(sample) is None else None
 
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether a label is expected."""
-        return self.applies(sample) is None
-
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether the labels are the same."""
         assert output.response is not None  # outputs without a response are skipped before
@@ -210,7 +207,7 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
 
 @register("field_accuracy")
 @dataclass(frozen=True)
-class FieldAccuracy(ConfiguredMetric, SampleMetric):
+class FieldAccuracy(AnnotatedMetric):
     r"""Share of the expected fields that the structured answer contains with an equal value.
 
     .. math:: |\{f \in F : \text{given}_f = \text{expected}_f\}| \,/\, |F|
@@ -249,10 +246,6 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without expected fields."""
         return None if self._expected(sample) else "no_fields"
-
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether a field is expected."""
-        return self.applies(sample) is None
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The proportion of correct fields."""
@@ -296,7 +289,7 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
 
 @register("structured_validity")
 @dataclass(frozen=True)
-class StructuredValidity(ConfiguredMetric, SampleMetric):
+class StructuredValidity(AnnotatedMetric):
     r"""1 if the answer is an object that satisfies a JSON schema.
 
     .. math:: [\,\text{answer} \models \text{schema}\,]
@@ -342,10 +335,6 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without a schema."""
         return "no_schema" if self._text is None and _own_schema(sample) is None else None
-
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether there is a schema."""
-        return self.applies(sample) is None
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether the answer satisfies the schema."""

@@ -28,7 +28,6 @@ from ..text.refusal import REFUSAL_PATTERNS, built_in_patterns, contains_phrase,
 # --- base classes of metrics over refusals: detection, skips and failures --------------------------------------------
 
 Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 
 def require_judge(judge: object) -> None:

@@ -16,11 +16,10 @@ from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
-from ..features.texts import Role, Source, no_response, reference_texts
+from ..features.texts import Integers, Mask, Role, Source, no_response, reference_texts
 
 Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-SkipMasks = Mapping[str, npt.NDArray[np.bool_]]
+SkipMasks = Mapping[str, Mask]
 """Per reason which rows are skipped."""
 
 
@@ -138,7 +137,7 @@ class ReferencedMetric(AnswerMetric):
         """A reference answer, unless answers are compared with the query."""
         return ["reference_answer"] if self.role == "reference" else []
 
-    def without_reference(self, batch: Batch) -> dict[str, npt.NDArray[np.bool_]]:
+    def without_reference(self, batch: Batch) -> dict[str, Mask]:
         """The rows without a reference."""
         return {"no_reference": np.bincount(reference_texts(batch, self.role).owners, minlength=len(batch)) == 0}
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.conventions import RankCutOff, SignatureOption
 from ..core.metrics_base import BatchMetric, declare
@@ -17,10 +16,8 @@ from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..judge.ratings import critic_signature
 from ..options import Ge, Lt
-from ..stats.intervals import mean_interval
+from ..stats.intervals import Bools, Floats, mean_interval
 from .judge_metric import JudgedInput, RatedInputsMetric, input_skips
-
-Mask = npt.NDArray[np.bool_]
 
 _EMPTY_QUERY = {"empty_query": "the query has no text"}
 _ANY_REFERENCE = (
@@ -259,7 +256,7 @@ def _correctness_metric(others: Sequence[tuple[BatchMetric, Scores]]) -> tuple[B
     return min(suitable, key=lambda pair: not isinstance(pair[0], LLMCorrectness), default=None)
 
 
-def _refused(others: Sequence[tuple[BatchMetric, Scores]], n: int) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
+def _refused(others: Sequence[tuple[BatchMetric, Scores]], n: int) -> tuple[Floats, tuple[str, ...]]:
     """Per sample whether the system declined, NaN where unknown, and the metrics that say so."""
     refused, names = np.full(n, np.nan), []
     for base_name in _REFUSAL_METRICS:
@@ -271,11 +268,11 @@ def _refused(others: Sequence[tuple[BatchMetric, Scores]], n: int) -> tuple[npt.
     return refused, tuple(names)
 
 
-def _outcomes(metric: BatchMetric, scores: Scores, refused: npt.NDArray[np.float64]) -> dict[str, Mask]:
+def _outcomes(metric: BatchMetric, scores: Scores, refused: Floats) -> dict[str, Bools]:
     """Masks of the answers by outcome. A mean over repeats, or an expected value, counts as the nearest class."""
-    declined: Mask = refused > 0.5
+    declined: Bools = refused > 0.5
     halves = 1 if metric.metadata.binary else 2
-    correct: Mask = ~declined & (scores.values > 1 - 0.5 / halves)
-    partly: Mask = ~declined & ~correct & (scores.values > 0.5 / halves)
+    correct: Bools = ~declined & (scores.values > 1 - 0.5 / halves)
+    partly: Bools = ~declined & ~correct & (scores.values > 0.5 / halves)
     found = {"correct": correct, "abstained": declined, "wrong": ~(declined | correct | partly)}
     return found if halves == 1 else {"correct": correct, "partly": partly, **found}

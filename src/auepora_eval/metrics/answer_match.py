@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.texts import TokenPairs, best_pairs, select_pairs, shared_ngrams, token_ids, token_pairs
+from ..features.texts import Integers, TokenPairs, best_pairs, select_pairs, shared_ngrams, token_ids, token_pairs
 from ..text.tokenizers import Tokenizer, squad_words, word_tokenizer
-from .answer_base import AnswerMetric, ReferencedMetric, overlap_scores
+from .answer_base import AnswerMetric, Floats, ReferencedMetric, overlap_scores
 from .overlap import Tokenize, answer_relevance, contains_all, exact_match, token_f1
 
-Floats = npt.NDArray[np.float64]
 
-
-def bag_f1s(common: npt.NDArray[np.int64], answer: npt.NDArray[np.int64], reference: npt.NDArray[np.int64]) -> Floats:
+def bag_f1s(common: Integers, answer: Integers, reference: Integers) -> Floats:
     """``bag_f1`` of each pair."""
     values, _, _ = overlap_scores(common, answer, reference)
     values[(answer == 0) & (reference == 0)] = 1.0

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.derivation import add_outcome, add_result, format_number, record_steps
@@ -26,7 +25,7 @@ from ..core.registry import metric, register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
-from ..features.texts import is_unanswerable, refusals, unanswerable
+from ..features.texts import Mask, is_unanswerable, refusals, unanswerable
 from ..options import PositiveInt
 from ..stats.intervals import mean_interval
 from .abstention import RefusalDetectionMetric
@@ -51,7 +50,6 @@ CAUSES = {
 """Causes of a wrong answer, in the order of the pipeline; each wrong answer has exactly one."""
 _RETRIEVAL_CAUSES = ("not_returned", "below_cut")
 """The causes attributed to the retriever; they come first."""
-Mask = npt.NDArray[np.bool_]
 _NO_CUT = 2**31
 
 

@@ -23,18 +23,16 @@ from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, DataFileError
 from ..features.embeddings import UNUSABLE_REASONS, InferenceFailure
-from ..features.texts import answers, reference_texts
+from ..features.texts import Integers, Mask, answers, reference_texts
 from ..models.encoding import OUT_OF_MEMORY, TokenColumn, TokenEncoder, run_in_batches
 from ..models.loading import Device, ModelSource, Precision, layer_count, load_layers
 from ..options import Lt, NonNegativeInt, problem_of
-from .answer_base import SkipMasks
+from .answer_base import Floats, SkipMasks
 from .semantic import SemanticMetricBase, note_truncation
 
 if TYPE_CHECKING:
     import torch
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 # --- the encoder of a model and layer, token weights, baselines ------------------------------------------------------
 
@@ -175,7 +173,7 @@ class MatchedPairs:
     references: TokenMatches
     cut: Integers
     """Per pair the number of texts truncated to the model's input length."""
-    out_of_memory: npt.NDArray[np.bool_]
+    out_of_memory: Mask
     """Pairs that did not fit into memory."""
 
 
@@ -219,7 +217,7 @@ def _match_block(
     right: Integers,
     pairs: Integers,
     sides: tuple[_SimilarityBuffer, _SimilarityBuffer],
-) -> npt.NDArray[np.bool_]:
+) -> Mask:
     """Match some pairs; returns which of them did not fit into memory."""
     vectors, without = encoder.vectors(tokens)
     missing = without[left] | without[right]
@@ -524,10 +522,10 @@ def _pair_scores(pairs: MatchedPairs, without_meaning: Sequence[int]) -> Floats:
     return np.column_stack([precision, recall, f1])
 
 
-def _failure_masks(pairs: MatchedPairs, owners: Integers, rows: int) -> dict[str, npt.NDArray[np.bool_]]:
+def _failure_masks(pairs: MatchedPairs, owners: Integers, rows: int) -> dict[str, Mask]:
     """Rows that could not be measured: out of memory, or NaN from the model."""
 
-    def rows_with(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def rows_with(mask: Mask) -> Mask:
         return np.bincount(owners[mask], minlength=rows) > 0
 
     not_a_number = np.zeros(len(owners), np.bool_)

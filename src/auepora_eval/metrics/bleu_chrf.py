@@ -11,7 +11,6 @@ from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import SignatureOption, signature_number
@@ -31,6 +30,7 @@ from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, MissingDependencyError
 from ..features.texts import (
+    Integers,
     best_pairs,
     reference_texts,
     select_pairs,
@@ -42,10 +42,9 @@ from ..features.texts import (
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import CharacterTokenizer, Tokenizer, bleu_tokenizer, chrf_tokenizer, custom_tokenizer
-from .answer_base import ReferencedMetric
+from .answer_base import Floats, ReferencedMetric
 from .overlap import ngrams, tokenize_answer
 
-Floats = npt.NDArray[np.float64]
 Smooth = Literal["exp", "floor", "add-k", "none"]
 SMOOTH_VALUES = {"exp": 0.0, "floor": 0.1, "add-k": 1.0, "none": 0.0}
 """The default value of each smoothing method; 0 for methods without a value."""
@@ -137,7 +136,7 @@ def bleu_precisions(
     return precisions[:used]
 
 
-def bleu_of_rows(counts: npt.NDArray[np.int64], *, smooth_method: Smooth, smooth_value: float) -> Floats:
+def bleu_of_rows(counts: Integers, *, smooth_method: Smooth, smooth_value: float) -> Floats:
     """``bleu_of_counts`` with its effective order, for a row of counts per answer; bit for bit equal.
 
     Arithmetic is done column by column. Logarithms, their sums and exponentials are those of the standard library, one
@@ -315,9 +314,7 @@ def _sacrebleu_rule(tokenize: str, lowercase: bool) -> Tokenizer:
     return custom_tokenizer(f"bleu[{tokenize},{'lower' if lowercase else 'cased'}]", words)
 
 
-def _closest(
-    given: npt.NDArray[np.int64], texts: npt.NDArray[np.int64], owners: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def _closest(given: Integers, texts: Integers, owners: Integers) -> Integers:
     """Per answer the length of the reference that is closest in length, the shorter of two."""
     closest = np.zeros(len(given), np.int64)
     # The best comes first in each row; written in reverse, it is written last.

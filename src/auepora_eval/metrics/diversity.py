@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import SignatureOption
@@ -42,7 +41,7 @@ from ..features.embeddings import (
 from ..features.texts import answers, no_response, token_ids
 from ..models.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
 from ..options import PositiveInt
-from ..stats.intervals import Interval
+from ..stats.intervals import Interval, Ints
 from ..text.ngrams import DistinctNgramCounter, distinct_ngrams, ngram_counts
 from ..text.tokenizers import plain_words, word_tokenizer
 from ..text.vocabulary import Vocabulary
@@ -393,7 +392,7 @@ class ResponseDiversity(_EmbeddingMetric):
             return super().explain(sample, output, around)
         return answer_distance_steps(sample.sample_id, output.response.text, around.pairs, value[0])
 
-    def select(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
+    def select(self, scores: Scores, joined: Scores, rows: Ints) -> Scores:
         """The distances among these answers only."""
         return self.pair_samples(scores.take(rows))
 

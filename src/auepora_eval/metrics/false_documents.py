@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import function_name, signature_number, without_separator
@@ -30,7 +29,7 @@ from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
-from ..features.texts import RefusalJudge
+from ..features.texts import Mask, RefusalJudge
 from ..text.refusal import normalize_text
 from ..text.tokenizers import squad_words
 from .abstention import require_judge
@@ -48,7 +47,6 @@ from .wrappers import (
     require_in_range,
 )
 
-Mask = npt.NDArray[np.bool_]
 CUES: dict[str, tuple[str, ...]] = {
     "rgb_script": ("factual errors", "事实性错误"),
     "rgb_paper": ("There are factual errors in the provided documents.",),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff
@@ -26,14 +25,12 @@ from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.texts import Source, evidence_texts, ngram_support, stop_word_mask, token_ids
+from ..features.texts import Integers, Source, evidence_texts, ngram_support, stop_word_mask, token_ids
 from ..options import PositiveInt
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import STOP_WORDS, casefold_text, plain_words, word_tokenizer
 from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks
 from .overlap import ngrams, tokenize_answer
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff, SignatureOption
@@ -23,11 +22,10 @@ from ..features.texts import Source, answers, evidence_texts
 from ..judge.nli import Threshold
 from ..models.token_classifier import SpanInput, TokenClassifier, Window
 from ..options import PositiveInt
-from ..stats.intervals import mean_interval
+from ..stats.intervals import Floats, mean_interval
 from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks
 from .semantic import note_truncation, problem_masks
 
-Floats = npt.NDArray[np.float64]
 Outcome = tuple[Floats, bool] | InferenceFailure
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import signature_number
@@ -161,7 +160,7 @@ class QuantileLatency(_TimingMetric):
         super().__post_init__()
         object.__setattr__(self, "reducer", Quantile(self.quantile))
 
-    def further_details(self, scores: Scores, clusters: npt.NDArray[np.intp] | None) -> dict[str, Any]:
+    def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
         """The quantile."""
         return {"quantile": self.quantile}
 

@@ -11,7 +11,6 @@ from math import log2
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff
@@ -32,6 +31,7 @@ from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DuplicateIdError
 from ..features.hits import (
+    Floats,
     MatchedSample,
     RankingView,
     UnitPositions,
@@ -489,9 +489,9 @@ class RankingMetric(ConfiguredMetric):
     def scores(
         self,
         batch: Batch,
-        values: npt.NDArray[np.float64],
+        values: Floats,
         *,
-        stats: npt.NDArray[np.float64] | None = None,
+        stats: Floats | None = None,
     ) -> Scores:
         """The scores of all queries; queries without gold are skipped as the conventions require."""
         rules = self.active_conventions

@@ -9,7 +9,6 @@ from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch, checked_outputs
 from ..core.conventions import Conventions, RankCutOff, SignatureOption, signature_number
@@ -21,8 +20,10 @@ from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
 from ..features.hits import (
+    Floats,
     GoldPositions,
     IdealRanking,
+    Ints,
     MatchedSample,
     RankingView,
     UnitPositions,
@@ -55,7 +56,6 @@ from .ranking import (
 # --- rank-aware retrieval metrics: MRR, MAP, nDCG, R-precision -------------------------------------------------------
 
 GainScheme = Literal["binary", "exponential", "linear"]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -303,14 +303,14 @@ class NDCGAtK(OrderMetric):
         dcg = sum_by_query(row, self._gains(level) / logs[rank], queries)
         return dcg, sum_by_query(best_row, self._gains(best_level) / logs[best_rank], queries)
 
-    def _ideal_depth(self, every: GoldPositions, view: RankingView) -> npt.NDArray[np.int64]:
+    def _ideal_depth(self, every: GoldPositions, view: RankingView) -> Ints:
         """The depth of the ideal ranking per query."""
         depth = np.full(len(every.returned), np.iinfo(np.int64).max if self.k is None else self.k)
         if self.active_conventions.k_policy == "effective":
             depth = np.minimum(depth, np.minimum(every.returned, self.position_cut(view)))
         return depth
 
-    def _gains(self, level: npt.NDArray[np.int64]) -> Floats:
+    def _gains(self, level: Ints) -> Floats:
         positive = np.maximum(level, 0).astype(np.float64)
         return np.exp2(positive) - 1.0 if self.gain == "exponential" else positive
 
@@ -318,7 +318,7 @@ class NDCGAtK(OrderMetric):
 # --- recall, precision, F1 and hit rate at a cut-off -----------------------------------------------------------------
 
 
-def precision_values(batch: Batch, k: int | None, rules: Conventions, view: RankingView) -> npt.NDArray[np.float64]:
+def precision_values(batch: Batch, k: int | None, rules: Conventions, view: RankingView) -> Floats:
     """Precision per query, with the denominator of the conventions."""
     within = hits_within(batch, rules, k, view)
     if k is not None and rules.precision == "k" and rules.k_policy == "written":

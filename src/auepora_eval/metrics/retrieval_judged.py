@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff
@@ -17,7 +16,7 @@ from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
-from ..features.hits import GoldPositions, gold_positions, hits, hits_within, sum_by_query
+from ..features.hits import Floats, GoldPositions, Ints, gold_positions, hits, hits_within, sum_by_query
 from ..features.rankings import judged_rankings, rankings
 from ..options import Gt, Lt, PositiveInt
 from .ranking import (
@@ -31,8 +30,6 @@ from .ranking import (
     rbp_residual,
     relevance_levels,
 )
-
-Ints = npt.NDArray[np.int64]
 
 
 def found_and_gold_levels(every: GoldPositions) -> tuple[Ints, Ints]:
@@ -244,11 +241,11 @@ class RBP(RankingMetric):
 
 
 @lru_cache(maxsize=8)
-def _power_table(p: float, size: int) -> npt.NDArray[np.float64]:
+def _power_table(p: float, size: int) -> Floats:
     return np.array([p**rank for rank in range(size)])
 
 
-def _powers(p: float, ranks: Ints) -> npt.NDArray[np.float64]:
+def _powers(p: float, ranks: Ints) -> Floats:
     """The powers of p by 0-based rank, up to the highest rank."""
     return _power_table(p, 1 << (int(ranks.max(initial=0)) + 1).bit_length())
 

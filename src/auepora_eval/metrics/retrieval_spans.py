@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff, SignatureOption
@@ -17,12 +16,11 @@ from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
-from ..features.hits import reject_duplicates
+from ..features.hits import Floats, reject_duplicates
 from ..features.matching import ParentSpan, covered_characters
 from ..features.rankings import highest_levels, rankings
 from .ranking import relevant_ids
 
-Floats = npt.NDArray[np.float64]
 Character = tuple[str, int]
 """A parent's id and a position in it."""
 Denominator = Literal["gold", "returned", "either"]

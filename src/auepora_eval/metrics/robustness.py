@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch, warn_notes
 from ..core.conventions import SignatureOption, without_separator
@@ -37,7 +36,7 @@ from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
 from ..errors import BadValueError
 from ..stats.bootstrap import bootstrap_interval
-from ..stats.intervals import Interval, mean_interval
+from ..stats.intervals import Bools, Floats, Interval, Ints, mean_interval
 from .abstention import NegativeRejectionRate
 from .wrappers import (
     ComputedReducer,
@@ -52,8 +51,6 @@ from .wrappers import (
 __all__ = ["CounterfactualConsistency", "NegativeRejectionRate", "NoiseRobustness"]
 
 # --- noise robustness: the ratio of a metric on noisy questions to the same metric on clean ones ---------------------
-
-Floats = npt.NDArray[np.float64]
 
 
 def join_scenarios(scenarios: Sequence[str]) -> str:
@@ -241,7 +238,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         base_status = np.where(paired, scores.status[base], Status.SCORED)
         applies = paired & (scores.status != Status.SKIPPED)
         # Without the base's score there is no pair: its failure is the pair's, and counts for neither.
-        outcomes: list[tuple[npt.NDArray[np.bool_], Status, str]] = [
+        outcomes: list[tuple[Bools, Status, str]] = [
             (applies & (base_status == Status.SYSTEM_FAILED), Status.SYSTEM_FAILED, "base_failed"),
             (applies & (base_status == Status.MEASURE_FAILED), Status.MEASURE_FAILED, "base_failed"),
             (applies & (base_status == Status.SKIPPED), Status.SKIPPED, "base_skipped"),
@@ -262,9 +259,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         base = np.where(clean, np.arange(n), -1)
         return self._with_sides(sides, scores, base, family.variants)
 
-    def _with_sides(
-        self, outcomes: Scores, scores: Scores, base: npt.NDArray[np.intp], noisy: npt.NDArray[np.intp]
-    ) -> Scores:
+    def _with_sides(self, outcomes: Scores, scores: Scores, base: Ints, noisy: Ints) -> Scores:
         """The outcomes with the statistics of the base and of the row itself."""
         assert scores.keys is not None
         has_noisy = np.zeros(len(scores), np.bool_)
@@ -351,7 +346,6 @@ def _interval_bounds(interval: Interval | None) -> list[float] | None:
 
 # --- counterfactual consistency: similarity of the answers to a question and to its counterfactual variants ----------
 
-Rows = npt.NDArray[np.intp]
 _BATCH_SIZE = 1024
 """The number of pairs of answers compared at a time."""
 
@@ -450,7 +444,7 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
         others = np.setdiff1d(np.arange(n), variants[usable])
         return Scores.woven((variants[usable], alike), (others, rest.take(others)))
 
-    def _similarities(self, keys: Sequence[FamilyKey], variants: Rows, bases: Rows) -> Scores:
+    def _similarities(self, keys: Sequence[FamilyKey], variants: Ints, bases: Ints) -> Scores:
         samples = [
             EvaluationSample(keys[variant].sample_id, "", reference_answer=keys[base].payload or Response(""))
             for variant, base in zip(variants.tolist(), bases.tolist(), strict=True)

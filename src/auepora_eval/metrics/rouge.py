@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import SignatureOption
@@ -17,6 +16,7 @@ from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import (
+    Integers,
     answers,
     best_pairs,
     longest_common_subsequence,
@@ -28,11 +28,10 @@ from ..features.texts import (
 from ..options import NonEmpty
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import Tokenizer, rouge_tokenizer
-from .answer_base import ComparedMetric, overlap_scores
+from .answer_base import ComparedMetric, Floats, overlap_scores
 from .overlap import Measure, Overlap, best_overlap, rouge_1, rouge_2, rouge_l, rouge_lsum
 
 TokenizerName = Literal["rouge_score", "unicode"]
-Integers = npt.NDArray[np.int64]
 Variant = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
 VARIANTS: dict[str, Measure] = {"rouge1": rouge_1, "rouge2": rouge_2, "rougeL": rouge_l, "rougeLsum": rouge_lsum}
 """Each variant by its plain definition."""
@@ -333,7 +332,7 @@ class RougeScores(_Rouge):
     def score(self, batch: Batch) -> Scores:
         """The best F1 of each answer, by variant."""
         owners = reference_texts(batch, self.role).owners
-        columns: dict[str, npt.NDArray[np.float64]] = {}
+        columns: dict[str, Floats] = {}
         for one in self.variants:
             f1, _, _ = overlap_scores(*self.pair_counts(batch, one))
             columns[one] = select_pairs(f1, best_pairs(f1, owners, len(batch)))

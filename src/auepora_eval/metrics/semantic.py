@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import RankCutOff, SignatureOption, without_separator
@@ -20,7 +19,7 @@ from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
 from ..features.embeddings import MODEL_ROUNDING, InferenceFailure, PairCosines, TextVectors, embed_texts, text_cosines
-from ..features.texts import Role, answers, evidence_texts, reference_texts
+from ..features.texts import Mask, Role, answers, evidence_texts, reference_texts
 from ..judge.nli import Threshold, label_probability, select_premises
 from ..models.embedders import (
     ACTIVATIONS,
@@ -37,11 +36,10 @@ from ..models.embedders import (
 from ..models.loading import Device, Precision
 from ..options import PositiveInt
 from ..text.sentences import split_sentences
-from .answer_base import AnswerMetric, ReferencedMetric
+from .answer_base import AnswerMetric, Floats, ReferencedMetric
 
 # --- base classes of the semantic metrics: compared texts, empty texts and truncation --------------------------------
 
-Floats = npt.NDArray[np.float64]
 Pair = tuple[str, str]
 """The compared text, and the answer."""
 
@@ -57,7 +55,7 @@ class TextPairScores:
     """Per pair the number of truncated texts."""
 
 
-def problem_masks(problems: Sequence[str | None]) -> dict[str, npt.NDArray[np.bool_]]:
+def problem_masks(problems: Sequence[str | None]) -> dict[str, Mask]:
     """Masks of the unmeasured rows, by reason."""
     reasons = dict.fromkeys(filter(None, problems))
     return {reason: np.array([one == reason for one in problems], np.bool_) for reason in reasons}

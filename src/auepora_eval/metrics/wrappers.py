@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import function_name, without_separator
@@ -39,7 +38,7 @@ from ..core.metrics_base import (
 from ..core.reduce import Clusters, Mean, Reducer, SumsReducer
 from ..core.registry import ConfiguredMetric, metric, register
 from ..core.scores import Score, Scores, Status
-from ..core.slices import group_names, sample_value
+from ..core.slices import Rows, group_names, sample_value
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..features.matching import GoldRank, first_gold_rank, has_spans
@@ -433,7 +432,7 @@ class SlicedMetric(WrapperMetric):
         rest = rest.replaced(np.ones(len(others), np.bool_), Status.SKIPPED, "other_slice", math.nan)
         return Scores.woven((rows, selected_scores), (others, rest))
 
-    def select(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
+    def select(self, scores: Scores, joined: Scores, rows: Rows) -> Scores:
         """The wrapped metric's selection of these samples, without unselected ones."""
         if not self.metadata.needs_all or type(self.inner).select is BatchMetric.select:
             return joined.take(rows)

@@ -15,10 +15,8 @@ import numpy.typing as npt
 
 from ..errors import AlignmentError, BadTypeError, BadValueError
 from .bootstrap import bootstrap_interval, bootstrap_interval_of
-from .intervals import Estimate, encode_clusters, mean_interval
+from .intervals import Estimate, Floats, Ints, encode_clusters, mean_interval
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 Weights = Literal["linear", "quadratic"]
 AgreementReport = Estimate

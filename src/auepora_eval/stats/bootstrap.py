@@ -9,11 +9,12 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import BadValueError
 from .intervals import (
+    Floats,
     Interval,
+    Ints,
     all_equal_interval,
     encode_clusters,
     is_rounding,
@@ -21,9 +22,6 @@ from .intervals import (
     sums_by,
     tail_probability,
 )
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
 
 # How many units are drawn and counted at a time: small enough for a processor's cache. And how many counts go into one
 # product of matrices (8 bytes each, 17 MB): a threaded product that has to wait for a busy core waits once per call, so

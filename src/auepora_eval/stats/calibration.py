@@ -14,8 +14,11 @@ from ..errors import AlignmentError, BadTypeError, BadValueError
 from .bootstrap import bootstrap_interval_of
 from .difference import paired_differences, paired_interval
 from .intervals import (
+    Bools,
     Estimate,
+    Floats,
     Interval,
+    Ints,
     encode_clusters,
     is_skewed,
     mean_interval,
@@ -147,7 +150,7 @@ def _score_column(scores: npt.ArrayLike) -> npt.NDArray[Any]:
     return column
 
 
-def _label_column(labels: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def _label_column(labels: npt.ArrayLike) -> Bools:
     column = _column(labels, "labels")
     if column.dtype.kind == "b":
         return column
@@ -166,7 +169,6 @@ def _label_column(labels: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 # --- calibration of scores against labels, and means of labels made sharper by scores (prediction-powered) -----------
 
-Floats = npt.NDArray[np.float64]
 Binning = Literal["width", "mass"]
 
 _NO_RIGHT = "nothing is labelled right"
@@ -250,7 +252,7 @@ def auroc_report(
     if not counts.defined:
         return Estimate(None, None, n, _NO_WRONG if counts.positives else _NO_RIGHT)
 
-    def drawn(rows: npt.NDArray[np.intp]) -> float:
+    def drawn(rows: Ints) -> float:
         found = threshold_counts(values[rows], right[rows])
         return found.auroc() if found.defined else math.nan
 
@@ -332,7 +334,6 @@ def _columns(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floa
 # labelled samples are among the N, as in survey sampling. Taking the N - n others instead, as the paper does, gives the
 # same estimate: its best :math:`\lambda` is :math:`(N - n) / N` of this one.
 
-Ints = npt.NDArray[np.intp]
 
 # The remaining variance is itself estimated, and is too small if few labels happen to follow the scores. So it is
 # increased as if five more labels did not follow them; docs/judging/calibration.md has the coverage.
@@ -690,7 +691,7 @@ def _stratum_inflation(scores: Floats, known: Floats, draw: _Draw, inner: Ints) 
     return added
 
 
-def _labelled_column(values: Floats, labelled: npt.NDArray[np.bool_], what: str, one: str) -> Floats:
+def _labelled_column(values: Floats, labelled: Bools, what: str, one: str) -> Floats:
     """The values of the labelled samples, finite numbers above zero."""
     column = np.asarray(values, dtype=np.float64)
     if column.shape != labelled.shape:
@@ -701,7 +702,7 @@ def _labelled_column(values: Floats, labelled: npt.NDArray[np.bool_], what: str,
     return known
 
 
-def _normalise_weights(weights: Floats | None, labelled: npt.NDArray[np.bool_]) -> Floats | None:
+def _normalise_weights(weights: Floats | None, labelled: Bools) -> Floats | None:
     """The weight of each labelled sample, summing to 1; ``None`` if all are equal."""
     if weights is None:
         return None
@@ -711,7 +712,7 @@ def _normalise_weights(weights: Floats | None, labelled: npt.NDArray[np.bool_]) 
     )
 
 
-def _weighting_cost(known: Floats, shares: Floats, codes: Ints | None, labelled: npt.NDArray[np.bool_]) -> float:
+def _weighting_cost(known: Floats, shares: Floats, codes: Ints | None, labelled: Bools) -> float:
     """By how much unequal weights change the variance of the labels' mean."""
     weighted, even = shares * (known - shares @ known), (known - known.mean()) / len(known)
     if codes is not None:
@@ -724,7 +725,7 @@ def _weighting_cost(known: Floats, shares: Floats, codes: Ints | None, labelled:
 def _power_weight(
     scores: Floats,
     labels: Floats,
-    labelled: npt.NDArray[np.bool_],
+    labelled: Bools,
     shares: Floats,
     codes: Ints | None,
     *,

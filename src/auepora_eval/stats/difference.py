@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import AlignmentError, BadValueError
 from .bootstrap import bootstrap_interval_of, bootstrap_sums, values_of_sums
 from .intervals import (
+    Floats,
     Interval,
+    Ints,
     encode_clusters,
     is_rounding,
     mean_interval,
@@ -20,10 +21,6 @@ from .intervals import (
     t_quantile,
     wilson_interval,
 )
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
-
 
 # Relative to the larger score, a difference up to this is rounding: 0.1 + 0.2 and 0.3 are a draw.
 _ROUNDING = 1e-12

@@ -13,6 +13,10 @@ import numpy.typing as npt
 
 from ..errors import AlignmentError, BadValueError
 
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+Bools = npt.NDArray[np.bool_]
+
 # --- quantiles of Student's t, with the standard library only --------------------------------------------------------
 
 _TINY = 1e-300
@@ -93,9 +97,6 @@ def _away_from_zero(value: float) -> float:
 
 
 # --- intervals of a mean: Wilson for a proportion, Student's t by cluster otherwise ----------------------------------
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
 
 # Below these a t or a Wilson interval is flagged "few"; docs/statistics/appendix.md has the coverage on both sides.
 _FEW_FOR_T = 30

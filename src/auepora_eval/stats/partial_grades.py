@@ -23,15 +23,10 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import AlignmentError, BadValueError
-from .intervals import Interval, mean_interval
+from .intervals import Bools, Floats, Interval, Ints, mean_interval
 from .sampling import inclusion_probabilities
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
-Bools = npt.NDArray[np.bool_]
 
 MeasureName = Literal["precision", "recall", "ndcg"]
 

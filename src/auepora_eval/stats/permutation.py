@@ -14,6 +14,9 @@ import numpy.typing as npt
 from ..errors import BadValueError
 from .difference import PairedStatistics
 from .intervals import (
+    Bools,
+    Floats,
+    Ints,
     can_enumerate,
     encode_clusters,
     integer_sums,
@@ -29,8 +32,6 @@ from .intervals import (
 # clusters are flipped at random, many times, and the p-value is how often the mean difference is as far from zero as
 # the observed one. It needs no normal distribution and no equal variances.
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
 
 # How many signs go into one product of matrices: 17 MB of them.
 _MULTIPLIED = 1 << 21
@@ -60,7 +61,7 @@ class DifferenceSums:
 
     sums: Floats
     """A row per cluster, or per group of clusters if there are many, and a column per metric."""
-    present: npt.NDArray[np.bool_]
+    present: Bools
     """Whether a metric has any difference."""
     n: int
     """How many samples there are."""
@@ -180,7 +181,6 @@ def random_bits(units: int, draws: int, seed: int, *, at_once: int) -> Iterator[
 
 # --- permutation test of any statistic: outputs of two runs are swapped by cluster -----------------------------------
 
-Bools = npt.NDArray[np.bool_]
 
 # As in ``sign_flips``: how many signs are in memory at once, and how many clusters have a sign of their own.
 _PERMUTATION_CHUNK = 1 << 21

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import AlignmentError, BadValueError
-from .intervals import t_quantile, tail_probability
+from .intervals import Floats, Ints, t_quantile, tail_probability
 
 # Labels cost most, so they go where the predicted label is least certain. With a predicted label f and the expected
 # squared error e of each of N samples, the variance of a mean corrected by n labels is smallest for inclusion
@@ -23,8 +23,6 @@ from .intervals import t_quantile, tail_probability
 # ``corrected_difference`` of ``calibration`` take the probabilities or the strata; any of them give a valid interval,
 # and good predictions a narrow one.
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
 
 UNIFORM_SHARE = 0.5
 """Default share of equal probabilities in a draw."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValueError
-from .intervals import t_quantile, t_tail
+from .intervals import Bools, Floats, Ints, t_quantile, t_tail
 
 # A group-sequential test (Jennison and Turnbull 2000): the units are asked in a random order, and a test is made at
 # looks that are fixed in advance. The error rate alpha is spent over the looks as alpha f² (f: the proportion of units
@@ -25,9 +25,6 @@ from .intervals import t_quantile, t_tail
 # Betting (Waudby-Smith and Ramdas 2024) makes no use of large numbers: a wager against "the mean is m" that keeps its
 # expected wealth if that is true, and multiplies it by 40 with a probability of at most 1/40.
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
-Bools = npt.NDArray[np.bool_]
 
 Method = Literal["group_sequential", "betting"]
 Verdict = Literal["better", "worse", "equal", "pass", "fail", "inconclusive"]

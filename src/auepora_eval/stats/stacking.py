@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import AlignmentError, BadValueError
-from .intervals import encode_clusters, require_finite_table
+from .intervals import Floats, Ints, encode_clusters, require_finite_table
 
 # The probability that people accept an answer, from the scores s_1 ... s_m of m judges:
 #
@@ -20,8 +20,6 @@ from .intervals import encode_clusters, require_finite_table
 # without a score counts as the mean of the others. What is kept is the intercept b_0 and the weight of each judge,
 # b_1 / m + d_j minus the mean of d.
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
 
 MIN_LABELS = 10
 """Fewer labels are an error."""

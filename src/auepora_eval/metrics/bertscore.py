@@ -28,7 +28,7 @@ from ..models.encoding import OUT_OF_MEMORY, TokenColumn, TokenEncoder, run_in_b
 from ..models.loading import Device, ModelSource, Precision, layer_count, load_layers
 from ..options import Lt, NonNegativeInt, problem_of
 from .answer_base import Floats, SkipMasks
-from .semantic import SemanticMetricBase, note_truncation
+from .semantic import COMPARED_TO, SemanticMetricBase, note_truncation
 
 if TYPE_CHECKING:
     import torch
@@ -351,6 +351,7 @@ class BertScoreMetric(SemanticMetricBase):
         failure_note="counts as an empty answer does: 0, or what that is after rescaling",
         reference="Zhang et al. 2020 (BERTScore)",
         signature={
+            **COMPARED_TO,
             "model": "source.model_name",
             "precision": SignatureOption("precision", unless="float32"),
             "layer": SignatureOption("num_layers", words={None: "best"}),

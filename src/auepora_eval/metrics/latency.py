@@ -245,6 +245,7 @@ class Throughput(_TimingMetric):
             {"throughput": {"timing_key": "retrieval", "concurrency": 3}},
             {"throughput": {"by": "clock"}},
         ),
+        signature={"timing": "timing_key", "by": "by", "concurrency": "assumed_concurrency"},
     )
     higher_score_is_better = False
     """False: a score is a timing."""
@@ -254,6 +255,11 @@ class Throughput(_TimingMetric):
         if self.concurrency is not None and self.by == "clock":
             raise BadValueError("'concurrency' cannot be combined with 'by: clock', which measures it")
         self._choose_reducer()
+
+    @property
+    def assumed_concurrency(self) -> int | None:
+        """The number of requests in flight; by the clock it is not needed."""
+        return (self.concurrency or 1) if self.by == "latency" else None
 
     def _choose_reducer(self) -> None:
         rate = AnswerRate(self.concurrency or 1) if self.by == "latency" else ClockRate()
@@ -289,11 +295,6 @@ class Throughput(_TimingMetric):
             for output, counted in zip(batch.outputs, scores.counted, strict=True)
         ]
         return replace(scores, stats=np.column_stack([starts, starts + seconds]))
-
-    def signature_options(self) -> dict[str, str]:
-        """The timing, the mode, and the assumed concurrency."""
-        assumed = {"concurrency": str(self.concurrency or 1)} if self.by == "latency" else {}
-        return {"timing": self.timing_key, "by": self.by, **assumed}
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """By the clock the concurrency; by latency it is an option already."""

@@ -101,6 +101,7 @@ class MRRAtK(OrderMetric):
         ),
         aliases={"ir_measures": ("RR", "MRR"), "trec_eval": ("recip_rank",)},
         peers={"ranx": ("mrr", "mrr@k"), "pytrec_eval": ("recip_rank",)},
+        signature={"cut": SignatureOption("max_rank", differs_from="k")},
     )
 
     @property
@@ -118,11 +119,6 @@ class MRRAtK(OrderMetric):
         if self.max_rank is not None:
             values[row[rank >= self.max_rank]] = 0.0
         return self.scores(batch, values)
-
-    def signature_options(self) -> dict[str, str]:
-        """Adds a cut-off that the name does not contain."""
-        cut = {"cut": str(self.max_rank)} if self.k is None and self.max_rank is not None else {}
-        return {**cut, **self.ranking_signature_options()}
 
 
 @register("r_precision")

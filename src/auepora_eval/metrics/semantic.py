@@ -70,6 +70,11 @@ def note_truncation(batch: Batch, metric: str, cut: Floats) -> None:
         )
 
 
+COMPARED_TO = {"to": SignatureOption("compare_to", unless="reference")}
+"""The text that answers are compared with, in a signature."""
+_PRECISION = SignatureOption("precision", unless="float32")
+
+
 @dataclass(frozen=True)
 class SemanticMetricBase(ReferencedMetric):
     """A metric that compares an answer semantically with each reference (the best counts), or with the query."""
@@ -78,7 +83,6 @@ class SemanticMetricBase(ReferencedMetric):
 
     metadata = declare(
         suggested=False,  # it needs a model, which the user names
-        signature={"to": SignatureOption("compare_to", unless="reference")},
     )
     rounding = MODEL_ROUNDING
     """The rounding tolerance of a model."""
@@ -205,6 +209,10 @@ class EmbeddingSimilarity(TextPairMetric):
 
     embed_fn: Any
 
+    metadata = declare(
+        signature={"embed": SignatureOption("embed_fn", write=embedder_name), **COMPARED_TO},
+    )
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "embed_fn", parse_embedder(self.embed_fn))
         super().__post_init__()
@@ -212,10 +220,6 @@ class EmbeddingSimilarity(TextPairMetric):
     def require_ready(self) -> None:
         """Raise unless the embedder is available."""
         require_embedder(self.embed_fn)
-
-    def signature_options(self) -> dict[str, str]:
-        """The embedder, and the text compared with."""
-        return {"embed": embedder_name(self.embed_fn), **super().signature_options()}
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The cosines."""
@@ -256,6 +260,7 @@ class SbertSimilarity(_ModelMetric):
 
     metadata = declare(
         reference="Reimers and Gurevych 2019",
+        signature={"model": "embedder.model_name", "precision": _PRECISION, **COMPARED_TO},
     )
 
     def __post_init__(self) -> None:
@@ -270,10 +275,6 @@ class SbertSimilarity(_ModelMetric):
     def require_ready(self) -> None:
         """Raise unless the packages and the model are available."""
         self.embedder.require_ready()
-
-    def signature_options(self) -> dict[str, str]:
-        """The model, its precision, and the text compared with."""
-        return {**self.embedder.signature_options(), **super().signature_options()}
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The cosines."""
@@ -301,6 +302,7 @@ class CrossEncoderSimilarity(_ModelMetric):
         failure_note="counts at the worst value where the model's activation has one, else leaves the mean",
         reference="Nogueira and Cho 2019",
         range=(-np.inf, np.inf),
+        signature={"model": "pair_model.model_name", "precision": _PRECISION, **COMPARED_TO},
     )
 
     def __post_init__(self) -> None:
@@ -327,10 +329,6 @@ class CrossEncoderSimilarity(_ModelMetric):
                 f"cross_encoder_similarity needs a model that returns one number per pair, and '{self.model}' returns "
                 f"{labels}; for an NLI model use nli_grounding"
             )
-
-    def signature_options(self) -> dict[str, str]:
-        """The model, its precision, and the text compared with."""
-        return {**self.pair_model.signature_options(), **super().signature_options()}
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The activated logit of each pair."""
@@ -586,6 +584,8 @@ class NliGrounding(AnswerMetric):
         },
         reference="Honovich et al. 2022 (TRUE)",
         signature={
+            "model": "pair_model.model_name",
+            "precision": _PRECISION,
             "evidence": "evidence",
             "from": SignatureOption("threshold", write="{:g}".format),
             "k": "k",
@@ -615,10 +615,6 @@ class NliGrounding(AnswerMetric):
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the documents have text."""
         return any(item.doc.text for item in output.retrieved[: self.k])
-
-    def signature_options(self) -> dict[str, str]:
-        """The model, the evidence and the threshold."""
-        return {**self.pair_model.signature_options(), **super().signature_options()}
 
     def score(self, batch: Batch) -> Scores:
         """The proportion of each answer's sentences."""

@@ -109,6 +109,12 @@ class AlignmentError(AueporaError, ValueError, AssertionError):
             f"{num_samples} {what[0]} but {num_outputs} {what[1]}: they must be equally many, in the same order"
         )
 
+    @classmethod
+    def check(cls, num_samples: int, num_outputs: int, *, what: tuple[str, str] = ("samples", "outputs")) -> None:
+        """Raise unless both numbers are equal."""
+        if num_samples != num_outputs:
+            raise cls(num_samples, num_outputs, what=what)
+
 
 class BadValueError(AueporaError, ValueError):
     """An invalid value."""

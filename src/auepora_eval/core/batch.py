@@ -37,8 +37,7 @@ class Batch:
         features: Mapping[Hashable, Any] | None = None,
         memory: dict[Hashable, Any] | None = None,
     ) -> None:
-        if len(samples) != len(outputs):
-            raise AlignmentError(len(samples), len(outputs))
+        AlignmentError.check(len(samples), len(outputs))
         self.samples = samples
         self.outputs = outputs
         self.notes: dict[str, tuple[int, str]] = {}

@@ -423,8 +423,7 @@ class BatchMetric(Metric):
 
     def compute(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> MetricResult:
         """The metric's number over aligned samples and outputs."""
-        if len(samples) != len(outputs):
-            raise AlignmentError(len(samples), len(outputs))
+        AlignmentError.check(len(samples), len(outputs))
         check_samples(samples)
         batch = Batch(samples, outputs)
         scores = self.pair_samples(apply_failure_policy(self, batch))

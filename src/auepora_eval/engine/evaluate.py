@@ -417,8 +417,7 @@ def evaluate(
         if isinstance(outputs, Mapping)
         else as_sequence(outputs, "outputs")
     )
-    if len(sample_list) != len(output_list):
-        raise AlignmentError(len(sample_list), len(output_list))
+    AlignmentError.check(len(sample_list), len(output_list))
     evaluation.validate(sample_list)
     size = check_batch_size(batch_size)
 
@@ -581,11 +580,9 @@ def evaluate_rankings(
         ids, columns = list(gold), [ranked.get(query) for query in gold]
         gold, ranked = list(gold.values()), columns
     golds, rankings = as_sequence(gold, "gold"), as_sequence(ranked, "rankings")
-    if len(golds) != len(rankings):
-        raise AlignmentError(len(golds), len(rankings), what=("gold entries", "rankings"))
+    AlignmentError.check(len(golds), len(rankings), what=("gold entries", "rankings"))
     names = list(map(repr, range(len(golds))) if ids is None else map(str, ids))
-    if len(names) != len(golds):
-        raise AlignmentError(len(golds), len(names), what=("gold entries", "ids"))
+    AlignmentError.check(len(golds), len(names), what=("gold entries", "ids"))
 
     def part(start: int, stop: int) -> Batch:
         return rankings_batch(golds[start:stop], rankings[start:stop], names[start:stop])

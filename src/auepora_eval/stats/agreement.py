@@ -118,8 +118,7 @@ def _category_weights(categories: Sequence[Any], weights: Weights | None) -> Flo
 
 def _pairs(a: Sequence[Any], b: Sequence[Any]) -> tuple[Ints, Ints, list[Any]]:
     """The labels of what both labelled, as places among the categories in use, which are in order."""
-    if len(a) != len(b):
-        raise AlignmentError(len(a), len(b), what=("labels of the first", "labels of the second"))
+    AlignmentError.check(len(a), len(b), what=("labels of the first", "labels of the second"))
     both = [(one, two) for one, two in zip(a, b, strict=True) if not (_missing(one) or _missing(two))]
     categories = _ordered({label for pair in both for label in pair})
     place = {label: number for number, label in enumerate(categories)}
@@ -311,8 +310,7 @@ def _clusters_of_pairs(a: Sequence[Any], b: Sequence[Any], clusters: Sequence[in
     """The clusters of the pairs in which neither value is missing."""
     if clusters is None:
         return None
-    if len(clusters) != len(a):
-        raise AlignmentError(len(a), len(clusters), what=("pairs", "clusters"))
+    AlignmentError.check(len(a), len(clusters), what=("pairs", "clusters"))
     present = [not (_missing(one) or _missing(two)) for one, two in zip(a, b, strict=True)]
     return np.asarray(clusters, dtype=np.intp)[np.array(present, dtype=np.bool_)]
 
@@ -464,8 +462,7 @@ def slope_report(
     On a column of zeros and ones it is the difference of two means. ``why_constant`` is the reason given where all x
     are equal, so that there is no slope.
     """
-    if len(x) != len(y):
-        raise AlignmentError(len(x), len(y), what=("numbers in the first column", "numbers in the second"))
+    AlignmentError.check(len(x), len(y), what=("numbers in the first column", "numbers in the second"))
     codes = encode_clusters(clusters, len(x))
     units = len(x) if codes is None else int(codes.max(initial=-1)) + 1
     if len(x) < 2 or (x == x[0]).all():
@@ -504,8 +501,7 @@ def _correlation_report(
 
 
 def _paired_columns(a: Sequence[Any], b: Sequence[Any]) -> tuple[Floats, Floats]:
-    if len(a) != len(b):
-        raise AlignmentError(len(a), len(b), what=("numbers in the first column", "numbers in the second"))
+    AlignmentError.check(len(a), len(b), what=("numbers in the first column", "numbers in the second"))
     try:
         pairs = np.array([[math.nan if one is None else float(one) for one in column] for column in (a, b)])
     except (TypeError, ValueError) as error:

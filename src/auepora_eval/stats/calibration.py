@@ -95,8 +95,7 @@ class ThresholdCounts:
 def threshold_counts(scores: npt.ArrayLike, labels: npt.ArrayLike) -> ThresholdCounts:
     """The counts at every distinct score; labels are 0 and 1, or Booleans. Costs one sort."""
     values, positive = _score_column(scores), _label_column(labels)
-    if len(values) != len(positive):
-        raise AlignmentError(len(values), len(positive), what=("scores", "labels"))
+    AlignmentError.check(len(values), len(positive), what=("scores", "labels"))
     order = np.argsort(values)[::-1]
     values, hits = values[order], np.cumsum(positive[order], dtype=np.int64)
     last_of_equals = np.flatnonzero(np.append(values[1:] != values[:-1], True)[: len(values)])

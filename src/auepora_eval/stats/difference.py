@@ -18,6 +18,7 @@ from .intervals import (
     is_rounding,
     mean_interval,
     require_finite_table,
+    smallest_number,
     t_quantile,
     wilson_interval,
 )
@@ -282,21 +283,19 @@ def required_n(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0
         raise BadValueError(f"delta must be a positive number, not {delta!r}")
     if math.isnan(sd):
         return None
+
+    def suffices(n: int) -> bool:
+        return mde(sd, n, alpha=alpha, power=power) <= delta
+
     # Upwards from the normal distribution's answer, which is below that of any t distribution, until it suffices.
     most = 1 << 53  # with that many degrees of freedom t is normal
     root = _quantiles(most, alpha, power) * (sd / delta)
     if root >= math.sqrt(most):
         return None
     few = many = max(2, math.floor(root**2))
-    while mde(sd, many, alpha=alpha, power=power) > delta:
+    while not suffices(many):
         many *= 2
-    while few < many:
-        middle = (few + many) // 2
-        if mde(sd, middle, alpha=alpha, power=power) > delta:
-            few = middle + 1
-        else:
-            many = middle
-    return few
+    return smallest_number(few, many, suffices)
 
 
 def _quantiles(n: int, alpha: float, power: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -321,6 +322,17 @@ def paired_columns(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats
     if values.shape != known.shape or values.ndim != 1:
         raise AlignmentError(values.size, known.size, what=("scores", "labels"))
     return values, known
+
+
+def smallest_number(lowest: int, highest: int, suffices: Callable[[int], bool]) -> int:
+    """The smallest integer that suffices, by bisection; ``highest`` does, and with a number all larger ones."""
+    while lowest < highest:
+        middle = (lowest + highest) // 2
+        if suffices(middle):
+            highest = middle
+        else:
+            lowest = middle + 1
+    return lowest
 
 
 def tail_probability(level: float) -> float:

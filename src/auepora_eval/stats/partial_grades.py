@@ -27,6 +27,7 @@ import numpy as np
 from ..errors import AlignmentError, BadValueError
 from .intervals import Bools, Floats, Interval, Ints, mean_interval
 from .sampling import inclusion_probabilities
+from .stacking import logistic
 
 MeasureName = Literal["precision", "recall", "ndcg"]
 
@@ -44,7 +45,6 @@ _COLUMNS = 6
 _MAX_INFLATION = 4.0
 _SHRINKAGE = 0.2
 """By how much the variance of T is too small without any grade; measured by ``benchmarks.verdicts_grades``."""
-_MAX_LOGIT = 30.0
 _MAX_WEIGHT = 5.0
 """Largest weight of a graded pair in the fit, relative to the mean weight."""
 _UNIFORM_SHARE = 0.3
@@ -93,8 +93,7 @@ class PooledPairs:
     def __post_init__(self) -> None:
         size = len(self.query)
         for column in (self.score, self.rank, self.best_rank, self.probability, self.grade):
-            if len(column) != size:
-                raise AlignmentError(size, len(column))
+            AlignmentError.check(size, len(column))
         if size and ((np.diff(self.query) < 0).any() or self.query[0] < 0 or self.query[-1] >= self.num_queries):
             raise BadValueError("the pairs must be in the order of their queries, which are numbered from 0")
         if not ((self.probability >= 0) & (self.probability <= 1)).all():
@@ -294,7 +293,7 @@ class _LogisticModel:
 
     def probability(self, features: Floats, groups: Ints) -> Floats:
         """The probability of each row."""
-        return _logistic(features @ self.coefficients + self.intercepts[groups])
+        return logistic(features @ self.coefficients + self.intercepts[groups])
 
 
 def _fit_logistic(features: Floats, groups: Ints, labels: Floats, weights: Floats, num_groups: int) -> _LogisticModel:
@@ -321,10 +320,6 @@ def _fit_logistic(features: Floats, groups: Ints, labels: Floats, weights: Float
         if float(np.abs(step).max()) < _CONVERGED:
             break
     return model
-
-
-def _logistic(logits: Floats) -> Floats:
-    return 1 / (1 + np.exp(-np.clip(logits, -_MAX_LOGIT, _MAX_LOGIT)))
 
 
 # --- the design: which pairs people grade ----------------------------------------------------------------------------

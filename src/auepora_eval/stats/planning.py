@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..errors import BadValueError
 from .difference import mde, required_n
+from .intervals import smallest_number
 
 REPEATS = (1, 2, 3, 5, 10)
 """Numbers of repeats that ``size_options`` compares."""
@@ -97,13 +98,7 @@ def repeats_needed(
         few, many = many + 1, many * 2
         if many > _MOST_REPEATS:
             return None
-    while few < many:
-        middle = (few + many) // 2
-        if suffices(middle):
-            many = middle
-        else:
-            few = middle + 1
-    return many
+    return smallest_number(few, many, suffices)
 
 
 def cheapest_repeats(parts: VarianceParts, *, question_cost: float, repeat_cost: float) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import AlignmentError, BadValueError
-from .intervals import Floats, Ints, t_quantile, tail_probability
+from .intervals import Floats, Ints, smallest_number, t_quantile, tail_probability
 
 # Labels cost most, so they go where the predicted label is least certain. With a predicted label f and the expected
 # squared error e of each of N samples, the variance of a mean corrected by n labels is smallest for inclusion
@@ -315,13 +315,7 @@ def labels_needed(
     fewest, most = 4, len(e)
     if most < fewest or not decides(most):
         return None
-    while fewest < most:
-        middle = (fewest + most) // 2
-        if decides(middle):
-            most = middle
-        else:
-            fewest = middle + 1
-    return fewest
+    return smallest_number(fewest, most, decides)
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------

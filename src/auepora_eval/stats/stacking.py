@@ -47,8 +47,7 @@ class StackedWeights:
     def out_of_fold(self, scores: npt.ArrayLike) -> Floats:
         """The probabilities of the labelled items, each by coefficients that its own label did not enter."""
         rows = np.asarray(scores, dtype=np.float64)
-        if len(rows) != len(self.folds):
-            raise AlignmentError(len(self.folds), len(rows))
+        AlignmentError.check(len(self.folds), len(rows))
         by_fold = np.array([stacked_probability(one, rows) for one in self.fold_coefficients])
         chosen: Floats = by_fold[np.array(self.folds), np.arange(len(rows))]
         return chosen
@@ -58,9 +57,8 @@ def stacked_probability(coefficients: Sequence[float], scores: npt.ArrayLike) ->
     """The probability of each row of scores, one column per judge; NaN where a judge has no score."""
     rows = _fill_missing(np.atleast_2d(np.asarray(scores, dtype=np.float64)))
     intercept, *weights = coefficients
-    if rows.shape[1] != len(weights):
-        raise AlignmentError(len(weights), rows.shape[1])
-    return _logistic(intercept + rows @ np.array(weights))
+    AlignmentError.check(len(weights), rows.shape[1])
+    return logistic(intercept + rows @ np.array(weights))
 
 
 def fit_stacked_weights(
@@ -81,8 +79,7 @@ def fit_stacked_weights(
     rows, target = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] < 2:
         raise BadValueError("scores must be a table with a column for each of two judges or more")
-    if len(rows) != len(target):
-        raise AlignmentError(len(rows), len(target))
+    AlignmentError.check(len(rows), len(target))
     if len(target) < MIN_LABELS:
         raise BadValueError(
             f"weights need at least {MIN_LABELS} labels, better {ENOUGH_LABELS}; there are {len(target)}"
@@ -158,7 +155,7 @@ def ridge_logistic(
     ridge = np.diag(penalties)
     found = np.zeros(features.shape[1])
     for _ in range(_NEWTON_STEPS):
-        p = _logistic(features @ found)
+        p = logistic(features @ found)
         curvature, residuals = p * (1 - p), labels - p
         if weights is not None:
             curvature, residuals = weights * curvature, weights * residuals
@@ -181,9 +178,8 @@ class Calibrator:
         """The predicted label of each row of features."""
         rows = feature_table(features)
         intercept, *weights = self.coefficients
-        if rows.shape[1] != len(weights):
-            raise AlignmentError(len(weights), rows.shape[1], what=("features of the calibrator", "columns"))
-        return _logistic(intercept + rows @ np.array(weights))
+        AlignmentError.check(len(weights), rows.shape[1], what=("features of the calibrator", "columns"))
+        return logistic(intercept + rows @ np.array(weights))
 
 
 def fit_calibrator(
@@ -195,8 +191,7 @@ def fit_calibrator(
     labels, where these differ; their mean does not matter.
     """
     rows, target = feature_table(features), np.asarray(labels, dtype=np.float64)
-    if len(rows) != len(target):
-        raise AlignmentError(len(rows), len(target), what=("rows of features", "labels"))
+    AlignmentError.check(len(rows), len(target), what=("rows of features", "labels"))
     if not len(target) or not ((target >= 0) & (target <= 1)).all():
         raise BadValueError("a calibrator needs labels between 0 and 1, one for each row of features")
     centre, scale = rows.mean(axis=0), rows.std(axis=0)
@@ -224,8 +219,7 @@ def cross_fit(
     Labels weigh one over their inclusion ``probabilities``.
     """
     rows, target = feature_table(features), np.asarray(labels, dtype=np.float64)
-    if len(rows) != len(target):
-        raise AlignmentError(len(rows), len(target), what=("rows of features", "labels"))
+    AlignmentError.check(len(rows), len(target), what=("rows of features", "labels"))
     known = np.flatnonzero(np.isfinite(target))
     codes = None if clusters is None else np.asarray(clusters)[known]
     fold = assign_folds(target[known], clusters=codes, folds=folds, seed=seed)
@@ -248,5 +242,6 @@ def feature_table(features: npt.ArrayLike) -> Floats:
     return require_finite_table(rows[:, None] if rows.ndim == 1 else rows, "features")
 
 
-def _logistic(logits: Floats) -> Floats:
+def logistic(logits: Floats) -> Floats:
+    """The probability of each logit; very large ones are cut off."""
     return 1 / (1 + np.exp(-np.clip(logits, -_MAX_LOGIT, _MAX_LOGIT)))

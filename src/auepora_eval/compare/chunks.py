@@ -13,14 +13,14 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.types import Document, EvaluationSample, SystemOutputs
-from ..features.matching import GoldUnit, first_rank, gold_units, span_of
+from ..features.matching import GoldUnit, Matching, first_rank, gold_ranks, gold_units, span_of
 from ..features.rankings import RankingColumns, document_rankings
 from ..features.texts import RefusalDetector
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import CachedStore, RunStore
-from .golden import ChunkLocations, GoldFinder, Matching, SharedQueries, compared_ranks
+from .golden import ChunkLocations, GoldFinder, SharedQueries
 from .stores import DocumentFacts, RunOutputs, chunker_versions, run_outputs
 
 Bools = npt.NDArray[np.bool_]
@@ -254,7 +254,7 @@ def _hits_gold(run: RunOutputs, gold: Mapping[str, Sequence[GoldUnit]], *, by: s
     """Whether any output hits gold by a span, or at least by its document."""
     kinds = ("span",) if by == "span" else ("span", "document")
     return any(
-        first_rank(compared_ranks(ones, [item.doc for item in row.output.retrieved], "place")).by in kinds
+        first_rank(gold_ranks(ones, [item.doc for item in row.output.retrieved], "place")).by in kinds
         for row in run.stored(None, None)
         if row.output.error is None and (ones := gold.get(row.sample_id))
     )
@@ -359,7 +359,7 @@ def _gold_ranks(gold: Sequence[GoldUnit], output: SystemOutputs | None, matching
     """The ranks of gold, level by level; ``None`` if it is unknown what its ids name."""
     if not gold:
         return None
-    ranks = compared_ranks(gold, [] if output is None else [item.doc for item in output.retrieved], matching)
+    ranks = gold_ranks(gold, [] if output is None else [item.doc for item in output.retrieved], matching)
     hits = [(one.level, found.rank) for one, found in zip(gold, ranks, strict=True) if found.rank is not None]
     return _by_level({one.level for one in gold}, hits)
 

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,16 +21,14 @@ from ..engine.evaluate import evaluate_stream, resolve_metrics
 from ..engine.repeats import evaluate_repeats
 from ..errors import AueporaWarning, BadValueError
 from ..features.matching import (
-    FOUND_FROM,
-    GoldRank,
     GoldUnit,
-    covered_proportion,
+    Matching,
     first_rank,
     gold_ranks,
     gold_units,
     has_spans,
-    id_ranks,
     span_of,
+    unit_ranks,
 )
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus, plan_conventions
@@ -163,36 +161,6 @@ DEPTH = 10
 """Ranks beyond this are misses."""
 
 
-Matching = Match | Literal["exact_id", "place"]
-"""How the outputs of one query are matched: as in a run, by ids alone, or by place. ``place`` is for chunks that were
-cut differently: by span, and by the same parent where one side has no span."""
-
-
-def compared_ranks(units: Sequence[GoldUnit], documents: Sequence[Document], matching: Matching) -> list[GoldRank]:
-    """The rank at which each unit is found, in the order of the units."""
-    if matching == "exact_id":
-        return id_ranks(units, documents)
-    if matching == "place":
-        return [first_rank(_place_rank(passage, documents) for passage in unit.passages) for unit in units]
-    return gold_ranks(units, documents, matching)
-
-
-def _place_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
-    """The rank by span; a chunk of the same parent suffices if either has no span."""
-    gold_span, parent = span_of(passage), passage.parent
-    spans: list[tuple[int, int]] = []
-    for rank, doc in enumerate(documents, 1):
-        if doc.parent != parent:
-            continue
-        span = span_of(doc)
-        if gold_span is None or span is None:
-            return GoldRank(rank, "document")
-        spans.append(span)
-        if covered_proportion(passage, spans) >= FOUND_FROM:
-            return GoldRank(rank, "span")
-    return GoldRank(None)
-
-
 class Rank(NamedTuple):
     """The rank of the first expected chunk."""
 
@@ -205,7 +173,7 @@ class Rank(NamedTuple):
 
 def rank_of(expected: Sequence[GoldUnit], output: SystemOutputs, matching: Matching) -> Rank:
     """The first position at which an expected chunk is hit."""
-    rank, by = first_rank(compared_ranks(expected, [item.doc for item in output.retrieved[:DEPTH]], matching))
+    rank, by = first_rank(gold_ranks(expected, [item.doc for item in output.retrieved[:DEPTH]], matching))
     return Rank(rank, by == "document", by == "span")
 
 
@@ -234,7 +202,7 @@ class GoldFinder:
             return "exact_id"
         for output in outputs:
             documents = [] if output is None or output.error else [item.doc for item in output.retrieved]
-            if any(found.rank is not None for found in id_ranks(units, documents)):
+            if any(found.rank is not None for found in unit_ranks(units, documents, "exact_id")):
                 return "exact_id"
         return "id"
 

@@ -7,9 +7,9 @@ functions here are plain definitions for one sample. ``features.hits`` makes col
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from operator import attrgetter
 from typing import Literal, NamedTuple
@@ -32,6 +32,10 @@ Span = tuple[int, int]
 ParentSpan = tuple[str, int, int]
 """A parent's id, a first character, and one past the last."""
 Trigrams = frozenset[tuple[str, ...]]
+CoveredBy = Literal["span", "text"]
+Matching = Match | Literal["exact_id", "place"]
+"""How gold is found: in a way of runs; by the ids of the same passages alone (``exact_id``); or by ``place``, for
+chunks that were cut differently: by span, and by the same parent where one side has no span."""
 
 
 class GoldRank(NamedTuple):
@@ -98,7 +102,7 @@ def covered_proportion(passage: Document, spans: Iterable[Span]) -> float:
     if own is None:
         return 0.0
     first, last = own
-    pieces = _merge(own, spans)
+    pieces = merge_spans(own, spans)
     starts, ends = word_bounds(passage.text) if len(passage.text) == last - first else ((), ())
     if not starts:
         return sum(end - start for start, end in pieces) / (last - first)
@@ -108,7 +112,7 @@ def covered_proportion(passage: Document, spans: Iterable[Span]) -> float:
     return covered / len(starts)
 
 
-def _merge(own: Span, spans: Iterable[Span]) -> list[Span]:
+def merge_spans(own: Span, spans: Iterable[Span]) -> list[Span]:
     """The parts of a span that others cover, in order; overlapping and adjacent ones as one."""
     merged: list[Span] = []
     for start, end in sorted(spans):
@@ -199,18 +203,44 @@ def _unit_keys(sample: EvaluationSample, passages: dict[Hashable, list[Document]
     return [keys for keys in dict.fromkeys(units) if keys]
 
 
-def unit_ranks(units: Sequence[GoldUnit], documents: Sequence[Document], match: Match) -> list[GoldRank]:
+def unit_ranks(units: Sequence[GoldUnit], documents: Sequence[Document], matching: Matching) -> list[GoldRank]:
     """The rank at which each unit is found, in the order of the units.
 
     By ``span`` and ``text``, a unit without a usable span or text is found by its id.
     """
-    rank_of = {"id": _name_rank, "parent": _document_rank, "span": _span_rank, "text": _text_rank}[match]
+    rank_of = _RANK_RULES[matching]
     return [first_rank([rank_of(passage, documents) for passage in unit.passages]) for unit in units]
 
 
-def _name_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
+def first_rank(ranks: Iterable[GoldRank]) -> GoldRank:
+    """The first of several ranks; of two equal ones, another match precedes one by document."""
+    found = [at for at in ranks if at.rank is not None]
+    return min(found, key=_precedence, default=_MISSED)
+
+
+def _precedence(found: GoldRank) -> tuple[int, bool]:
+    return found.rank or 0, found.by == "document"
+
+
+def _id_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
     ids = [doc.doc_id for doc in documents]
     return GoldRank(ids.index(passage.doc_id) + 1, "id") if passage.doc_id in ids else _MISSED
+
+
+def _exact_id_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
+    """The rank of the first document with the passage's id that is not known to be another passage."""
+    for rank, doc in enumerate(documents, 1):
+        if doc.doc_id == passage.doc_id and not is_other_passage(passage, doc):
+            return GoldRank(rank, "id")
+    return _MISSED
+
+
+def is_other_passage(passage: Document, doc: Document) -> bool:
+    """Whether a document with the same id is known to be another passage."""
+    span = span_of(doc)
+    if span is None or span_of(passage) is None:
+        return False
+    return is_other_document(passage, doc) or covered_proportion(passage, [span]) < FOUND_FROM
 
 
 def _document_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
@@ -224,41 +254,73 @@ def _document_rank(passage: Document, documents: Sequence[Document]) -> GoldRank
     return _MISSED
 
 
-def _span_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
-    """The first rank up to which the chunks of the passage's document cover it."""
-    gold_span, parent = span_of(passage), passage.parent
-    if gold_span is None:
-        return _id_rank([passage], documents)
+def _place_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
+    """The rank by span; a chunk of the same parent suffices if either has no span."""
+    same_parent = [(rank, doc) for rank, doc in enumerate(documents, 1) if doc.parent == passage.parent]
     spans: list[Span] = []
-    for rank, doc in enumerate(documents, 1):
-        # A whole document covers all of its passages.
-        span = gold_span if _is_whole(doc) else span_of(doc)
-        if span is None or doc.parent != parent:
-            continue
+    for rank, doc in same_parent:
+        span = span_of(doc)
+        if span is None or span_of(passage) is None:
+            return GoldRank(rank, "document")
         spans.append(span)
         if covered_proportion(passage, spans) >= FOUND_FROM:
             return GoldRank(rank, "span")
     return _MISSED
 
 
-def _is_whole(doc: Document) -> bool:
-    """Whether a retrieved document is a whole document, not a chunk of unknown place."""
-    return doc.span is None and doc.parent == doc.doc_id
+def _covered_rank(passage: Document, documents: Sequence[Document], by: CoveredBy) -> GoldRank:
+    """The first rank up to which the documents cover enough of a passage."""
+    if not is_usable(passage, by):
+        return _exact_id_rank(passage, documents)
+    for rank, proportion in covered_by_rank(passage, documents, by):
+        if proportion >= FOUND_FROM:
+            return GoldRank(rank, by)
+    return _MISSED
 
 
-def _text_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
-    """The first rank up to which the chunks contain enough of the passage's text."""
-    if not is_evidence(passage.text):
-        return _id_rank([passage], documents)
+_RANK_RULES: dict[Matching, Callable[[Document, Sequence[Document]], GoldRank]] = {
+    "id": _id_rank,
+    "exact_id": _exact_id_rank,
+    "span": partial(_covered_rank, by="span"),
+    "text": partial(_covered_rank, by="text"),
+    "parent": _document_rank,
+    "place": _place_rank,
+}
+
+
+def is_usable(passage: Document, by: Match) -> bool:
+    """Whether a gold passage has the span, or enough text, by which it is found."""
+    return is_evidence(passage.text) if by == "text" else span_of(passage) is not None
+
+
+def covered_by_rank(passage: Document, documents: Sequence[Document], by: CoveredBy) -> Iterator[tuple[int, float]]:
+    """The covered proportion of a usable passage, at each rank whose document may cover more of it."""
+    measure = _covered_by_texts if by == "text" else _covered_by_spans
+    return measure(passage, documents)
+
+
+def _covered_by_spans(passage: Document, documents: Sequence[Document]) -> Iterator[tuple[int, float]]:
+    spans: list[Span] = []
+    for rank, doc in enumerate(documents, 1):
+        # A whole document covers all of its passages.
+        span = span_of(passage) if _is_whole(doc) else span_of(doc)
+        if span is not None and doc.parent == passage.parent:
+            spans.append(span)
+            yield rank, covered_proportion(passage, spans)
+
+
+def _covered_by_texts(passage: Document, documents: Sequence[Document]) -> Iterator[tuple[int, float]]:
     wanted = trigrams(passage.text)
     missing = set(wanted)
     for rank, doc in enumerate(documents, 1):
-        if not doc.text or is_other_document(passage, doc):
-            continue
-        missing -= trigrams(doc.text)
-        if len(wanted) - len(missing) >= FOUND_FROM * len(wanted):
-            return GoldRank(rank, "text")
-    return _MISSED
+        if doc.text and not is_other_document(passage, doc):
+            missing -= trigrams(doc.text)
+            yield rank, (len(wanted) - len(missing)) / len(wanted)
+
+
+def _is_whole(doc: Document) -> bool:
+    """Whether a retrieved document is a whole document, not a chunk of unknown place."""
+    return doc.span is None and doc.parent == doc.doc_id
 
 
 def is_text_elsewhere(unit: GoldUnit, documents: Sequence[Document]) -> bool:
@@ -277,13 +339,12 @@ def is_resolvable(unit: GoldUnit, documents: Sequence[Document], match: Match) -
     if match in ("id", "parent") or not documents:
         return True
     if match == "span":
-        usable = [span_of(passage) is not None for passage in unit.passages]
         readable = any(span_of(doc) is not None or _is_whole(doc) for doc in documents)
     else:
-        usable = [is_evidence(passage.text) for passage in unit.passages]
         readable = any(doc.text for doc in documents)
-    without = [passage for passage, is_usable in zip(unit.passages, usable, strict=True) if not is_usable]
-    return (readable and any(usable)) or any(passage.doc_id.strip() for passage in without)
+    usable = [passage for passage in unit.passages if is_usable(passage, match)]
+    by_id = [passage for passage in unit.passages if not is_usable(passage, match)]
+    return (readable and bool(usable)) or any(passage.doc_id.strip() for passage in by_id)
 
 
 def chunk_levels(units: Sequence[GoldUnit], documents: Sequence[Document], match: Match) -> list[int | None]:
@@ -326,26 +387,16 @@ def _lies_in_texts(doc: Document, passages: Iterable[Document]) -> bool:
 # --- ranks of gold for pages, causes and golden queries --------------------------------------------------------------
 
 
-def gold_ranks(units: Sequence[GoldUnit], documents: Sequence[Document], match: Match = "id") -> list[GoldRank]:
+def gold_ranks(units: Sequence[GoldUnit], documents: Sequence[Document], matching: Matching = "id") -> list[GoldRank]:
     """The rank at which each unit is found, in the order of the units.
 
     By id, where no id of the units is returned, or the returned ones are other passages, the gold spans decide.
     """
-    if match != "id":
-        return unit_ranks(units, documents, match)
-    by_id = id_ranks(units, documents)
-    if any(found.rank is not None for found in by_id):
-        return by_id
-    found = []
-    for unit in units:
-        with_span = [passage for passage in unit.passages if span_of(passage) is not None]
-        found.append(first_rank([_span_rank(passage, documents) for passage in with_span]))
-    return found
-
-
-def id_ranks(units: Sequence[GoldUnit], documents: Sequence[Document]) -> list[GoldRank]:
-    """The ranks by id alone. A document with the id of a unit that is known to be another passage is no hit."""
-    return [_id_rank(unit.passages, documents) for unit in units]
+    if matching != "id":
+        return unit_ranks(units, documents, matching)
+    by_id = unit_ranks(units, documents, "exact_id")
+    is_found = any(found.rank is not None for found in by_id)
+    return by_id if is_found else unit_ranks(units, documents, "span")
 
 
 def first_gold_rank(
@@ -363,33 +414,3 @@ def first_gold_rank(
     ranks = gold_ranks(units, [item.doc for item in output.retrieved], match)
     found = first_rank(rank for unit, rank in zip(units, ranks, strict=True) if unit.level >= min_relevance)
     return found if depth is None or found.rank is None or found.rank <= depth else _MISSED
-
-
-def first_rank(ranks: Iterable[GoldRank]) -> GoldRank:
-    """The first of several ranks; of two equal ones, another match precedes one by document."""
-    best = _MISSED
-    for found in ranks:
-        if found.rank is None:
-            continue
-        is_equal = found.rank == best.rank and best.by == "document"
-        if best.rank is None or found.rank < best.rank or is_equal:
-            best = found
-    return best
-
-
-def _id_rank(passages: Sequence[Document], documents: Sequence[Document]) -> GoldRank:
-    ids = {passage.doc_id for passage in passages}
-    for rank, doc in enumerate(documents, 1):
-        if doc.doc_id in ids:
-            same_id = [passage for passage in passages if passage.doc_id == doc.doc_id]
-            if not all(is_other_passage(passage, doc) for passage in same_id):
-                return GoldRank(rank, "id")
-    return _MISSED
-
-
-def is_other_passage(passage: Document, doc: Document) -> bool:
-    """Whether a document with the same id is known to be another passage."""
-    span = span_of(doc)
-    if span is None or span_of(passage) is None:
-        return False
-    return is_other_document(passage, doc) or covered_proportion(passage, [span]) < FOUND_FROM

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -10,7 +10,16 @@ from ...core.conventions import Match
 from ...core.types import Document, EvaluationSample
 from ...engine.gold_match import GoldMatch
 from ...errors import AueporaError
-from ...features.matching import GoldRank, GoldUnit, chunk_levels, first_rank, gold_ranks, gold_units, has_spans
+from ...features.matching import (
+    GoldRank,
+    GoldUnit,
+    chunk_levels,
+    first_rank,
+    gold_ranks,
+    gold_units,
+    has_spans,
+    merge_spans,
+)
 from ...features.rankings import parse_level
 
 Ranges = list[tuple[int, int]]
@@ -58,11 +67,13 @@ class GoldMarks:
             with suppress(AueporaError):  # a level that is not an integer
                 self._units = gold_units(sample, match)
 
-    def ranks(self, documents: Sequence[Document]) -> dict[str, GoldRank] | None:
-        """The hit of each gold document, at which its unit is found; ``None`` where ids suffice."""
-        if not self._units:
-            return None
+    def ranks(self, documents: Sequence[Document]) -> dict[str, GoldRank]:
+        """The hit of each retrieved gold document, at which its unit is found."""
         found: dict[str, GoldRank] = {}
+        if not self._units:  # ids suffice
+            for doc_id, rank in first_ranks(documents).items():
+                if self.levels.get(doc_id, 0) > 0:
+                    found[doc_id] = GoldRank(rank, "id")
         for unit, at in zip(self._units, gold_ranks(self._units, documents, self.match), strict=True):
             if at.rank is None:
                 continue
@@ -72,33 +83,21 @@ class GoldMarks:
 
     def gold_ranks(self, documents: Sequence[Document]) -> dict[str, int]:
         """The rank of each retrieved gold document."""
-        found = self.ranks(documents)
-        if found is not None:
-            return {doc_id: one.rank for doc_id, one in found.items() if one.rank is not None}
-        return {doc_id: rank for doc_id, rank in first_ranks(documents).items() if self.levels.get(doc_id, 0) > 0}
+        return {doc_id: at.rank for doc_id, at in self.ranks(documents).items() if at.rank is not None}
 
     def first_rank(self, documents: Sequence[Document]) -> int | None:
         """The rank of the first gold document."""
-        ranks = self.ranks(documents)
-        if ranks is not None:
-            return first_rank(ranks.values()).rank
-        return next((rank for rank, one in enumerate(documents, 1) if self.levels.get(one.doc_id, 0) > 0), None)
+        return first_rank(self.ranks(documents).values()).rank
 
-    def hits(self, documents: Sequence[Document]) -> Hits | None:
-        """Every rank at which gold is found or a chunk is relevant; ``None`` where ids suffice.
-
-        A chunk that is returned again is not relevant again.
-        """
-        ranks = self.ranks(documents)
-        if ranks is None:
-            return None
+    def hits(self, documents: Sequence[Document]) -> Hits:
+        """Every rank at which gold is found or a chunk is relevant. A chunk that is returned again is not again."""
         found: Hits = {}
         if self._has_groups or self.match != "id":
             levels = chunk_levels(self._units, documents, self.match)
             for rank in first_ranks(documents).values():
                 if (level := levels[rank - 1]) is not None:
                     found[rank] = Hit(GoldMatch(self.match).label.removeprefix("by id"), level)
-        for doc_id, at in ranks.items():
+        for doc_id, at in self.ranks(documents).items():
             assert at.rank is not None
             found[at.rank] = Hit(f"by {at.by}".removeprefix("by id"), self.levels[doc_id])
         return found
@@ -106,21 +105,18 @@ class GoldMarks:
     def marks(self, documents: Sequence[Document], hits: Hits | None = None) -> list[str]:
         """Per position ``gold``, ``again`` (the same id), ``part`` (same document), ``not`` (judged so) or nothing.
 
-        ``hits`` are those of the documents, where ids do not suffice.
+        ``hits`` are those of the documents, if they are known.
         """
         seen: set[str] = set()
         marks = []
-        levels = self.levels
         hits = self.hits(documents) if hits is None else hits
         for rank, document in enumerate(documents, 1):
             doc_id = document.doc_id
-            level = levels.get(doc_id)
-            if hits is not None and rank in hits:
+            level = self.levels.get(doc_id)
+            if rank in hits:
                 marks.append("gold")
-            elif hits is not None and level is not None and level > 0 and doc_id not in seen:
-                marks.append("part")  # a gold id of another passage, or below a hit by span
-            elif level is not None and level > 0:
-                marks.append("again" if doc_id in seen else "gold")
+            elif level is not None and level > 0:  # not found here: another passage, or below a hit by span
+                marks.append("again" if doc_id in seen else "part")
             elif level == 0 or doc_id in self._not_relevant:
                 marks.append("not")
             elif document.parent in self._parents:
@@ -134,7 +130,7 @@ class GoldMarks:
         """The mark of each document, how it was matched, and its level."""
         hits = self.hits(documents)
         by_id = [Hit("", self.levels.get(document.doc_id)) for document in documents]
-        explained = [(hits or {}).get(rank, hit) for rank, hit in enumerate(by_id, 1)]
+        explained = [hits.get(rank, hit) for rank, hit in enumerate(by_id, 1)]
         return list(zip(self.marks(documents, hits), explained, strict=True))
 
     def gold_passages(self, document: Document) -> Ranges:
@@ -147,8 +143,7 @@ class GoldMarks:
         first, last = span
         if any(start <= first and last <= end for start, end in passages):
             return []  # the whole document is gold
-        cut = sorted((max(start, first) - first, min(end, last) - first) for start, end in passages)
-        return _merge_ranges(one for one in cut if one[0] < one[1])
+        return [(start - first, end - first) for start, end in merge_spans(span, passages)]
 
 
 def relevance(document: Document) -> int:
@@ -158,16 +153,6 @@ def relevance(document: Document) -> int:
         return parse_level(metadata.get("relevance", 1), document.doc_id, "")
     except AueporaError:
         return 1
-
-
-def _merge_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    merged: Ranges = []
-    for start, end in ranges:
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
 
 
 # --- two rankings joined by their documents ---------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 import pytest
 
-from auepora_eval.compare.golden import Matching, Rank, rank_of
+from auepora_eval.compare.golden import Rank, rank_of
 from auepora_eval.core.types import Document, SystemOutputs
-from auepora_eval.features.matching import GoldUnit
+from auepora_eval.features.matching import GoldUnit, Matching
 from helpers.golden_runs import chunk, found
 
 

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.conventions import Conventions, Match
+from ..core.metrics_base import Metric
 from ..core.plan import with_corpus_ids
 from ..core.results import Results
 from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
-from ..engine.evaluate import evaluate_stream, resolve_metrics
+from ..engine.evaluate import EvaluationOptions, evaluate_stream, resolve_metrics
 from ..engine.repeats import evaluate_repeats
 from ..errors import AueporaWarning, BadValueError
 from ..features.matching import (
@@ -482,10 +483,18 @@ def _results(pairs: Callable[[int], Iterator[Pair]], repeats: int, corpus: Corpu
     ]
     if corpus is not None:
         chosen = with_corpus_ids(chosen, partial(corpus_ids, corpus))
+    return evaluate_pairs(pairs, repeats, chosen, EvaluationOptions(keep_scores=repeats > 1))
+
+
+def evaluate_pairs(
+    pairs: Callable[[int], Iterator[Pair]], repeats: int, metrics: Sequence[Metric], options: EvaluationOptions
+) -> Results:
+    """The results of metrics over samples with their outputs in each repeat; ``pairs`` takes the number of a repeat."""
     if repeats == 1:
-        return evaluate_stream(pairs(0), chosen, keep_scores=False)
-    samples = [query for query, _ in pairs(0)]
-    return evaluate_repeats(samples, [partial(_outputs, pairs, repeat) for repeat in range(repeats)], chosen)
+        return evaluate_stream(pairs(0), metrics, **options)
+    samples = [sample for sample, _ in pairs(0)]
+    outputs = [partial(_outputs, pairs, repeat) for repeat in range(repeats)]
+    return evaluate_repeats(samples, outputs, metrics, **options)
 
 
 def _outputs(pairs: Callable[[int], Iterator[Pair]], repeat: int) -> Iterator[SystemOutputs | None]:

@@ -7,11 +7,9 @@ span or text, and then the covered proportion of the gold must confirm a verdict
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,20 +18,13 @@ from ..core.conventions import MATCHES, Conventions, Match
 from ..core.metrics_base import BatchMetric, with_match
 from ..core.results import Results
 from ..core.types import Document, EvaluationSample
-from ..engine.evaluate import evaluate_stream
-from ..engine.gold_match import GoldMatch, MatchCounts
-from ..engine.repeats import evaluate_repeats
-from ..features.matching import (
-    covered_proportion,
-    gold_units,
-    is_evidence,
-    is_other_document,
-    span_of,
-    trigrams,
-)
+from ..engine.evaluate import EvaluationOptions
+from ..engine.gold_match import MatchCounts
+from ..features.matching import MATCH_WORDS, covered_by_rank, gold_units, is_usable, span_of
 from ..store.records import plan_conventions, run_info
 from ..text.scripts import auto_tokens
 from .chunks import ChunkChange
+from .golden import evaluate_pairs
 from .pairing import find_metric
 from .stores import TEXT_MATCHES, RunOutputs
 from .types import ComparisonInput, MetricComparison, run_labels
@@ -82,14 +73,10 @@ class ComparisonMatch:
 
 def _usable_gold(sample: EvaluationSample, match: Match) -> EvaluationSample:
     gold = sample.relevant_docs or []
-    usable = [doc for doc in gold if _is_usable(doc, match)]
+    usable = [doc for doc in gold if is_usable(doc, match)]
     if len(usable) == len(gold) or sample.relevant_groups:
         return sample
     return replace(sample, relevant_docs=usable or None)
-
-
-def _is_usable(passage: Document, match: Match) -> bool:
-    return is_evidence(passage.text) if match == "text" else span_of(passage) is not None
 
 
 def coarsest(ways: Iterable[Match]) -> Match:
@@ -105,30 +92,38 @@ def comparison_match(runs: Sequence[RunOutputs], change: ChunkChange | None) -> 
     """
     ways = [plan_conventions(run.record).match for run in runs]
     planned = coarsest(ways)
-    labels, every = run_labels(len(runs)), "both" if len(runs) == 2 else "all"
     if len(set(ways)) == 1 and (change is None or planned != "id"):
         return ComparisonMatch(planned, change, planned)
+    labels = run_labels(len(runs))
     supported = {label: _supported_ways(run) for label, run in zip(labels, runs, strict=True)}
     if planned == "id" and change is not None:
-        for match in _OTHER_WAYS:
-            is_known = match != "parent" or change.gold_parents
-            if is_known and all(match in found for found in supported.values()):
-                note = f"{change.description}: gold is matched {GoldMatch(match).label} in {every} runs"
-                return ComparisonMatch(match, change, notes=(note,))
-        problem = "compare needs spans, texts or parents" if change.is_disjoint else NO_OTHER_WAY
-        lacking = [label for label, found in supported.items() if not {"span", "text"} & set(found)]
-        if 0 < len(lacking) < len(runs):
-            problem = f"the gold has spans or texts, which the chunks of run {' and '.join(lacking)} lack"
-        return ComparisonMatch("id", change, problem=problem)
-    listed = " and ".join(f"{label} {GoldMatch(way).label}" for label, way in zip(labels, ways, strict=True))
+        return _match_other_chunks(supported, change)
+    listed = " and ".join(f"{label} by {MATCH_WORDS[way]}" for label, way in zip(labels, ways, strict=True))
     listed = listed.replace(labels[0], f"{labels[0]} was matched", 1)
-    note = f"{listed}: {every} are compared {GoldMatch(planned).label}"
-    if planned != "parent":
-        lacking = [label for label, found in supported.items() if planned not in found]
-        if lacking:
-            problem = f"{listed}, and run {' and '.join(lacking)} has no {planned}s"
-            return ComparisonMatch(planned, change, planned, problem=problem)
+    lacking = [label for label, found in supported.items() if planned not in ("parent", *found)]
+    if lacking:
+        problem = f"{listed}, and run {' and '.join(lacking)} has no {planned}s"
+        return ComparisonMatch(planned, change, planned, problem=problem)
+    note = f"{listed}: {_every(labels)} are compared by {MATCH_WORDS[planned]}"
     return ComparisonMatch(planned, change, planned, notes=(note,))
+
+
+def _match_other_chunks(supported: Mapping[str, Sequence[Match]], change: ChunkChange) -> ComparisonMatch:
+    """How gold is matched in runs by id whose ids do not meet, given the other ways that each of them supports."""
+    for match in _OTHER_WAYS:
+        is_known = match != "parent" or change.gold_parents
+        if is_known and all(match in found for found in supported.values()):
+            note = f"{change.description}: gold is matched by {MATCH_WORDS[match]} in {_every(supported)} runs"
+            return ComparisonMatch(match, change, notes=(note,))
+    problem = "compare needs spans, texts or parents" if change.is_disjoint else NO_OTHER_WAY
+    lacking = [label for label, found in supported.items() if not {"span", "text"} & set(found)]
+    if 0 < len(lacking) < len(supported):
+        problem = f"the gold has spans or texts, which the chunks of run {' and '.join(lacking)} lack"
+    return ComparisonMatch("id", change, problem=problem)
+
+
+def _every(labels: Collection[str]) -> str:
+    return "both" if len(labels) == 2 else "all"
 
 
 def _supported_ways(run: RunOutputs) -> list[Match]:
@@ -138,8 +133,8 @@ def _supported_ways(run: RunOutputs) -> list[Match]:
         if counts.add(sample, output):
             for unit in gold_units(sample):
                 usable["parent"] += 1
-                usable["span"] += any(_is_usable(passage, "span") for passage in unit.passages)
-                usable["text"] += any(_is_usable(passage, "text") for passage in unit.passages)
+                usable["span"] += any(is_usable(passage, "span") for passage in unit.passages)
+                usable["text"] += any(is_usable(passage, "text") for passage in unit.passages)
     return [
         match for match in _OTHER_WAYS if usable[match] >= _USABLE_FROM * usable["parent"] and counts.supports(match)
     ]
@@ -171,12 +166,8 @@ def recompute(run: RunOutputs, metrics: Sequence[BatchMetric], match: Match) -> 
     """The results of metrics over the stored outputs of a run, gold matched in this way."""
     if not metrics:
         return Results()
-    options: dict[str, Any] = {"conventions": Conventions.of(match=match), "run": run_info(run.record)}
-    if run.repeats == 1:
-        return evaluate_stream(run.pairs(), metrics, **options)
-    every = np.arange(run.record.num_samples)
-    repeats = [partial(run.outputs_at, every, repeat) for repeat in range(run.repeats)]
-    return evaluate_repeats(list(run.samples), repeats, metrics, **options)
+    options = EvaluationOptions(conventions=Conventions.of(match=match), run=run_info(run.record))
+    return evaluate_pairs(run.pairs, run.repeats, metrics, options)
 
 
 # --- the covered proportion of the gold, and the amount of text within k ---------------------------------------------
@@ -225,17 +216,9 @@ def _covered_gold(sample: EvaluationSample, documents: Sequence[Document], match
 
 
 def _covered_passage(passage: Document, documents: Sequence[Document], match: Match) -> float:
-    if match == "span" and span_of(passage) is not None:
-        same_parent = [doc for doc in documents if doc.parent == passage.parent]
-        if any(doc.span is None and doc.parent == doc.doc_id for doc in same_parent):
-            return 1.0  # a whole document
-        spans = [span_of(doc) for doc in same_parent]
-        return covered_proportion(passage, [span for span in spans if span is not None])
-    if match == "text" and is_evidence(passage.text):
-        wanted = trigrams(passage.text)
-        usable = [trigrams(doc.text) for doc in documents if doc.text and not is_other_document(passage, doc)]
-        return len(wanted.intersection(frozenset().union(*usable))) / len(wanted)
-    return float(any(doc.doc_id == passage.doc_id for doc in documents))
+    if not is_usable(passage, match):
+        return float(any(doc.doc_id == passage.doc_id for doc in documents))
+    return max([proportion for _, proportion in covered_by_rank(passage, documents, match)], default=0.0)
 
 
 def budget_note(coverages: Sequence[Coverage]) -> str | None:

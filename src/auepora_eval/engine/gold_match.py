@@ -16,10 +16,10 @@ from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..errors import UnknownConventionError
 from ..features.matching import (
     FOUND_FROM,
-    covered_proportion,
+    MATCH_WORDS,
     gold_units,
     is_evidence,
-    is_other_document,
+    is_other_passage,
     is_resolvable,
     span_of,
     trigrams,
@@ -46,7 +46,6 @@ _MOST_GOLD = 0.5
 _MANY_UNRESOLVED = 0.05
 CHANCE_WARNING_FROM = 0.3
 CHANCE_K = 5
-_WORDS = {"id": "id", "span": "span", "text": "text", "parent": "document"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class GoldMatch:
     @property
     def label(self) -> str:
         """The way in words: ``by document``."""
-        return f"by {_WORDS[self.match]}"
+        return f"by {MATCH_WORDS[self.match]}"
 
     @property
     def finds_nothing(self) -> bool:
@@ -108,14 +107,18 @@ class GoldMatch:
             )
         if self.gold and self.unresolved >= _MANY_UNRESOLVED * self.gold:
             found.append(
-                f"{self.unresolved} of {self.gold} gold documents have no {_WORDS[self.match]} and no id by which they "
-                "could be found; they are left out"
+                f"{self.unresolved} of {self.gold} gold documents have no {MATCH_WORDS[self.match]} and no id by which "
+                "they could be found; they are left out"
             )
         return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for a stored plan."""
         return asdict(self)
+
+    def description(self) -> dict[str, Any]:
+        """Plain values and the sentence, for results."""
+        return {**asdict(self), "sentence": self.sentence()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> GoldMatch:
@@ -177,10 +180,9 @@ class MatchCounts:
 
     def _compare(self, passage: Document, doc: Document) -> None:
         """Count whether two documents of the same id are the same passage."""
-        own, other = span_of(passage), span_of(doc)
-        if own is not None and other is not None:
+        if span_of(passage) is not None and span_of(doc) is not None:
             self.comparable += 1
-            self.reused += is_other_document(passage, doc) or covered_proportion(passage, [other]) < FOUND_FROM
+            self.reused += is_other_passage(passage, doc)
         elif is_evidence(passage.text) and doc.text:
             wanted = trigrams(passage.text)
             self.comparable += 1
@@ -222,99 +224,6 @@ class MatchCounts:
         return match == "id" or self.parents > 0 or self.documents > 0
 
 
-def resolve_gold_match(
-    pairs: Iterable[Pair], conventions: Conventions, choice: MatchChoice = "auto", *, stored: Match | None = None
-) -> GoldMatch:
-    """How the gold of these samples is matched: as chosen, or by the rule of ``auto``.
-
-    ``stored`` is what ``auto`` has chosen before in an evaluation that is resumed.
-
-    Reads samples until ``SAMPLES_READ`` with gold and a ranking are counted. Conventions that compare ids by definition
-    match by id; another explicit choice under them is an error.
-    """
-    if choice not in MATCH_CHOICES:
-        raise UnknownConventionError("way to match gold", choice, MATCH_CHOICES)
-    if choice == "id" or (choice == "auto" and conventions.name in ID_PRESETS):
-        return GoldMatch("id", is_auto=choice == "auto")
-    counts = MatchCounts()
-    read: list[Pair] = []
-    for sample, output in pairs:
-        if counts.add(sample, output):
-            read.append((sample, output))
-        if counts.is_full:
-            break
-    match = counts.choose() if choice == "auto" else choice
-    match = stored or match
-    replace(conventions, match=match)  # a way that the conventions do not allow is an error
-    parents, chance = counts.parents, None
-    if match == "parent":
-        parents, chance = max(counts.parents, counts.documents), _document_chance(read)
-    return GoldMatch(
-        match,
-        gold=counts.gold,
-        ids=counts.ids,
-        parents=parents,
-        samples=counts.samples,
-        reused=counts.reused,
-        unresolved=_count_unresolved(read, match),
-        chance=chance,
-        is_auto=choice == "auto",
-    )
-
-
-def _count_unresolved(pairs: Sequence[Pair], match: Match) -> int:
-    unresolved = 0
-    for sample, output in pairs:
-        documents = [] if output is None else [item.doc for item in output.retrieved]
-        for unit in gold_units(sample, match):
-            unresolved += not is_resolvable(unit, documents, match)
-    return unresolved
-
-
-def _document_chance(pairs: Sequence[Pair]) -> float | None:
-    """Recall of documents among the first ``CHANCE_K`` chunks, against the gold of the next question."""
-    if len(pairs) < 2:
-        return None
-    total = 0.0
-    for (sample, _), (_, output) in zip([*pairs[1:], pairs[0]], pairs, strict=True):
-        assert output is not None
-        parents = {item.doc.parent for item in islice(output.retrieved, CHANCE_K)}
-        gold = {passage.parent for unit in gold_units(sample, "parent") for passage in unit.passages}
-        total += len(gold & parents) / len(gold) if gold else 0.0
-    return total / len(pairs)
-
-
-def chance_levels(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> dict[str, float]:
-    """By name what chance gives: each metric that matches gold by document, with the gold of the next question."""
-    if len(pairs) < 2:
-        return {}
-    shifted = [sample for sample, _ in [*pairs[1:], pairs[0]]]
-    batch = Batch(shifted, [output for _, output in pairs])
-    levels: dict[str, float] = {}
-    for one in metrics:
-        if not isinstance(one, BatchMetric) or one.active_conventions.match != "parent":
-            continue
-        if one.metadata.matches_gold and "response" not in one.metadata.reads:
-            value = one.reducer.value(apply_failure_policy(one, batch))
-            if value == value:  # not NaN: something was scored
-                levels[one.name] = float(value)
-    return levels
-
-
-def contradiction(resolved: GoldMatch, counts: MatchCounts) -> str | None:
-    """A warning where the counts over all samples choose another way than the samples read first."""
-    if not resolved.is_auto or counts.samples <= resolved.samples:
-        return None
-    chosen = counts.choose()
-    if chosen == resolved.match:
-        return None
-    return (
-        f"the first {resolved.samples} samples with gold decided to match it {resolved.label}; over "
-        f"{counts.samples} it would be by {_WORDS[chosen]} ({counts.ids} of {counts.gold} gold ids are retrieved ids, "
-        f"{counts.parents} ids or parents); repeat with --match {chosen} if that is right"
-    )
-
-
 # --- evaluations: the samples that decide, the counts over all, and what results say about it ------------------------
 
 
@@ -324,15 +233,48 @@ class GoldReading:
     def __init__(
         self, pairs: Iterable[Pair], conventions: Conventions, choice: MatchChoice, *, stored: Match | None = None
     ) -> None:
+        """``stored`` is what ``auto`` has chosen before in an evaluation that is resumed."""
         self._unread = iter(pairs)
         self._first: list[Pair] = []
-        self.resolved = resolve_gold_match(self._read_first(), conventions, choice, stored=stored)
+        self.resolved = self._resolve(conventions, choice, stored)
         self._counts = MatchCounts(limit=None)
 
-    def _read_first(self) -> Iterator[Pair]:
+    def _resolve(self, conventions: Conventions, choice: MatchChoice, stored: Match | None) -> GoldMatch:
+        """How gold is matched: as chosen, or by the rule of ``auto``.
+
+        Conventions that compare ids by definition match by id; another explicit choice under them is an error.
+        """
+        if choice not in MATCH_CHOICES:
+            raise UnknownConventionError("way to match gold", choice, MATCH_CHOICES)
+        if choice == "id" or (choice == "auto" and conventions.name in ID_PRESETS):
+            return GoldMatch("id", is_auto=choice == "auto")
+        counts = MatchCounts()
         for pair in islice(self._unread, _MOST_READ):
             self._first.append(pair)
-            yield pair
+            counts.add(*pair)
+            if counts.is_full:
+                break
+        match = counts.choose() if choice == "auto" else choice
+        match = stored or match
+        replace(conventions, match=match)  # a way that the conventions do not allow is an error
+        deciding = self._deciding()
+        parents, chance = counts.parents, None
+        if match == "parent":
+            parents, chance = max(counts.parents, counts.documents), _document_chance(deciding)
+        return GoldMatch(
+            match,
+            gold=counts.gold,
+            ids=counts.ids,
+            parents=parents,
+            samples=counts.samples,
+            reused=counts.reused,
+            unresolved=_count_unresolved(deciding, match),
+            chance=chance,
+            is_auto=choice == "auto",
+        )
+
+    def _deciding(self) -> list[Pair]:
+        return [pair for pair in self._first if has_gold_and_ranking(*pair)]
 
     def pairs(self) -> Iterator[Pair]:
         """All pairs of input that can be read once: those read first, then the others."""
@@ -350,11 +292,36 @@ class GoldReading:
         """Add to the results how gold is matched, what speaks against it, and the chance levels by document."""
         if not depends_on_match(metrics):
             return
-        deciding = [pair for pair in self._first if has_gold_and_ranking(*pair)]
-        describe_match(results, self.resolved, metrics, deciding)
-        contradicted = contradiction(self.resolved, self._counts)
-        if contradicted is not None:
-            results.warnings.append(contradicted)
+        resolved = self.resolved
+        before = resolved.warnings()
+        if before or resolved.match != "id":
+            results.gold_match = resolved.description()
+        # That nothing is found says more than that nothing was retrieved.
+        others = [text for text in results.warnings if text != NO_HIT or not resolved.finds_nothing]
+        results.warnings = [*before, *others, *self._contradictions()]
+        levels = chance_levels(self._deciding(), metrics)
+        for result in results:
+            if result.name in levels:
+                result.details["chance"] = levels[result.name]
+
+    def _contradictions(self) -> list[str]:
+        """A warning where the counts over all samples choose another way than the samples read first."""
+        resolved, counts = self.resolved, self._counts
+        if not resolved.is_auto or counts.samples <= resolved.samples or counts.choose() == resolved.match:
+            return []
+        chosen = counts.choose()
+        return [
+            f"the first {resolved.samples} samples with gold decided to match it {resolved.label}; over "
+            f"{counts.samples} it would be by {MATCH_WORDS[chosen]} ({counts.ids} of {counts.gold} gold ids are "
+            f"retrieved ids, {counts.parents} ids or parents); repeat with --match {chosen} if that is right"
+        ]
+
+
+def resolve_gold_match(
+    pairs: Iterable[Pair], conventions: Conventions, choice: MatchChoice = "auto", *, stored: Match | None = None
+) -> GoldMatch:
+    """How the gold of these samples is matched: as chosen, or by the rule of ``auto``."""
+    return GoldReading(pairs, conventions, choice, stored=stored).resolved
 
 
 def depends_on_match(metrics: Iterable[Metric]) -> bool:
@@ -362,15 +329,49 @@ def depends_on_match(metrics: Iterable[Metric]) -> bool:
     return any(isinstance(metric, BatchMetric) and metric.metadata.by_chunk_id for metric in metrics)
 
 
-def describe_match(results: Results, resolved: GoldMatch, metrics: Sequence[Metric], pairs: Sequence[Pair]) -> None:
-    """Add to results how gold is matched, with its warnings, and the chance level of each number by document."""
-    found = resolved.warnings()
-    if found or resolved.match != "id":
-        results.gold_match = {**resolved.to_dict(), "sentence": resolved.sentence()}
-    if resolved.finds_nothing:  # says more than that nothing was retrieved
-        results.warnings = [warning for warning in results.warnings if warning != NO_HIT]
-    results.warnings = [*found, *results.warnings]
-    levels = chance_levels(pairs, metrics)
-    for result in results:
-        if result.name in levels:
-            result.details["chance"] = levels[result.name]
+def _count_unresolved(pairs: Sequence[Pair], match: Match) -> int:
+    unresolved = 0
+    for sample, output in pairs:
+        documents = [] if output is None else [item.doc for item in output.retrieved]
+        for unit in gold_units(sample, match):
+            unresolved += not is_resolvable(unit, documents, match)
+    return unresolved
+
+
+# --- chance levels by document: each output against the gold of the next question ------------------------------------
+
+
+def _with_next_gold(pairs: Sequence[Pair]) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+    """The sample of the next question for each output; nothing for fewer than two."""
+    if len(pairs) < 2:
+        return [], []
+    samples = [sample for sample, _ in pairs]
+    return [*samples[1:], samples[0]], [output for _, output in pairs]
+
+
+def _document_chance(pairs: Sequence[Pair]) -> float | None:
+    """Recall of documents among the first ``CHANCE_K`` chunks, against the gold of the next question."""
+    recalls: list[float] = []
+    for sample, output in zip(*_with_next_gold(pairs), strict=True):
+        retrieved = () if output is None else output.retrieved
+        parents = {item.doc.parent for item in islice(retrieved, CHANCE_K)}
+        gold = {passage.parent for unit in gold_units(sample, "parent") for passage in unit.passages}
+        recalls.append(len(gold & parents) / max(len(gold), 1))
+    return sum(recalls) / len(recalls) if recalls else None
+
+
+def chance_levels(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> dict[str, float]:
+    """By name what chance gives: each metric that matches gold by document, with the gold of the next question."""
+    samples, outputs = _with_next_gold(pairs)
+    if not samples:
+        return {}
+    batch = Batch(samples, outputs)
+    levels: dict[str, float] = {}
+    for metric in metrics:
+        if not isinstance(metric, BatchMetric) or metric.active_conventions.match != "parent":
+            continue
+        if metric.metadata.matches_gold and "response" not in metric.metadata.reads:
+            value = metric.reducer.value(apply_failure_policy(metric, batch))
+            if value == value:  # not NaN: something was scored
+                levels[metric.name] = float(value)
+    return levels

@@ -27,6 +27,8 @@ MIN_CHARACTERS = 20
 """Shorter gold texts are no evidence for a passage: names and numbers occur in many. The second figure is for scripts
 without spaces."""
 _NGRAM = 3
+MATCH_WORDS: dict[Match, str] = {"id": "id", "span": "span", "text": "text", "parent": "document"}
+"""The ways in words: gold is matched by id, by span, by text or by document."""
 
 Span = tuple[int, int]
 ParentSpan = tuple[str, int, int]
@@ -293,7 +295,7 @@ def is_usable(passage: Document, by: Match) -> bool:
     return is_evidence(passage.text) if by == "text" else span_of(passage) is not None
 
 
-def covered_by_rank(passage: Document, documents: Sequence[Document], by: CoveredBy) -> Iterator[tuple[int, float]]:
+def covered_by_rank(passage: Document, documents: Sequence[Document], by: Match) -> Iterator[tuple[int, float]]:
     """The covered proportion of a usable passage, at each rank whose document may cover more of it."""
     measure = _covered_by_texts if by == "text" else _covered_by_spans
     return measure(passage, documents)

@@ -44,6 +44,7 @@ from ..features.hits import (
     reject_duplicates,
     view_key,
 )
+from ..features.matching import MATCH_WORDS
 from ..features.rankings import highest_levels, rankings
 from ..options import check_arguments
 
@@ -445,9 +446,8 @@ def err_at_k(gold: Gold, ranked: Sequence[str], k: int | None, *, max_grade: int
 
 def _add_matches(found: MatchedSample) -> None:
     """Record how gold units are matched, and the rank that reaches each."""
-    words = {"id": "id", "span": "span", "text": "text", "parent": "document"}[found.match]
     add_table(
-        f"Gold is matched by {words}; a unit is found at the rank of the chunk that completes it",
+        f"Gold is matched by {MATCH_WORDS[found.match]}; a unit is found at the rank of the chunk that completes it",
         ("gold", "level", "rank", "position"),
         (
             (unit.doc_id, unit.level, rank, place)

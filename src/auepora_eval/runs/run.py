@@ -211,7 +211,7 @@ def load_outcome(store: RunStore, record: RunRecord) -> RunOutcome:
     message = "the run was finished before; no call was made"
     results, resolved = store.results(record.run_id), stored_match(record)
     if resolved is not None and resolved.match != "id":
-        results.gold_match = {**resolved.to_dict(), "sentence": resolved.sentence()}
+        results.gold_match = resolved.description()
     return RunOutcome(record, "finished", results, message=message)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -75,9 +75,13 @@ class ScoreInput(ABC):
     gold: GoldReading | None = None
     """How gold is matched, where a metric depends on it."""
 
-    @abstractmethod
-    def open(self, options: ScoreOptions, executor: Executor) -> AbstractContextManager[None]:
-        """Open the files."""
+    executor: Executor
+
+    @contextmanager
+    def open(self, options: ScoreOptions, executor: Executor) -> Iterator[None]:
+        """Open the files, if any stay open."""
+        self.options, self.executor = options, executor
+        yield
 
     @abstractmethod
     def prepare(self, metrics: list[Metric]) -> list[Metric]:
@@ -102,7 +106,11 @@ class ScoreInput(ABC):
             return None
         from ..runs.scoring import JudgedCoverage
 
-        return JudgedCoverage(metrics)
+        return JudgedCoverage(metrics, self.count_grades())
+
+    def count_grades(self) -> Mapping[str, int] | None:
+        """The number of grades by provenance, if the samples do not record it."""
+        return None
 
     @abstractmethod
     def has_provenance(self) -> bool:
@@ -148,12 +156,6 @@ class TrecInput(ScoreInput):
     def __init__(self, qrels: str, run: str) -> None:
         self.qrels, self.run = qrels, run
 
-    @contextmanager
-    def open(self, options: ScoreOptions, executor: Executor) -> Iterator[None]:
-        """Nothing stays open."""
-        self.options = options
-        yield
-
     def prepare(self, metrics: list[Metric]) -> list[Metric]:
         """Read the files."""
         from ..engine.evaluate import resolve_metrics
@@ -171,17 +173,12 @@ class TrecInput(ScoreInput):
         warn_unmatched_ids(self.rankings.missing, self.rankings.unjudged, total=self.total, conventions=rules)
         return metrics
 
-    def coverage(self, metrics: Sequence[Metric]) -> JudgedCoverage | None:
-        """The coverage of judged documents, if the qrels have provenance."""
+    def count_grades(self) -> Mapping[str, int] | None:
+        """The number of grades by provenance."""
         from ..io.grades import provenance_counts_by_query
 
-        if not self.has_provenance():
-            return None
-        from ..runs.scoring import JudgedCoverage
-
         provenance = provenance_counts_by_query(self.qrels) or {}
-        total: Counter[str] = sum(map(Counter, provenance.values()), Counter())
-        return JudgedCoverage(metrics, total)
+        return sum(map(Counter, provenance.values()), Counter[str]())
 
     def has_provenance(self) -> bool:
         """Whether the qrels have provenance."""

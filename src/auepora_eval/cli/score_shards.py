@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ..core.types import GOLD_BY
 from .console import echo_err
-from .score_inputs import PROBE_SAMPLES, ScoreInput, ScoreOptions, has_provenance_file, note_format
+from .score_inputs import PROBE_SAMPLES, ScoreInput, has_provenance_file, note_format
 
 if TYPE_CHECKING:
     from ..core.conventions import Match
     from ..core.metrics_base import Metric
     from ..core.results import Results
     from ..core.types import EvaluationSample, SystemOutputs
-    from ..engine.executors import BatchSource, Executor
+    from ..engine.executors import BatchSource
     from ..engine.gold_match import Pair
     from ..scale.checkpoint import CheckpointExecutor
     from ..scale.sharded import ShardedInput
@@ -30,7 +29,6 @@ class ShardInput(ScoreInput):
     """A dataset and its outputs in many files, which workers read in ranges."""
 
     sharded: ShardedInput
-    executor: Executor
 
     def __init__(
         self,
@@ -43,12 +41,6 @@ class ShardInput(ScoreInput):
         self.dataset, self.outputs = dataset, outputs
         self.sample_format, self.outputs_format = sample_format, outputs_format
         self.parts = parts
-
-    @contextmanager
-    def open(self, options: ScoreOptions, executor: Executor) -> Iterator[None]:
-        """Nothing stays open: workers open the files."""
-        self.options, self.executor = options, executor
-        yield
 
     def prepare(self, metrics: list[Metric]) -> list[Metric]:
         """Split the files into ranges for the metrics."""

@@ -172,8 +172,10 @@ class Rank(NamedTuple):
     """Whether chunks with other ids cover the expected span."""
 
 
-def rank_of(expected: Sequence[GoldUnit], output: SystemOutputs, matching: Matching) -> Rank:
-    """The first position at which an expected chunk is hit."""
+def rank_of(expected: Sequence[GoldUnit], output: SystemOutputs | None, matching: Matching) -> Rank:
+    """The first position at which an expected chunk is hit; a failed or missing output has none."""
+    if output is None or output.error is not None:
+        return Rank(None)
     rank, by = first_rank(gold_ranks(expected, [item.doc for item in output.retrieved[:DEPTH]], matching))
     return Rank(rank, by == "document", by == "span")
 
@@ -415,10 +417,7 @@ def aggregate_of(
     for repeat in range(run.repeats):
         for query, output in pairs(repeat):
             if gold := gold_units(query, match):
-                rank = Rank(None)
-                if output is not None and output.error is None:
-                    rank = rank_of(gold, output, match)
-                ranks.append(rank)
+                ranks.append(rank_of(gold, output, match))
     if match == "id" and not any(rank.by_span for rank in ranks):
         return aggregate
     return RankMetrics.of([rank.position for rank in ranks]).put_into(aggregate)

@@ -132,9 +132,8 @@ def _supported_ways(run: RunOutputs) -> list[Match]:
     for sample, output in run.with_texts().pairs():
         if counts.add(sample, output):
             for unit in gold_units(sample):
-                usable["parent"] += 1
-                usable["span"] += any(is_usable(passage, "span") for passage in unit.passages)
-                usable["text"] += any(is_usable(passage, "text") for passage in unit.passages)
+                for match in _OTHER_WAYS:
+                    usable[match] += match == "parent" or any(is_usable(passage, match) for passage in unit.passages)
     return [
         match for match in _OTHER_WAYS if usable[match] >= _USABLE_FROM * usable["parent"] and counts.supports(match)
     ]
@@ -144,8 +143,8 @@ def matched_results(run: RunOutputs, results: Results, way: ComparisonMatch) -> 
     """The results of a run, with those that match gold computed again where the way of the comparison is another."""
     if way.problem is not None:
         return results
-    found = {result.name: find_metric(result, run.record) for result in results}
-    computed = recompute(way.read(run), other_way(found.values(), way.match), way.match)
+    metrics = [find_metric(result, run.record) for result in results]
+    computed = recompute(way.read(run), other_way(metrics, way.match), way.match)
     again = {result.name: result for result in computed}
     results[:] = [again.get(result.name, result) for result in results]
     return results
@@ -153,13 +152,9 @@ def matched_results(run: RunOutputs, results: Results, way: ComparisonMatch) -> 
 
 def other_way(metrics: Iterable[BatchMetric | None], match: Match) -> list[BatchMetric]:
     """Those of the metrics that match gold in another way, matching it in this one."""
-    found = []
-    for metric in metrics:
-        if metric is not None and metric.metadata.matches_gold:
-            matched = with_match(metric, match)
-            if matched is not metric:
-                found.append(matched)
-    return found
+    found = [metric for metric in metrics if metric is not None and metric.metadata.matches_gold]
+    matched = [with_match(metric, match) for metric in found]
+    return [other for other, metric in zip(matched, found, strict=True) if other is not metric]
 
 
 def recompute(run: RunOutputs, metrics: Sequence[BatchMetric], match: Match) -> Results:
@@ -225,7 +220,7 @@ def budget_note(coverages: Sequence[Coverage]) -> str | None:
     """How much text is within k in each run, the last run first; ``None`` if unknown."""
     lengths = [coverage.length for coverage in coverages if coverage.length]
     units = {coverage.unit for coverage in coverages}
-    if len(lengths) < len(coverages) or len(units) > 1:
+    if not lengths or len(lengths) < len(coverages) or len(units) > 1:
         return None
     labels = run_labels(len(coverages))
     listed = [f"{length:,.0f} in {label}" for length, label in zip(lengths, labels, strict=True)]

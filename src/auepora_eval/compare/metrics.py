@@ -594,13 +594,9 @@ class _RunMatcher:
         """How gold is matched, and how much text is within the largest k."""
         if self._depths.keys().isdisjoint(given.name for given in inputs):
             return []
-        notes = list(self.way.notes)
-        if self._coverages:
-            cut_offs = [k for k in self._coverages if k is not None]
-            largest = max(cut_offs, default=None)
-            budget = budget_note(self._coverages[largest])
-            notes += [] if budget is None else [budget]
-        return notes
+        largest = max([k for k in self._coverages if k is not None], default=None)
+        budget = budget_note(self._coverages.get(largest, ()))
+        return [note for note in (*self.way.notes, budget) if note is not None]
 
 
 def _newest_uncorrected(results: Sequence[MetricResult]) -> MetricResult:

@@ -305,9 +305,7 @@ def _rank_queries(queries: SharedQueries, finder: GoldFinder, because: str) -> _
             ranked.unlocated.append(query.sample_id)
         else:
             matching = finder.matching(query, gold, [*answered[0], *answered[1]])
-            ranks_a, ranks_b = (
-                [Rank(None) if one is None else rank_of(gold, one, matching) for one in repeats] for repeats in answered
-            )
+            ranks_a, ranks_b = ([rank_of(gold, output, matching) for output in repeats] for repeats in outputs)
             for listed, ranks in zip(ranked.ranks, (ranks_a, ranks_b), strict=True):
                 listed += [rank.position for rank in ranks]
             notes = [

@@ -160,9 +160,7 @@ class MatchCounts:
             return False
         retrieved = [item.doc for item in output.retrieved]
         self.samples += 1
-        by_id: dict[str, Document] = {}
-        for doc in retrieved:
-            by_id.setdefault(doc.doc_id, doc)
+        by_id = {doc.doc_id: doc for doc in reversed(retrieved)}  # the first of each id
         parents = {doc.parent for doc in retrieved}
         gold = {doc.doc_id: doc for doc in sample.relevant_docs or ()}
         self.gold += len(gold)

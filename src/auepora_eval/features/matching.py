@@ -360,16 +360,17 @@ def chunk_levels(units: Sequence[GoldUnit], documents: Sequence[Document], match
 
 def _chunk_level(doc: Document, units: Sequence[GoldUnit], match: Match) -> int | None:
     for level in sorted({unit.level for unit in units}, reverse=True):
-        if _is_relevant(doc, [unit for unit in units if unit.level >= level], match):
+        passages = [unit.passages for unit in units if unit.level >= level]
+        if is_relevant_chunk(doc, list(chain.from_iterable(passages)), match):
             return level
     return None
 
 
-def _is_relevant(doc: Document, units: Sequence[GoldUnit], match: Match) -> bool:
-    """Whether a chunk contains enough of a unit, or enough of it lies in units."""
-    if any(found.rank is not None for found in unit_ranks(units, [doc], match)):
+def is_relevant_chunk(doc: Document, passages: Sequence[Document], match: Match) -> bool:
+    """Whether a chunk contains enough of a gold passage, or enough of it lies in passages."""
+    rank_of = _RANK_RULES[match]
+    if any(rank_of(passage, [doc]).rank is not None for passage in passages):
         return True
-    passages = [passage for unit in units for passage in unit.passages]
     if match == "span":
         spans = [span_of(passage) for passage in passages if passage.parent == doc.parent]
         return covered_proportion(doc, [span for span in spans if span is not None]) >= FOUND_FROM

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ..core.conventions import Match
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from ..errors import BadTypeError, BadValueError, did_you_mean
-from ..features.matching import GoldUnit, chunk_levels
+from ..features.matching import is_relevant_chunk
 from ..features.rankings import parse_level
 from ..features.texts import is_unanswerable
 from ..options import check_options
@@ -241,12 +241,8 @@ def gold_of(sample: EvaluationSample, document: Document, match: Match = "id") -
     if match == "id" or not sample.relevant_docs:
         key = gold_key(document, gold_keys(sample))
         return [] if key is None else [key]
-    found = []
-    for passage in sample.relevant_docs:
-        unit = GoldUnit(passage.doc_id, 1, (passage,))
-        if _is_relevant(passage, sample) and chunk_levels([unit], [document], match) != [None]:
-            found.append(passage.doc_id)
-    return found
+    relevant = [passage for passage in sample.relevant_docs if _is_relevant(passage, sample)]
+    return [passage.doc_id for passage in relevant if is_relevant_chunk(document, [passage], match)]
 
 
 def gold_parents(sample: EvaluationSample) -> frozenset[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..core.conventions import Match
 from ..core.types import Document, EvaluationSample
 from ..errors import BadValueError
-from ..features.matching import GoldUnit, chunk_levels
+from ..features.matching import is_relevant_chunk
 from ..features.texts import is_unanswerable
 from ..io.corpus import Corpus
 from .documents import contains_answer, gold_keys, gold_of, gold_parents, has_gold
@@ -60,8 +60,7 @@ class GoldTexts:
 
     def _chunk_texts(self, document: Document) -> str:
         chunks = [chunk for chunk in self._retrieved.values() if chunk.parent == document.parent]
-        levels = chunk_levels([GoldUnit(document.doc_id, 1, (document,))], chunks, self.match)
-        relevant = [chunk for chunk, level in zip(chunks, levels, strict=True) if level is not None]
+        relevant = [chunk for chunk in chunks if is_relevant_chunk(chunk, [document], self.match)]
         if relevant:
             self.joined.add(document.doc_id)
         placed = sorted((chunk.span or (0, 0), chunk.text) for chunk in relevant)

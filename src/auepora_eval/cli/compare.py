@@ -14,7 +14,20 @@ import click
 
 from ..errors import StoreError
 from .console import echo_err, quiet_option
-from .options import complete_run, find_samples, open_store, raw_option, samples_option, store_option
+from .options import (
+    complete_run,
+    find_samples,
+    open_store,
+    output_format,
+    parse_specs,
+    raw_csv,
+    raw_option,
+    refuse_input_as_output,
+    samples_option,
+    store_option,
+    warn_unmatched_ids,
+    write_out,
+)
 
 if TYPE_CHECKING:
     from ..compare.queries import QueryChange
@@ -103,7 +116,6 @@ def command(
     """
     from ..compare.analysis import parse_margin
     from ..store.connect import default_store
-    from .options import output_format, write_out
 
     if len(runs) < 2:
         raise click.UsageError("give two runs or more; `auepora runs` lists them")
@@ -113,9 +125,8 @@ def command(
         raise click.UsageError("--why, --golden, --corpus, --strict-chunker-version and --report go with two runs")
     if why_metric is not None and not why:
         raise click.UsageError("--why-metric goes with --why")
-    form = "json" if as_json else output_format(output)
-    if form == "csv" and why:
-        raise click.UsageError("a CSV contains only metrics; with --why write .json, .md or a table")
+    no_csv = "a CSV contains only metrics; with --why write .json, .md or a table" if why else None
+    form = output_format(output, as_json=as_json, no_csv=no_csv)
     if qrels is not None and (store or golden or samples):
         raise click.UsageError(
             "with --qrels nothing is stored and the qrels are the gold: leave out --store, --golden and --samples"
@@ -161,7 +172,6 @@ def _render(board: Leaderboard, report: CompareReport | None, causes: dict[str, 
     from ..compare.rendering import comparison_csv, comparison_page
     from ..render.markdown import report_markdown
     from ..render.terminal import report_text
-    from .options import raw_csv
 
     if form == "json":
         document = board.to_dict() if report is None else report.to_dict()
@@ -203,8 +213,6 @@ def _open_runs(
 ) -> Iterator[tuple[RunStore, list[RunRecord]]]:
     """The store and the records of the runs to compare: stored runs, or TREC files scored with qrels."""
     if qrels is not None:
-        from .options import refuse_input_as_output
-
         refuse_input_as_output(output, [qrels, *runs])
         with scored_trec_runs(qrels, runs, metrics) as scored:
             yield scored
@@ -243,7 +251,6 @@ def scored_trec_runs(
     from ..runs.run import RunRequest, start_run
     from ..runtime.files import plain_stem
     from ..store.runs import RunStore
-    from .options import parse_specs, warn_unmatched_ids
 
     rules = Conventions.of("trec")
     specs = parse_specs(metrics or DEFAULT_METRICS)

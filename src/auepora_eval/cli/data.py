@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from .console import echo, echo_err, quiet_option, stdout_to_stderr
+from .label import login
 from .main import LazyGroup
 from .options import columns_option, complete_run, open_store, refuse_input_as_output, store_option, write_out
 
@@ -325,8 +326,6 @@ def convert_command(
             columns=columns,
         )
     if as_json:
-        import json
-
         click.echo(json.dumps(_document(done), indent=2, ensure_ascii=False))
         return
     for message in _messages(done):
@@ -440,7 +439,6 @@ def propose_command(
     auepora gold propose latest q19 --invalid --why "no answer exists"
     """
     from ..annotate.corrections import make_correction
-    from .label import login
 
     values: dict[CorrectionKind, GoldValue] = {
         **({} if grade is None else {"grade": grade}),
@@ -583,7 +581,6 @@ def apply_command(
     """
     from ..annotate.corrections import apply_corrections, runs_of_dataset
     from ..render.terminal import progress
-    from .label import login
 
     if ids and every:
         raise click.UsageError("give ids or --all, not both")
@@ -625,8 +622,6 @@ def withdraw_command(
     \b
     auepora gold withdraw 5b1f0c6ad2e9 --why "the document is about another year"
     """
-    from .label import login
-
     with open_store(store) as found:
         log = _correction_log(found, labels)
         was_accepted = any(log.find(one).state == "accepted" for one in ids)

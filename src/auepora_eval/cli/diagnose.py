@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,18 @@ import click
 
 from .console import echo_err, quiet_option
 from .gate import plan_files
-from .judge_options import INTERRUPTED, STOPPED_EARLY, JudgingOptions, RunProgress, judging_options, run_failure
-from .options import complete_run, store_option
-from .run import echo_early_end, resume_command, show_run_progress
+from .judge_options import INTERRUPTED, STOPPED_EARLY, JudgingOptions, judging_options
+from .options import (
+    complete_run,
+    open_store,
+    output_format,
+    parse_specs,
+    refuse_input_as_output,
+    render_document,
+    store_option,
+    write_out,
+)
+from .run import echo_early_end, finish_runs, resume_command, show_run_progress
 
 if TYPE_CHECKING:
     from ..runs.diagnose import Diagnosis
@@ -129,7 +137,6 @@ def command(
         parse_arms,
         preview_diagnosis,
     )
-    from .options import output_format, parse_specs, refuse_input_as_output, write_out
 
     if retry_failed and not resume:
         raise click.UsageError("--retry-failed goes with --resume")
@@ -137,9 +144,8 @@ def command(
     for option, given in (("--erag", measures), ("--utility", utility)):
         if given and "each" not in chosen:
             raise click.UsageError(f"{option} goes with the arm each: add it to --arms")
-    form = "json" if as_json else output_format(output)
-    if form == "csv":
-        raise click.UsageError("a diagnosis cannot be written as CSV; write .html, .json, .md or a table")
+    no_csv = "a diagnosis cannot be written as CSV; write .html, .json, .md or a table"
+    form = output_format(output, as_json=as_json, no_csv=no_csv)
     options = DiagnosisOptions(
         chosen,
         _spec(correct),
@@ -163,12 +169,8 @@ def command(
         from ..report.diagnosis import preview_text
 
         found = preview_diagnosis(source, options, store=store, changes=changes, limit=limit)
-        text = (
-            _json(found.to_dict())
-            if form == "json"
-            else preview_text(found.calls, found.questions, found.judging.to_text(), found.judge_calls)
-        )
-        write_out(text, output)
+        text = preview_text(found.calls, found.questions, found.judging.to_text(), found.judge_calls)
+        write_out(render_document(form, found.to_dict(), markdown=text, text=text), output)
         return
     again = resume_command("diagnose", [*_repeated_options(), "--resume"])
     with show_run_progress(lambda _: again) as (stop, watcher):
@@ -186,12 +188,10 @@ def command(
         echo_err(f"To resume: {again}", always=True)
         sys.exit(INTERRUPTED if diagnosis.last.ended == "stopped" else STOPPED_EARLY)
     _write(diagnosis, form, output)
-    _finish(diagnosis)
+    finish_runs(diagnosis.outcomes)
 
 
 def _spec(text: str | None) -> Any:
-    from .options import parse_specs
-
     return None if text is None else parse_specs([text])[0]
 
 
@@ -208,45 +208,23 @@ def _repeated_options() -> list[str]:
     ]
 
 
-def _json(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-
-
 def _write(diagnosis: Diagnosis, form: str, output: str | None) -> None:
     from ..report.diagnosis import diagnosis_dict, diagnosis_markdown, diagnosis_text, write_diagnosis
-    from .options import open_store, write_out
 
-    numbers, notes = diagnosis.numbers, diagnosis.notes
+    numbers, notes, correct = diagnosis.numbers, diagnosis.notes, diagnosis.correct
     assert numbers is not None
     if output is not None and output.lower().endswith((".html", ".htm")):
         with open_store(diagnosis.store) as store:
             write_diagnosis(
                 store, diagnosis.arm_records, output,
-                title=diagnosis.name, numbers=numbers, correct=diagnosis.correct, metric=diagnosis.metric, notes=notes,
+                title=diagnosis.name, numbers=numbers, correct=correct, metric=diagnosis.metric, notes=notes,
             )  # fmt: skip
         echo_err(f"wrote {output}")
         output = None
-    if form == "json":
-        runs = {label: one.record.run_id for label, one in diagnosis.outcomes.items()}
-        write_out(_json(diagnosis_dict(numbers, diagnosis.correct, runs, notes)), output)
-    else:
-        render = diagnosis_markdown if form == "markdown" else diagnosis_text
-        write_out(render(numbers, diagnosis.correct, notes), output)
-
-
-def _finish(diagnosis: Diagnosis) -> None:
-    problems = []
-    for label, outcome in diagnosis.outcomes.items():
-        if outcome.failed:
-            echo_err(f"Warning: {label}: {outcome.failed} of {outcome.asked} answers failed")
-        problem = None if outcome.results is None else run_failure(outcome.results)
-        if problem is not None:
-            problems.append(f"{label}: {problem}")
-    echo_err(f"stored as {', '.join(one.record.run_id for one in diagnosis.outcomes.values())}")
-    for problem in problems:
-        echo_err(f"Error: {problem}", always=True)
-    if problems:
-        sys.exit(STOPPED_EARLY)
+    run_ids = {label: outcome.record.run_id for label, outcome in diagnosis.outcomes.items()}
+    document = diagnosis_dict(numbers, correct, run_ids, notes)
+    markdown, text = diagnosis_markdown(numbers, correct, notes), diagnosis_text(numbers, correct, notes)
+    write_out(render_document(form, document, markdown=markdown, text=text), output)
 
 
 # --- auepora replay --------------------------------------------------------------------------------------------------
@@ -292,19 +270,16 @@ def replay_command(
     """
     from ..errors import BadValueError
     from ..plan.prepare import prepare, read_plan
+    from ..render.terminal import blocks_text
     from ..runs.replay import swap_replay
     from ..runs.run import closing_system
     from ..runtime.secrets import Secrets
     from ..store.connect import default_store
     from ..store.runs import RunStore
-    from ..systems.calls import Stop
-    from .console import stdout_to_stderr, stop_on_signals
-    from .options import output_format, parse_specs, refuse_input_as_output, write_out
 
-    form = "json" if as_json else output_format(output)
+    form = output_format(output, as_json=as_json)
     refuse_input_as_output(output, [plan])
-    stop = Stop()
-    with RunProgress() as progress, stdout_to_stderr(), stop_on_signals(stop):
+    with show_run_progress() as (stop, watcher):
         read = read_plan(plan)
         if read.system is None:
             raise BadValueError(f"{plan} has saved outputs and no system; name the plan that run B was made by")
@@ -328,14 +303,10 @@ def replay_command(
                 fresh=fresh,
                 retry_failed=retry_failed,
                 stop=stop,
-                watcher=progress.callbacks(),
+                watcher=watcher,
             )
     if report.outcome.ended != "finished":
         echo_err(f"Stopped: {report.outcome.message}; the same command resumes it", always=True)
         sys.exit(INTERRUPTED if report.outcome.ended == "stopped" else STOPPED_EARLY)
-    if form == "json":
-        write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)
-    else:
-        from ..render.terminal import blocks_text
-
-        write_out(report.to_markdown() if form == "markdown" else blocks_text(report.blocks), output)
+    text = blocks_text(report.blocks)
+    write_out(render_document(form, report.to_dict(), markdown=report.to_markdown(), text=text), output)

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import echo_err, quiet_option
-from .options import complete_run, find_samples, open_store, samples_option, store_option
+from .options import (
+    complete_run,
+    find_samples,
+    open_store,
+    output_format,
+    refuse_input_as_output,
+    render_document,
+    samples_option,
+    store_option,
+    write_out,
+)
 
 if TYPE_CHECKING:
     from ..core.results import Results
@@ -44,7 +54,6 @@ def plan_files(plan: Plan, store: str | None) -> list[str]:
 def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output: str | None) -> None:
     """Raise if a gate report would overwrite an input or another report."""
     from ..gates import SUMMARY_VARIABLE
-    from .options import refuse_input_as_output
 
     refuse_input_as_output(output, inputs)
     refuse_input_as_output(junit, inputs, option="--junit")
@@ -117,13 +126,11 @@ def command(
     auepora gate nightly --against main -g 'delta(ndcg@10) > -0.01' -g 'not worse(token_f1, by=0.02)'
     auepora gate latest --plan plan.yaml --junit gates.xml
     """
+    from ..gates import gates_markdown, gates_table
     from ..plan.gates import parse_gates
     from ..store.connect import default_store
-    from .options import output_format, write_out
 
-    form = "json" if as_json else output_format(output)
-    if form == "csv":
-        raise click.UsageError("gates are written as .json, .md or as a table")
+    form = output_format(output, as_json=as_json, no_csv="gates are written as .json, .md or as a table")
     given: list[Gate | str] = list(texts)
     read: list[str] = []
     if plan is not None:
@@ -142,7 +149,8 @@ def command(
         if chosen is None and (plan is not None or not (gates and record.plan.get("gates"))):
             _store_outcome(found, record, report)
     publish(report, record, junit=junit)  # before printing: the reader of stdout may have closed the pipe
-    write_out(_render(report, form), output)
+    text = render_document(form, report.to_dict(), markdown=gates_markdown(report), text=gates_table(report))
+    write_out(text, output)
     if report.exit_code:
         sys.exit(report.exit_code)
 
@@ -210,11 +218,3 @@ def _results(store: RunStore, record: RunRecord) -> Results:
             f"{record.run_id} has no results because it was not scored; resume it, or score it with auepora rescore"
         )
     return results
-
-
-def _render(report: GateReport, form: str) -> str:
-    from ..gates import gates_markdown, gates_table
-
-    if form == "json":
-        return report.to_json()
-    return gates_markdown(report) if form == "markdown" else gates_table(report)

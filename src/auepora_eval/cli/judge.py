@@ -16,6 +16,7 @@ from .judge_options import (
     JudgeOptions,
     JudgingOptions,
     ScoringProgress,
+    echo_usage,
     judge_options,
     judge_policy,
     judging_options,
@@ -25,11 +26,17 @@ from .judge_options import (
     usage_text,
 )
 from .main import LazyGroup
-from .options import complete_run, open_store, store_option
+from .options import (
+    complete_run,
+    open_store,
+    output_format,
+    refuse_input_as_output,
+    render_document,
+    store_option,
+    write_out,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..annotate.relevance import RelevanceReport
     from ..core.types import EvaluationSample, SystemOutputs
     from ..io.grades import Grade, GradeKey
@@ -112,20 +119,11 @@ def try_command(
     from ..render.markdown import report_markdown
     from ..render.terminal import report_text
     from ..runs.trial import try_metrics
-    from .options import output_format, refuse_input_as_output, write_out
 
-    form = "json" if as_json else output_format(output)
-    if form == "csv":
-        raise click.UsageError("a trial cannot be written as CSV; write .json, .md or text")
+    no_csv = "a trial cannot be written as CSV; write .json, .md or text"
+    form = output_format(output, as_json=as_json, no_csv=no_csv)
     refuse_input_as_output(output, [plan])
     with ScoringProgress() as line:
-        callbacks: list[Callable[[int, int, int], None]] = []
-
-        def on_progress(done: int, requested: int, failed: int) -> None:
-            if not callbacks:
-                callbacks.append(line.start_judging())
-            callbacks[0](done, requested, failed)
-
         trial = try_metrics(
             plan,
             metrics,
@@ -134,13 +132,11 @@ def try_command(
             run=run,
             store=store,
             changes=judging.changes(),
-            progress=on_progress,
+            progress=line.show_judging,
         )
-    if form == "json":
-        write_out(json.dumps(trial.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)
-    else:
-        page = trial.report(f"Judging: {usage_text(trial.usage)}.")
-        write_out(report_markdown(page).rstrip("\n") if form == "markdown" else report_text(page), output)
+    page = trial.report(f"Judging: {usage_text(trial.usage)}.")
+    markdown = report_markdown(page).rstrip("\n")
+    write_out(render_document(form, trial.to_dict(), markdown=markdown, text=report_text(page)), output)
     if trial.requests and all(one.error is not None for one in trial.requests):
         sys.exit(STOPPED_EARLY)
 
@@ -202,8 +198,6 @@ def nuggets_command(
     from ..io.labels import write_nuggets
     from ..judge.nuggets import assign_nuggets, make_nuggets
     from ..runs.judging import select_judge
-    from .judge_options import echo_usage
-    from .options import refuse_input_as_output
 
     if assign is not None and retrieved is not None:
         raise click.UsageError(
@@ -315,8 +309,6 @@ def relevance_command(
     from ..io.grades import provenance_path, read_grades, write_grades
     from ..runs.judging import select_judge
     from ..runtime.secrets import Secrets
-    from .judge_options import STOPPED_EARLY, echo_usage
-    from .options import refuse_input_as_output, write_out
 
     for written in (output, str(provenance_path(output))):
         refuse_input_as_output(written, [pool, *label_files, *([] if prompt is None else [prompt])])
@@ -425,12 +417,9 @@ def prefer_command(
     auepora prefer baseline latest --judge-model small --judge-url http://127.0.0.1:8080/v1
     """
     from ..runs.judging import judges_of_run, prefer_runs, select_judge
-    from .judge_options import echo_usage
-    from .options import output_format, write_out
 
-    form = "json" if as_json else output_format(output)
-    if form == "csv":
-        raise click.UsageError("preferences cannot be written as CSV; write .json or .md")
+    no_csv = "preferences cannot be written as CSV; write .json or .md"
+    form = output_format(output, as_json=as_json, no_csv=no_csv)
     changes = judging.changes()
     with open_store(store, output=output) as found, ScoringProgress() as line:
         record_a, record_b = found.find(run_a), found.find(run_b)

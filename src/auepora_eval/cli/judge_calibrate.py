@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .console import quiet_option
-from .options import complete_run, open_store, store_option
+from .options import (
+    complete_run,
+    open_store,
+    output_format,
+    refuse_input_as_output,
+    render_document,
+    store_option,
+    write_out,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,7 +125,6 @@ def calibrate_command(
     from ..annotate.calibration import calibrate, labelled_metric, read_score_file, register_verdict
     from ..annotate.draws import read_all_draws
     from ..io.sample_sets import read_ids
-    from .options import output_format, refuse_input_as_output, write_out
 
     if len(runs) > 2:
         raise click.UsageError("give one run, or two to compare")
@@ -126,9 +132,8 @@ def calibrate_command(
         raise click.UsageError("--scores replaces -m; use it with one run or none")
     if learn_weights is not None and (scores is not None or len(runs) > 1):
         raise click.UsageError("--learn-weights takes one run, without --scores")
-    form = "json" if as_json else output_format(output)
-    if form == "csv":
-        raise click.UsageError("calibrations cannot be written as CSV; write .json, .md or text")
+    no_csv = "calibrations cannot be written as CSV; write .json, .md or text"
+    form = output_format(output, as_json=as_json, no_csv=no_csv)
     inputs = [*label_files, *tuned_on, *([] if scores is None else [scores])]
     refuse_input_as_output(output, inputs)
     refuse_input_as_output(learn_weights, [*inputs, *([] if output is None else [output])], option="--learn-weights")
@@ -160,12 +165,8 @@ def calibrate_command(
                 report = register_verdict(found, records, report, options["draws"])
             else:
                 report = measure([_learn_weights(found, names[0], labels, named, learn_weights, options)])
-    if form == "json":
-        write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)
-    elif form == "markdown":
-        write_out(report.to_markdown(shown=show).rstrip("\n"), output)
-    else:
-        write_out(report.to_text(shown=show), output)
+    markdown = report.to_markdown(shown=show).rstrip("\n")
+    write_out(render_document(form, report.to_dict(), markdown=markdown, text=report.to_text(shown=show)), output)
 
 
 def _run_scores(
@@ -263,11 +264,9 @@ def bias_command(
     from ..annotate.agreement import read_annotations
     from ..annotate.bias import measure_bias
     from ..annotate.draws import read_all_draws
-    from .options import output_format, refuse_input_as_output, write_out
 
-    form = "json" if as_json else output_format(output)
-    if form == "csv":
-        raise click.UsageError("a bias report cannot be written as CSV; write .json, .md or text")
+    no_csv = "a bias report cannot be written as CSV; write .json, .md or text"
+    form = output_format(output, as_json=as_json, no_csv=no_csv)
     refuse_input_as_output(output, [*label_files, *preferences])
     named = dict(_family_option(text) for text in families)
     labels = read_annotations(label_files) if label_files else None
@@ -289,10 +288,8 @@ def bias_command(
             draws=read_all_draws(label_files),
             assume_random=assume_random,
         )
-    if form == "json":
-        write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)
-    else:
-        write_out(report.to_markdown().rstrip("\n") if form == "markdown" else report.to_text(), output)
+    markdown = report.to_markdown().rstrip("\n")
+    write_out(render_document(form, report.to_dict(), markdown=markdown, text=report.to_text()), output)
 
 
 def _family_option(text: str) -> tuple[str, str]:

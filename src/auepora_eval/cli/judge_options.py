@@ -231,12 +231,8 @@ def make_judge_session(judges: PlannedJudges, line: ScoringProgress, *, store: P
     from ..judge.session import JudgeSession
     from ..runtime.secrets import Secrets
 
-    callbacks: list[Callable[[int, int, int], None]] = []
-
     def on_progress(done: int, requested: int) -> None:
-        if not callbacks:
-            callbacks.append(line.start_judging())
-        callbacks[0](done, requested, session.usage_log.total.failed.total())
+        line.show_judging(done, requested, session.usage_log.total.failed.total())
 
     session = JudgeSession(judge_policy(judges, store), on_progress=on_progress, secrets=Secrets(judges.secrets))
     return session
@@ -289,6 +285,7 @@ class ScoringProgress:
         self._progress_bar = ExitStack()
         self._done = self._requested = self._failed = self._unmeasured = 0
         self._look = ""
+        self._update: Callable[[int, int, int], None] | None = None
 
     def __enter__(self) -> ScoringProgress:
         return self
@@ -327,6 +324,12 @@ class ScoringProgress:
             advance(more)
 
         return update
+
+    def show_judging(self, done: int, requested: int, failed: int) -> None:
+        """Show the number of judgements done, requested and failed; the progress bar appears at the first call."""
+        if self._update is None:
+            self._update = self.start_judging()
+        self._update(done, requested, failed)
 
     def show_look(self, number: int, looks: int, units: int, total: int) -> None:
         """Show which look is being judged."""

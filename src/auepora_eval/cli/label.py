@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from .console import echo, echo_err, quiet_option
-from .options import complete_run, open_store, refuse_input_as_output, store_option
+from .options import complete_run, open_store, parse_specs, refuse_input_as_output, store_option, write_out
 
 if TYPE_CHECKING:
     from ..annotate.agreement import AnnotatorAgreement
@@ -373,7 +373,6 @@ def _run_session(state: FormState, sheet: LabelFile, *, title: str) -> None:
 
 def _print_agreement(files: list[str], *, as_json: bool) -> None:
     from ..annotate.agreement import annotator_agreement
-    from .options import write_out
 
     if not files:
         raise click.UsageError("--agreement takes one labels file or more")
@@ -545,7 +544,6 @@ def _draw_pairs(pool: Pool, n: int, metrics: tuple[str, ...], seed: int, output:
     from ..annotate.pool import correctable_metrics, draw_pairs, write_drawn_pairs
     from ..annotate.relevance import DEFAULT_METRICS
     from ..core.conventions import Conventions
-    from .options import parse_specs
 
     chosen = correctable_metrics(parse_specs(metrics) or DEFAULT_METRICS, Conventions.of())
     draw = draw_pairs(pool, chosen, n, seed=seed)

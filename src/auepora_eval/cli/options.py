@@ -318,12 +318,19 @@ def format_time(moment: datetime | None) -> str:
 # --- results to stdout or to a file, in the format of its suffix -----------------------------------------------------
 
 
-def output_format(output: str | None) -> Literal["csv", "json", "markdown", "table"]:
-    """The format that the suffix of the file selects; ``r.json.gz`` is JSON too."""
+def output_format(
+    output: str | None, *, as_json: bool = False, no_csv: str | None = None
+) -> Literal["csv", "json", "markdown", "table"]:
+    """The format that ``--json`` or the suffix of the file selects; ``r.json.gz`` is JSON too.
+
+    ``no_csv`` is the error of a command that cannot write CSV.
+    """
     name = (output or "").lower().removesuffix(".gz")
-    if name.endswith(".json"):
+    if as_json or name.endswith(".json"):
         return "json"
     if name.endswith(".csv"):
+        if no_csv is not None:
+            raise click.UsageError(no_csv)
         return "csv"
     return "markdown" if name.endswith((".md", ".markdown")) else "table"
 
@@ -368,6 +375,13 @@ def render_results(results: Results, form: str, footer: str, *, per_query: bool 
     markdown = form == "markdown"
     whole = results_markdown(results) if markdown else results_table(results)
     return "\n\n".join([whole, *slices_tables(results, markdown=markdown), footer])
+
+
+def render_document(form: str, document: Any, *, markdown: str, text: str) -> str:
+    """The document as JSON, or its Markdown or text, as the format says."""
+    if form == "json":
+        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    return markdown if form == "markdown" else text
 
 
 def refuse_input_as_output(output: str | None, inputs: Sequence[str], *, option: str = "-o") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import click
 
 from ..perturb.edits import LAYOUTS
 from .console import echo_err, quiet_option
+from .options import refuse_input_as_output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,7 +108,6 @@ def command(
     from ..io.jsonl import save_jsonl_dataset
     from ..perturb.queries import perturb_queries
     from ..render.terminal import progress
-    from .options import refuse_input_as_output
 
     refuse_input_as_output(output, [dataset])
     _require_jsonl(output)
@@ -131,8 +132,6 @@ def command(
             raise BadValueError(f"no variant could be made of the questions in {dataset} ({reasons})")
         save_jsonl_dataset(made, output)
     if as_json:
-        import json
-
         click.echo(json.dumps(_document(made, output), indent=2, ensure_ascii=False))
         return
     for message in _messages(made, output):

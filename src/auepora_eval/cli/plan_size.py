@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from .console import quiet_option
-from .options import complete_run, open_store, store_option
+from .options import complete_run, open_store, output_format, render_document, store_option, write_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -164,11 +163,11 @@ def command(
     auepora plan-size --delta 0.05 --power 0.9 baseline latest
     auepora plan-size --delta 0.03 latest -m llm_correctness --questions 200
     """
-    from .options import output_format, write_out
+    from ..render.markdown import blocks_markdown
+    from ..render.terminal import blocks_text
 
-    form = "json" if as_json else output_format(output)
-    if form == "csv":
-        raise click.UsageError("sizes cannot be written as CSV; write .json, .md or text")
+    no_csv = "sizes cannot be written as CSV; write .json, .md or text"
+    form = output_format(output, as_json=as_json, no_csv=no_csv)
     if len(runs) > 2:
         raise click.UsageError("a pilot is one run or two runs")
     if metrics and not runs:
@@ -185,15 +184,10 @@ def command(
     else:
         pilot = list(assumed_pilot(request))
     sizes = [metric_size(one, request, labels=bool(metrics) or place == 0) for place, one in enumerate(pilot)]
-    if form == "json":
-        document = {**asdict(request), "runs": names, "metrics": [one.to_dict() for one in sizes]}
-        write_out(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), output)
-        return
-    from ..render.markdown import blocks_markdown
-    from ..render.terminal import blocks_text
-
+    document = {**asdict(request), "runs": names, "metrics": [one.to_dict() for one in sizes]}
     blocks = size_blocks(sizes, request, shown, details=bool(metrics) or not runs)
-    write_out(blocks_markdown(blocks) if form == "markdown" else blocks_text(blocks), output)
+    text = render_document(form, document, markdown=blocks_markdown(blocks), text=blocks_text(blocks))
+    write_out(text, output)
 
 
 # --- the pilot -------------------------------------------------------------------------------------------------------

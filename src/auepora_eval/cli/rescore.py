@@ -10,12 +10,14 @@ import click
 
 from .console import echo_err, quiet_option
 from .judge_options import (
+    STOPPED_EARLY,
     JudgeOptions,
     JudgingOptions,
     ScoringProgress,
     StopOptions,
     judge_options,
     preview_text,
+    run_failure,
     scoring_judge_options,
     stop_options,
     with_judge,
@@ -26,8 +28,14 @@ from .options import (
     executor_options,
     match_option,
     open_store,
+    output_format,
+    parse_specs,
     raw_option,
+    refuse_input_as_output,
+    render_results,
+    show_warnings,
     store_option,
+    write_out,
 )
 from .score import PRESETS
 
@@ -121,8 +129,6 @@ def command(
     from ..runs.judging import judges_of_run
     from ..runs.scoring import ScoringOptions, rescore
     from ..store.records import conventions_label
-    from .judge_options import STOPPED_EARLY, run_failure
-    from .options import output_format, parse_specs, refuse_input_as_output, render_results, show_warnings, write_out
 
     executor.check()
     if qrels is not None and judging.preview:
@@ -133,7 +139,7 @@ def command(
         raise click.UsageError("--grades needs --qrels, --draw needs --grades, and neither takes --slice or --corpus")
     if grades is not None and stop.changes():
         raise click.UsageError("--grades calls no judge: leave out the options that stop judging")
-    form = "json" if as_json else output_format(output)
+    form = output_format(output, as_json=as_json)
     refuse_input_as_output(output, [file for file in (qrels, corpus, grades, draw) if file is not None])
     with open_store(store, output=output) as found:
         record = found.find(run)
@@ -198,7 +204,6 @@ def _rescore_with_grades(
 ) -> str:
     """The metrics corrected by human grades, stored and rendered."""
     from ..annotate.relevance import partial_grades_text, read_partial_grades, rescore_with_grades
-    from .options import render_results
 
     partial = read_partial_grades(qrels, grades, draw)
     results = rescore_with_grades(store, record, partial, metrics, conventions=conventions)

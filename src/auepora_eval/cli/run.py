@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .console import echo_err, quiet_option
+from .console import echo_err, quiet_option, stdout_to_stderr, stop_on_signals
 from .gate import junit_option, plan_files, publish, refuse_inputs_as_reports
 from .judge_options import (
     INTERRUPTED,
@@ -32,17 +32,22 @@ from .options import (
     executor_options,
     find_samples,
     match_option,
+    output_format,
+    parse_specs,
     raw_option,
+    refuse_input_as_output,
+    render_document,
+    render_results,
+    require_per_query,
     samples_option,
     show_warnings,
     store_option,
+    write_out,
 )
 from .score import PRESETS
 
 if TYPE_CHECKING:
     from ..plan.source import PlanSource
-    from ..report.plots import Curve
-    from ..runs.perturbed import PerturbedRuns
     from ..runs.run import RunCallbacks, RunOutcome
     from ..systems.calls import Stop
 
@@ -69,8 +74,8 @@ def run_sweep(
 ) -> None:
     """Run the plan at each rate, print the curve, and exit with its exit code."""
     from ..perturb.documents import Sweep
+    from ..report.plots import curve_markdown, curve_text
     from ..runs.perturbed import run_perturbed
-    from .options import refuse_input_as_output, write_out
 
     params = click.get_current_context().params
     _refuse_single_run_options(params, perturb, form)
@@ -103,22 +108,24 @@ def run_sweep(
         echo_early_end(runs.last, f"{runs.last.record.name}: ")
         echo_err(f"To resume: {resume}", always=True)
         sys.exit(INTERRUPTED if runs.last.ended == "stopped" else STOPPED_EARLY)
-    write_out(_curve_document(runs.curve, form), output)
-    _finish_sweep(runs)
+    curve = runs.curve
+    text = render_document(form, curve.to_dict(), markdown=curve_markdown(curve), text=curve_text(curve))
+    write_out(text, output)
+    together = "" if runs.together is None else f"; all arms together as {runs.together.record.run_id}"
+    finish_runs({sweep.label(level): outcome for level, outcome in runs.outcomes.items()}, together)
 
 
 @contextmanager
-def show_run_progress(resume: Callable[[str], str]) -> Iterator[tuple[Stop, RunCallbacks]]:
+def show_run_progress(resume: Callable[[str], str] | None = None) -> Iterator[tuple[Stop, RunCallbacks]]:
     """Show the progress of runs, and stop on signals; an interruption names the command to ``resume`` a run."""
     from ..systems.calls import Stop
-    from .console import stdout_to_stderr, stop_on_signals
 
     stop, progress = Stop(), RunProgress()
     try:
         with progress, stdout_to_stderr(), stop_on_signals(stop):
             yield stop, progress.callbacks()
     except KeyboardInterrupt:
-        if progress.run_id is not None:
+        if resume is not None and progress.run_id is not None:
             echo_err(f"To resume: {resume(progress.run_id)}", always=True)
         raise
 
@@ -149,27 +156,19 @@ def _refuse_single_run_options(params: Mapping[str, Any], perturb: tuple[str, ..
         raise click.UsageError("curves cannot be written as CSV; write .json, .md or a table")
 
 
-def _curve_document(curve: Curve, form: str) -> str:
-    from ..report.plots import curve_markdown, curve_text
-
-    if form == "json":
-        return json.dumps(curve.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-    return curve_markdown(curve) if form == "markdown" else curve_text(curve)
-
-
-def _finish_sweep(runs: PerturbedRuns) -> None:
-    failed = {level: one.failed for level, one in runs.outcomes.items() if one.failed}
-    for level, count in failed.items():
-        echo_err(f"Warning: {runs.sweep.label(level)}: {count} of {runs.outcomes[level].asked} answers failed")
-    names = ", ".join(one.record.run_id for one in runs.outcomes.values())
-    echo_err(
-        f"stored as {names}"
-        + ("" if runs.together is None else f"; all arms together as {runs.together.record.run_id}")
-    )
-    found = {level: one.results for level, one in runs.outcomes.items() if one.results is not None}
-    problems = {level: problem for level, results in found.items() if (problem := run_failure(results)) is not None}
-    for level, problem in problems.items():
-        echo_err(f"Error: {runs.sweep.label(level)}: {problem}", always=True)
+def finish_runs(outcomes: Mapping[str, RunOutcome], note: str = "") -> None:
+    """Print the failures of several runs, by label, and where they are stored; exit if one failed as a whole."""
+    problems = []
+    for label, outcome in outcomes.items():
+        if outcome.failed:
+            echo_err(f"Warning: {label}: {outcome.failed} of {outcome.asked} answers failed")
+        problem = None if outcome.results is None else run_failure(outcome.results)
+        if problem is not None:
+            problems.append(f"Error: {label}: {problem}")
+    run_ids = ", ".join(outcome.record.run_id for outcome in outcomes.values())
+    echo_err(f"stored as {run_ids}{note}")
+    for problem in problems:
+        echo_err(problem, always=True)
     if problems:
         sys.exit(STOPPED_EARLY)
 
@@ -290,11 +289,10 @@ def command(
     from ..plan.source import read_source
     from ..runs.run import run_plan
     from ..store.connect import default_store
-    from .options import output_format, parse_specs, require_per_query, write_out
 
     if (retry_failed or run_name is not None) and not resume:
         raise click.UsageError("--retry-failed and --run go with --resume")
-    form = "json" if as_json else output_format(output)
+    form = output_format(output, as_json=as_json)
     require_per_query(per_query, form)
     if no_gates and (against is not None or junit is not None):
         raise click.UsageError("--against and --junit go with gates; leave out --no-gates")
@@ -359,8 +357,6 @@ def command(
 
 def _results_document(outcome: RunOutcome, form: str, footer: str, *, per_query: bool) -> str:
     """The results and, except in CSV, the outcome of the gates."""
-    from .options import render_results
-
     results, report = outcome.results, outcome.gates
     assert results is not None
     if report is None or form == "csv":

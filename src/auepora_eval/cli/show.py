@@ -37,6 +37,7 @@ from .options import (
     output_format,
     raw_csv,
     raw_option,
+    render_document,
     require_per_query,
     run_dict,
     samples_option,
@@ -106,7 +107,7 @@ def command(
 
     if failures and sample_id is not None:
         raise click.UsageError("give --failures or --sample, not both")
-    form = "json" if as_json else output_format(output)
+    form = output_format(output, as_json=as_json)
     require_per_query(per_query, form)
     with open_store(store, output=output) as found:
         record = found.find(run)
@@ -424,9 +425,8 @@ def queries_command(
     from ..io.sample_sets import find_sample_set, save_sample_set
     from ..store.connect import default_labels
 
-    form = "json" if as_json else output_format(output)
-    if form == "csv":
-        raise click.UsageError("queries cannot be written as CSV; write .json, .md or text")
+    no_csv = "queries cannot be written as CSV; write .json, .md or text"
+    form = output_format(output, as_json=as_json, no_csv=no_csv)
     if reason and save is None:
         raise click.UsageError("--reason goes with --save")
     chosen = SampleFilter.parse(search, [*where, *([] if samples is None else [f"set={samples}"])], sort)
@@ -515,9 +515,8 @@ def samples_command(name: str | None, store: str | None, as_json: bool, output: 
     from ..io.sample_sets import find_sample_set, load_sample_set, sample_set_names
     from ..store.connect import default_labels, default_store
 
-    form = "json" if as_json else output_format(output)
-    if form == "csv":
-        raise click.UsageError("sets cannot be written as CSV; write .json, .md or text")
+    no_csv = "sets cannot be written as CSV; write .json, .md or text"
+    form = output_format(output, as_json=as_json, no_csv=no_csv)
     labels = default_labels(default_store(store))
     if name is not None:
         chosen = find_sample_set(labels, name)
@@ -590,14 +589,10 @@ def explain_command(
     from ..io.grades import CorrectionLog
     from ..report.explain import explain, explanation_markdown, explanation_text
 
-    form = "json" if as_json else output_format(output)
-    if form == "csv":
-        raise click.UsageError("explanations cannot be written as CSV; write .json, .md or text")
+    no_csv = "explanations cannot be written as CSV; write .json, .md or text"
+    form = output_format(output, as_json=as_json, no_csv=no_csv)
     with open_store(store, output=output) as found:
         log = CorrectionLog(labels_folder(found))
         explanation = explain(found, run, metric, query=sample_id, models=models, corrections=log)
-    if form == "json":
-        text = json.dumps(explanation.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-    else:
-        text = explanation_markdown(explanation) if form == "markdown" else explanation_text(explanation)
-    write_out(text, output)
+    markdown, text = explanation_markdown(explanation), explanation_text(explanation)
+    write_out(render_document(form, explanation.to_dict(), markdown=markdown, text=text), output)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,21 +19,6 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
     from ..systems.calls import Stop
-
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-
-
-def quiet_option(function: FunctionT) -> FunctionT:
-    """Add ``--quiet`` to a command."""
-    return click.option(
-        "-q",
-        "--quiet",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_set_quiet,
-        help="Show neither progress nor messages.",
-    )(function)
 
 
 def _set_quiet(context: click.Context, parameter: click.Parameter, quiet: bool) -> None:
@@ -44,6 +29,17 @@ def _set_quiet(context: click.Context, parameter: click.Parameter, quiet: bool) 
         context.with_resource(silenced())
         context.with_resource(warnings.catch_warnings())
         warnings.simplefilter("ignore", AueporaWarning)
+
+
+quiet_option = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_set_quiet,
+    help="Show neither progress nor messages.",
+)
 
 
 def echo(text: str) -> None:

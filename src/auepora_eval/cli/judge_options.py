@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
 from ..core.derivation import format_lines, format_one_line, format_subject
 from .console import echo_err
-from .options import FunctionT, grouped_options
+from .options import grouped_options
 
 if TYPE_CHECKING:
     from ..core.metrics_base import BatchMetric
@@ -80,20 +80,14 @@ _LIMITS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def judging_options(function: FunctionT) -> FunctionT:
-    """``--preview``, ``--judge-cache-only`` and limits, passed to the command as one argument, ``judging``."""
-    return grouped_options(function, "judging", JudgingOptions, {"preview": _PREVIEW, **_LIMITS})
-
-
-def scoring_judge_options(function: FunctionT) -> FunctionT:
-    """``judging_options`` and ``--controls``, for commands that compute metrics."""
-    options = {"preview": _PREVIEW, **_LIMITS, "controls": _CONTROLS}
-    return grouped_options(function, "judging", JudgingOptions, options)
-
-
-def limit_options(function: FunctionT) -> FunctionT:
-    """``judging_options`` without ``--preview``."""
-    return grouped_options(function, "judging", functools.partial(JudgingOptions, False), _LIMITS)
+judging_options = grouped_options("judging", JudgingOptions, {"preview": _PREVIEW, **_LIMITS})
+"""``--preview``, ``--judge-cache-only`` and limits, passed to the command as one argument, ``judging``."""
+scoring_judge_options = grouped_options(
+    "judging", JudgingOptions, {"preview": _PREVIEW, **_LIMITS, "controls": _CONTROLS}
+)
+"""``judging_options`` and ``--controls``, for commands that compute metrics."""
+limit_options = grouped_options("judging", functools.partial(JudgingOptions, False), _LIMITS)
+"""``judging_options`` without ``--preview``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,25 +117,23 @@ class JudgeOptions:
         return judges_in_plan(named, Path.cwd(), label="the command line", names=[JUDGE], changes=changes)
 
 
-def judge_options(function: FunctionT) -> FunctionT:
-    """``--plan`` and ``--judge-model``, passed to the command as one argument, ``judge``."""
-    return grouped_options(
-        function,
-        "judge",
-        JudgeOptions,
-        {
-            "plan": click.option("--plan", type=click.Path(), help="Use the judges of this plan."),
-            "judge_model": click.option(
-                "--judge-model", metavar="MODEL", help="Use this model as judge, with an OpenAI-compatible endpoint."
-            ),
-            "judge_url": click.option("--judge-url", metavar="URL", help="Base URL of the endpoint."),
-            "judge_key_env": click.option(
-                "--judge-key-env",
-                metavar="NAME",
-                help="Environment variable with its API key; default: OPENAI_API_KEY.",
-            ),
-        },
-    )
+judge_options = grouped_options(
+    "judge",
+    JudgeOptions,
+    {
+        "plan": click.option("--plan", type=click.Path(), help="Use the judges of this plan."),
+        "judge_model": click.option(
+            "--judge-model", metavar="MODEL", help="Use this model as judge, with an OpenAI-compatible endpoint."
+        ),
+        "judge_url": click.option("--judge-url", metavar="URL", help="Base URL of the endpoint."),
+        "judge_key_env": click.option(
+            "--judge-key-env",
+            metavar="NAME",
+            help="Environment variable with its API key; default: OPENAI_API_KEY.",
+        ),
+    },
+)
+"""``--plan`` and ``--judge-model``, passed to the command as one argument, ``judge``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,41 +160,39 @@ class StopOptions:
         return found if self.against is None else {"judge.stop.against": self.against, **found}
 
 
-def stop_options(function: FunctionT) -> FunctionT:
-    """``--until-decided`` and what goes with it, passed to the command as one argument, ``stop``."""
-    return grouped_options(
-        function,
-        "stop",
-        StopOptions,
-        {
-            "until_decided": click.option(
-                "--until-decided",
-                metavar="RUN",
-                help="Judge in a random order, and stop when the comparison with this run is decided.",
-            ),
-            "stop_metric": click.option(
-                "--stop-metric",
-                multiple=True,
-                metavar="NAME",
-                help="With --until-decided: the metric that decides; repeatable. Default: the primary judge metric.",
-            ),
-            "delta": click.option(
-                "--delta",
-                type=click.FloatRange(min=0, min_open=True),
-                metavar="D",
-                help="With --until-decided: differences up to D count as equal.",
-            ),
-            "safe": click.option(
-                "--safe", is_flag=True, help="With --until-decided: test by betting, for very skewed scores."
-            ),
-            "stop_seed": click.option(
-                "--stop-seed",
-                type=click.IntRange(min=0),
-                metavar="N",
-                help="With --until-decided: seed of the random order; default 0.",
-            ),
-        },
-    )
+stop_options = grouped_options(
+    "stop",
+    StopOptions,
+    {
+        "until_decided": click.option(
+            "--until-decided",
+            metavar="RUN",
+            help="Judge in a random order, and stop when the comparison with this run is decided.",
+        ),
+        "stop_metric": click.option(
+            "--stop-metric",
+            multiple=True,
+            metavar="NAME",
+            help="With --until-decided: the metric that decides; repeatable. Default: the primary judge metric.",
+        ),
+        "delta": click.option(
+            "--delta",
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="D",
+            help="With --until-decided: differences up to D count as equal.",
+        ),
+        "safe": click.option(
+            "--safe", is_flag=True, help="With --until-decided: test by betting, for very skewed scores."
+        ),
+        "stop_seed": click.option(
+            "--stop-seed",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="With --until-decided: seed of the random order; default 0.",
+        ),
+    },
+)
+"""``--until-decided`` and what goes with it, passed to the command as one argument, ``stop``."""
 
 
 def judge_policy(judges: PlannedJudges, store: Path | None = None) -> JudgePolicy:
@@ -287,7 +277,7 @@ class ScoringProgress:
         self._look = ""
         self._update: Callable[[int, int, int], None] | None = None
 
-    def __enter__(self) -> ScoringProgress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -526,44 +516,34 @@ def run_failure(results: Results) -> str | None:
     return ": ".join(filter(None, [nothing, results.failure])) or None
 
 
-class RunProgress:
-    """Shows the progress of a run on the terminal."""
+class RunProgress(ScoringProgress):
+    """Shows the progress of a run on the terminal: first that of its calls, then that of scoring and judging."""
 
     def __init__(self) -> None:
-        self._progress_bar = ExitStack()
-        self._scoring_progress = ScoringProgress()
+        super().__init__()
         self._advance: Any = None
-        self._failed = 0
+        self._failed_calls = 0
         self.run_id: str | None = None
         """Id of the run, once it exists."""
-
-    def __enter__(self) -> RunProgress:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._progress_bar.close()
-        self._scoring_progress.__exit__()
 
     def callbacks(self) -> RunCallbacks:
         """The callbacks for ``run_plan``."""
         from ..runs.run import RunCallbacks
 
-        line = self._scoring_progress
-        return RunCallbacks(self._on_start, self._on_answers, self._on_scoring, line.start_judging, line.show_look)
+        return RunCallbacks(self._on_start, self._on_answers, self.start_scoring, self.start_judging, self.show_look)
 
     def _on_start(self, record: RunRecord, to_do: int) -> None:
         from ..render.terminal import progress
 
         self._progress_bar.close()  # that of the previous run of a sweep
-        self.run_id, self._failed = record.run_id, 0
+        self.run_id, self._failed_calls = record.run_id, 0
         echo_err(f"{record.run_id} ({record.name}): {to_do} calls of {record.num_samples * record.repeats}")
-        line = progress("asking", to_do, rate=True, suffix=lambda: f"{self._failed} failed" if self._failed else "")
+        line = progress("asking", to_do, rate=True, suffix=self._failed_calls_note)
         self._advance = self._progress_bar.enter_context(line)
 
-    def _on_answers(self, answers: Sequence[StoredOutput]) -> None:
-        self._failed += sum(answer.output.error is not None for answer in answers)
-        self._advance(len(answers))
+    def _failed_calls_note(self) -> str:
+        return f"{self._failed_calls} failed" if self._failed_calls else ""
 
-    def _on_scoring(self, total: int) -> Any:
-        self._progress_bar.close()
-        return self._scoring_progress.start_scoring(total)
+    def _on_answers(self, answers: Sequence[StoredOutput]) -> None:
+        self._failed_calls += sum(answer.output.error is not None for answer in answers)
+        self._advance(len(answers))

@@ -34,20 +34,22 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def grouped_options(
-    function: FunctionT, name: str, kind: Callable[..., Any], options: dict[str, Callable[[Any], Any]]
-) -> FunctionT:
-    """Add options to a command, which receives them as the argument ``name``: a ``kind`` built from their values."""
+    name: str, kind: Callable[..., Any], options: dict[str, Callable[[Any], Any]]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Options of a command, which receives them as the argument ``name``: a ``kind`` built from their values."""
 
-    @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        group = kind(*(kwargs.pop(one) for one in options))
-        return function(*args, **kwargs, **{name: group})
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            group = kind(*(kwargs.pop(option) for option in options))
+            return function(*args, **kwargs, **{name: group})
 
-    wrapped: Any = wrapper
-    for option in reversed(options.values()):
-        wrapped = option(wrapped)
-    result: FunctionT = wrapped
-    return result
+        wrapped: Callable[..., Any] = wrapper
+        for option in reversed(options.values()):
+            wrapped = option(wrapped)
+        return wrapped
+
+    return decorate
 
 
 # --- the executor: this process, several processes or a Ray cluster --------------------------------------------------
@@ -81,28 +83,26 @@ class ExecutorChoice:
         return {"scoring.executor": self.name, "scoring.workers": self.workers, "scoring.address": self.address}
 
 
-def executor_options(function: FunctionT) -> FunctionT:
-    """``--executor``, ``--workers`` and ``--address``, passed to the command as one argument, ``executor``."""
-    return grouped_options(
-        function,
-        "executor",
-        ExecutorChoice,
-        {
-            "executor": click.option(
-                "--executor",
-                type=click.Choice(NAMES),
-                help="Where to score: this process (serial), several processes or a Ray cluster; results are equal.",
-            ),
-            "workers": click.option(
-                "--workers", type=click.IntRange(min=1), help="Number of processes; default: one per CPU."
-            ),
-            "address": click.option(
-                "--address",
-                metavar="ADDRESS",
-                help="With ray: auto, host:port or ray://host:port; default: a local cluster for this command.",
-            ),
-        },
-    )
+executor_options = grouped_options(
+    "executor",
+    ExecutorChoice,
+    {
+        "executor": click.option(
+            "--executor",
+            type=click.Choice(NAMES),
+            help="Where to score: this process (serial), several processes or a Ray cluster; results are equal.",
+        ),
+        "workers": click.option(
+            "--workers", type=click.IntRange(min=1), help="Number of processes; default: one per CPU."
+        ),
+        "address": click.option(
+            "--address",
+            metavar="ADDRESS",
+            help="With ray: auto, host:port or ray://host:port; default: a local cluster for this command.",
+        ),
+    },
+)
+"""``--executor``, ``--workers`` and ``--address``, passed to the command as one argument, ``executor``."""
 
 
 def match_option(default: str | None, text: str) -> Callable[[FunctionT], FunctionT]:
@@ -230,13 +230,11 @@ def _parse_columns(context: click.Context, parameter: click.Parameter, text: str
 # --- stored runs: the option ``--store``, completion of runs, formatting ---------------------------------------------
 
 
-def store_option(function: FunctionT) -> FunctionT:
-    """Add ``--store`` to a command."""
-    return click.option(
-        "--store",
-        metavar="PATH|URL",
-        help="Store of the runs: an SQLite file or a PostgreSQL URL; default: $AUEPORA_STORE, else runs.sqlite.",
-    )(function)
+store_option = click.option(
+    "--store",
+    metavar="PATH|URL",
+    help="Store of the runs: an SQLite file or a PostgreSQL URL; default: $AUEPORA_STORE, else runs.sqlite.",
+)
 
 
 @contextmanager
@@ -341,20 +339,19 @@ def require_per_query(per_query: bool, form: str) -> None:
         raise click.UsageError("--per-query goes with --json, or with -o FILE.csv")
 
 
-def raw_option(function: FunctionT) -> FunctionT:
-    """Add ``--raw`` to a command that writes CSV; ``raw_csv`` says whether it is given."""
-    return click.option(
-        "--raw",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_set_raw,
-        help="In CSV, keep texts that a spreadsheet would run as formulas; by default they get an apostrophe in front.",
-    )(function)
-
-
 def _set_raw(context: click.Context, parameter: click.Parameter, raw: bool) -> None:
     context.meta["auepora_eval.raw_csv"] = raw
+
+
+raw_option = click.option(
+    "--raw",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_set_raw,
+    help="In CSV, keep texts that a spreadsheet would run as formulas; by default they get an apostrophe in front.",
+)
+"""The option of a command that writes CSV; ``raw_csv`` says whether it is given."""
 
 
 def raw_csv() -> bool:

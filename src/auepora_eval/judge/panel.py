@@ -10,13 +10,13 @@ import math
 import statistics
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ from .critic import (
     model_names,
 )
 
+T = TypeVar("T")
 VoteRule = Literal["mean", "median", "majority", "stacked"]
 VOTE_RULES: tuple[VoteRule, ...] = get_args(VoteRule)
 NOT_STORED = "not_stored"
@@ -560,6 +561,15 @@ class Panel(StructuredCritic):
         )
 
 
+async def gather_all(awaitables: Iterable[Awaitable[T]]) -> list[T]:
+    """The results of all awaitables; if any failed, the first error, raised after all have finished."""
+    outcomes = await asyncio.gather(*awaitables, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+
+
 async def _ask_member(
     ask: AskOne, member: Critic, forms: MemberForms, request: JudgeRequest, record: Mapping[str, Any]
 ) -> MemberReply | None:
@@ -575,11 +585,7 @@ async def _ask_member(
         )
         for one in forms.requests(member)
     ]
-    outcomes = await asyncio.gather(*(ask(member, one) for one in requests), return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
-    answers = [one for one in outcomes if not isinstance(one, BaseException)]
+    answers = await gather_all(ask(member, one) for one in requests)
     return forms.reply(member, answers) if answers else None
 
 

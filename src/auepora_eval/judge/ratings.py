@@ -27,6 +27,7 @@ from .critic import (
     critic_name,
 )
 from .panel import Panel
+from .panel import gather_all as gather_all
 from .prompting import Frames, Prompt
 
 # --- rating scales: the range of a judge's numbers, and their normalisation to [0, 1] --------------------------------
@@ -520,12 +521,7 @@ class _RatingForms:
     @property
     def keys(self) -> frozenset[str]:
         names = self.question.names
-        return frozenset((SCORE,) if len(names) == 1 else self._names)
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        """The names whose scores are used."""
-        return (self.question.only,) if self.question.only else self.question.names
+        return frozenset((SCORE,) if len(names) == 1 else self.question.scored_names)
 
     def requests(self, critic: Critic) -> list[JudgeRequest]:
         return [request for _, request in self.question.requests(critic, self.repeat)]
@@ -536,7 +532,7 @@ class _RatingForms:
         scale = self.question.scale
         made: dict[str, Any] = {}
         expected: dict[str, float] = {}
-        for name, one in zip(self._names, answers, strict=True):
+        for name, one in zip(self.question.scored_names, answers, strict=True):
             key = SCORE if len(self.question.names) == 1 else name
             made[key] = number = one.answer.get(SCORE)
             if one.weighted is not None:
@@ -590,15 +586,6 @@ def parse_rating(
         num_unweighted=sum(weighted is False for _, weighted, _ in scores),
         masses=tuple(mass for _, _, mass in scores if mass is not None),
     )
-
-
-async def gather_all(awaitables: Iterable[Awaitable[T]]) -> list[T]:
-    """The results of all awaitables; if any failed, the first error, raised after all have finished."""
-    outcomes = await asyncio.gather(*awaitables, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
-    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
 def _parse_score(

@@ -132,11 +132,11 @@ def command(
     from ..runs.diagnose import (
         DEFAULT_MEASURES,
         DiagnosisOptions,
-        ProgressOptions,
         diagnose_plan,
         parse_arms,
         preview_diagnosis,
     )
+    from ..runs.perturbed import ProgressOptions
 
     if retry_failed and not resume:
         raise click.UsageError("--retry-failed goes with --resume")

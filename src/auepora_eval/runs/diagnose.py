@@ -24,7 +24,6 @@ from ..errors import BadValueError, did_you_mean
 from ..features.matching import first_gold_rank
 from ..features.texts import RefusalDetector
 from ..io.corpus import Corpus
-from ..io.golden import dataset_fingerprint
 from ..judge.preview import Preview
 from ..perturb.documents import gold_key, gold_keys
 from ..perturb.given import GoldTexts, diagnosable, mixed_documents
@@ -34,18 +33,16 @@ from ..store.connect import default_store
 from ..store.records import RunRecord, StoredOutput, plan_conventions
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore, aligned_outputs
-from ..systems.calls import CallPolicy, Stop, require_ready
+from ..systems.calls import CallPolicy, require_ready
 from .judging import preview_placeholders
-from .perturbed import read_system_plan, sweep_token
+from .perturbed import ProgressOptions, read_system_plan, run_in_sweep, sweep_token
 from .replay import ReplayContext, make_replay_system, stored_contexts
 from .run import (
-    RunCallbacks,
     RunOutcome,
     RunRequest,
     metric_specs,
     open_new_store,
     open_plan,
-    start_or_resume,
     stored_answers,
     system_request,
     unasked_notes,
@@ -120,17 +117,6 @@ class DiagnosisOptions:
             raise BadValueError(f"MIRAGE's classes are computed from 'retrieved' or 'mixed', not '{self.mirage_from}'")
         if self.k is not None and self.k < 1:
             raise BadValueError(f"k must be a positive integer, not {self.k}")
-
-
-@dataclass(frozen=True, slots=True)
-class ProgressOptions:
-    """How the runs of a diagnosis are started, stopped and watched."""
-
-    resume: bool = False
-    """Resume the latest diagnosis with the same seed and k: finished runs are kept, and arms may be added."""
-    retry_failed: bool = False
-    stop: Stop | None = None
-    watcher: RunCallbacks = field(default_factory=RunCallbacks)
 
 
 def arm_runs(arms: Sequence[str]) -> list[tuple[str, bool]]:
@@ -313,24 +299,8 @@ class _ArmRunner:
             config={**self.request.config, DIAGNOSIS: label},
             tags=(*self.request.tags, PERTURBED_TAG, label),
         )
-        earlier = next(
-            (
-                one
-                for one in self.store.runs(name=request.name)
-                if (one.plan.get(DIAGNOSIS) or {}).get("sweep") == self.token
-            ),
-            None,
-        )
-        if earlier is not None and dataset_fingerprint(request.samples) != earlier.fingerprint:
-            raise BadValueError(
-                f"cannot resume {earlier.run_id}: its samples or documents have changed since; start a new diagnosis "
-                "without --resume"
-            )
-        options = self.progress
-        outcome = start_or_resume(
-            request, self.store, earlier,
-            retry_failed=options.retry_failed, stop=options.stop, watcher=options.watcher,
-        )  # fmt: skip
+        changed = "its samples or documents have changed since; start a new diagnosis without --resume"
+        outcome = run_in_sweep(request, self.store, self.token, self.progress, changed=changed, key=DIAGNOSIS)
         return self._with_all_metrics(outcome, request)
 
     def _with_all_metrics(self, outcome: RunOutcome, request: RunRequest) -> RunOutcome:

@@ -255,6 +255,46 @@ def sweep_token(
 
 
 @dataclass(frozen=True, slots=True)
+class ProgressOptions:
+    """How the runs of a sweep or a diagnosis are started, stopped and watched."""
+
+    resume: bool = False
+    """Resume the latest sweep or diagnosis of this kind: finished runs are kept, and arms may be added."""
+    retry_failed: bool = False
+    stop: Stop | None = None
+    watcher: RunCallbacks = field(default_factory=RunCallbacks)
+
+
+def find_in_sweep(store: RunStore, name: str, token: str, key: str = PERTURBATION) -> RunRecord | None:
+    """The latest run of this name in the sweep with this token; ``None`` if there is none."""
+    records = store.runs(name=name)
+    return next((record for record in records if (record.plan.get(key) or {}).get("sweep") == token), None)
+
+
+def run_in_sweep(
+    request: RunRequest,
+    store: RunStore,
+    token: str,
+    progress: ProgressOptions,
+    *,
+    changed: str,
+    key: str = PERTURBATION,
+) -> RunOutcome:
+    """Start or resume a run of the sweep with this token; ``changed`` is the error for other samples than before."""
+    earlier = find_in_sweep(store, request.name, token, key)
+    if earlier is not None and dataset_fingerprint(request.samples) != earlier.fingerprint:
+        raise BadValueError(f"cannot resume {earlier.run_id}: {changed}")
+    return start_or_resume(
+        request,
+        store,
+        earlier,
+        retry_failed=progress.retry_failed,
+        stop=progress.stop,
+        watcher=progress.watcher,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class LevelRunner:
     """Runs the levels of a sweep."""
 
@@ -266,9 +306,7 @@ class LevelRunner:
     seed: int
     token: str
     """Identifies the runs of this sweep."""
-    retry_failed: bool
-    stop: Stop | None
-    watcher: RunCallbacks
+    progress: ProgressOptions
 
     def plan_entry(self, level: Level | None = None, pool: NoisePool | None = None) -> dict[str, Any]:
         """The entry on the perturbation in the plan of a run."""
@@ -303,26 +341,15 @@ class LevelRunner:
             config={**self.request.config, PERTURBATION: label},
             tags=(*self.request.tags, PERTURBED_TAG, label),
         )
-        earlier = self._find_earlier(request.name)
-        if earlier is not None and dataset_fingerprint(request.samples) != earlier.fingerprint:
-            raise BadValueError(
-                f"cannot resume {earlier.run_id}: the dataset has changed since; start a new sweep without "
-                "--resume, or restore the old samples"
-            )
-        return start_or_resume(
-            request, self.store, earlier, retry_failed=self.retry_failed, stop=self.stop, watcher=self.watcher
-        )
+        changed = "the dataset has changed since; start a new sweep without --resume, or restore the old samples"
+        return run_in_sweep(request, self.store, self.token, self.progress, changed=changed)
 
     def together(self) -> RunOutcome | None:
         """The finished run of all arms; ``None`` if there is none, or if failures are retried."""
-        earlier = self._find_earlier(f"{self.request.name} [{self.sweep}]")
-        if earlier is None or earlier.status is not RunStatus.FINISHED or self.retry_failed:
+        earlier = find_in_sweep(self.store, f"{self.request.name} [{self.sweep}]", self.token)
+        if earlier is None or earlier.status is not RunStatus.FINISHED or self.progress.retry_failed:
             return None
         return load_outcome(self.store, earlier)
-
-    def _find_earlier(self, name: str) -> RunRecord | None:
-        records = self.store.runs(name=name)
-        return next((one for one in records if (one.plan.get(PERTURBATION) or {}).get("sweep") == self.token), None)
 
     def notes(self, level: Level, record: RunRecord) -> list[str]:
         """Notes on the outputs of a level; raises if nothing was perturbed."""
@@ -492,7 +519,7 @@ def run_perturbed(
     with open_plan(plan, store=store, limit=limit, tags=tags, variants=variants) as (request, opened, where):
         return _run_sweep(
             request, sweep, opened, corpus_pool(plan.dataset.corpus if corpus is None else corpus), edit, plan.seed,
-            resume=resume, retry_failed=retry_failed, stop=stop, watcher=watcher, where=where,
+            progress=ProgressOptions(resume, retry_failed, stop, watcher), where=where,
         )  # fmt: skip
 
 
@@ -560,7 +587,7 @@ def noise_curve(
     with open_new_store(store) as (opened, where):
         return _run_sweep(
             request, sweep, opened, pool, edit, seed,
-            resume=resume, retry_failed=retry_failed, stop=stop, watcher=watcher, where=where,
+            progress=ProgressOptions(resume, retry_failed, stop, watcher), where=where,
         )  # fmt: skip
 
 
@@ -572,10 +599,7 @@ def _run_sweep(
     edit: DocumentEdit | None,
     seed: int,
     *,
-    resume: bool,
-    retry_failed: bool,
-    stop: Stop | None,
-    watcher: RunCallbacks,
+    progress: ProgressOptions,
     where: str | None,
 ) -> PerturbedRuns:
     require_retriever(request.system)
@@ -585,8 +609,8 @@ def _run_sweep(
         )
     pool = initial_noise(request, sweep, corpus, seed)
     entry = {"kind": sweep.kind, "levels": list(sweep.levels), "seed": seed, **_payload_digest(sweep)}
-    token = sweep_token(store, request, entry, resume=resume, kind=f"{sweep} and seed {seed}")
-    levels = LevelRunner(request, sweep, store, edit, seed, token, retry_failed, stop, watcher)
+    token = sweep_token(store, request, entry, resume=progress.resume, kind=f"{sweep} and seed {seed}")
+    levels = LevelRunner(request, sweep, store, edit, seed, token, progress)
     outcomes: dict[Level, RunOutcome] = {}
     notes = equal_rate_notes(sweep, request.policy.top_k)
     first: RunRecord | None = None

@@ -17,8 +17,7 @@ from ..core.registry import use_resources
 from ..core.results import Results
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs, TargetCategory, UnknownRanking
-from ..engine.evaluate import Metrics, evaluate, resolve_metrics
-from ..engine.repeats import evaluate_repeats
+from ..engine.evaluate import Metrics, resolve_metrics
 from ..errors import AueporaError, BadTypeError, BadValueError, SystemCallError
 from ..plan.model import plan_changes
 from ..plan.resources import used_resources
@@ -42,6 +41,7 @@ from .run import (
     stored_answers,
     unasked_notes,
 )
+from .scoring import evaluate_outputs
 
 # --- the system of a replay must be the system of the run it replays -------------------------------------------------
 
@@ -458,12 +458,11 @@ def _compute(store: RunStore, record: RunRecord, request: RunRequest, metrics: S
     for row in store.outputs(record.run_id):
         if row.sample_id in rows:
             repeats[row.repeat][rows[row.sample_id]] = row.output
-    # The items of a control were asked when the run was scored.
-    common: dict[str, Any] = {
-        "conventions": request.conventions,
-        "run": run_info(record),
-        "judging": replace(request.judging, controls=0),
-    }
-    if len(repeats) == 1:
-        return evaluate(samples, repeats[0], metrics, **common)
-    return evaluate_repeats(samples, [partial(iter, outputs) for outputs in repeats], metrics, **common)
+    return evaluate_outputs(
+        samples,
+        [partial(iter, outputs) for outputs in repeats],
+        metrics,
+        conventions=request.conventions,
+        run=run_info(record),
+        judging=replace(request.judging, controls=0),  # the items of a control were asked when the run was scored
+    )

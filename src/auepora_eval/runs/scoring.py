@@ -24,7 +24,7 @@ from ..core.plan import EvaluationPlan, with_corpus_ids
 from ..core.registry import Spec
 from ..core.results import Results
 from ..core.scores import Scores, Status
-from ..core.slices import SliceSpec, parse_slices, require_slice_values
+from ..core.slices import Slice, SliceSpec, parse_slices, require_slice_values
 from ..core.types import GOLD_BY, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
 from ..engine.data_checks import mass_failure
 from ..engine.evaluate import BATCH_SIZE, Progress, evaluate, evaluate_stream, resolve_metrics
@@ -319,12 +319,7 @@ def score_run(
     }
 
     def evaluate_metrics(some: Sequence[Metric], progress: Progress | None = progress) -> Results:
-        options = {**common, "progress": progress}
-        if record.repeats > 1:
-            return evaluate_repeats(list(rows), each, some, **options)
-        if all(isinstance(one, BatchMetric) for one in some):
-            return evaluate_stream(zip(rows, each[0](), strict=True), some, **options)
-        return evaluate(rows, list(each[0]()), some, **options)  # such a metric needs all samples at once
+        return evaluate_outputs(rows, each, some, **common, progress=progress)
 
     with (
         make_executor(options.executor, options.workers, options.address) as executor,
@@ -370,6 +365,20 @@ def score_run(
     return results
 
 
+def evaluate_outputs(
+    samples: Sequence[EvaluationSample],
+    repeats: Sequence[Callable[[], Iterator[SystemOutputs | None]]],
+    metrics: Sequence[Metric],
+    **options: Any,
+) -> Results:
+    """Evaluate outputs that are read again for each pass: ``repeats`` has a function for those of each repeat."""
+    if len(repeats) > 1:
+        return evaluate_repeats(list(samples), repeats, metrics, **options)
+    if all(isinstance(metric, BatchMetric) for metric in metrics):
+        return evaluate_stream(zip(samples, repeats[0](), strict=True), metrics, **options)
+    return evaluate(samples, list(repeats[0]()), metrics, **options)  # such a metric needs all samples at once
+
+
 @contextmanager
 def _baseline_session(
     store: RunStore, session: RunJudgeSession, secrets: Iterable[str], scores: PartialScores
@@ -390,18 +399,25 @@ def _baseline_session(
         yield own
 
 
-def _store_baseline(store: RunStore, looks: SequentialJudging, **common: Any) -> None:
+def _store_baseline(
+    store: RunStore, looks: SequentialJudging, *, conventions: Conventions, slices: Sequence[Slice], batch_size: int
+) -> None:
     """Store the results of the baseline, if it was judged in the same order as the run."""
     scores = looks.baseline
     if scores is None or not scores.asked.any():
         return
     record, executor = scores.record, KnownScores(SerialExecutor(), scores)
     outputs = [partial(aligned_outputs, store, record.run_id, repeat=one, texts=False) for one in range(record.repeats)]
-    options: dict[str, Any] = {**common, "run": run_info(record), "executor": executor}
-    if record.repeats > 1:
-        results = evaluate_repeats(scores.samples, outputs, scores.originals, **options)
-    else:
-        results = evaluate_stream(zip(scores.samples, outputs[0](), strict=True), scores.originals, **options)
+    results = evaluate_outputs(
+        scores.samples,
+        outputs,
+        scores.originals,
+        conventions=conventions,
+        slices=slices,
+        batch_size=batch_size,
+        run=run_info(record),
+        executor=executor,
+    )
     if looks.baseline_usage is not None:
         record_usage(results, looks.baseline_usage)
     scores.add_earlier_details(results)

@@ -34,7 +34,7 @@ from ..core.metrics_base import (
 from ..core.reduce import Mean
 from ..core.results import Results
 from ..core.scores import NOT_JUDGED, Scores, Status
-from ..core.types import EvaluationSample
+from ..core.types import EvaluationSample, MetricResult
 from ..engine.executors import Executor, JudgingExecutor, Notes, Scorable, ScoredBatch, SerialExecutor
 from ..engine.repeats import per_sample_means
 from ..errors import AueporaWarning, BadValueError, UnknownRunError, did_you_mean
@@ -302,16 +302,17 @@ class PartialScores:
 
     def stored_scores(self) -> tuple[npt.NDArray[np.bool_], dict[str, Scores]]:
         """Which samples have stored scores under all metrics, and these; failed measurements have none."""
-        found = [
-            result_with_scores(self._store, self.record.run_id, one)
-            for one in result_summaries(self._store, self.record.run_id, every_signature=True)
-            if self.signatures.get(one.name) == one.signature
-        ]
+        found = [result_with_scores(self._store, self.record.run_id, summary) for summary in self._summaries()]
         scores = {one.name: one.scores for one in found if isinstance(one.scores, Scores)}
         if len(scores) < len(self.metrics):
             return np.zeros(len(self.samples), dtype=np.bool_), {}
         unknown = [one.with_reason(NOT_JUDGED) | (one.status == Status.MEASURE_FAILED) for one in scores.values()]
         return ~np.any(unknown, axis=0), scores
+
+    def _summaries(self) -> list[MetricResult]:
+        """The stored results of these metrics, without their scores."""
+        stored = result_summaries(self._store, self.record.run_id, every_signature=True)
+        return [one for one in stored if self.signatures.get(one.name) == one.signature]
 
     def use_stored(self) -> None:
         """Use the stored scores of the run instead of judging it again."""
@@ -319,10 +320,7 @@ class PartialScores:
         if not scores or (self.record.repeats > 1 and not known.all()):  # means over repeats cannot be completed
             return
         self.known, self._stored = known, scores
-        summaries = result_summaries(self._store, self.record.run_id, every_signature=True)
-        self.stored_details = {
-            one.name: one.details for one in summaries if self.signatures.get(one.name) == one.signature
-        }
+        self.stored_details = {summary.name: summary.details for summary in self._summaries()}
         rows = np.flatnonzero(known)
         for name, one in scores.items():
             self._parts[0][name].append((rows, one.take(rows)))

@@ -9,4 +9,5 @@
 * ``perturbed``: a run at each rate of a perturbation
 * ``diagnose``: a run with each set of documents: none, gold, retrieved, mixed, one at a time
 * ``replay``: the generator of one run on the documents of another
+* ``pilot``: the size of a comparison, from a pilot run
 """

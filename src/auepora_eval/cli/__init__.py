@@ -5,5 +5,6 @@ Modules that are not commands:
 * ``main``: the group of commands, and exit codes
 * ``options``: options and output that several commands share
 * ``judge_options``: options and output of commands that may call a judge, and the progress of runs
+* ``label_sessions``: the sessions of ``auepora label``
 * ``console``: messages on stderr, closed pipes, signals
 """

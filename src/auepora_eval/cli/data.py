@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from ..render.terminal import progress
 from .console import echo, echo_err, quiet_option, stdout_to_stderr
 from .label import login
 from .main import LazyGroup
@@ -77,7 +78,6 @@ def validate_command(
     """
     from ..io.validate import validate_files
     from ..plan.source import looks_like_plan
-    from ..render.terminal import progress
 
     if outputs is None and (outputs_format is not None or outputs_columns is not None):
         raise click.UsageError(f"--outputs-{'columns' if outputs_format is None else 'format'} goes with OUTPUTS")
@@ -251,7 +251,6 @@ def validate_plan(path: str, *, as_json: bool, load: bool) -> bool:
     With ``load`` the user's code is imported, and the system built.
     """
     from ..plan.prepare import check_plan
-    from ..render.terminal import progress
 
     with progress(f"checking {path}"), stdout_to_stderr():
         checked = check_plan(path, load=load)
@@ -311,7 +310,6 @@ def convert_command(
     auepora convert answers.csv data.jsonl --columns query=Question,reference=Expected
     """
     from ..io.convert import convert_files
-    from ..render.terminal import progress
 
     with progress(f"reading {source}"):
         done = convert_files(
@@ -537,7 +535,6 @@ def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None,
     auepora gold preview 5b1f0c6ad2e9 --json
     """
     from ..annotate.corrections import preview_corrections, runs_of_dataset
-    from ..render.terminal import progress
 
     with open_store(store) as found:
         log = _correction_log(found, labels)
@@ -580,7 +577,6 @@ def apply_command(
     auepora gold apply
     """
     from ..annotate.corrections import apply_corrections, runs_of_dataset
-    from ..render.terminal import progress
 
     if ids and every:
         raise click.UsageError("give ids or --all, not both")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import AueporaError, BadValueError, StoreError
 from .console import echo_err, quiet_option
 from .options import (
     complete_run,
@@ -64,7 +65,6 @@ def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output
 
 def publish(report: GateReport, record: RunRecord, *, junit: str | None) -> None:
     """Print the warnings, write JUnit XML if requested, and append to ``$GITHUB_STEP_SUMMARY`` if it is set."""
-    from ..errors import AueporaError
     from ..gates import append_step_summary
 
     for warning in report.warnings:
@@ -195,7 +195,6 @@ def _check(
 
 def _store_outcome(store: RunStore, record: RunRecord, report: GateReport) -> None:
     """Tag the run with the outcome of its gates. A read-only store only causes a warning."""
-    from ..errors import StoreError
     from ..gates import tag_gate_outcome
 
     try:
@@ -206,7 +205,6 @@ def _store_outcome(store: RunStore, record: RunRecord, report: GateReport) -> No
 
 def _results(store: RunStore, record: RunRecord) -> Results:
     """The results of a finished run; raises if there are none."""
-    from ..errors import BadValueError
     from ..store.records import RunStatus
 
     if record.status in (RunStatus.RUNNING, RunStatus.INTERRUPTED):

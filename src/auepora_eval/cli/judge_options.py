@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from ..core.derivation import format_lines, format_one_line, format_subject
+from ..render.terminal import progress
 from .console import echo_err
 from .options import grouped_options
 
@@ -285,8 +286,6 @@ class ScoringProgress:
 
     def start_scoring(self, total: int | None) -> Callable[[int], None]:
         """Show the progress of scoring; returns the function to call with the number of newly scored samples."""
-        from ..render.terminal import progress
-
         self._progress_bar.close()
         return self._progress_bar.enter_context(progress("scoring", total, rate=True, suffix=self._unmeasured_note))
 
@@ -302,8 +301,6 @@ class ScoringProgress:
 
     def start_judging(self) -> Callable[[int, int, int], None]:
         """Show the progress of judging; returns the function to call with judgements done, requested, failed."""
-        from ..render.terminal import progress
-
         self._progress_bar.close()
         line = progress("judging", lambda: self._requested, rate=True, suffix=self._failed_note)
         advance = self._progress_bar.enter_context(line)
@@ -533,8 +530,6 @@ class RunProgress(ScoringProgress):
         return RunCallbacks(self._on_start, self._on_answers, self.start_scoring, self.start_judging, self.show_look)
 
     def _on_start(self, record: RunRecord, to_do: int) -> None:
-        from ..render.terminal import progress
-
         self._progress_bar.close()  # that of the previous run of a sweep
         self.run_id, self._failed_calls = record.run_id, 0
         echo_err(f"{record.run_id} ({record.name}): {to_do} calls of {record.num_samples * record.repeats}")

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 import click
 
 from .._version import __version__
+from ..errors import AueporaError, AueporaWarning, did_you_mean
 from .console import TerminationSignal, echo_err, ignore_closed_pipe, raise_on_signals
 
 # --- a click group that imports each command when it is called -------------------------------------------------------
@@ -55,8 +56,6 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; an unknown name is an error that suggests a similar one."""
         if args and args[0] not in self.modules and not args[0].startswith("-"):
-            from ..errors import did_you_mean
-
             ctx.fail(f"no such command '{args[0]}'{did_you_mean(args[0], self.modules)}")
         return super().resolve_command(ctx, args)
 
@@ -188,8 +187,6 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str] | None) -> int:
-    from ..errors import AueporaError
-
     try:
         cli.main(args=arguments, prog_name="auepora", standalone_mode=False)
     except click.ClickException as error:
@@ -235,8 +232,6 @@ def _escape_unencodable() -> None:
 
 def _show_warnings_plainly() -> None:
     """Print warnings of this library as one line on stderr, without a source location."""
-    from ..errors import AueporaWarning
-
     default = warnings.showwarning
 
     def show(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -32,8 +35,6 @@ def metrics_command(name: str | None, as_json: bool) -> None:
     auepora metrics ndcg
     auepora metrics recall@5 --json
     """
-    import json
-
     from ..core.registry import metric_info
     from ..report.cards import metric_card, metric_cards
 
@@ -59,7 +60,6 @@ LOWER = "↓"
 def _listing(cards: Sequence[MetricCard]) -> str:
     """One line per metric for a pipe; for a terminal, wrapped paragraphs under a heading per target."""
     import shutil
-    import sys
     from textwrap import wrap
 
     from ..core.targets import TARGETS
@@ -111,13 +111,10 @@ def _option_example(info: MetricInfo) -> str:
 
 
 def _card_dict(card: object) -> dict[str, object]:
-    import dataclasses
-    import math
-
     from ..report.cards import MetricCard
 
     assert isinstance(card, MetricCard)
-    fields = dataclasses.asdict(card)
+    fields = asdict(card)
     fields["target"] = None if card.target is None else card.target.name
     fields["prompts"] = dict(card.prompts)
     if card.range is not None:
@@ -202,10 +199,6 @@ def _print_defects() -> None:
 
 
 def _print_json(checks: list[CrossCheck], absent: list[str]) -> None:
-    import json
-    import math
-    from dataclasses import asdict
-
     from ..crosscheck import DEFECTS
 
     document = {

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from ..core.conventions import MATCHES
-from ..errors import BadValueError
-from ..runtime.imports import IMPORT_PATH
+from ..errors import AueporaError, BadValueError
+from ..runtime.imports import IMPORT_PATH, search_folders, store_folders
 from .console import echo, echo_err
 
 if TYPE_CHECKING:
@@ -240,7 +240,6 @@ store_option = click.option(
 @contextmanager
 def open_store(store: str | None, *, output: str | None = None, timeout: float = 30.0) -> Iterator[RunStore]:
     """Open an existing store; raises if ``output`` would overwrite it. ``timeout``: seconds to wait for a lock."""
-    from ..runtime.imports import search_folders, store_folders
     from ..store.connect import default_store
     from ..store.runs import RunStore
 
@@ -265,8 +264,6 @@ def find_samples(text: str | None, where: str) -> SampleSet | None:
 
 def complete_run(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Run ids and names for shell completion; empty if there is no store."""
-    from ..errors import AueporaError
-
     try:
         with open_store(context.params.get("store")) as store:
             records = store.runs(limit=200)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..render.terminal import progress
 from .console import echo, echo_err, quiet_option
 from .judge_options import judgement_lines
 from .options import complete_run, open_store, raw_csv, raw_option, run_dict, store_option
@@ -59,9 +60,6 @@ def report_command(
     auepora report baseline latest
     auepora report latest --baseline main -o report.md
     """
-    from pathlib import Path
-
-    from ..render.terminal import progress
     from ..report.pages import write_report
 
     with open_store(store, output=output) as found, progress("building the report"):
@@ -193,7 +191,6 @@ def _output_names(record: RunRecord) -> list[str]:
 def _write(store: RunStore, record: RunRecord, target: Path, *, parquet: bool) -> None:
     from ..io.jsonl import save_jsonl_dataset, save_jsonl_outputs
     from ..render.tables import results_csv, save_parquet, scores_csv
-    from ..render.terminal import progress
     from ..runtime.files import write_lines
 
     with progress(f"writing {target}"):

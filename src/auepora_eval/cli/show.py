@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import DataFileError
+from ..errors import BadValueError, DataFileError, did_you_mean
 from ..render.blocks import (
     Block,
     Code,
@@ -217,7 +217,6 @@ def _measure_failures(store: RunStore, record: RunRecord, known: list[dict[str, 
 
 def _failures_page(record: RunRecord, rows: list[dict[str, Any]]) -> Report:
     """The failures of the system, then those of judges and other measurements."""
-
     blocks: list[Block] = []
     for title, listed in (
         ("failed", [row for row in rows if "metric" not in row]),
@@ -243,7 +242,6 @@ def _repeat(row: dict[str, Any]) -> str:
 
 def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any]:
     from ..core.scores import AnswerSpans, marked_answers
-    from ..errors import BadValueError, did_you_mean
     from ..features.matching import has_spans
     from ..io.codec import encode_output, encode_sample
     from ..store.records import plan_conventions
@@ -334,7 +332,6 @@ def _sample_page(document: dict[str, Any]) -> Report:
 
 def _output_blocks(output: dict[str, Any], gold: set[str], gold_ranks: list[dict[str, Any]] | None) -> Iterator[Block]:
     """An output: its error or answer, and its documents; gold is marked, at its ranks where ids do not suffice."""
-
     facts = []
     if output.get("error"):
         facts.append(("error", _short(output["error"])))

@@ -12,12 +12,13 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
 
 from ..core.conventions import Conventions
+from ..core.types import EvaluationSample
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError, UnknownBatchError
 from ..io.grades import read_grades
 from ..io.join import load_dataset
@@ -30,6 +31,8 @@ from ..stats.agreement import expected_kappa_half_width
 from ..stats.sampling import expected_errors, forecast
 from ..stats.sequential import SequentialDesign
 from ..store.connect import default_labels
+from ..store.records import RunRecord
+from ..store.runs import RunStore
 from .batches import SHOWN_PARTS, BatchEntry, LabelBatch, Purpose
 from .draws import (
     ASSUMED_ERROR,
@@ -40,15 +43,11 @@ from .draws import (
     draw_path,
     draw_samples,
     fix_design,
+    read_all_draws,
     record_draw,
 )
 from .pool import PairDraw, PooledRuns, correctable_metrics, draw_pairs, gold_grades, pool_outputs, write_pair_draw
 from .session import LabelScale, load_population
-
-if TYPE_CHECKING:
-    from ..core.types import EvaluationSample
-    from ..store.records import RunRecord
-    from ..store.runs import RunStore
 
 GRADE_SCALE = "0-3"
 BATCH_ID = re.compile(r"[0-9a-f]{12}")
@@ -365,7 +364,6 @@ def plan_comparison(
     """The draw for the difference of two runs, from the scores of the judge metric."""
     from .agreement import read_annotations
     from .calibration import fit_earlier_labels, load_run_scores, predict_labels
-    from .draws import read_all_draws
 
     if records[0].run_id == records[1].run_id:
         raise BadValueError(f"runs: the same run is given twice, {records[0].run_id}")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +23,11 @@ from ..render.tables import UNRELIABLE_NOTE
 from ..render.terminal import blocks_text
 from ..stats.agreement import slope_report
 from ..stats.intervals import Estimate, Interval, mean_interval
+from ..store.records import RunRecord
+from ..store.runs import RunStore
 from .agreement import aggregate_labels, reject_tuning_labels, select_labels
 from .calibration import SampleScores, load_run_scores
 from .draws import LabelDraw, weigh_samples
-
-if TYPE_CHECKING:
-    from ..store.records import RunRecord
-    from ..store.runs import RunStore
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,15 +9,17 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..compare.pairing import lookup_metric
 from ..compare.stores import read_register, register_decision
 from ..core.metrics_base import sample_clusters
 from ..core.results import two_stage_details
 from ..core.scores import Scores, Status
+from ..core.types import MetricResult
 from ..errors import AueporaWarning, BadValueError, DataFileError, did_you_mean
 from ..io.labels import Label
 from ..io.values import parse_json
@@ -49,7 +51,8 @@ from ..stats.intervals import Estimate, mean_interval
 from ..stats.permutation import association_p_value
 from ..stats.sequential import SequentialResult
 from ..stats.stacking import ENOUGH_LABELS, Calibrator, fit_calibrator, fit_stacked_weights, stacked_probability
-from ..store.runs import samples_contain
+from ..store.records import RunRecord
+from ..store.runs import RunStore, samples_contain
 from .agreement import AggregatedLabels, aggregate_labels, rater_agreement, reject_tuning_labels, select_labels
 from .calibration_report import (
     CHANCE_P_VALUE,
@@ -69,12 +72,6 @@ from .draws import (
     representative_labels,
     weigh_samples,
 )
-
-if TYPE_CHECKING:
-    from ..core.types import MetricResult
-    from ..store.records import RunRecord
-    from ..store.runs import RunStore
-
 
 # --- scores by sample, from a metric of a stored run or from a file --------------------------------------------------
 
@@ -137,8 +134,6 @@ class SampleScores:
 
 def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = None) -> SampleScores:
     """The stored scores of a metric of a run; by default of the only judged metric."""
-    from ..compare.pairing import lookup_metric
-
     results = store.results(record.run_id)
     result = _select_result(store, record, list(results), metric)
     assert isinstance(result.scores, Scores)
@@ -737,8 +732,6 @@ def fit_earlier_labels(
 
 
 def _bounded_metrics(store: RunStore, record: RunRecord) -> set[str]:
-    from ..compare.pairing import lookup_metric
-
     scored = [one for one in store.results(record.run_id) if isinstance(one.scores, Scores)]
     return {one.name for one in scored if all(map(math.isfinite, lookup_metric(one, record, {}).range))}
 

@@ -13,11 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from ..core.conventions import Match
 from ..core.slices import parse_slices, require_slice_values
+from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
 from ..io.labels import RIGHT, WRONG, Label, LabelEvent, LabelJournal, LabelKey, Provenance, current_time
 from ..judge.ratings import question_frames
@@ -25,13 +26,8 @@ from ..perturb.edits import hash_uniform
 from ..render.terminal import printable
 from ..report.browser.gold_marks import GoldMarks
 from ..store.records import plan_conventions
-from ..store.runs import iter_samples, packed_outputs
+from ..store.runs import RunStore, iter_samples, packed_outputs
 from .draws import SINGLE_STRATUM, Selection
-
-if TYPE_CHECKING:
-    from ..core.conventions import Match
-    from ..core.types import EvaluationSample, SystemOutputs
-    from ..store.runs import RunStore
 
 # --- items to label: question, answer and retrieved documents of a sample, read from the store -----------------------
 

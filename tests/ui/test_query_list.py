@@ -132,8 +132,8 @@ BAD = {
     "where=%3C": "is not a condition",
     "sort=tokenf1": "token_f1",
     "&".join(f"where=rank%3C{number}" for number in range(51)): "at most 50 conditions",
-    "page=0": "'page' must be a number from 1",
-    "page=%F0%9D%9F%99": "'page' must be a number from 1",
+    "page=0": "page must be a number from 1",
+    "page=%F0%9D%9F%99": "page must be a number from 1",
 }
 
 

@@ -1,6 +1,7 @@
 """The workbench: stored runs as pages in the browser, served by ``auepora ui``.
 
 ``workbench``   the store, a bounded cache, templates and error pages
+``page_request``  requests to pages, their parameters and form fields read by type, routes
 ``security``    access by token and cookie, checks of Host, Origin and CSRF token, response headers
 ``server``      the application with the routes of all pages, and the server
 ``runs_page``   the list of runs

@@ -11,11 +11,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import QueryParams
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from ..annotate.agreement import AnnotatorAgreement, annotator_agreement, decided_label, format_label, read_annotations
 from ..annotate.batch_plans import (
@@ -44,18 +40,9 @@ from ..render.blocks import Block, Prose, ReportVerdict, Row, TableColumn, Tone,
 from ..render.html import UncutText, format_time, pluralize
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, sample_at
+from .page_request import Fields, PageRequest, page_route
 from .security import access_of
-from .workbench import (
-    Workbench,
-    error_status,
-    make_url,
-    read_form,
-    read_text,
-    recorded_response,
-    render_template,
-    run_url,
-    workbench_of,
-)
+from .workbench import Workbench, error_status, make_url, recorded_response, render_template, run_url
 
 T = TypeVar("T")
 
@@ -132,15 +119,12 @@ class BatchForm:
     """The fields of a new batch, as the address or the form has them."""
 
     purpose: Purpose
-    fields: QueryParams
+    fields: Fields
 
     @classmethod
-    def from_fields(cls, fields: QueryParams) -> BatchForm:
+    def from_fields(cls, fields: Fields) -> BatchForm:
         """Read the fields; an unknown purpose is an error."""
-        purpose = fields.get("purpose", "")
-        if purpose not in get_args(Purpose):
-            raise BadValueError(f"purpose must be one of {', '.join(get_args(Purpose))}, not {purpose!r:.60}")
-        return cls(purpose, fields)  # type: ignore[arg-type]
+        return cls(fields.choice("purpose", get_args(Purpose)), fields)  # type: ignore[arg-type]
 
     @property
     def is_new(self) -> bool:
@@ -193,14 +177,14 @@ class BatchForm:
             runs=self.runs,
             title=self.value("title").strip() or self._default_title,
             metric=self.value("metric") or None,
-            n=self._integer("n", 1),
+            n=self._integer("n", lowest=1),
             stratify=self.value("stratify").strip() or None,
             seed=self._integer("seed"),
-            delta=self._number("delta"),
-            looks=self._integer("looks", 2) if self.value("looks").strip() else 0,
+            delta=self.fields.number("delta"),
+            looks=self._integer("looks", lowest=2) if self.value("looks").strip() else 0,
             history=tuple(str(known[one]) for one in self.histories),
             scale=self.value("scale").strip() or None,
-            annotators=self._integer("annotators", 1),
+            annotators=self._integer("annotators", lowest=1),
             instructions=self.value("instructions").replace("\r\n", "\n"),
             blind=self.blind,
             shown=self.shown,
@@ -208,7 +192,7 @@ class BatchForm:
             dataset=self.value("dataset").strip() or None,
             qrels=self.value("qrels").strip() or None,
             metrics=tuple(self.value("metrics").replace(",", " ").split()),
-            depth=self._integer("depth", 1),
+            depth=self._integer("depth", lowest=1),
             created_by=self.value("created_by").strip(),
             id=self.value("id"),
         )
@@ -217,22 +201,8 @@ class BatchForm:
     def _default_title(self) -> str:
         return f"{PURPOSES[self.purpose].title}, {datetime.now().astimezone():%Y-%m-%d %H:%M}"
 
-    def _integer(self, name: str, lowest: int | None = None) -> int:
-        text = self.value(name).strip()
-        try:
-            number = int(text)
-        except ValueError as error:
-            raise BadValueError(f"{name} must be an integer, not {text!r:.60}") from error
-        if lowest is not None and number < lowest:
-            raise BadValueError(f"{name} must be {lowest} or more, not {number}")
-        return number
-
-    def _number(self, name: str) -> float | None:
-        text = self.value(name).strip()
-        try:
-            return float(text) if text else None
-        except ValueError as error:
-            raise BadValueError(f"{name} must be a number, not {text!r:.60}") from error
+    def _integer(self, name: str, *, lowest: int | None = None) -> int:
+        return self.fields.integer(name, self.value(name), lowest=lowest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,61 +261,54 @@ def _strata(store: RunStore, record: RunRecord) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def new_page(request: Request) -> Response:
+def new_page(request: PageRequest) -> Response:
     """The purposes to choose from; with ``purpose`` the form of a batch."""
-    workbench, fields = workbench_of(request), request.query_params
-    if "purpose" not in fields:
-        return render_template(
-            request, "batch_new.html", purpose=None, purposes=OFFERED, chosen_runs=fields.getlist("run")
-        )
-    return _render_form(request, workbench, BatchForm.from_fields(fields))
+    if "purpose" not in request.parameters:
+        runs = request.parameters.getlist("run")
+        return render_template(request, "batch_new.html", purpose=None, purposes=OFFERED, chosen_runs=runs)
+    return _render_form(request, BatchForm.from_fields(request.parameters))
 
 
-def form_fields(request: Request) -> Response:
+def form_fields(request: PageRequest) -> Response:
     """The fields that depend on the chosen runs, as a fragment."""
-    form = BatchForm.from_fields(request.query_params)
-    return render_template(request, "batch_fields.html", **form_context(workbench_of(request), form))
+    form = BatchForm.from_fields(request.parameters)
+    return render_template(request, "batch_fields.html", **form_context(request.workbench, form))
 
 
-def forecast_part(request: Request) -> Response:
+def forecast_part(request: PageRequest) -> Response:
     """What the batch of the form can decide, as a fragment."""
-    form = BatchForm.from_fields(request.query_params)
+    form = BatchForm.from_fields(request.parameters)
     is_open = form.purpose != "drafts" and not form.runs
-    forecast = None if is_open else make_forecast(workbench_of(request), form)
+    forecast = None if is_open else make_forecast(request.workbench, form)
     return render_template(request, "batch_forecast.html", forecast=forecast, missing=NO_FORECAST)
 
 
-async def create(request: Request) -> Response:
+def create(request: PageRequest) -> Response:
     """Create the batch of the form; with ``preview`` show its forecast. A bad value is shown above the form."""
-    return await run_in_threadpool(_create, request, BatchForm.from_fields(await read_form(request)))
-
-
-def _create(request: Request, form: BatchForm) -> Response:
-    workbench = workbench_of(request)
+    workbench, form = request.workbench, BatchForm.from_fields(request.form_fields)
     if "preview" in form.fields:
-        return _render_form(request, workbench, form, forecast=make_forecast(workbench, form))
+        return _render_form(request, form, forecast=make_forecast(workbench, form))
     try:
         plan = plan_batch(workbench.store, form.options(workbench.labels))
         batch = create_batch(workbench.labels, plan)
     except ConflictError:
         problem = f"This form has created a batch already: /batches/{form.value('id')}. Send it again for another one."
-        fields = QueryParams([*form.fields.multi_items(), ("id", new_batch_id())])
-        return _render_form(request, workbench, BatchForm(form.purpose, fields), problem=problem, status=409)
+        fields = Fields([*form.fields.multi_items(), ("id", new_batch_id())])
+        return _render_form(request, BatchForm(form.purpose, fields), problem=problem, status=409)
     except AueporaError as error:
-        return _render_form(request, workbench, form, problem=str(error), status=error_status(error))
+        return _render_form(request, form, problem=str(error), status=error_status(error))
     return RedirectResponse(batch_url(batch), 303)
 
 
 def _render_form(
-    request: Request,
-    workbench: Workbench,
+    request: PageRequest,
     form: BatchForm,
     *,
     forecast: BatchForecast | None = None,
     problem: str = "",
     status: int = 200,
 ) -> Response:
-    context = form_context(workbench, form)
+    context = form_context(request.workbench, form)
     return render_template(
         request, "batch_new.html", status=status, forecast=forecast, missing=NO_FORECAST, problem=problem, **context
     )
@@ -399,9 +362,9 @@ def batch_url(batch: LabelBatch, *parts: str) -> UncutText:
     return UncutText("/".join(["/batches", batch.id, *parts]))
 
 
-def batches_page(request: Request) -> Response:
+def batches_page(request: PageRequest) -> Response:
     """The batches of the labels folder, newest first; reviews of single samples after the others."""
-    workbench = workbench_of(request)
+    workbench = request.workbench
     problems: list[str] = []
     rows = [_make_row(workbench, one) for one in list_batches(workbench.labels, problems)]
     single = [one for one in rows if one.batch.purpose == "review" and len(one.batch.items) == 1]
@@ -522,10 +485,9 @@ class BatchView:
             yield "Looks", ", ".join(map(str, self.looks)), "", "samples"
 
 
-def find_view(request: Request) -> BatchView:
+def find_view(request: PageRequest) -> BatchView:
     """The batch of the address, with its progress."""
-    workbench = workbench_of(request)
-    queue = workbench.queue(request.path_params["batch_id"])
+    workbench, queue = request.workbench, request.queue
     batch, progress = queue.batch, queue.progress()
     draw = read_draw(workbench, batch)
     looks = () if draw is None or draw.comparison is None else draw.comparison.looks
@@ -545,12 +507,12 @@ def read_draw(workbench: Workbench, batch: LabelBatch) -> LabelDraw | None:
     return workbench.cached(key, lambda: next(iter(read_draws(batch.journal).values()), None), size=size)
 
 
-def batch_page(request: Request) -> Response:
+def batch_page(request: PageRequest) -> Response:
     """One batch: progress, address for annotators, agreement, results, closing."""
     view = find_view(request)
     batch, progress = view.batch, view.progress
     runs = _run_links(view.workbench, batch)
-    metrics, metric = _result_metrics(view), request.query_params.get("metric") or ""
+    metrics, metric = _result_metrics(view), request.parameters.get("metric") or ""
     with_metric = replace(batch, metric=batch.metric or metric or None)
     return render_template(
         request,
@@ -574,7 +536,7 @@ def batch_page(request: Request) -> Response:
     )
 
 
-def progress_part(request: Request) -> Response:
+def progress_part(request: PageRequest) -> Response:
     """The progress of a batch, as a fragment."""
     view = find_view(request)
     return render_template(request, "batch_progress.html", view=view, address=batch_url(view.batch))
@@ -619,15 +581,11 @@ def _forecast_lines(view: BatchView) -> list[str]:
     return [] if draw is None or draw.comparison is None else describe_forecast(draw)
 
 
-async def close_batch(request: Request) -> Response:
+def close_batch(request: PageRequest) -> Response:
     """End labelling."""
-    return await run_in_threadpool(_close, request, await read_form(request))
-
-
-def _close(request: Request, fields: QueryParams) -> Response:
-    queue = workbench_of(request).queue(request.path_params["batch_id"])
-    name = read_text(fields, "by", MAX_NAME, is_required=True)
-    if "sure" not in fields:
+    queue = request.queue
+    name = request.form_fields.text("by", MAX_NAME, is_required=True)
+    if "sure" not in request.form_fields:
         raise BadValueError("sure=1 is missing: closing a batch ends labelling, and cannot be taken back")
     queue.close(name)
     return RedirectResponse(batch_url(queue.batch), 303)
@@ -638,7 +596,7 @@ def _close(request: Request, fields: QueryParams) -> Response:
 _TONES: Mapping[str, Tone] = {"usable": "good", "not_usable": "bad", "better": "good", "worse": "bad"}
 
 
-def agreement_part(request: Request) -> Response:
+def agreement_part(request: PageRequest) -> Response:
     """The agreement of the annotators, as a fragment."""
     view = find_view(request)
     if not view.has_agreement:
@@ -658,9 +616,9 @@ def _agreement_blocks(found: AnnotatorAgreement, unit: str) -> list[Block]:
     return [*agreement_blocks(found.raters, unit), *map(Prose, notes)]
 
 
-def results_part(request: Request) -> Response:
+def results_part(request: PageRequest) -> Response:
     """What the labels show, as a fragment. Of a comparison nothing is shown between its looks."""
-    view, metric = find_view(request), request.query_params.get("metric") or None
+    view, metric = find_view(request), request.parameters.get("metric") or None
     if view.batch.purpose not in ("calibrate", "compare") or (view.is_closed and not view.progress.labels):
         return _render_results(request, _label_counts(view))
     if not view.has_results:
@@ -700,9 +658,9 @@ def _verdict(view: BatchView, report: CalibrationReport) -> ReportVerdict:
     return ReportVerdict(verdict_sentence(report) or "", _TONES.get(report.verdict or "", "open"), [])
 
 
-def record_decision(request: Request) -> Response:
+def record_decision(request: PageRequest) -> Response:
     """Record the verdict that the results show in the register of the store."""
-    view, metric = find_view(request), request.query_params.get("metric") or None
+    view, metric = find_view(request), request.parameters.get("metric") or None
     report = read_report(view, metric)
     if report.verdict is None or not view.has_results:
         return recorded_response(None)
@@ -767,7 +725,7 @@ def _label_word(batch: LabelBatch, name: str) -> str:
 
 
 def _render_results(
-    request: Request, blocks: Sequence[Block], *, verdict: ReportVerdict | None = None, record_url: str = ""
+    request: PageRequest, blocks: Sequence[Block], *, verdict: ReportVerdict | None = None, record_url: str = ""
 ) -> Response:
     return render_template(request, "batch_results.html", listed=list(blocks), verdict=verdict, record_url=record_url)
 
@@ -784,16 +742,13 @@ STATES = {
 }
 
 
-def items_page(request: Request) -> Response:
+def items_page(request: PageRequest) -> Response:
     """The items of a batch by state; with runs, questions and labels when it is closed."""
-    view, params = find_view(request), request.query_params
-    state = params.get("state", "")
-    if state not in STATES:
-        raise BadValueError(f"state must be one of {', '.join(filter(None, STATES))}, not {state!r:.60}")
-    queue = view.workbench.queue(view.batch.id)
+    view, queue = find_view(request), request.queue
+    state = request.parameters.choice("state", STATES)
     numbers = _numbers_by_state(view, queue)
     pages = max(1, -(-len(numbers[state]) // PAGE_SIZE))
-    page = _page(params.get("page", "1"), pages)
+    page = min(request.parameters.page(), pages)
     shown = numbers[state][(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     return render_template(
         request,
@@ -807,12 +762,6 @@ def items_page(request: Request) -> Response:
         page=page,
         pages=pages,
     )
-
-
-def _page(text: str, pages: int) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise BadValueError(f"page must be a number from 1, not {text!r:.60}")
-    return min(int(text), pages)
 
 
 def _numbers_by_state(view: BatchView, queue: LabelQueue) -> dict[str, list[int]]:
@@ -878,17 +827,17 @@ def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -
     return rows
 
 
-ROUTES: list[BaseRoute] = [
-    Route("/batches", batches_page),
-    Route("/batches/new", new_page, methods=["GET"]),
-    Route("/batches/new", create, methods=["POST"]),
-    Route("/batches/fields", form_fields),
-    Route("/batches/forecast", forecast_part),
-    Route("/batches/{batch_id}", batch_page),
-    Route("/batches/{batch_id}/progress", progress_part),
-    Route("/batches/{batch_id}/agreement", agreement_part),
-    Route("/batches/{batch_id}/results", results_part),
-    Route("/batches/{batch_id}/record", record_decision, methods=["POST"]),
-    Route("/batches/{batch_id}/items", items_page),
-    Route("/batches/{batch_id}/close", close_batch, methods=["POST"]),
+ROUTES = [
+    page_route("/batches", batches_page),
+    page_route("/batches/new", new_page),
+    page_route("/batches/new", create, method="POST"),
+    page_route("/batches/fields", form_fields),
+    page_route("/batches/forecast", forecast_part),
+    page_route("/batches/{batch_id}", batch_page),
+    page_route("/batches/{batch_id}/progress", progress_part),
+    page_route("/batches/{batch_id}/agreement", agreement_part),
+    page_route("/batches/{batch_id}/results", results_part),
+    page_route("/batches/{batch_id}/record", record_decision, method="POST"),
+    page_route("/batches/{batch_id}/items", items_page),
+    page_route("/batches/{batch_id}/close", close_batch, method="POST"),
 ]

@@ -12,9 +12,7 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from ..compare.analysis import parse_margin
 from ..compare.columns import QueryTable
@@ -76,9 +74,10 @@ from ..report.score_sections import (
 )
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore, result_summaries
+from .page_request import Fields, PageRequest, page_route
 from .query_list import query_table
 from .run_page import derivation_url, report_response
-from .workbench import Workbench, make_url, recorded_response, render_blocks, render_template, workbench_of
+from .workbench import Workbench, make_url, recorded_response, render_blocks, render_template
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -112,9 +111,9 @@ class ComparisonRequest:
     """The parameters of the list of queries."""
 
     @classmethod
-    def from_request(cls, request: Request) -> ComparisonRequest:
+    def from_request(cls, request: PageRequest) -> ComparisonRequest:
         """Read the address; a parameter with a bad value is an error."""
-        workbench, params = workbench_of(request), request.query_params
+        workbench, params = request.workbench, request.parameters
         found = tuple(find_runs(workbench.store, [workbench.find(text) for text in params.getlist("run")]))
         adjust = params.get("adjust") or "max-t"
         if adjust not in adjustments(len(found)):
@@ -493,13 +492,13 @@ def _count(table: QueryTable, conditions: Sequence[Condition]) -> int:
 # --- pages and fragments ---------------------------------------------------------------------------------------------
 
 
-def compare_page(request: Request) -> Response:
+def compare_page(request: PageRequest) -> Response:
     """The page of a comparison; with fewer than two runs, the choice of another."""
     chosen = ComparisonRequest.from_request(request)
     if len(chosen.records) < 2:
         return _choice_page(request, chosen)
     names, metrics = [one.name for one in chosen.records], _metric_names(chosen)
-    for name in (*chosen.primary, *request.query_params.getlist("metric")):
+    for name in (*chosen.primary, *request.parameters.getlist("metric")):
         if name and name not in metrics:
             raise UnknownMetricError(name, metrics)
     title = f"{names[1]} against {names[0]}" if chosen.is_pair else f"{len(names)} runs against each other"
@@ -512,13 +511,13 @@ def compare_page(request: Request) -> Response:
         pairs=_pair_links(chosen),
         metrics=metrics,
         adjustments=adjustments(len(names)),
-        metric=request.query_params.get("metric") or default_metric(chosen),
-        threshold=_threshold(request),
+        metric=request.parameters.get("metric") or default_metric(chosen),
+        threshold=_threshold(request.parameters),
         sections=[(name, title) for name, title, _ in SECTIONS if chosen.is_pair or name not in PAIR_SECTIONS],
     )
 
 
-def _choice_page(request: Request, chosen: ComparisonRequest) -> Response:
+def _choice_page(request: PageRequest, chosen: ComparisonRequest) -> Response:
     """The finished runs that a run can be compared with, newest first; those on the same dataset, if there are any."""
     first = chosen.records[0] if chosen.records else None
     found = [one for one in chosen.workbench.store.runs(status="finished") if one.run_id not in chosen.runs]
@@ -573,15 +572,15 @@ def _cached_html(chosen: ComparisonRequest, name: str, build: Callable[[], Seque
     return chosen.cached(("html", name, *chosen.key), lambda: render_blocks(build()), len)
 
 
-def section(request: Request) -> Response:
+def section(request: PageRequest) -> Response:
     """One part of the page as a fragment."""
     chosen, name = ComparisonRequest.from_request(request), request.path_params["name"]
     if len(chosen.records) < 2:
         raise BadValueError("give two runs or more, as run=A&run=B")
     parts: dict[str, Callable[[], Mapping[str, Any]]] = {"summary": lambda: _summary_context(chosen)}
     if chosen.is_pair:
-        parts["outcomes"] = lambda: _outcomes_context(chosen, request)
-        parts["causes"] = lambda: _causes_context(chosen, request)
+        parts["outcomes"] = lambda: _outcomes_context(chosen, request.parameters)
+        parts["causes"] = lambda: _causes_context(chosen, request.parameters)
     for key, _, build in SECTIONS:
         if chosen.is_pair or key not in PAIR_SECTIONS:
             parts[key] = partial(_section_context, chosen, key, build)
@@ -590,7 +589,7 @@ def section(request: Request) -> Response:
     return render_template(request, "compare_parts.html", part=name, chosen=chosen, **parts[name]())
 
 
-def record_comparison(request: Request) -> Response:
+def record_comparison(request: PageRequest) -> Response:
     """Record the comparison in the register of decisions, as ``auepora compare`` does."""
     chosen = ComparisonRequest.from_request(request)
     board = compare_runs_of(chosen).board if len(chosen.records) > 1 else None
@@ -598,16 +597,13 @@ def record_comparison(request: Request) -> Response:
     return recorded_response(None if recorded is None else recorded.register)
 
 
-def _threshold(request: Request) -> str:
-    text = request.query_params.get("threshold", "").strip()
-    try:
-        return f"{float(text):.12g}" if text else ""
-    except ValueError:
-        raise BadValueError(f"threshold is '{text}'; write a number") from None
+def _threshold(params: Fields) -> str:
+    number = params.number("threshold")
+    return "" if number is None else f"{number:.12g}"
 
 
-def _metric(chosen: ComparisonRequest, request: Request) -> str:
-    name = request.query_params.get("metric") or default_metric(chosen)
+def _metric(chosen: ComparisonRequest, params: Fields) -> str:
+    name = params.get("metric") or default_metric(chosen)
     if name is None:
         raise BadValueError("the runs have no metric in common")
     if name not in (names := _metric_names(chosen)):
@@ -615,8 +611,8 @@ def _metric(chosen: ComparisonRequest, request: Request) -> str:
     return name
 
 
-def _outcomes_context(chosen: ComparisonRequest, request: Request) -> dict[str, Any]:
-    metric, threshold = _metric(chosen, request), _threshold(request)
+def _outcomes_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any]:
+    metric, threshold = _metric(chosen, params), _threshold(params)
     try:
         if reason := _refusal(chosen, metric):
             return {"blocks": render_blocks([Prose(f"The runs are not compared by {metric}: {reason}.", tone="open")])}
@@ -633,8 +629,8 @@ def _refusal(chosen: ComparisonRequest, metric: str) -> str:
     return "" if board is None else board.refused.get(metric, "")
 
 
-def _causes_context(chosen: ComparisonRequest, request: Request) -> dict[str, Any]:
-    metric = _metric(chosen, request)
+def _causes_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any]:
+    metric = _metric(chosen, params)
     try:
         blocks = cause_blocks(chosen, query_table(chosen.workbench, chosen.records), metric)
     except AueporaError as error:
@@ -685,15 +681,15 @@ PAIR_SECTIONS = ("wins", "split")
 """Sections that two runs have, and several have not."""
 
 
-def download_report(request: Request) -> Response:
+def download_report(request: PageRequest) -> Response:
     """The report of the runs as a file, as ``auepora report`` writes it."""
     chosen = ComparisonRequest.from_request(request)
     return report_response(chosen.workbench, chosen.records)
 
 
-ROUTES: list[BaseRoute] = [
-    Route("/compare", compare_page),
-    Route("/compare/sections/{name}", section),
-    Route("/compare/report.html", download_report),
-    Route("/compare/decision", record_comparison, methods=["POST"]),
+ROUTES = [
+    page_route("/compare", compare_page),
+    page_route("/compare/sections/{name}", section),
+    page_route("/compare/report.html", download_report),
+    page_route("/compare/decision", record_comparison, method="POST"),
 ]

@@ -5,19 +5,15 @@ from __future__ import annotations
 import getpass
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
-from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from ..annotate.batches import MAX_NAME, MAX_TEXT
 from ..annotate.corrections import (
@@ -39,16 +35,10 @@ from ..render.tables import format_value
 from ..report.browser.gold_marks import GoldMarks
 from ..store.records import RunRecord
 from ..store.runs import result_summaries, sample_at
-from .workbench import (
-    Workbench,
-    find_position,
-    make_url,
-    read_form,
-    read_text,
-    render_blocks,
-    render_template,
-    workbench_of,
-)
+from .page_request import Fields, PageRequest, page_route
+from .workbench import Workbench, find_position, make_url, render_blocks, render_template
+
+T = TypeVar("T")
 
 GRADES = ((0, "not relevant"), (1, "relevant"), (2, "highly relevant"), (3, "perfectly relevant"))
 """The grades of a document, with their meaning."""
@@ -226,9 +216,9 @@ def scores_before(
 # --- the form ---------------------------------------------------------------------------------------------------------
 
 
-def find_sample(workbench: Workbench, request: Request) -> tuple[RunRecord, EvaluationSample, int]:
+def find_sample(request: PageRequest) -> tuple[RunRecord, EvaluationSample, int]:
     """The run and the sample that the address of a request names, with its position."""
-    parameters = request.query_params
+    workbench, parameters = request.workbench, request.parameters
     if not parameters.get("run") or parameters.get("id") is None:
         raise BadValueError("run, id: give the ids of a run and of a sample")
     record = workbench.find(parameters["run"])
@@ -238,26 +228,25 @@ def find_sample(workbench: Workbench, request: Request) -> tuple[RunRecord, Eval
     return record, sample_at(workbench.store, record, position), position
 
 
-def proposal_form(request: Request) -> Response:
+def proposal_form(request: PageRequest) -> Response:
     """The form of a proposal, as a page or as a fragment; ``document`` is the key of the selected document."""
-    workbench = workbench_of(request)
-    record, sample, position = find_sample(workbench, request)
+    workbench = request.workbench
+    record, sample, position = find_sample(request)
     sample = CorrectedGold.of(workbench.corrections.accepted(record.fingerprint)).correct(sample)
     back = make_url("/query", run=record.run_id, id=sample.sample_id)
     references = [str(text) for text in sample.references]
     documents = _form_documents(workbench, record, sample, position)
-    selected = request.query_params.get("document", "")
+    selected = request.parameters.get("document", "")
     return render_template(
         request,
         "gold_form.html",
-        parent="fragment.html" if request.query_params.get("fragment") else "layout.html",
         sample=sample,
         back=back,
         proposals=sample_proposals(workbench, record, sample, back),
         documents=documents,
         selected=selected,
         grade=0 if any(one["key"] == selected and one["level"] for one in documents) else 1,
-        kind=request.query_params.get("kind", "grade"),
+        kind=request.parameters.get("kind", "grade"),
         references=[*references, ""],
         is_editable=sum(map(len, references)) <= MAX_EDITED_LENGTH,
         kinds=KINDS,
@@ -292,28 +281,22 @@ def user_name() -> str:
 # --- proposing and withdrawing ----------------------------------------------------------------------------------------
 
 
-def _read_user(fields: QueryParams) -> str:
+def _read_user(fields: Fields) -> str:
     """The name in the field ``by``, else the login name."""
-    return read_text(fields, "by", MAX_NAME) or user_name()
+    return fields.text("by", MAX_NAME) or user_name()
 
 
-async def propose(request: Request) -> Response:
+def propose(request: PageRequest) -> Response:
     """Record a proposal about the sample of the address."""
-    fields = await read_form(request)
-    return await run_in_threadpool(_propose, request, fields)
-
-
-def _propose(request: Request, fields: QueryParams) -> Response:
-    workbench = workbench_of(request)
-    record, sample, position = find_sample(workbench, request)
-    kind = _parse_kind(fields.get("kind", ""))
-    why = read_text(fields, "why", MAX_TEXT)
+    fields, log = request.form_fields, request.workbench.corrections
+    record, sample, position = find_sample(request)
+    kind = _parse_choice(fields, "kind", KINDS)
+    why = fields.text("why", MAX_TEXT)
     if kind == "invalid" and not why:
         raise BadValueError("why: describe why the question is invalid")
     doc_id = (fields.get("other", "").strip() or unquote(fields.get("document", ""))) if kind == "grade" else ""
-    log = workbench.corrections
     correction = make_correction(
-        workbench.store,
+        request.workbench.store,
         record,
         sample.sample_id,
         kind,
@@ -334,38 +317,31 @@ def _propose(request: Request, fields: QueryParams) -> Response:
     ]
     if replaced:
         log.withdraw(replaced, by=correction.by, why="replaced by a later proposal")
-    return _answer_change(request, fields, f"Proposed: {shorten(correction.describe(), 200)}")
+    return _answer_change(request, f"Proposed: {shorten(correction.describe(), 200)}")
 
 
-def _parse_kind(text: str) -> CorrectionKind:
-    found = next((kind for kind in KINDS if kind == text), None)
-    if found is None:
-        raise BadValueError(f"kind: '{text[:50]}' is not one of {', '.join(KINDS)}")
-    return found
+def _parse_choice(fields: Fields, name: str, choices: Iterable[T]) -> T:
+    """The one of some choices that a field names."""
+    text = fields.get(name, "")
+    known = {str(choice): choice for choice in choices}
+    if text not in known:
+        raise BadValueError(f"{name}: '{text[:50]}' is not one of {', '.join(known)}")
+    return known[text]
 
 
-def _parse_value(kind: CorrectionKind, fields: QueryParams) -> GoldValue:
+def _parse_value(kind: CorrectionKind, fields: Fields) -> GoldValue:
     if kind == "invalid":
         return True
     if kind == "references":
         texts = (text.replace("\r\n", "\n") for text in fields.getlist("reference"))
         return tuple(dict.fromkeys(text for text in texts if text.strip()))
-    grades = {str(grade): grade for grade, _ in GRADES}
-    text = fields.get("grade", "")
-    if text not in grades:
-        raise BadValueError(f"grade: '{text[:50]}' is not one of {', '.join(grades)}")
-    return grades[text]
+    return _parse_choice(fields, "grade", [grade for grade, _ in GRADES])
 
 
-async def withdraw(request: Request) -> Response:
+def withdraw(request: PageRequest) -> Response:
     """Withdraw the proposal of the form."""
-    fields = await read_form(request)
-    return await run_in_threadpool(_withdraw, request, fields)
-
-
-def _withdraw(request: Request, fields: QueryParams) -> Response:
-    workbench = workbench_of(request)
-    log, by, why = workbench.corrections, _read_user(fields), read_text(fields, "why", MAX_TEXT)
+    fields, log = request.form_fields, request.workbench.corrections
+    by, why = _read_user(fields), fields.text("why", MAX_TEXT)
     proposal = log.find(fields.get("proposal", ""))
     correction = proposal.correction
     if proposal.state != (fields.get("state") or "open"):
@@ -375,19 +351,18 @@ def _withdraw(request: Request, fields: QueryParams) -> Response:
         start_task(request, correction.fingerprint, by, lambda: log.withdraw([correction.id], by=by, why=why))
     else:
         log.withdraw([correction.id], by=by, why=why)
-    return _answer_change(request, fields, f"Withdrawn: {shorten(correction.describe(), 200)}")
+    return _answer_change(request, f"Withdrawn: {shorten(correction.describe(), 200)}")
 
 
-def _answer_change(request: Request, fields: QueryParams, message: str) -> Response:
+def _answer_change(request: PageRequest, message: str) -> Response:
     """For a script the proposals of the sample; else the page of the form again."""
-    back = fields.get("back", "")
+    back = request.form_fields.get("back", "")
     if not back.startswith(("/query?", "/gold")):
         back = "/gold"
-    if not fields.get("fragment"):
+    if not request.form_fields.get("fragment"):
         return RedirectResponse(back, 303)
-    workbench = workbench_of(request)
-    record, sample, _ = find_sample(workbench, request)
-    proposals = sample_proposals(workbench, record, sample, back)
+    record, sample, _ = find_sample(request)
+    proposals = sample_proposals(request.workbench, record, sample, back)
     return render_template(request, "gold_sample.html", message=message, proposals=proposals)
 
 
@@ -416,13 +391,12 @@ class GoldDataset:
         return make_url("/gold/applied", dataset=self.fingerprint) if is_applied else ""
 
 
-def gold_page(request: Request) -> Response:
+def gold_page(request: PageRequest) -> Response:
     """All proposals, by dataset."""
-    workbench = workbench_of(request)
-    records = {one.run_id: one for one in workbench.store.runs()}
+    records = {one.run_id: one for one in request.workbench.store.runs()}
     names = {one.fingerprint: one.dataset_name for one in reversed(records.values())}
     groups: dict[str, list[ProposalRow]] = {}
-    for one in workbench.corrections.proposals():
+    for one in request.workbench.corrections.proposals():
         correction = one.correction
         query = make_url("/query", run=correction.run, id=correction.sample_id) if correction.run in records else ""
         groups.setdefault(correction.fingerprint, []).append(ProposalRow(one, query))
@@ -435,19 +409,19 @@ def gold_page(request: Request) -> Response:
         )
         for fingerprint, rows in groups.items()
     ]
-    return render_template(request, "gold.html", datasets=datasets, task=_task_of(request))
+    return render_template(request, "gold.html", datasets=datasets, task=request.app.state.apply_task)
 
 
 # --- the effect on all runs -------------------------------------------------------------------------------------------
 
 
-def effect_page(request: Request) -> Response:
+def effect_page(request: PageRequest) -> Response:
     """The effect of proposals on the runs of their dataset, and the form that applies them; a page or a fragment.
 
     Without proposals it is that of accepted and withdrawn corrections on runs that are not yet scored accordingly.
     """
-    workbench = workbench_of(request)
-    log, parameters = workbench.corrections, request.query_params
+    workbench, parameters = request.workbench, request.parameters
+    log = workbench.corrections
     chosen = [log.find(one) for one in dict.fromkeys(parameters.getlist("proposal"))]
     fingerprint = parameters.get("dataset") or (chosen[0].correction.fingerprint if chosen else "")
     if not fingerprint:
@@ -471,7 +445,6 @@ def effect_page(request: Request) -> Response:
     return render_template(
         request,
         "gold_effect.html",
-        parent="fragment.html" if request.query_params.get("fragment") else "layout.html",
         blocks=render_blocks(effect_blocks(effects)),
         ids=[one.id for one in corrections],
         fingerprint=fingerprint,
@@ -539,18 +512,12 @@ def _effect_row(effect: MetricEffect) -> Row:
     return [effect.name, old, new, change, f"{len(effect.changed):,}" if effect.changed else ""]
 
 
-def applied_page(request: Request) -> Response:
+def applied_page(request: PageRequest) -> Response:
     """The values of the runs of a dataset with the old gold and with applied corrections; a page or a fragment."""
-    workbench, fingerprint = workbench_of(request), request.query_params.get("dataset", "")
+    workbench, fingerprint = request.workbench, request.parameters.get("dataset", "")
     effects = [_applied_effect(workbench, one) for one in workbench.store.runs() if one.fingerprint == fingerprint]
     shown = [one for one in effects if one.metrics]
-    return render_template(
-        request,
-        "gold_applied.html",
-        parent="fragment.html" if request.query_params.get("fragment") else "layout.html",
-        blocks=render_blocks(effect_blocks(shown)),
-        count=len(shown),
-    )
+    return render_template(request, "gold_applied.html", blocks=render_blocks(effect_blocks(shown)), count=len(shown))
 
 
 def _applied_effect(workbench: Workbench, record: RunRecord) -> RunEffect:
@@ -615,23 +582,13 @@ class ApplyTask:
             self.unfinished += [f"{name}: no new value of {', '.join(missing)}"] if missing else []
 
 
-def _task_of(request: Request) -> ApplyTask | None:
-    found = getattr(request.app.state, "apply_task", None)
-    assert found is None or isinstance(found, ApplyTask)
-    return found
-
-
 _START = threading.Lock()
 
 
-async def apply(request: Request) -> Response:
+def apply(request: PageRequest) -> Response:
     """Apply the proposals of the form in a thread; the list shows the progress."""
-    fields = await read_form(request)
-    return await run_in_threadpool(_apply, request, fields)
-
-
-def _apply(request: Request, fields: QueryParams) -> Response:
-    log, fingerprint, by = workbench_of(request).corrections, fields.get("dataset", ""), _read_user(fields)
+    fields, log = request.form_fields, request.workbench.corrections
+    fingerprint, by = fields.get("dataset", ""), _read_user(fields)
     ids = list(dict.fromkeys(fields.getlist("proposal")))
     if not fingerprint:
         raise BadValueError("dataset: give the fingerprint of the dataset")
@@ -642,13 +599,13 @@ def _apply(request: Request, fields: QueryParams) -> Response:
     return RedirectResponse("/gold", 303)
 
 
-def start_task(request: Request, fingerprint: str, by: str, change: Callable[[], object]) -> None:
+def start_task(request: PageRequest, fingerprint: str, by: str, change: Callable[[], object]) -> None:
     """Change the proposals of a dataset, then score its runs in a thread. One such task may be active."""
     if not by:
         raise BadValueError("by: give your name")
-    workbench, task = workbench_of(request), ApplyTask()
+    workbench, task = request.workbench, ApplyTask()
     with _START:
-        active = _task_of(request)
+        active: ApplyTask | None = request.app.state.apply_task
         if active is not None and active.is_active:
             raise ConflictError("corrections are being applied already; wait until this has ended")
         change()
@@ -670,18 +627,18 @@ def start_task(request: Request, fingerprint: str, by: str, change: Callable[[],
     threading.Thread(target=score_runs, name="corrections", daemon=True).start()
 
 
-def task_state(request: Request) -> Response:
+def task_state(request: PageRequest) -> Response:
     """The progress of the application, as a fragment."""
-    return render_template(request, "gold_task.html", task=_task_of(request))
+    return render_template(request, "gold_task.html", task=request.app.state.apply_task)
 
 
-ROUTES: list[BaseRoute] = [
-    Route("/gold", gold_page),
-    Route("/gold/propose", proposal_form, methods=["GET"]),
-    Route("/gold/propose", propose, methods=["POST"]),
-    Route("/gold/withdraw", withdraw, methods=["POST"]),
-    Route("/gold/effect", effect_page),
-    Route("/gold/applied", applied_page),
-    Route("/gold/apply", apply, methods=["POST"]),
-    Route("/gold/task", task_state),
+ROUTES = [
+    page_route("/gold", gold_page),
+    page_route("/gold/propose", proposal_form),
+    page_route("/gold/propose", propose, method="POST"),
+    page_route("/gold/withdraw", withdraw, method="POST"),
+    page_route("/gold/effect", effect_page),
+    page_route("/gold/applied", applied_page),
+    page_route("/gold/apply", apply, method="POST"),
+    page_route("/gold/task", task_state),
 ]

@@ -13,11 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from ..annotate.batches import (
     MAX_NAME,
@@ -31,8 +28,9 @@ from ..annotate.batches import (
 )
 from ..annotate.session import LabelChoice, ShownDocument
 from ..errors import AueporaError, BadValueError, ConflictError
-from .query_page import ShownText, TextPart, show_text, split_pieces
-from .workbench import describe_error, make_url, read_form, read_text, render_template, workbench_of
+from .page_request import Fields, PageRequest, page_route
+from .query_page import ShownText, show_text, show_whole_text
+from .workbench import describe_error, make_url, render_template
 
 MAX_REASON = 500
 ANSWER_LENGTH = 6_000
@@ -74,15 +72,15 @@ class LabelRequest:
     """The batch, annotator and item of a request."""
 
     queue: LabelQueue
-    fields: Mapping[str, str]
+    fields: Fields
     """The parameters of the address, or the fields of the form."""
     annotator: str
     number: int | None
 
     @classmethod
-    def of(cls, request: Request, fields: Mapping[str, str]) -> LabelRequest:
+    def of(cls, request: PageRequest, fields: Fields) -> LabelRequest:
         """Check the parameters; an error names the parameter and what is allowed."""
-        queue = find_queue(request)
+        queue = request.queue
         return cls(queue, fields, read_name(fields.get("as", "")), read_number(queue.batch, fields.get("item", "")))
 
     @property
@@ -105,12 +103,12 @@ class LabelRequest:
     @property
     def submission(self) -> str:
         """The id of what is sent, which makes a repeated request the same one."""
-        return read_text(self.fields, "submission", MAX_NAME, is_required=True)
+        return self.fields.text("submission", MAX_NAME, is_required=True)
 
     @property
     def comment(self) -> str:
         """The comment, with the line breaks of the journal."""
-        return read_text(self.fields, "comment", MAX_TEXT)
+        return self.fields.text("comment", MAX_TEXT)
 
     def values(self) -> Sequence[str]:
         """The names of the choices, or the grades."""
@@ -127,11 +125,6 @@ class LabelRequest:
         adjudicate = "1" if self.adjudicates else None
         fields = {"as": self.annotator, "adjudicate": adjudicate, "item": number, "part": part}
         return make_url(f"/label/{self.batch.id}/{page}", **fields)
-
-
-def find_queue(request: Request) -> LabelQueue:
-    """The queue of the batch in the path."""
-    return workbench_of(request).queue(request.path_params["batch_id"])
 
 
 def is_pair_of_grades(batch: LabelBatch) -> bool:
@@ -257,14 +250,15 @@ def find_text(item: BatchItem, part: str) -> str:
 # --- pages -----------------------------------------------------------------------------------------------------------
 
 
-def start_page(request: Request) -> Response:
+def start_page(request: PageRequest) -> Response:
     """The start of an annotator: name, instructions and, with a name, the progress."""
-    queue, text = find_queue(request), request.query_params.get("as", "")
-    return show_start(request, queue, read_name(text) if text else "")
+    text = request.parameters.get("as", "")
+    return show_start(request, read_name(text) if text else "")
 
 
-def show_start(request: Request, queue: LabelQueue, annotator: str, message: str = "") -> Response:
+def show_start(request: PageRequest, annotator: str, message: str = "") -> Response:
     """The start page; with a message where the name cannot be used."""
+    queue = request.queue
     return render_template(
         request,
         "label.html",
@@ -272,7 +266,7 @@ def show_start(request: Request, queue: LabelQueue, annotator: str, message: str
         batch_id=queue.batch.id,
         task=describe_task(queue.batch),
         annotator=annotator,
-        disputed=queue.disagreements() if request.query_params.get("adjudicate", "") == "1" else None,
+        disputed=queue.disagreements() if request.parameters.get("adjudicate", "") == "1" else None,
         progress=describe_progress(queue, annotator) if annotator and not message else None,
         is_closed=queue.is_closed,
         message=message,
@@ -280,20 +274,20 @@ def show_start(request: Request, queue: LabelQueue, annotator: str, message: str
     )
 
 
-def item_page(request: Request) -> Response:
+def item_page(request: PageRequest) -> Response:
     """The item of an address, or the next one of the annotator; the end where there is none."""
-    fields = request.query_params
+    fields = request.parameters
     try:
         found = LabelRequest.of(request, fields)
     except HTTPException as error:
         if error.status_code != 400 or fields.get("fragment"):
             raise
-        return show_start(request, find_queue(request), fields.get("as", "")[:MAX_NAME], str(error.detail))
+        return show_start(request, fields.get("as", "")[:MAX_NAME], str(error.detail))
     return show_item(request, found, found.number)
 
 
 def show_item(
-    request: Request, found: LabelRequest, number: int | None, *, status: int = 200, message: str = ""
+    request: PageRequest, found: LabelRequest, number: int | None, *, status: int = 200, message: str = ""
 ) -> Response:
     """An item with its form, by default the next one; after an error with the message and what was entered."""
     queue, is_closed = found.queue, found.queue.is_closed
@@ -310,7 +304,6 @@ def show_item(
         request,
         "label_item.html",
         status=status,
-        parent="fragment.html" if found.fields.get("fragment") else "layout.html",
         batch_id=found.batch.id,
         task=describe_task(found.batch),
         annotator=found.annotator,
@@ -335,19 +328,12 @@ def show_item(
     )
 
 
-def whole_text(request: Request) -> Response:
+def whole_text(request: PageRequest) -> Response:
     """A whole text of an item, as a page or as a fragment."""
-    found = LabelRequest.of(request, request.query_params)
-    part = request.query_params.get("part", "")
+    found = LabelRequest.of(request, request.parameters)
+    part = request.parameters.get("part", "")
     text = find_text(found.queue.item(found.item), part)
-    return render_template(
-        request,
-        "query_part.html",
-        parent="fragment.html" if request.query_params.get("fragment") else "layout.html",
-        pieces=[[TextPart(text[start:end])] for start, end in split_pieces(text)],
-        part=part.replace("-", " "),
-        back=found.url(found.item),
-    )
+    return show_whole_text(request, text, (), part, found.url(found.item))
 
 
 # --- what annotators send --------------------------------------------------------------------------------------------
@@ -369,7 +355,7 @@ def _save_label(found: LabelRequest) -> tuple[int | None, str]:
 
 
 def _save_skip(found: LabelRequest) -> tuple[int | None, str]:
-    reason = read_text(found.fields, "reason", MAX_REASON, is_required=True)
+    reason = found.fields.text("reason", MAX_REASON, is_required=True)
     _require_saved(found.queue.skip(found.annotator, found.item, reason, submission=found.submission))
     return None, f"Skipped item {found.item}"
 
@@ -398,15 +384,13 @@ LabelAction = Callable[[LabelRequest], tuple[int | None, str]]
 ACTIONS: Mapping[str, LabelAction] = {"label": _save_label, "skip": _save_skip, "undo": _undo, "renew": _renew}
 
 
-async def handle_form(request: Request, action: LabelAction) -> Response:
+def handle_form(request: PageRequest, action: LabelAction) -> Response:
     """Save what was sent. A script gets JSON, a form the next page."""
-    fields = await read_form(request)
-    return await run_in_threadpool(_handle_fields, request, action, fields)
-
-
-def _handle_fields(request: Request, action: LabelAction, fields: Mapping[str, str]) -> Response:
+    fields = request.form_fields
     found = LabelRequest.of(request, fields)
-    is_script = bool(fields.get("fragment")) or request.headers.get("accept", "").startswith("application/json")
+    is_script = bool(fields.get("fragment")) or request.headers.get("accept", "").startswith(
+        "application/json"
+    )
     try:
         number, message = action(found)
     except (AueporaError, HTTPException) as error:
@@ -419,12 +403,12 @@ def _handle_fields(request: Request, action: LabelAction, fields: Mapping[str, s
     return RedirectResponse(found.url(number), 303)
 
 
-ROUTES: list[BaseRoute] = [
-    Route("/label/{batch_id}", start_page),
-    Route("/label/{batch_id}/item", item_page),
-    Route("/label/{batch_id}/text", whole_text),
+ROUTES = [
+    page_route("/label/{batch_id}", start_page),
+    page_route("/label/{batch_id}/item", item_page),
+    page_route("/label/{batch_id}/text", whole_text),
     *(
-        Route(f"/label/{{batch_id}}/{name}", partial(handle_form, action=action), methods=["POST"])
+        page_route(f"/label/{{batch_id}}/{name}", partial(handle_form, action=action), method="POST")
         for name, action in ACTIONS.items()
     ),
 ]

@@ -20,7 +20,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from ..compare.stores import read_register
 from ..errors import AueporaError, BadValueError, PlanError
@@ -40,7 +40,8 @@ from ..runtime.secrets import (
 )
 from ..store.records import RunRecord, RunStatus, is_running, utc_now
 from ..store.runs import active_runs, count_all_outputs, failure_counts
-from .workbench import Workbench, render_blocks, render_template, workbench_of
+from .page_request import PageRequest, page_route
+from .workbench import Workbench, render_blocks, render_template
 
 # --- the state of the runs in progress -------------------------------------------------------------------------------
 
@@ -293,12 +294,12 @@ def _duration(seconds: float) -> str:
 # --- the page of runs in progress, and its stream --------------------------------------------------------------------
 
 
-def live_page(request: Request) -> Response:
+def live_page(request: PageRequest) -> Response:
     """The runs in progress and those that ended lately."""
     return render_template(request, "live.html", **_live_context(request))
 
 
-def live_runs(request: Request) -> Response:
+def live_runs(request: PageRequest) -> Response:
     """The lists of the page, without the rest of it."""
     return render_template(request, "live_runs.html", **_live_context(request))
 
@@ -311,13 +312,12 @@ async def live_events(request: Request) -> Response:
 
 
 def _feed(request: Request) -> LiveFeed:
-    feed = request.app.state.live_feed
-    assert isinstance(feed, LiveFeed)
+    feed: LiveFeed = request.app.state.live_feed
     return feed
 
 
-def _live_context(request: Request) -> dict[str, Any]:
-    workbench = workbench_of(request)
+def _live_context(request: PageRequest) -> dict[str, Any]:
+    workbench = request.workbench
     found = _feed(request).read()
     shown = {one.record.run_id for one in found}
     since = utc_now() - RECENT
@@ -391,9 +391,9 @@ class PlanFile:
         return [one for one in self.errors if (one.line if one.line in known else None) == line]
 
 
-def plans_page(request: Request) -> Response:
+def plans_page(request: PageRequest) -> Response:
     """The plans in the folder, and the plans of the latest runs."""
-    workbench = workbench_of(request)
+    workbench = request.workbench
     paths, is_complete = find_plans(workbench.plans)
     return render_template(
         request,
@@ -406,14 +406,14 @@ def plans_page(request: Request) -> Response:
     )
 
 
-def plan_page(request: Request) -> Response:
+def plan_page(request: PageRequest) -> Response:
     """One plan with line numbers: a file of the folder (``path``), or the stored plan of a run (``run``)."""
-    workbench, run = workbench_of(request), request.query_params.get("run")
+    workbench, run = request.workbench, request.parameters.get("run")
     if run is not None:
         record = workbench.find(run)
         plan = PlanFile("", record.name, tuple(_stored_plan_text(record).splitlines()), ())
         return render_template(request, "plan.html", plan=plan, record=record)
-    text = request.query_params.get("path")
+    text = request.parameters.get("path")
     if not text:
         raise BadValueError("the address needs path=FILE, a plan in the folder, or run=ID, a stored run")
     path = _require_plan(workbench.plans, text)
@@ -530,10 +530,10 @@ def _stored_plan_text(record: RunRecord) -> str:
     return str(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100)) if values else ""
 
 
-ROUTES: list[BaseRoute] = [
-    Route("/live", live_page),
-    Route("/live/runs", live_runs),
+ROUTES = [
+    page_route("/live", live_page),
+    page_route("/live/runs", live_runs),
     Route("/live/events", live_events),
-    Route("/plans", plans_page),
-    Route("/plans/view", plan_page),
+    page_route("/plans", plans_page),
+    page_route("/plans/view", plan_page),
 ]

@@ -11,9 +11,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 from starlette.datastructures import QueryParams
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from ..compare.columns import ANSWERS, SECONDS, QueryTable, Rows, RunColumns, read_samples
 from ..compare.filters import (
@@ -32,7 +30,8 @@ from ..errors import BadValueError
 from ..io.sample_sets import load_sample_set, sample_set_names
 from ..render.html import UncutText, pluralize, value_text
 from ..store.records import RunRecord
-from .workbench import Workbench, make_url, render_template, workbench_of
+from .page_request import PageRequest, page_route
+from .workbench import Workbench, make_url, render_template
 
 PAGE_SIZE = 50
 _MAX_COMMAND_ROWS = 10_000
@@ -169,8 +168,8 @@ class ListCell:
 class QueryListPage:
     """What one address of the list shows."""
 
-    def __init__(self, request: Request) -> None:
-        self.workbench, params = workbench_of(request), request.query_params
+    def __init__(self, request: PageRequest) -> None:
+        self.workbench, params = request.workbench, request.parameters
         self.records = records_of(self.workbench, params)
         self.runs = [one.run_id for one in self.records]
         self.filter = SampleFilter.from_params(params)
@@ -188,7 +187,7 @@ class QueryListPage:
                 raise
             self.rows, self.error = self._find_rows(self.filter), str(error)
         self.pages = max(1, -(-len(self.rows) // PAGE_SIZE))
-        self.page = min(_page_number(params.get("page", "1")), self.pages)
+        self.page = min(params.page(), self.pages)
         self.metrics = shown_metrics(self.table, self.filter.conditions, self.filter.sort)
         self.has_gold = any(run.samples.has_gold.any() for run in self.table.runs)
 
@@ -461,24 +460,17 @@ def _with_addition(found: SampleFilter, params: QueryParams) -> SampleFilter:
     return found.with_condition(parse_condition(text))
 
 
-def _page_number(text: str) -> int:
-    if not text.isdecimal() or not text.isascii() or not 0 < len(text) < 10 or int(text) < 1:
-        raise BadValueError(f"the parameter 'page' must be a number from 1, not {text[:40]!r}")
-    return int(text)
-
-
-def queries_page(request: Request) -> Response:
+def queries_page(request: PageRequest) -> Response:
     """The list as a page; with ``fragment=1`` as a part of another page, with ``fragment=results`` without the menu.
 
     A fragment shows the rows that are known before the outputs are read, unless the address has ``wait=1``.
     """
-    params = request.query_params
     found = QueryListPage(request)
-    part = params.get("fragment")
-    if "add" in params and not part:
+    part = request.parameters.get("fragment")
+    if "add" in request.parameters and not part:
         return RedirectResponse(found.url(), 303)
     template = {"1": "query_list.html", "results": "query_results.html"}.get(part or "", "queries.html")
     return render_template(request, template, list=found)
 
 
-ROUTES: list[BaseRoute] = [Route("/queries", queries_page)]
+ROUTES = [page_route("/queries", queries_page)]

@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from ..compare.columns import RunColumns, ScoreColumn
 from ..compare.filters import Condition, SampleFilter
@@ -36,9 +34,10 @@ from ..store.rows import StoredJudgement
 from ..store.runs import sample_at
 from ..text.sentences import sentence_spans
 from .gold_page import sample_proposals, scores_before
+from .page_request import PageRequest, page_route
 from .query_list import chunks_note, query_table, run_columns, swap_runs
 from .run_page import derivation_url
-from .workbench import Workbench, find_position, make_url, render_template, sample_id_at, workbench_of
+from .workbench import Workbench, find_position, make_url, render_template, sample_id_at
 
 MAX_RUNS = 2
 MAX_DOCUMENTS = 20
@@ -68,9 +67,9 @@ class QueryAddress:
     filters: Mapping[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def from_request(cls, request: Request) -> QueryAddress:
+    def from_request(cls, request: PageRequest) -> QueryAddress:
         """Read the parameters; ``BadValueError`` names an invalid one."""
-        parameters = request.query_params
+        parameters = request.parameters
         runs, sample_id = parameters.getlist("run"), parameters.get("id")
         if not 1 <= len(runs) <= MAX_RUNS:
             raise BadValueError(f"run: {len(runs)} runs are given; a query is shown for one run or for two")
@@ -542,9 +541,9 @@ def to_text(value: Any) -> str:
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
-def query_page(request: Request) -> Response:
+def query_page(request: PageRequest) -> Response:
     """One sample in one run or in two."""
-    workbench, address = workbench_of(request), QueryAddress.from_request(request)
+    workbench, address = request.workbench, QueryAddress.from_request(request)
     records = [workbench.find(run) for run in address.runs]
     address = QueryAddress(tuple(one.run_id for one in records), address.sample_id, address.repeats, address.filters)
     letters = "AB" if len(records) > 1 else [""]
@@ -584,7 +583,7 @@ def query_page(request: Request) -> Response:
         mark_labels=MARK_LABELS,
         chunks_note=chunks_note(records),
         to_text=to_text,
-        neighbours=neighbours(workbench, request, runs, address),
+        neighbours=neighbours(request, runs, address),
         cluster_url=make_url("/queries", run=address.runs, where=str(Condition("cluster", value=first.sample.cluster))),
         swapped=address.swapped,
         others=make_url("/query/others", run=first.record.run_id, id=address.sample_id, shown=address.runs),
@@ -745,11 +744,12 @@ class Neighbours(NamedTuple):
     following: str | None
 
 
-def neighbours(workbench: Workbench, request: Request, runs: Sequence[QueryRun], address: QueryAddress) -> Neighbours:
+def neighbours(request: PageRequest, runs: Sequence[QueryRun], address: QueryAddress) -> Neighbours:
     """The samples before and after this one in the list that the filter of the address gives."""
+    workbench = request.workbench
     if address.filters or len({run.record.fingerprint for run in runs}) > 1:
         table = query_table(workbench, [run.record for run in runs])
-        rows = SampleFilter.from_params(request.query_params).rows(table)
+        rows = SampleFilter.from_params(request.parameters).rows(table)
         found = np.flatnonzero(rows == table.row_of(address.sample_id)).tolist()
         place, total = found[0] if found else None, len(rows)
 
@@ -776,18 +776,19 @@ def text_address(run: QueryRun, address: QueryAddress, part: str) -> str:
     return make_url("/query/text", run=run.record.run_id, id=address.sample_id, repeat=run.repeat, part=part)
 
 
-def whole_text(request: Request) -> Response:
+def whole_text(request: PageRequest) -> Response:
     """A whole text of a query page, as a page or as a fragment."""
-    workbench, address = workbench_of(request), QueryAddress.from_request(request)
+    workbench, address = request.workbench, QueryAddress.from_request(request)
     run = read_run(workbench, workbench.find(address.runs[0]), "", 0, address)
-    part = request.query_params.get("part", "")
+    part = request.parameters.get("part", "")
     text, marks = _find_text(run, part)
+    return show_whole_text(request, text, marks, part, address.with_sample(address.sample_id))
+
+
+def show_whole_text(request: PageRequest, text: str, marks: Sequence[Mark], part: str, back: str) -> Response:
+    """The page of a whole text; ``back`` is the address of the page that shows its beginning."""
     pieces = [split_marks(text, start, end, marks) for start, end in split_pieces(text)]
-    parent = "fragment.html" if request.query_params.get("fragment") else "layout.html"
-    back = address.with_sample(address.sample_id)
-    return render_template(
-        request, "query_part.html", parent=parent, pieces=pieces, part=part.replace("-", " "), back=back
-    )
+    return render_template(request, "query_part.html", pieces=pieces, part=part.replace("-", " "), back=back)
 
 
 def _find_text(run: QueryRun, part: str) -> tuple[str, Sequence[Mark]]:
@@ -833,14 +834,14 @@ def split_pieces(text: str) -> list[tuple[int, int]]:
     return [*pieces, (at, len(text))] if at < len(text) or not text else pieces
 
 
-def other_runs(request: Request) -> Response:
+def other_runs(request: PageRequest) -> Response:
     """What other runs of the same dataset returned for a sample, as a fragment."""
-    workbench, address = workbench_of(request), QueryAddress.from_request(request)
+    workbench, address = request.workbench, QueryAddress.from_request(request)
     record = workbench.find(address.runs[0])
     position = find_position(workbench, record, address.sample_id)
     if position is None:
         raise HTTPException(404, f"{record.run_id} has no such sample")
-    shown = {record.run_id, *request.query_params.getlist("shown")}
+    shown = {record.run_id, *request.parameters.getlist("shown")}
     listed = [
         one
         for one in workbench.store.runs(dataset=record.dataset_name)
@@ -875,8 +876,8 @@ def _answer_text(output: SystemOutputs) -> str:
     return "" if output.response is None else output.response.text
 
 
-ROUTES: list[BaseRoute] = [
-    Route("/query", query_page),
-    Route("/query/text", whole_text),
-    Route("/query/others", other_runs),
+ROUTES = [
+    page_route("/query", query_page),
+    page_route("/query/text", whole_text),
+    page_route("/query/others", other_runs),
 ]

@@ -11,11 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import QueryParams
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from ..annotate.agreement import aggregate_labels
 from ..annotate.batch_plans import BatchOptions, create_batch, list_batches, plan_batch
@@ -31,8 +27,9 @@ from ..io.sample_sets import SampleSet, load_sample_set, sample_set_names, sampl
 from ..judge.ratings import Scale
 from ..store.connect import default_labels
 from ..store.records import RunRecord
+from .page_request import PageRequest, page_route
 from .query_list import query_table, records_of
-from .workbench import Workbench, make_url, read_form, render_template, workbench_of
+from .workbench import Workbench, make_url, render_template
 
 MAX_QUEUE = 10_000
 """The number of queries that may be opened as a queue."""
@@ -261,10 +258,10 @@ def listed_sets(labels: Path, table: QueryTable) -> tuple[list[ListedSet], list[
     return found, problems
 
 
-def review_page(request: Request) -> Response:
+def review_page(request: PageRequest) -> Response:
     """The lists of a run that need a person."""
-    workbench = workbench_of(request)
-    records = records_of(workbench, request.query_params)
+    workbench = request.workbench
+    records = records_of(workbench, request.parameters)
     record, table = records[-1], query_table(workbench, records[-1:])
     sets, problems = listed_sets(workbench.labels, table)
     return render_template(
@@ -283,23 +280,19 @@ def review_page(request: Request) -> Response:
     )
 
 
-def disagreements_part(request: Request) -> Response:
+def disagreements_part(request: PageRequest) -> Response:
     """The disagreements between the judges of a run and people."""
-    workbench = workbench_of(request)
-    record = records_of(workbench, request.query_params)[-1]
-    lists, is_open = disagreement_lists(workbench, record)
+    record = records_of(request.workbench, request.parameters)[-1]
+    lists, is_open = disagreement_lists(request.workbench, record)
     return render_template(request, "review_disagreements.html", record=record, lists=lists, is_open=is_open)
 
 
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
-async def save_set(request: Request) -> Response:
+def save_set(request: PageRequest) -> Response:
     """Save the queries of a filter as a set, and list them."""
-    return await run_in_threadpool(_save_set, workbench_of(request), await read_form(request))
-
-
-def _save_set(workbench: Workbench, form: QueryParams) -> Response:
+    workbench, form = request.workbench, request.form_fields
     records, name = records_of(workbench, form), form.get("name", "").strip()
     table = query_table(workbench, records)
     author = form.get("by", "")[:MAX_NAME]
@@ -309,12 +302,9 @@ def _save_set(workbench: Workbench, form: QueryParams) -> Response:
     return RedirectResponse(make_url("/queries", run=runs, where=str(Condition("set", value=name))), 303)
 
 
-async def open_queue(request: Request) -> Response:
+def open_queue(request: PageRequest) -> Response:
     """Open the answers of a filter as a queue: a batch of picked samples."""
-    return await run_in_threadpool(_open_queue, workbench_of(request), await read_form(request))
-
-
-def _open_queue(workbench: Workbench, form: QueryParams) -> Response:
+    workbench, form = request.workbench, request.form_fields
     records = records_of(workbench, form)
     record, table, chosen = records[-1], query_table(workbench, records), SampleFilter.from_params(form)
     states = table.states(len(records) - 1)
@@ -337,13 +327,10 @@ def _open_queue(workbench: Workbench, form: QueryParams) -> Response:
     return RedirectResponse(f"/batches/{batch.id}", 303)
 
 
-async def review_sample(request: Request) -> Response:
+def review_sample(request: PageRequest) -> Response:
     """Open one sample of a run for a label: in the open review of this sample alone, or in a new one."""
-    return await run_in_threadpool(_review_sample, workbench_of(request), await read_form(request))
-
-
-def _review_sample(workbench: Workbench, fields: QueryParams) -> Response:
-    record, sample = workbench.find(fields.get("run", "")), fields.get("sample", "")
+    workbench, sample = request.workbench, request.form_fields.get("sample", "")
+    record = workbench.find(request.form_fields.get("run", ""))
     for batch in list_batches(workbench.labels):
         is_same = batch.purpose == "review" and batch.runs == (record.run_id,)
         if is_same and [one.sample_id for one in batch.items] == [sample]:
@@ -361,22 +348,19 @@ def _describe(chosen: SampleFilter) -> Iterator[str]:
     yield from map(str, chosen.conditions)
 
 
-async def use_example(request: Request) -> Response:
+def use_example(request: PageRequest) -> Response:
     """Mark the labels of a disagreement as tuning labels."""
-    return await run_in_threadpool(_use_example, workbench_of(request), await read_form(request))
-
-
-def _use_example(workbench: Workbench, form: QueryParams) -> Response:
+    workbench, form = request.workbench, request.form_fields
     record = records_of(workbench, form)[-1]
     mark_example(workbench, record, form.get("batch", ""), form.get("sample", ""))
     return RedirectResponse(f"{make_url('/review', run=record.run_id)}#disagreements", 303)
 
 
-ROUTES: list[BaseRoute] = [
-    Route("/review", review_page),
-    Route("/review/disagreements", disagreements_part),
-    Route("/review/queue", open_queue, methods=["POST"]),
-    Route("/batches/review", review_sample, methods=["POST"]),
-    Route("/review/example", use_example, methods=["POST"]),
-    Route("/sets", save_set, methods=["POST"]),
+ROUTES = [
+    page_route("/review", review_page),
+    page_route("/review/disagreements", disagreements_part),
+    page_route("/review/queue", open_queue, method="POST"),
+    page_route("/batches/review", review_sample, method="POST"),
+    page_route("/review/example", use_example, method="POST"),
+    page_route("/sets", save_set, method="POST"),
 ]

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
-from starlette.routing import Route
 
 from ..compare.filters import CAUSE_GROUPS, Condition
 from ..core.results import display_name, sequential_details, two_stage_details
@@ -51,8 +49,9 @@ from ..report.score_sections import (
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore, samples_contain
+from .page_request import PageRequest, page_route
 from .query_list import query_table
-from .workbench import Workbench, make_url, recorded_response, render_template, run_url, workbench_of
+from .workbench import Workbench, make_url, recorded_response, render_template, run_url
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -433,10 +432,9 @@ SECTIONS = {
 }
 
 
-def section_fragment(request: Request) -> HTMLResponse:
+def section_fragment(request: PageRequest) -> HTMLResponse:
     """One section of a run, its whole verdict, or the causes of wrong answers."""
-    workbench, name = workbench_of(request), request.path_params["name"]
-    record = workbench.find(request.path_params["run_id"])
+    workbench, record, name = request.workbench, request.run, request.path_params["name"]
     if name == "verdict":
         run = workbench.run(record)
         return render_template(request, "verdict.html", verdict=run_verdict(run, check_stored_gates(run)))
@@ -455,9 +453,9 @@ def section_fragment(request: Request) -> HTMLResponse:
     return HTMLResponse(pages[name])
 
 
-def _render_sections(request: Request, record: RunRecord, names: Sequence[str]) -> dict[str, bytes]:
+def _render_sections(request: PageRequest, record: RunRecord, names: Sequence[str]) -> dict[str, bytes]:
     """The HTML of sections that are built together, by name."""
-    run, pages = workbench_of(request).run(record), {}
+    run, pages = request.workbench.run(record), {}
     with gc_paused():
         built = {one.name: one for one in SECTIONS[names[0]].build(run) if one is not None}
         for name in names:
@@ -558,16 +556,15 @@ def status_notes(workbench: Workbench, run: StoredRun) -> dict[str, Any] | None:
     return {"text": f"{reasons[record.status]}{why}: {stored}", "is_live": False, "command": command}
 
 
-def run_page(request: Request) -> HTMLResponse:
+def run_page(request: PageRequest) -> HTMLResponse:
     """The page of a run. Filters of its list of queries are in the address."""
-    workbench = workbench_of(request)
-    record = workbench.find(request.path_params["run_id"])
+    workbench, record = request.workbench, request.run
     run = workbench.run(record)
     is_large = record.num_samples * max(record.repeats, 1) > LARGE
     gates = None if is_large else check_stored_gates(run)
     absent = () if has_gold(workbench, record) else ("curves", "quality")
     causes = cause_bar(workbench, run, split=not is_large)
-    filters = {name: request.query_params.getlist(name) for name in ("q", "where", "sort", "page")}
+    filters = {name: request.parameters.getlist(name) for name in ("q", "where", "sort", "page")}
     return render_template(
         request,
         "run.html",
@@ -590,11 +587,10 @@ def run_page(request: Request) -> HTMLResponse:
 # --- derivations -----------------------------------------------------------------------------------------------------
 
 
-def derivation_page(request: Request) -> HTMLResponse:
+def derivation_page(request: PageRequest) -> HTMLResponse:
     """How a metric's value, or one sample's score, was computed: as a page, or as a fragment for the side panel."""
-    workbench, parameters = workbench_of(request), request.query_params
-    record = workbench.find(request.path_params["run_id"])
-    metric, sample_id = parameters.get("metric", ""), parameters.get("sample")
+    workbench, record = request.workbench, request.run
+    metric, sample_id = request.parameters.get("metric", ""), request.parameters.get("sample")
     if not metric:
         raise BadValueError("the address needs the parameter 'metric', the name of a metric of the run")
     found = explain(workbench.store, record.run_id, metric, query=sample_id, corrections=workbench.corrections)
@@ -606,7 +602,6 @@ def derivation_page(request: Request) -> HTMLResponse:
     return render_template(
         request,
         "derivation.html",
-        parent="fragment.html" if parameters.get("fragment") else "layout.html",
         record=record,
         title=_derivation_title(found),
         report=report,
@@ -655,39 +650,31 @@ def _influence_row(record: RunRecord, metric: str, one: Influence) -> dict[str, 
 # --- the static report -----------------------------------------------------------------------------------------------
 
 
-def download_report(request: Request) -> Response:
+def download_report(request: PageRequest) -> Response:
     """The report of ``auepora report`` as a file."""
-    workbench = workbench_of(request)
-    return report_response(workbench, [workbench.find(request.path_params["run_id"])])
+    return report_response(request.workbench, [request.run])
 
 
 def report_response(workbench: Workbench, records: Sequence[RunRecord]) -> Response:
     """The report of ``auepora report`` on these runs as a file, named after the last of them."""
     store = CachedStore(workbench.store)
     store.records_decisions = False
-    content = build_report(store, records)
-    pieces = report_html(content)
+    pieces = (piece.encode("utf-8", "replace") for piece in report_html(build_report(store, records)))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", records[-1].name).strip("-.")[:60] or "run"
     headers = {"Content-Disposition": f'attachment; filename="report-{name}.html"'}
-    return StreamingResponse(_encoded(pieces), headers=headers, media_type="text/html; charset=utf-8")
+    return StreamingResponse(pieces, headers=headers, media_type="text/html; charset=utf-8")
 
 
-def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
-    return (piece.encode("utf-8", "replace") for piece in pieces)
-
-
-def record_gates(request: Request) -> Response:
+def record_gates(request: PageRequest) -> Response:
     """Record what the gates of a run decided against its baseline."""
-    workbench = workbench_of(request)
-    record = workbench.find(request.path_params["run_id"])
-    checked = check_stored_gates(StoredRun(workbench.store, record))
+    checked = check_stored_gates(StoredRun(request.workbench.store, request.run))
     return recorded_response(checked.register if isinstance(checked, GateReport) else None)
 
 
 ROUTES = [
-    Route("/runs/{run_id:path}/decision", record_gates, methods=["POST"]),
-    Route("/runs/{run_id:path}/sections/{name}", section_fragment),
-    Route("/runs/{run_id:path}/derivation", derivation_page),
-    Route("/runs/{run_id:path}/report.html", download_report),
-    Route("/runs/{run_id:path}", run_page),
+    page_route("/runs/{run_id:path}/decision", record_gates, method="POST"),
+    page_route("/runs/{run_id:path}/sections/{name}", section_fragment),
+    page_route("/runs/{run_id:path}/derivation", derivation_page),
+    page_route("/runs/{run_id:path}/report.html", download_report),
+    page_route("/runs/{run_id:path}", run_page),
 ]

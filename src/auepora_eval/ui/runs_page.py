@@ -12,11 +12,7 @@ from datetime import UTC, date
 from typing import Any
 
 from markupsafe import escape
-from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import QueryParams
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from ..compare.filters import Condition
 from ..compare.metrics import headline_order
@@ -31,7 +27,8 @@ from ..render.html import interval_text, metric_range, seconds_text, value_text
 from ..report.score_sections import value_bar
 from ..store.records import RunRecord, RunStatus, utc_now
 from ..store.runs import all_result_summaries, count_all_outputs, latest_result_times
-from .workbench import Workbench, load_templates, make_url, read_form, render_template, workbench_of
+from .page_request import Fields, PageRequest, page_route
+from .workbench import Workbench, load_templates, make_url, render_template
 
 PAGE_SIZE = 50
 TREND_RUNS = 200
@@ -60,27 +57,21 @@ class RunFilter:
     page: int = 1
 
     @classmethod
-    def from_params(cls, params: QueryParams) -> RunFilter:
+    def from_params(cls, params: Fields) -> RunFilter:
         """The filter of an address; ``BadValueError`` names a parameter with a wrong value."""
-        status, sort = params.get("status", ""), params.get("sort") or "-began"
-        known = [one.value for one in RunStatus]
-        if status and status not in known:
-            raise BadValueError(f"status must be one of {', '.join(known)}, not {status!r}")
+        sort = params.get("sort") or "-began"
         if sort.removeprefix("-") not in SORTS:
             raise BadValueError(f"sort must be one of {', '.join(SORTS)}, with '-' for descending, not {sort!r}")
-        page = params.get("page") or "1"
-        if not (page.isascii() and page.isdigit() and int(page[:9]) > 0):
-            raise BadValueError(f"page must be a number from 1, not {page!r}")
         return cls(
-            params.get("q", "").strip(),
-            params.get("dataset", ""),
-            params.get("tag", ""),
-            status,
-            _date(params, "since"),
-            _date(params, "until"),
-            params.get("metric", ""),
-            sort,
-            int(page[:9]),
+            q=params.get("q", "").strip(),
+            dataset=params.get("dataset", ""),
+            tag=params.get("tag", ""),
+            status=params.choice("status", ["", *RunStatus]),
+            since=params.day("since"),
+            until=params.day("until"),
+            metric=params.get("metric", ""),
+            sort=sort,
+            page=params.page(),
         )
 
     def to_params(self, **changes: Any) -> dict[str, Any]:
@@ -100,14 +91,6 @@ class RunFilter:
             and (self.until is None or began <= self.until)
             and (not self.q or _contains_words(record, self.q))
         )
-
-
-def _date(params: Mapping[str, str], name: str) -> date | None:
-    text = params.get(name, "")
-    try:
-        return date.fromisoformat(text) if text else None
-    except ValueError:
-        raise BadValueError(f"{name} must be a date such as 2026-11-18, not {text!r}") from None
 
 
 def _contains_words(record: RunRecord, words: str) -> bool:
@@ -439,15 +422,15 @@ def prepare(workbench: Workbench) -> None:
         read_results(workbench, workbench.store.runs())
 
 
-def runs_page(request: Request) -> Response:
+def runs_page(request: PageRequest) -> Response:
     """The list of runs; with ``fragment=list`` without the frame, with ``fragment=trend`` the trend alone.
 
     With ``compare`` the chosen runs are compared, the oldest first.
     """
-    workbench = workbench_of(request)
-    if "compare" in request.query_params:
-        return compare_chosen(workbench, request.query_params.getlist("run"))
-    run_filter = RunFilter.from_params(request.query_params)
+    workbench, params = request.workbench, request.parameters
+    if "compare" in params:
+        return compare_chosen(workbench, params.getlist("run"))
+    run_filter = RunFilter.from_params(params)
     records = workbench.store.runs()
     if not records:
         return render_template(request, "runs.html", total=0, commands=start_commands(workbench))
@@ -455,7 +438,7 @@ def runs_page(request: Request) -> Response:
     listed = [one for one in records if run_filter.accepts(one)]
     headlines = Counter(results[one.run_id].headline for one in listed if results[one.run_id].headline)
     trend_metric = run_filter.metric or next((name for name, _ in headlines.most_common(1)), "")
-    fragment = request.query_params.get("fragment")
+    fragment = params.get("fragment")
     if fragment == "trend":
         figure = trend_figure(listed, results, trend_metric)
         return render_template(request, "block_list.html", listed=[figure])
@@ -479,9 +462,7 @@ def runs_page(request: Request) -> Response:
         "trend_url": make_url("/runs", **run_filter.to_params(page=None), fragment="trend") if trend_metric else "",
         "query": escape(make_url("/runs", **run_filter.to_params()).partition("?")[2]),
     }
-    if fragment == "list":
-        return render_template(request, "runs_list.html", **context)
-    return render_template(request, "runs.html", **context)
+    return render_template(request, "runs_list.html" if fragment == "list" else "runs.html", **context)
 
 
 def start_commands(workbench: Workbench) -> list[tuple[str, str]]:
@@ -504,36 +485,26 @@ def compare_chosen(workbench: Workbench, run_ids: Sequence[str]) -> Response:
     return RedirectResponse(make_url("/compare", run=[one.run_id for one in records]), 303)
 
 
-async def change_tags(request: Request) -> Response:
+def change_tags(request: PageRequest) -> Response:
     """Add the tag in ``add``, or remove the one in ``remove``; a script gets the new cell, a form the page again."""
-    workbench, run_id = workbench_of(request), request.path_params["run_id"]
-    fields = await read_form(request)
-    record = await run_in_threadpool(_save_tags, workbench, run_id, fields)
-    query = fields.get("query", "")
-    if fields.get("fragment"):
-        row = RunRow(record, None, (0, 0), None)
-        run_filter = RunFilter.from_params(QueryParams(query))
-        return await run_in_threadpool(
-            render_template, request, "runs_tags.html", row=row, filter=run_filter, query=escape(query)
-        )
-    return RedirectResponse(f"/runs?{query}" if query else "/runs", 303)
-
-
-def _save_tags(workbench: Workbench, run_id: str, fields: Mapping[str, str]) -> RunRecord:
-    record = workbench.find(run_id)
+    store, fields, run_id = request.workbench.store, request.form_fields, request.run.run_id
     added, removed = fields.get("add", "").strip(), fields.get("remove")
     if removed is not None:
-        workbench.store.untag(record.run_id, removed)
+        store.untag(run_id, removed)
     elif not added:
         raise BadValueError("a tag needs at least one character")
     elif len(added) > MAX_TAG_LENGTH:
         raise BadValueError(f"a tag has at most {MAX_TAG_LENGTH} characters, not {len(added):,}")
     else:
-        workbench.store.tag(record.run_id, added)
-    return workbench.store.get(record.run_id)
+        store.tag(run_id, added)
+    query = fields.get("query", "")
+    if not fields.get("fragment"):
+        return RedirectResponse(f"/runs?{query}" if query else "/runs", 303)
+    row, run_filter = RunRow(store.get(run_id), None, (0, 0), None), RunFilter.from_params(Fields(query))
+    return render_template(request, "runs_tags.html", row=row, filter=run_filter, query=escape(query))
 
 
-ROUTES: list[BaseRoute] = [
-    Route("/runs", runs_page),
-    Route("/runs/{run_id:path}/tags", change_tags, methods=["POST"]),
+ROUTES = [
+    page_route("/runs", runs_page),
+    page_route("/runs/{run_id:path}/tags", change_tags, method="POST"),
 ]

@@ -240,11 +240,5 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 def access_of(request: Request) -> Access:
     """The access of the application that handles a request."""
-    found = request.app.state.access
-    assert isinstance(found, Access)
+    found: Access = request.app.state.access
     return found
-
-
-def csrf_token(request: Request) -> str:
-    """The CSRF token for the forms of a page."""
-    return access_of(request).csrf_token

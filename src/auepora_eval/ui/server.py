@@ -72,7 +72,7 @@ def create_app(workbench: Workbench, access: Access) -> ASGIApp:
         exception_handlers={AueporaError: handle_error, HTTPException: handle_error, Exception: handle_error},
     )
     app.state.workbench, app.state.access = workbench, access
-    app.state.live_feed = live_page.LiveFeed(workbench)
+    app.state.live_feed, app.state.apply_task = live_page.LiveFeed(workbench), None
     return SecurityMiddleware(app, access)  # outside the application, so that its error pages get the headers, too
 
 

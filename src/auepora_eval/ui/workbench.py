@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from http import HTTPStatus
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import numpy as np
-from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -47,7 +46,7 @@ from ..report.run_sections import Floats, StoredRun
 from ..runtime.processes import return_free_memory
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore, lazy_samples, run_version, sample_at, samples_contain
-from .security import LABEL_PATHS, csrf_token
+from .security import LABEL_PATHS, access_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -306,28 +305,6 @@ _PARTS = itertools.count(1)
 """Numbers the parts of pages, so that the ids of their charts differ."""
 
 
-def workbench_of(request: Request) -> Workbench:
-    """The workbench of the application that handles a request; raises if its store was deleted."""
-    found = request.app.state.workbench
-    assert isinstance(found, Workbench)
-    found.check_store()
-    return found
-
-
-async def read_form(request: Request) -> QueryParams:
-    """The fields of a form that was sent; ``get`` returns the last value of a field that occurs twice."""
-    return QueryParams((await request.body()).decode("utf-8", "replace"))
-
-
-def read_text(fields: Mapping[str, str], name: str, longest: int, *, is_required: bool = False) -> str:
-    """The text of a field, with plain line breaks and without spaces around it; a bad request where it is too long."""
-    text = fields.get(name, "").replace("\r\n", "\n").strip()
-    shortest = 1 if is_required else 0
-    if not shortest <= len(text) <= longest:
-        raise HTTPException(400, f"{name} must have {shortest} to {longest:,} characters, not {len(text):,}")
-    return text
-
-
 def is_blind(request: Request) -> bool:
     """Whether the page is for annotators: it names no run, file or store, and links to no page that does."""
     return request.url.path.startswith(LABEL_PATHS)
@@ -366,8 +343,20 @@ def load_templates(*names: str) -> None:
 
 
 def render_template(request: Request, name: str, *, status: int = 200, **context: Any) -> HTMLResponse:
-    """A page, or a part of one that ``shell.js`` inserts, from a template: every text is escaped."""
-    return HTMLResponse(_encode(_render(request, name, context)), status)
+    """A page, or a part of one that ``shell.js`` inserts, from a template: every text is escaped.
+
+    Templates that extend ``parent`` are a page, or with the parameter ``fragment`` a part of one.
+    """
+    common = {
+        "csrf_token": access_of(request).csrf_token,
+        "store_label": "" if is_blind(request) else request.app.state.workbench.label,
+        "is_blind": is_blind(request),
+        "parent": "fragment.html" if request.query_params.get("fragment") else "layout.html",
+        "path": request.url.path,
+        "drawn": _chart_renderer(),
+    }
+    html = _environment().get_template(name).render(common | context)
+    return HTMLResponse(html.encode("utf-8", "replace"), status)  # a lone surrogate becomes a question mark
 
 
 def render_blocks(blocks: Iterable[Block]) -> Markup:
@@ -378,24 +367,8 @@ def render_blocks(blocks: Iterable[Block]) -> Markup:
     return Markup(html)  # noqa: S704 -- our own template, which escapes all texts
 
 
-def _render(request: Request, name: str, context: dict[str, Any]) -> str:
-    common = {
-        "csrf_token": csrf_token(request),
-        "store_label": "" if is_blind(request) else request.app.state.workbench.label,
-        "is_blind": is_blind(request),
-        "path": request.url.path,
-        "drawn": _chart_renderer(),
-    }
-    return _environment().get_template(name).render(common | context)
-
-
 def _chart_renderer() -> ChartRenderer:
     return ChartRenderer(f"{next(_PARTS)}-")
-
-
-def _encode(html: str) -> bytes:
-    """UTF-8; a lone surrogate, which has no encoding, becomes a question mark."""
-    return html.encode("utf-8", "replace")
 
 
 # --- errors as pages -------------------------------------------------------------------------------------------------

@@ -1,0 +1,117 @@
+"""Requests to pages: the workbench behind a request, its parameters and form fields read by type, and routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import date
+from functools import cached_property
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ..annotate.batches import LabelQueue
+from ..errors import BadValueError
+from ..store.records import RunRecord
+from .workbench import Workbench
+
+
+class Fields(QueryParams):
+    """The parameters of an address or the fields of a form. ``BadValueError`` names one with a bad value.
+
+    ``get`` returns the last value of a field that occurs twice.
+    """
+
+    def text(self, name: str, longest: int, *, is_required: bool = False) -> str:
+        """A text with plain line breaks and without spaces around it; a bad request where it is too long."""
+        text = self.get(name, "").replace("\r\n", "\n").strip()
+        shortest = 1 if is_required else 0
+        if not shortest <= len(text) <= longest:
+            raise HTTPException(400, f"{name} must have {shortest} to {longest:,} characters, not {len(text):,}")
+        return text
+
+    def choice(self, name: str, choices: Collection[str], default: str = "") -> str:
+        """One of some words."""
+        text = self.get(name, default)
+        if text not in choices:
+            raise BadValueError(f"{name} must be one of {', '.join(filter(None, choices))}, not {text!r:.60}")
+        return text
+
+    def integer(self, name: str, default: str = "", *, lowest: int | None = None) -> int:
+        """An integer."""
+        text = self.get(name, default).strip()
+        try:
+            number = int(text)
+        except ValueError as error:
+            raise BadValueError(f"{name} must be an integer, not {text!r:.60}") from error
+        if lowest is not None and number < lowest:
+            raise BadValueError(f"{name} must be {lowest} or more, not {number}")
+        return number
+
+    def number(self, name: str) -> float | None:
+        """A number; ``None`` for an empty text."""
+        text = self.get(name, "").strip()
+        try:
+            return float(text) if text else None
+        except ValueError as error:
+            raise BadValueError(f"{name} must be a number, not {text!r:.60}") from error
+
+    def day(self, name: str) -> date | None:
+        """A date; ``None`` for an empty text."""
+        text = self.get(name, "")
+        try:
+            return date.fromisoformat(text) if text else None
+        except ValueError:
+            raise BadValueError(f"{name} must be a date such as 2026-11-18, not {text!r:.60}") from None
+
+    def page(self) -> int:
+        """The page of a list, from 1. No list has a page whose number is longer than nine digits."""
+        text = self.get("page") or "1"
+        if not (text.isascii() and text.isdigit() and int(text[:9]) > 0):
+            raise BadValueError(f"page must be a number from 1, not {text!r:.60}")
+        return int(text[:9])
+
+
+class PageRequest(Request):
+    """A request to a page."""
+
+    form_fields = Fields()
+    """The fields of the form that was sent."""
+
+    @cached_property
+    def workbench(self) -> Workbench:
+        """The workbench of the application; raises if its store was deleted."""
+        found: Workbench = self.app.state.workbench
+        found.check_store()
+        return found
+
+    @cached_property
+    def parameters(self) -> Fields:
+        """The parameters of the address."""
+        return Fields(self.query_params)
+
+    @cached_property
+    def run(self) -> RunRecord:
+        """The run that the path names."""
+        return self.workbench.find(self.path_params["run_id"])
+
+    @property
+    def queue(self) -> LabelQueue:
+        """The queue of the batch that the path names."""
+        return self.workbench.queue(self.path_params["batch_id"])
+
+
+def page_route(path: str, page: Callable[[PageRequest], Response], *, method: str = "GET") -> Route:
+    """A route to a page, which is made in a worker thread. Of ``POST`` requests the form is read first."""
+
+    async def endpoint(request: Request) -> Response:
+        received = PageRequest(request.scope, request.receive)
+        if method == "POST":
+            body = await received.body()
+            received.form_fields = Fields(body.decode("utf-8", "replace"))
+        return await run_in_threadpool(page, received)
+
+    return Route(path, endpoint, methods=[method])

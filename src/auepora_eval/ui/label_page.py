@@ -388,9 +388,7 @@ def handle_form(request: PageRequest, action: LabelAction) -> Response:
     """Save what was sent. A script gets JSON, a form the next page."""
     fields = request.form_fields
     found = LabelRequest.of(request, fields)
-    is_script = bool(fields.get("fragment")) or request.headers.get("accept", "").startswith(
-        "application/json"
-    )
+    is_script = bool(fields.get("fragment")) or request.headers.get("accept", "").startswith("application/json")
     try:
         number, message = action(found)
     except (AueporaError, HTTPException) as error:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import hashlib
 import logging
+import mimetypes
 import os
 import socket
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
-from functools import cache
-from importlib.resources import files
-from mimetypes import guess_type
 from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Scope
 
 from ..errors import AueporaError, BadValueError
 from . import (
@@ -52,8 +49,8 @@ PAGES = (
     gold_page,
     review_page,
 )
-ASSETS = ("auepora_eval.ui", "auepora_eval.render")
-"""The packages with a folder of assets."""
+ASSETS: list[str | tuple[str, str]] = [("auepora_eval.ui", "assets"), ("auepora_eval.render", "assets")]
+"""The folders of assets, each with its package."""
 GC_THRESHOLD = 50_000
 """The garbage collector looks at new objects when there are so many more of them."""
 STOP_TIMEOUT_S = 0.8
@@ -62,9 +59,10 @@ STOP_TIMEOUT_S = 0.8
 
 def create_app(workbench: Workbench, access: Access) -> ASGIApp:
     """The application: all pages over a workbench, for requests with access."""
+    mimetypes.add_type("text/javascript", ".js")  # some systems have another type, with which browsers refuse scripts
     routes: list[BaseRoute] = [
         Route("/", lambda request: RedirectResponse("/runs", 307)),
-        Route("/assets/{name}", asset),
+        Mount("/assets", AssetFiles(packages=ASSETS)),
         *(route for page in PAGES for route in page.ROUTES),
     ]
     app = Starlette(
@@ -76,29 +74,16 @@ def create_app(workbench: Workbench, access: Access) -> ASGIApp:
     return SecurityMiddleware(app, access)  # outside the application, so that its error pages get the headers, too
 
 
-def asset(request: Request) -> Response:
-    """A script or style sheet. The browser keeps it and asks whether its content has changed."""
-    found = _assets().get(request.path_params["name"])
-    if found is None:
-        raise HTTPException(404, f"there is no asset {request.path_params['name']}")
-    content, kind, tag = found
-    headers = {"etag": tag, "cache-control": "no-cache"}
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers=headers)
-    return Response(content, media_type=kind, headers=headers)
+class AssetFiles(StaticFiles):
+    """Scripts and style sheets. The browser keeps them and asks whether they have changed."""
 
-
-@cache
-def _assets() -> dict[str, tuple[bytes, str, str]]:
-    """The content, media type and tag of every asset, by name."""
-    found: dict[str, tuple[bytes, str, str]] = {}
-    for package in ASSETS:
-        for file in files(package).joinpath("assets").iterdir():
-            content = file.read_bytes()
-            kind = "text/javascript" if file.name.endswith(".js") else guess_type(file.name)[0]
-            tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-            found.setdefault(file.name, (content, kind or "application/octet-stream", tag))
-    return found
+    def file_response(
+        self, full_path: str | os.PathLike[str], stat_result: os.stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        """A file, or the answer that it has not changed."""
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        response.headers["cache-control"] = "no-cache"
+        return response
 
 
 def open_socket(port: int) -> socket.socket:

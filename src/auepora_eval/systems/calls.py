@@ -45,31 +45,24 @@ class Stop:
     It holds no lock, so that a handler which interrupts one of its own methods cannot wait for itself.
     """
 
-    __slots__ = ("_finishing", "_inboxes", "_inline_thread", "_leaving")
+    __slots__ = ("_inboxes", "_inline_thread", "finishing", "leaving")
 
     def __init__(self) -> None:
-        self._finishing = self._leaving = False
+        self.finishing = False
+        """Whether no new call may be started."""
+        self.leaving = False
+        """Whether calls in flight are not waited for either."""
         self._inboxes: tuple[SimpleQueue[Any], ...] = ()
         self._inline_thread: int | None = None
-
-    @property
-    def finishing(self) -> bool:
-        """Whether no new call may be started."""
-        return self._finishing
 
     @property
     def listening(self) -> bool:
         """Whether a ``call_system`` is running that could be stopped."""
         return bool(self._inboxes) or self._inline_thread is not None
 
-    @property
-    def leaving(self) -> bool:
-        """Whether calls in flight are not waited for either."""
-        return self._leaving
-
     def finish(self) -> None:
         """Start no new call; wait for those in flight and deliver them."""
-        self._finishing = True
+        self.finishing = True
         self._wake()
 
     def now(self) -> None:
@@ -78,7 +71,7 @@ class Stop:
         A call in the calling thread itself can only be interrupted from there: a signal handler that stops during one
         raises ``KeyboardInterrupt`` through it, which ``call_system`` handles.
         """
-        self._finishing = self._leaving = True
+        self.finishing = self.leaving = True
         self._wake()
         if self._inline_thread == threading.get_ident():
             raise KeyboardInterrupt

@@ -156,13 +156,8 @@ def _documents_slot(system: object) -> Callable[[object], object] | None:
     """
     arun, own_run = getattr(system, "arun", None), getattr(system, "run", None)
     run: Any = arun if callable(arun) and is_async(arun) else own_run or system
-    if not callable(run) or not getattr(system, "takes_documents", True):
+    if not callable(run) or not getattr(system, "takes_documents", True) or "documents" not in _parameters(run):
         return None
-    try:
-        if "documents" not in inspect.signature(run).parameters:
-            return None
-    except (TypeError, ValueError):
-        return None  # some built-in callables do not say
 
     def build(retriever: Any) -> System:
         def call(sample: EvaluationSample, top_k: int) -> Any:
@@ -230,14 +225,8 @@ def adapt_generator(value: Any) -> Any:
 
 
 def _is_system(value: object) -> bool:
-    for name in ("run", "arun"):
-        try:
-            first = next(iter(inspect.signature(getattr(value, name)).parameters), None)
-        except (AttributeError, TypeError, ValueError):
-            continue
-        if first == "sample":
-            return True
-    return False
+    methods = [_parameters(getattr(value, name, None)) for name in ("run", "arun")]
+    return any(next(iter(parameters), None) == "sample" for parameters in methods)
 
 
 # --- the supported forms of a system, and one interface to call them -------------------------------------------------
@@ -331,15 +320,28 @@ def _require_form(
     """The parameters of a function, as far as they are known; raises if calls would fail, before the first of them."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise BadTypeError(f"{name} must return what it finds, and it is a generator: it has a 'yield'")
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return []  # some built-in callables do not say
+    signature = _signature(function)
+    if signature is None:
+        return []
     try:
         signature.bind(*args, **options)
     except TypeError as error:
         raise BadTypeError(f"{name} must accept {form}, and it is {name}{signature}: {error}") from None
     return list(signature.parameters.values())
+
+
+def _signature(function: Any) -> inspect.Signature | None:
+    """The signature of a function; ``None`` where it is not known, as of some built-in callables."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a function, as far as they are known."""
+    signature = _signature(function)
+    return {} if signature is None else signature.parameters
 
 
 def is_async(function: Any) -> bool:
@@ -410,19 +412,14 @@ def _has_method(found: object) -> bool:
 
 def needs_arguments(function: Callable[..., Any]) -> bool:
     """Whether it cannot be called without arguments."""
-    try:
-        return not _binds(inspect.signature(function))
-    except ValueError:  # some built-ins have no signature
-        return False
+    signature = _signature(function)
+    return signature is not None and not _binds(signature)
 
 
 def _answers(function: Callable[..., Any]) -> bool:
     """Whether a function is a system: it takes a sample and ``top_k``, and cannot be called without."""
-    try:
-        signature = inspect.signature(function)
-    except (ValueError, TypeError):
-        return False
-    return _binds(signature, object(), top_k=1) and not _binds(signature)
+    signature = _signature(function)
+    return signature is not None and _binds(signature, object(), top_k=1) and not _binds(signature)
 
 
 def _binds(signature: inspect.Signature, *positional: object, **named: object) -> bool:
@@ -442,9 +439,8 @@ def _call(maker: Callable[..., Any], args: dict[str, Any], path: str, folder: Pa
 
 
 def _check_args(maker: Callable[..., Any], args: dict[str, Any], path: str) -> None:
-    try:
-        signature = inspect.signature(maker)
-    except (ValueError, TypeError):  # some built-ins have no signature; then the call itself raises
+    signature = _signature(maker)
+    if signature is None:  # then the call itself raises
         return
     try:
         signature.bind(**args)

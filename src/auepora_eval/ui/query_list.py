@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +28,7 @@ from ..compare.stores import chunker_versions
 from ..errors import BadValueError
 from ..io.sample_sets import load_sample_set, sample_set_names
 from ..render.html import UncutText, pluralize, value_text
+from ..runtime.processes import DaemonThreadPool
 from ..store.records import RunRecord
 from .page_request import PageRequest, page_route
 from .workbench import Workbench, make_url, render_template
@@ -426,21 +426,13 @@ class QueryListPage:
 
 def _rows_within(table: QueryTable, found: SampleFilter, seconds: float) -> Rows | None:
     """The rows of a filter; ``None`` if they take longer. Columns that are being read stay with the table."""
-    rows: list[Rows] = []
-    errors: list[Exception] = []
-
-    def find() -> None:
-        try:
-            rows.append(found.rows(table))
-        except Exception as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=find, name="auepora-filter", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if errors:
-        raise errors[0]
-    return rows[0] if rows else None
+    pool = DaemonThreadPool()
+    rows = pool.submit(found.rows, table)
+    pool.shutdown()  # its thread ends with the work
+    try:
+        return rows.result(seconds)
+    except TimeoutError:
+        return None
 
 
 def _difference(first: float | None, last: float | None, change: str) -> ListCell:

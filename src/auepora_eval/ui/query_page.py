@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import HTMLResponse
 
 from ..compare.columns import RunColumns, ScoreColumn
 from ..compare.filters import Condition, SampleFilter
 from ..core.derivation import format_subject
 from ..core.results import to_json_value
 from ..core.targets import TARGETS
-from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
+from ..core.types import Document, EvaluationSample, Response, SystemOutputs, UnknownRanking
 from ..errors import AueporaError, BadValueError
 from ..features.texts import RefusalDetector
 from ..render.blocks import Cell, Row, Table, TableColumn, simple_table, without_empty_columns
@@ -167,6 +167,10 @@ class QueryRun:
         how = "" if rank is None else self.gold_marks[rank - 1][1].how
         return self.letter, rank, how
 
+    def gold_passages(self, document: Document) -> list[tuple[int, int]]:
+        """Start and end of the gold passages in a retrieved document."""
+        return [] if self.gold is None else self.gold.gold_passages(document)
+
     @cached_property
     def judgements(self) -> list[StoredJudgement]:
         """The judgements about the sample, members of a panel in its order."""
@@ -242,22 +246,17 @@ def split_marks(text: str, start: int, end: int, marks: Iterable[Mark]) -> list[
     return [*parts, TextPart(text[at:end])] if at < end else parts
 
 
-def answer_marks(run: QueryRun) -> tuple[list[Mark], str]:
+def answer_marks(run: QueryRun, output: SystemOutputs, answer: Response) -> tuple[list[Mark], str]:
     """The marks in an answer, and a sentence about them: spans of a metric, else words that are in no document."""
-    output = run.output
-    assert output is not None
     for name in run.columns.results:
         column = run.columns.scores(name)
         key = None if column is None or run.position is None else column.spans.get(run.position)
         if key is not None and (spans := key.of_repeat(run.repeat)):
             marks = [Mark(one.start, one.end, "detected", f"probability {one.probability:.3g}") for one in spans]
             return marks, f"{pluralize(len(spans), 'span')} called unsupported by {name}"
-    is_long = output.response is not None and len(output.response.text) > MAX_MARKED_LENGTH
-    if is_long:
-        assert output.response is not None
-        output = replace(output, response=replace(output.response, text=output.response.text[:MAX_MARKED_LENGTH]))
+    is_long = len(answer.text) > MAX_MARKED_LENGTH
     beginning = f" among the first {MAX_MARKED_LENGTH:,} characters" if is_long else ""
-    support = unsupported_words(output)
+    support = unsupported_words(replace(output, response=replace(answer, text=answer.text[:MAX_MARKED_LENGTH])))
     if support is None:
         return [], "The documents have no text, so that words cannot be looked up in them." if run.documents else ""
     missing, count, ranges = support
@@ -356,18 +355,17 @@ MARK_LABELS = {
 }
 
 
-def ranked_documents(run: QueryRun, address: QueryAddress, others: Mapping[int, int]) -> list[dict[str, Any]]:
+def ranked_documents(
+    run: QueryRun, output: SystemOutputs, address: QueryAddress, others: Mapping[int, int]
+) -> list[dict[str, Any]]:
     """The ranking of a run; ``others`` maps its ranks to those of the other run."""
-    assert run.output is not None
-    assert run.gold is not None
-    gold, output = run.gold, run.output
     cited = set(output.citations or ())
     for sentence in (output.response.sentences if output.response is not None else None) or ():
         cited.update(_sentence_citations(sentence))
     rows = []
     for rank, (item, (mark, hit)) in enumerate(zip(output.retrieved, run.gold_marks, strict=True), 1):
         doc = item.doc
-        passages = gold.gold_passages(doc)
+        passages = run.gold_passages(doc)
         limit = max(DOCUMENT_LENGTH, min(passages[-1][1], 2_000) if passages else 0)
         marks = [Mark(start, end, "passage", "the gold passage") for start, end in passages]
         whole = text_address(run, address, f"document-{rank}")
@@ -492,9 +490,8 @@ def score_groups(rows: Sequence[QueryScore]) -> list[tuple[bool, int, list[tuple
 
 
 def _score_cell(run: QueryRun, name: str, value: float | None, outcome: str) -> ScoreCell:
-    if not outcome:
+    if not outcome or run.sample is None:
         return ScoreCell("–")
-    assert run.sample is not None
     address = derivation_url(run.record, name, run.sample.sample_id)
     number = "" if value is None else format_value(value)
     if outcome == "scored":
@@ -541,7 +538,7 @@ def to_text(value: Any) -> str:
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
-def query_page(request: PageRequest) -> Response:
+def query_page(request: PageRequest) -> HTMLResponse:
     """One sample in one run or in two."""
     workbench, address = request.workbench, QueryAddress.from_request(request)
     records = [workbench.find(run) for run in address.runs]
@@ -567,7 +564,7 @@ def query_page(request: PageRequest) -> Response:
         address=address,
         sample=first.sample,
         question=show_text(first.sample.query, text_address(first, address, "question"), limit=QUESTION_LENGTH),
-        thread=_thread(first, address),
+        thread=_thread(first, first.sample, address),
         references=[
             show_text(text, text_address(first, address, f"reference-{number}"))
             for number, text in enumerate(first.sample.references, 1)
@@ -605,10 +602,9 @@ def _cut_offs(runs: Sequence[QueryRun], depth: int) -> list[list[CutOff]]:
     return []
 
 
-def _thread(run: QueryRun, address: QueryAddress) -> list[tuple[str, ShownText]]:
-    assert run.sample is not None
+def _thread(run: QueryRun, sample: EvaluationSample, address: QueryAddress) -> list[tuple[str, ShownText]]:
     turns = []
-    for number, turn in enumerate(run.sample.history, 1):
+    for number, turn in enumerate(sample.history, 1):
         role = str(turn.get("role", "turn")) if isinstance(turn, Mapping) else "turn"
         whole = text_address(run, address, f"turn-{number}")
         turns.append((role, show_text(_turn_text(turn), whole, limit=DOCUMENT_LENGTH)))
@@ -678,9 +674,9 @@ def _side(run: QueryRun, address: QueryAddress, joined: Sequence[Connection]) ->
         "error": None if output.error is None else show_text(output.error, text_address(run, address, "error")),
         "is_refusal": _is_refusal(run.sample, output),
         "attempts": output.extra.get("attempts", 1),
-        "answer": _answer(run, address),
+        "answer": None if output.response is None else _answer(run, output, output.response, address),
         "is_ranking_known": is_known,
-        "documents": ranked_documents(run, address, ends) if is_known else [],
+        "documents": ranked_documents(run, output, address, ends) if is_known else [],
         "max_documents": MAX_DOCUMENTS,
         "missing_gold": sorted(gold - run.gold_ranks.keys()) if is_known else [],
         "citations": None if output.citations is None else [_citation(run, str(one)) for one in output.citations],
@@ -690,13 +686,9 @@ def _side(run: QueryRun, address: QueryAddress, joined: Sequence[Connection]) ->
     }
 
 
-def _answer(run: QueryRun, address: QueryAddress) -> dict[str, Any] | None:
+def _answer(run: QueryRun, output: SystemOutputs, response: Response, address: QueryAddress) -> dict[str, Any]:
     """The answer of a run, as sentences with their claims."""
-    assert run.output is not None
-    response = run.output.response
-    if response is None:
-        return None
-    marks, legend = answer_marks(run)
+    marks, legend = answer_marks(run, output, response)
     answer, whole = response.text, text_address(run, address, "answer")
     shown = show_text(answer, whole, limit=ANSWER_LENGTH, marks=marks)
     end = sum(len(part.text) for part in shown.parts)
@@ -776,7 +768,7 @@ def text_address(run: QueryRun, address: QueryAddress, part: str) -> str:
     return make_url("/query/text", run=run.record.run_id, id=address.sample_id, repeat=run.repeat, part=part)
 
 
-def whole_text(request: PageRequest) -> Response:
+def whole_text(request: PageRequest) -> HTMLResponse:
     """A whole text of a query page, as a page or as a fragment."""
     workbench, address = request.workbench, QueryAddress.from_request(request)
     run = read_run(workbench, workbench.find(address.runs[0]), "", 0, address)
@@ -785,7 +777,7 @@ def whole_text(request: PageRequest) -> Response:
     return show_whole_text(request, text, marks, part, address.with_sample(address.sample_id))
 
 
-def show_whole_text(request: PageRequest, text: str, marks: Sequence[Mark], part: str, back: str) -> Response:
+def show_whole_text(request: PageRequest, text: str, marks: Sequence[Mark], part: str, back: str) -> HTMLResponse:
     """The page of a whole text; ``back`` is the address of the page that shows its beginning."""
     pieces = [split_marks(text, start, end, marks) for start, end in split_pieces(text)]
     return render_template(request, "query_part.html", pieces=pieces, part=part.replace("-", " "), back=back)
@@ -814,9 +806,9 @@ def _find_text(run: QueryRun, part: str) -> tuple[str, Sequence[Mark]]:
     elif part == "error" and output is not None:
         text = output.error
     elif part == "answer" and output is not None and output.response is not None:
-        text, marks = output.response.text, answer_marks(run)[0]
-    if name == "document" and text and run.gold is not None:
-        marks = [Mark(*one, "passage", "the gold passage") for one in run.gold.gold_passages(run.documents[at])]
+        text, marks = output.response.text, answer_marks(run, output, output.response)[0]
+    if name == "document" and text:
+        marks = [Mark(*one, "passage", "the gold passage") for one in run.gold_passages(run.documents[at])]
     if text is None:
         raise HTTPException(404, f"part: the query has no text '{part[:50]}'")
     return text, marks
@@ -834,7 +826,7 @@ def split_pieces(text: str) -> list[tuple[int, int]]:
     return [*pieces, (at, len(text))] if at < len(text) or not text else pieces
 
 
-def other_runs(request: PageRequest) -> Response:
+def other_runs(request: PageRequest) -> HTMLResponse:
     """What other runs of the same dataset returned for a sample, as a fragment."""
     workbench, address = request.workbench, QueryAddress.from_request(request)
     record = workbench.find(address.runs[0])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -141,7 +141,7 @@ class SecurityMiddleware:
         if response is None and scope["method"] not in ("GET", "HEAD", "POST"):
             response = PlainTextResponse("This method is not used here.", 405, {"allow": "GET, HEAD, POST"})
         elif response is None and scope["method"] == "POST":
-            body = await _read_body(receive)
+            body = await _read_body(Request(scope, receive))
             response = self._refuse_write(scope, body)
             receive = _replay(body or b"", receive)
         await (response or self.app)(scope, receive, send)
@@ -212,20 +212,17 @@ def _with_headers(send: Send) -> Send:
     return send_with_headers
 
 
-async def _read_body(receive: Receive) -> bytes | None:
+async def _read_body(request: Request) -> bytes | None:
     """The body of a request; ``None`` where it is too long, or the client left before its end."""
-    parts, length = [], 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        part = message.get("body", b"")
-        length += len(part)
-        if length > MAX_BODY:
-            return None
-        parts.append(part)
-        if not message.get("more_body"):
-            return b"".join(parts)
+    body = bytearray()
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BODY:
+                return None
+    except ClientDisconnect:
+        return None
+    return bytes(body)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

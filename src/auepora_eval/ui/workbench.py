@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from http import HTTPStatus
 from pathlib import Path
@@ -384,6 +384,15 @@ TITLES = {
     501: "A package is missing",
     503: "Not possible at present",
 }
+ERROR_STATUSES: Mapping[type[AueporaError], int] = {
+    UnknownRunError: 404,
+    UnknownBatchError: 404,
+    UnknownCorrectionError: 404,
+    ConflictError: 409,
+    StoreError: 500,
+    DataFileError: 503,  # it can be repaired: a second try may work
+    MissingDependencyError: 501,
+}
 BLIND_MESSAGES = {
     400: "This cannot be shown or saved.",
     404: "What this item shows is no longer stored. Labels that were saved stay.",
@@ -408,16 +417,10 @@ def error_response(request: Request, status: int, message: str) -> Response:
 
 
 def error_status(error: AueporaError) -> int:
-    """The status code: unknown 404, conflict 409, file 503, store 503 or 500, missing package 501, else 400."""
-    if isinstance(error, UnknownRunError | UnknownBatchError | UnknownCorrectionError):
-        return 404
-    if isinstance(error, ConflictError):
-        return 409
-    if isinstance(error, StoreError):
-        return 503 if error.is_locked else 500
-    if isinstance(error, DataFileError):
-        return 503  # it can be repaired: a second try may work
-    return 501 if isinstance(error, MissingDependencyError) else 400
+    """The status code of an error; 400 for one that is not in ``ERROR_STATUSES``."""
+    if isinstance(error, StoreError) and error.is_locked:
+        return 503
+    return next((status for kind, status in ERROR_STATUSES.items() if isinstance(error, kind)), 400)
 
 
 def recorded_response(register: DecisionRegister | None) -> Response:

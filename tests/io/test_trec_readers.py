@@ -18,6 +18,7 @@ from auepora_eval.io import trec_columns as trec_blocks
 from auepora_eval.io import trec_columns as trec_python
 from auepora_eval.io.problems import Problems
 from auepora_eval.io.trec import Reader, load_qrels, load_run
+from auepora_eval.io.trec_columns import QRELS, RUN, TrecLayout
 from auepora_eval.runtime.files import read_bytes
 from helpers.requirements import examples
 
@@ -199,7 +200,7 @@ def test_scores_equal_float(texts: list[str]) -> None:
     data = "".join(f"q Q0 d 1 {text} t\n" for text in texts).encode()
     want = np.array([float(text) for text in texts])
     for module in [trec_python] + ([trec_arrow] if "arrow" in INSTALLED else []):
-        lines = module.run_lines(data)
+        lines = module.read_columns(data, RUN)
         if lines is not None:  # else it is read line by line, by float()
             assert (lines.values == want).all()  # to the last bit, but for the sign of zero, which orders nothing
 
@@ -301,9 +302,9 @@ REGULAR: list[tuple[bytes, str]] = [  # a run, why a fast reader must not give i
 
 @pytest.mark.parametrize(("content", "why"), REGULAR, ids=[row[-1] for row in REGULAR])
 def test_fast_readers_are_used(content: bytes, why: str) -> None:
-    assert trec_python.run_lines(content) is not None
+    assert trec_python.read_columns(content, RUN) is not None
     if "arrow" in INSTALLED:
-        assert (trec_arrow.run_lines(content) is not None) == ("Python" not in why)
+        assert (trec_arrow.read_columns(content, RUN) is not None) == ("Python" not in why)
 
 
 ASCENDING = [
@@ -353,8 +354,8 @@ def test_several_blocks(tmp_path: Path, reader: Reader, shuffled: bool, monkeypa
         path = tmp_path / kind
         assert outcome(load, path, reader=reader) == outcome(by_line, path, path.read_bytes())
     module = trec_python if reader == "python" else trec_arrow
-    assert module.run_lines((tmp_path / "run").read_bytes()) is not None
-    assert module.qrels_lines((tmp_path / "qrels").read_bytes()) is not None
+    assert module.read_columns((tmp_path / "run").read_bytes(), RUN) is not None
+    assert module.read_columns((tmp_path / "qrels").read_bytes(), QRELS) is not None
 
 
 def test_more_than_65536_queries(tmp_path: Path, reader: Reader) -> None:
@@ -396,7 +397,7 @@ def test_arrow_reads_large_files(
     small_run: Path, monkeypatch: pytest.MonkeyPatch, smallest: int, wrong: object
 ) -> None:
     monkeypatch.setattr(trec, "_MIN_ARROW_BYTES", smallest)
-    monkeypatch.setattr(wrong, "run_lines", fails)
+    monkeypatch.setattr(wrong, "read_columns", fails)
     assert load_run(small_run) == {"q": ["a"]}
 
 
@@ -424,16 +425,15 @@ def test_files_that_arrow_rejects(
     want = outcome(by_line, path, path.read_bytes())
     tried: list[tuple[str, bool]] = []
 
-    def watched(name: str, lines_of: Callable[[bytes], object], data: bytes) -> object:
-        lines = lines_of(data)
+    def watched(name: str, read: Callable[..., object], data: bytes, layout: TrecLayout) -> object:
+        lines = read(data, layout)
         tried.append((name, lines is not None))
         return lines
 
     monkeypatch.setattr(trec, "_MIN_ARROW_BYTES", 0)
     monkeypatch.setattr(trec, f"_{kind}_by_line", fails)
     for name, module in (("arrow", trec_arrow), ("python", trec_python)):
-        lines_of = getattr(module, f"{kind}_lines")
-        monkeypatch.setattr(module, f"{kind}_lines", partial(watched, name, lines_of))
+        monkeypatch.setattr(module, "read_columns", partial(watched, name, module.read_columns))
     assert outcome(load, path) == want, why
     assert tried == [("arrow", False), ("python", True)]
     assert outcome(load, path, reader="arrow") == want

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from types import ModuleType
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -16,13 +15,12 @@ from ..errors import BadValueError
 from ..features.rankings import parse_level as parse_gold_level
 from ..runtime.files import read_bytes, write_lines
 from ..runtime.processes import gc_paused
-from . import trec_arrow
-from . import trec_columns as trec_python
+from . import trec_arrow, trec_columns
 from .codec import LineError, encode_outputs, encode_samples
-from .formats import is_qrels_comment, parse_trec_level
+from .formats import is_qrels_comment
 from .problems import Problems, quote_text
 from .tables import require_arrow
-from .trec_columns import Floats, TrecLines, judgements, rankings
+from .trec_columns import DOCUMENT, QRELS, QUERY, RUN, DocIds, TrecLayout, TrecLines, judgements, rankings
 
 Reader = Literal["auto", "python", "arrow"]
 """The parser of the lines. Both give the same result; ``auto`` is Arrow if it is installed and the file is large.
@@ -45,13 +43,9 @@ def load_qrels(
     """
     path = Path(path)
     data = read_bytes(path)
-    rows = without_comments(data)
     with gc_paused():
-        for module in _readers(reader, path):
-            lines = module.qrels_lines(rows)
-            if lines is not None:
-                return judgements(lines)
-        return _qrels_by_line(path, data, problems or Problems())
+        lines = _read_columns(path, without_comments(data), QRELS, reader)
+        return _qrels_by_line(path, data, problems or Problems()) if lines is None else judgements(lines)
 
 
 def load_run(path: str | Path, *, reader: Reader = "auto") -> dict[str, list[str]]:
@@ -63,7 +57,7 @@ def load_run(path: str | Path, *, reader: Reader = "auto") -> dict[str, list[str
     path = Path(path)
     data = read_bytes(path)
     with gc_paused():
-        lines = _read_run_lines(path, data, reader)
+        lines = _read_columns(path, data, RUN, reader)
         if lines is not None:
             return rankings(lines)
         return {query: docs for query, (docs, _) in _run_by_line(path, data, Problems()).items()}
@@ -73,7 +67,7 @@ def load_scored_run(path: Path, problems: Problems) -> ScoredRun:
     """Like ``load_run``, with the scores; invalid lines are added to the problems."""
     data = read_bytes(path)
     with gc_paused():
-        lines = _read_run_lines(path, data, "auto")
+        lines = _read_columns(path, data, RUN, "auto")
         if lines is None:
             return _run_by_line(path, data, problems)
         # Rankings are by score descending, so the sorted scores of a query match its documents, even with ties.
@@ -81,9 +75,10 @@ def load_scored_run(path: Path, problems: Problems) -> ScoredRun:
         return {query: (docs, list(islice(scores, len(docs)))) for query, docs in rankings(lines).items()}
 
 
-def _read_run_lines(path: Path, data: bytes, reader: Reader) -> TrecLines[Floats] | None:
-    found = (module.run_lines(data) for module in _readers(reader, path))
-    return next((lines for lines in found if lines is not None), None)
+def _read_columns(path: Path, data: bytes, layout: TrecLayout, reader: Reader) -> TrecLines[DocIds] | None:
+    """Read the lines by the fastest reader that can parse them; ``None`` if they must be read one by one."""
+    lines = trec_arrow.read_columns(data, layout) if use_arrow(reader, path) else None
+    return trec_columns.read_columns(data, layout) if lines is None else lines
 
 
 def without_comments(data: bytes) -> bytes:
@@ -129,33 +124,12 @@ def use_arrow(reader: str, *paths: Path) -> bool:
     return reader == "auto" and large and trec_arrow.arrow_is_installed()
 
 
-def _readers(reader: str, path: Path) -> list[ModuleType]:
-    """Return the modules that may read the lines, fastest first. Each declines a file that it cannot parse exactly."""
-    return [trec_arrow, trec_python] if use_arrow(reader, path) else [trec_python]
-
-
 def _qrels_by_line(path: Path, data: bytes, problems: Problems) -> dict[str, dict[str, int]]:
     """Like ``load_qrels``, line by line."""
     judged: dict[bytes, dict[bytes, int]] = {}
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        columns = line.split()
-        if not columns or is_qrels_comment(columns):
-            continue
-        if len(columns) != 4:
-            expected = "4 columns (query, iteration, document, level)"
-            problems.add(path, number, _column_count_message(line, expected, len(columns)))
-            continue
-        query, _, doc, text = columns
-        try:
-            level = parse_trec_level(text)
-        except ValueError:
-            problems.add(path, number, f"the level (column 4) must be an integer, found {quote_text(text.decode())}")
-            continue
+    for query, doc, level in _iter_rows(path, data, QRELS, problems):
         levels = judged.setdefault(query, {})
-        if levels.setdefault(doc, level) < level:
-            levels[doc] = level
-    if not judged and not problems.found:
-        problems.add(path, None, "the file is empty; each line must be 'query iteration document level'")
+        levels[doc] = max(level, levels.get(doc, level))
     return {
         query.decode(): dict(zip(_decode_ids(list(levels)), levels.values(), strict=True))
         for query, levels in judged.items()
@@ -164,28 +138,9 @@ def _qrels_by_line(path: Path, data: bytes, problems: Problems) -> dict[str, dic
 
 def _run_by_line(path: Path, data: bytes, problems: Problems) -> ScoredRun:
     """Like ``load_scored_run``, line by line."""
-    # Bytes throughout: `bytes.split` splits at the white space of C, where `str.split` would also split ids at a
-    # no-break space; and bytes compare as strcmp does.
     returned: dict[bytes, list[tuple[float, bytes]]] = {}
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        columns = line.split(None, 6)
-        if not columns:
-            continue
-        if len(columns) < 6:
-            expected = "6 columns (query, Q0, document, rank, score, tag)"
-            problems.add(path, number, _column_count_message(line, expected, len(columns)))
-            continue
-        try:
-            score = float(columns[4])
-        except ValueError:
-            score = math.nan
-        if math.isnan(score) or b"_" in columns[4]:  # Python accepts 1_000 as a number
-            message = f"the score (column 5) must be a number, found {quote_text(columns[4].decode())}"
-            problems.add(path, number, message)
-            continue
-        returned.setdefault(columns[0], []).append((score, columns[2]))
-    if not returned and not problems.found:
-        problems.add(path, None, "the file is empty; each line must be 'query Q0 document rank score tag'")
+    for query, doc, score in _iter_rows(path, data, RUN, problems):
+        returned.setdefault(query, []).append((score, doc))
     found: ScoredRun = {}
     for query, lines in returned.items():
         ranked = sorted(lines, reverse=True)
@@ -193,13 +148,44 @@ def _run_by_line(path: Path, data: bytes, problems: Problems) -> ScoredRun:
     return found
 
 
+def _iter_rows(path: Path, data: bytes, layout: TrecLayout, problems: Problems) -> Iterator[tuple[bytes, bytes, Any]]:
+    """Yield query, document and number of each line; invalid lines are added to the problems."""
+    # Bytes throughout: `bytes.split` splits at the white space of C, where `str.split` would also split ids at a
+    # no-break space; and bytes compare as strcmp does.
+    max_splits = len(layout.names) if layout.may_have_more else -1
+    empty = True
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        columns = line.split(None, max_splits)
+        if not columns or (layout is QRELS and is_qrels_comment(columns)):
+            continue
+        empty = False
+        try:
+            value = _parse_value(line, columns, layout)
+        except LineError as error:
+            problems.add(path, number, str(error))
+            continue
+        yield columns[QUERY], columns[DOCUMENT], value
+    if empty and not problems.found:
+        problems.add(path, None, f"the file is empty; each line must be '{' '.join(layout.names)}'")
+
+
+def _parse_value(line: bytes, columns: Sequence[bytes], layout: TrecLayout) -> float:
+    """Return the number of a line; one that has other columns, or no number, is a ``LineError``."""
+    count = len(layout.names)
+    if len(columns) < count or (len(columns) > count and not layout.may_have_more):
+        hint = {4: " (is this a qrels file?)", 6: " (is this a run file?)"}.get(len(columns), "")
+        expected = f"expected {count} columns ({', '.join(layout.names)})"
+        raise LineError(f"{expected}, found {len(columns)}{hint}: {quote_text(line.decode().strip())}")
+    text = columns[layout.value]
+    try:
+        return layout.parse(text)
+    except ValueError:
+        name = f"the {layout.names[layout.value]} (column {layout.value + 1})"
+        raise LineError(f"{name} must be {layout.kind}, found {quote_text(text.decode())}") from None
+
+
 def _decode_ids(ids: Sequence[bytes]) -> list[str]:
     return b"\n".join(ids).decode().split("\n")  # one call for all: an id contains no newline
-
-
-def _column_count_message(content: bytes, expected: str, found: int) -> str:
-    hint = {4: " (is this a qrels file?)", 6: " (is this a run file?)"}.get(found, "")
-    return f"expected {expected}, found {found}{hint}: {quote_text(content.decode().strip())}"
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------

@@ -15,8 +15,19 @@ import numpy.typing as npt
 
 from ..features.hits import GoldPositions, PrecomputedHits
 from ..features.rankings import HIGHEST_LEVEL
-from .formats import parse_trec_level
-from .trec_columns import Bools, Floats, Ints, LineOrder, TrecLines, ValuesT, judgements, rankings, sort_lines
+from .trec_columns import (
+    DOCUMENT,
+    QRELS,
+    QUERY,
+    RUN,
+    Ints,
+    LineOrder,
+    TrecLayout,
+    TrecLines,
+    judgements,
+    rankings,
+    sort_lines,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,47 +41,32 @@ def arrow_is_installed() -> bool:
     return importlib.util.find_spec("pyarrow") is not None
 
 
-def run_lines(data: bytes) -> TrecLines[Floats] | None:
-    """Read the lines of a run; ``None`` if Arrow would not read them as Python does."""
+def read_columns(data: bytes, layout: TrecLayout) -> TrecLines[VectorizedTexts] | None:
+    """Read the lines of a file; ``None`` if Arrow would not read them as Python does."""
     import pyarrow as pa
 
-    table = _read_table(
-        data, 6, {"0": pa.dictionary(pa.int32(), pa.string()), "2": pa.large_string(), "4": pa.float64()}
-    )
-    if table is None:
-        return None
-    scores = table["4"].to_numpy()
-    if np.isnan(scores).any():
-        return None
-    queries, rows = _dictionary_codes(table, "0")
-    return TrecLines(queries, rows, ArrowDocIds(table["2"]), scores)
-
-
-def qrels_lines(data: bytes) -> TrecLines[list[int]] | None:
-    """Read the lines of qrels; ``None`` if Arrow would not read them as Python does."""
-    encoded = encode_qrels(data)
-    if encoded is None:
-        return None
-    lines, levels = encoded
-    return TrecLines(lines.queries, lines.rows, lines.docs, np.array(levels, dtype=object)[lines.values].tolist())
-
-
-def encode_qrels(data: bytes) -> tuple[TrecLines[Ints], list[int]] | None:
-    """Read the lines of qrels with an index of the level of each line, and the distinct levels."""
-    import pyarrow as pa
-
+    query, document, value = str(QUERY), str(DOCUMENT), str(layout.value)
     dictionary = pa.dictionary(pa.int32(), pa.string())
-    table = _read_table(data, 4, {"0": dictionary, "2": pa.large_string(), "3": dictionary})
+    number = pa.float64() if layout is RUN else dictionary
+    types = {query: dictionary, document: pa.large_string(), value: number}
+    table = _read_table(data, len(layout.names), types)
     if table is None:
         return None
-    texts, indexes = _dictionary_codes(table, "3")
-    try:
-        # Not the integers of Arrow: it accepts 0x10, and no level above 64 bits.
-        levels = [parse_trec_level(text.encode()) for text in texts]
-    except ValueError:
+    values = table[value].to_numpy() if layout is RUN else _parse_levels(table[value])
+    if values is None or np.isnan(values).any():
         return None
-    queries, rows = _dictionary_codes(table, "0")
-    return TrecLines(queries, rows, ArrowDocIds(table["2"]), indexes), levels
+    queries, rows = _dictionary_codes(table[query])
+    return TrecLines(queries, rows, VectorizedTexts(table[document]), values)
+
+
+def _parse_levels(column: pa.ChunkedArray) -> Ints | None:
+    texts, codes = _dictionary_codes(column)
+    try:
+        # Not the integers of Arrow: it accepts 0x10.
+        levels: Ints = np.array([QRELS.parse(text.encode()) for text in texts], dtype=np.int64)
+    except (ValueError, OverflowError):
+        return None
+    return levels[codes]
 
 
 def _read_table(data: bytes, columns: int, types: dict[str, Any]) -> pa.Table | None:
@@ -116,29 +112,14 @@ def _count_single_white_space(data: bytes) -> int:
     return total
 
 
-def _dictionary_codes(table: pa.Table, column: str) -> tuple[list[str], Ints]:
+def _dictionary_codes(column: pa.ChunkedArray) -> tuple[list[str], Ints]:
     """Return the distinct strings of a column by first occurrence, and the index of the string of each line."""
-    chunks = table[column].unify_dictionaries().chunks
+    chunks = column.unify_dictionaries().chunks
     indexes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks]
     return chunks[0].dictionary.to_pylist(), np.concatenate(indexes).astype(np.int64)
 
 
-class ArrowDocIds:
-    """The document ids of all lines as a column of Arrow."""
-
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        self.column = column
-
-    def texts(self, order: Ints | None = None) -> list[str]:
-        """Return the cells as strings, in the order of the lines or in another."""
-        column = self.column if order is None else self.column.take(order)
-        texts: list[str] = []
-        for chunk in column.chunks:
-            texts += chunk.to_numpy(zero_copy_only=False).tolist()
-        return texts
-
-
-# --- columns of strings: vectorised hashing, comparison and sorting, in words of eight bytes -------------------------
+# --- columns of strings: vectorised hashing, comparison and sorting --------------------------------------------------
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -150,33 +131,31 @@ _HALF = np.uint64(32)
 
 
 class VectorizedTexts:
-    """The strings of a column, in their order."""
+    """The strings of a column of Arrow, in their order."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
-        # Padding of one word on both sides, so that a word can be read before any end and from any start.
-        margin = np.zeros(_WORD, dtype=np.uint8)
-        contents, bounds, length = [margin], [np.full(1, _WORD)], _WORD
-        for chunk in column.chunks:
-            own, ends = _string_bytes(chunk)
-            contents.append(own)
-            bounds.append(ends + length)
-            length += len(own)
-        content = np.concatenate([*contents, margin])
-        self._words, self._leading_words = _word_view(content, "<u8"), _word_view(content, ">u8")
-        ends = np.concatenate(bounds)
-        self._ends, self._lengths = ends[1:], np.diff(ends)
+        self._column = column
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._column)
+
+    def texts(self, order: Ints | None = None) -> list[str]:
+        """Return the strings, in the order of the lines or in another."""
+        column = self._column if order is None else self._column.take(order)
+        texts: list[str] = []
+        for chunk in column.chunks:
+            texts += chunk.to_numpy(zero_copy_only=False).tolist()
+        return texts
 
     def hashes(self, pool: Executor) -> Hashes:
         """Return a hash for each string. Hashes may collide: equal hashes need a comparison of the strings."""
-        hashes = self._lengths.astype(np.uint64)
+        words, ends, lengths = self._words()
+        hashes = lengths.astype(np.uint64)
 
         def mix(start: int) -> None:
             chunk = slice(start, start + _CHUNK)
             own = hashes[chunk]
-            for which, word in self._words_of(self._ends[chunk], self._lengths[chunk]):
+            for which, word in _iter_words(words, ends[chunk], lengths[chunk]):
                 mixed = (own[which] ^ word) * _HASH_FACTOR
                 own[which] = mixed ^ (mixed >> _HALF)
 
@@ -185,75 +164,57 @@ class VectorizedTexts:
 
     def equal(self, lines: Ints, other: VectorizedTexts, other_lines: Ints) -> bool:
         """Whether these strings are equal to the other ones, pairwise."""
-        lengths = self._lengths[lines]
-        if (lengths != other._lengths[other_lines]).any():
-            return False
-        ours = self._words_of(self._ends[lines], lengths)
-        theirs = other._words_of(other._ends[other_lines], lengths)
-        return all(bool((one == two).all()) for (_, one), (_, two) in zip(ours, theirs, strict=True))
+        return bool(self._column.take(lines).equals(other._column.take(other_lines)))
 
     def descending(self, lines: Ints, groups: Ints) -> Ints:
         """Return the position of each string after sorting every group in descending order of code points.
 
-        ``groups`` is the first position of the group of each line, and a group has as many positions as lines. The
-        order of equal strings is undefined. No string contains NUL.
+        ``groups`` is the first position of the group of each line, in ascending order, and a group has as many
+        positions as lines. The order of equal strings is undefined.
         """
-        # UTF-8 sorts as its code points: each further word separates strings that were equal so far.
-        place = groups.copy()
-        live = np.arange(len(lines))
-        longest = int(self._lengths[lines].max(initial=0))
-        for offset in range(0, longest + 1, _WORD):
-            word = ~self._leading(lines[live], offset)
-            order = np.lexsort((word, place[live]))
-            live, word = live[order], word[order]
-            own = place[live]
-            new_group = _starts_of_runs(own)
-            new = new_group | _starts_of_runs(word)
-            place[live] = own + _last_marked(new) - _last_marked(new_group)
-            live = live[~(new & np.append(new[1:], True))]
-            if not len(live):
-                return place
-        place[live] += np.arange(len(live)) - _last_marked(_starts_of_runs(place[live]))
-        return place
+        import pyarrow as pa
+        from pyarrow import compute
 
-    def _words_of(self, ends: Ints, lengths: Ints) -> Iterator[tuple[Ints | slice, Hashes]]:
-        """Yield words that cover every byte of these strings, with the indexes of the strings."""
-        # The last eight bytes come first: only for a shorter string must some bits be removed.
-        tail = self._words[ends - _WORD]
-        if lengths.min(initial=_WORD) < _WORD:
-            tail >>= (8 * (_WORD - np.clip(lengths, 1, _WORD))).astype(np.uint64)
-            tail[lengths == 0] = 0
-        yield slice(None), tail
-        which: Ints | slice = slice(None)
-        at, left = ends - lengths, lengths
-        while True:
-            further = np.flatnonzero(left > _WORD)
-            if not len(further):
-                return
-            if len(further) < len(left):
-                which = further if isinstance(which, slice) else which[further]
-                at, left = at[further], left[further]
-            yield which, self._words[at]
-            at, left = at + _WORD, left - _WORD
+        # Arrow compares bytes, and UTF-8 sorts as its code points.
+        table = pa.table({"group": groups, "text": self._column.take(lines)})
+        order = compute.sort_indices(table, sort_keys=[("group", "ascending"), ("text", "descending")])
+        positions = np.empty(len(lines), dtype=np.int64)
+        positions[order.to_numpy()] = groups + np.arange(len(groups)) - np.searchsorted(groups, groups)
+        return positions
 
-    def _leading(self, lines: Ints, offset: int) -> Hashes:
-        """Return eight bytes of each string from an offset, as a big-endian integer; 0 past its end."""
-        lengths = self._lengths[lines]
-        at = self._ends[lines] - lengths + np.minimum(offset, lengths)
-        words: Hashes = self._leading_words[at].astype(np.uint64)
-        words &= _PREFIX_MASKS[np.clip(lengths - offset, 0, _WORD)]
-        return words
+    def _words(self) -> tuple[Hashes, Ints, Ints]:
+        """Return the word that begins at each byte of all strings; and the end and the length of each string."""
+        # Padding of one word at the start, so that a word can be read before any end.
+        contents, bounds, length = [np.zeros(_WORD, dtype=np.uint8)], [np.full(1, _WORD)], _WORD
+        for chunk in self._column.chunks:
+            own, ends = _string_bytes(chunk)
+            contents.append(own)
+            bounds.append(ends + length)
+            length += len(own)
+        content, ends = np.concatenate(contents), np.concatenate(bounds)
+        words: Hashes = np.ndarray(len(content) - _WORD + 1, dtype="<u8", buffer=content, strides=(1,))
+        return words, ends[1:], np.diff(ends)
 
 
-_PREFIX_MASKS: Hashes = np.array(
-    [0, *(2**64 - 2 ** (64 - 8 * count) for count in range(1, _WORD + 1))], dtype=np.uint64
-)
-"""Masks for the first 0 to 8 bytes of a word."""
-
-
-def _word_view(content: npt.NDArray[np.uint8], order: str) -> Hashes:
-    """Return a view of the word that begins at each byte."""
-    return np.ndarray(len(content) - _WORD + 1, dtype=order, buffer=content, strides=(1,))
+def _iter_words(words: Hashes, ends: Ints, lengths: Ints) -> Iterator[tuple[Ints | slice, Hashes]]:
+    """Yield words that cover every byte of these strings, with the indexes of the strings."""
+    # The last eight bytes come first: only for a shorter string must some bits be removed.
+    tail = words[ends - _WORD]
+    if lengths.min(initial=_WORD) < _WORD:
+        tail >>= (8 * (_WORD - np.clip(lengths, 1, _WORD))).astype(np.uint64)
+        tail[lengths == 0] = 0
+    yield slice(None), tail
+    which: Ints | slice = slice(None)
+    at, left = ends - lengths, lengths
+    while True:
+        further = np.flatnonzero(left > _WORD)
+        if not len(further):
+            return
+        if len(further) < len(left):
+            which = further if isinstance(which, slice) else which[further]
+            at, left = at[further], left[further]
+        yield which, words[at]
+        at, left = at + _WORD, left - _WORD
 
 
 def _string_bytes(chunk: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
@@ -263,19 +224,6 @@ def _string_bytes(chunk: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
     first, last = (int(bounds[0]), int(bounds[-1])) if len(bounds) else (0, 0)
     content = np.frombuffer(data, dtype=np.uint8)[first:last] if last > first else np.empty(0, dtype=np.uint8)
     return content, bounds[1:] - first
-
-
-def _starts_of_runs(values: npt.NDArray[np.generic]) -> Bools:
-    """Return whether each value differs from the previous one; true for the first."""
-    differs = np.ones(len(values), dtype=np.bool_)
-    differs[1:] = values[1:] != values[:-1]
-    return differs
-
-
-def _last_marked(marks: Bools) -> Ints:
-    """Return the last marked position up to each position."""
-    latest: Ints = np.maximum.accumulate(np.where(marks, np.arange(len(marks)), 0))
-    return latest
 
 
 # --- judged pairs: hashes of query and document, and their lookup among retrieved ones -------------------------------
@@ -347,56 +295,46 @@ def collect_gold_pairs(queries: Ints, docs: VectorizedTexts, levels: Ints, pool:
 class EncodedQrels:
     """Qrels line by line, and the pairs of query and document that they judge."""
 
-    lines: TrecLines[Ints]
-    docs: VectorizedTexts
+    lines: TrecLines[VectorizedTexts]
     pairs: GoldPairs
 
     def levels_by_query(self) -> list[dict[str, int]]:
         """Return the judged levels by document for each query."""
-        lines = self.lines
-        return list(judgements(TrecLines(lines.queries, lines.rows, lines.docs, lines.values.tolist())).values())
+        return list(judgements(self.lines).values())
 
 
 def read_qrels(data: bytes, pool: Executor) -> EncodedQrels | None:
     """Read qrels; ``None`` if Arrow would not read them as Python does, a level is too large, or two hashes collide."""
-    encoded = encode_qrels(data)
-    if encoded is None or max(map(abs, encoded[1])) > HIGHEST_LEVEL:
+    lines = read_columns(data, QRELS)
+    if lines is None or max(int(lines.values.max()), -int(lines.values.min())) > HIGHEST_LEVEL:
         return None
-    lines, levels = encoded[0], np.array(encoded[1], dtype=np.int64)
-    lines = TrecLines(lines.queries, lines.rows, lines.docs, levels[lines.values])
-    docs = _hash_column(lines)
-    pairs = collect_gold_pairs(lines.rows, docs, lines.values, pool)
-    return None if pairs is None else EncodedQrels(lines, docs, pairs)
+    pairs = collect_gold_pairs(lines.rows, lines.docs, lines.values, pool)
+    return None if pairs is None else EncodedQrels(lines, pairs)
 
 
-def find_gold(qrels: EncodedQrels, run: TrecLines[Floats], pool: Executor) -> PrecomputedHits | None:
+def find_gold(qrels: EncodedQrels, run: TrecLines[VectorizedTexts], pool: Executor) -> PrecomputedHits | None:
     """Find the ranks of gold documents for the queries of the qrels; ``None`` if hashes collide."""
     ordering = pool.submit(sort_lines, run)
-    queries, gold, docs = qrels.lines.queries, qrels.pairs, _hash_column(run)
+    queries, gold = qrels.lines.queries, qrels.pairs
     number_of = {query: number for number, query in enumerate(queries)}
     # Queries without judgements get numbers above those of the qrels.
     of_run = np.array(
         [number_of.get(query, new) for new, query in enumerate(run.queries, len(number_of))], dtype=np.int64
     )
-    keys = hash_pairs(of_run[run.rows], docs, pool)
+    keys = hash_pairs(of_run[run.rows], run.docs, pool)
     distinct = pool.submit(_all_distinct, keys)
     lines, numbers = gold.match(keys)
-    if (of_run[run.rows[lines]] != gold.queries[numbers]).any() or not docs.equal(
-        lines, qrels.docs, gold.lines[numbers]
-    ):
+    if (of_run[run.rows[lines]] != gold.queries[numbers]).any():
+        return None
+    if not run.docs.equal(lines, qrels.lines.docs, gold.lines[numbers]):
         return None
     order = ordering.result()
     at, numbers = _positions_in_order(order, lines, numbers, len(keys))
-    rank = _break_ties(at, order, docs) - order.starts[run.rows[order.lines_at(at)]]
+    rank = _break_ties(at, order, run.docs) - order.starts[run.rows[order.lines_at(at)]]
     found = _build_hits(gold, numbers, rank, _returned_counts(order, of_run, len(queries)))
     return PrecomputedHits(
         queries, found, qrels.levels_by_query, partial(_all_rankings, queries, run), distinct.result()
     )
-
-
-def _hash_column(lines: TrecLines[ValuesT]) -> VectorizedTexts:
-    assert isinstance(lines.docs, ArrowDocIds)
-    return VectorizedTexts(lines.docs.column)
 
 
 def _all_distinct(keys: Hashes) -> bool:
@@ -429,7 +367,7 @@ def _build_hits(gold: GoldPairs, number: Ints, rank: Ints, returned: Ints) -> Go
     query = gold.queries[number]
     by_rank = np.argsort(query * (rank.max(initial=0) + 1) + rank)
     query, rank, number = query[by_rank], rank[by_rank], number[by_rank]
-    first = _first_occurrences(number, len(gold.lines))  # a repeated document counts once
+    first = np.sort(np.unique(number, return_index=True)[1])  # a repeated document counts once
     graded = not (gold.levels == 1).all()
     return GoldPositions(
         row=query[first],
@@ -440,15 +378,6 @@ def _build_hits(gold: GoldPairs, number: Ints, rank: Ints, returned: Ints) -> Go
         gold_count=np.bincount(gold.queries, minlength=len(returned)),
         gold_level=gold.levels if graded else None,
     )
-
-
-def _first_occurrences(numbers: Ints, count: int) -> Bools:
-    """Return whether each number occurs for the first time."""
-    first = np.empty(count, dtype=np.int64)
-    positions = np.arange(len(numbers))
-    first[numbers[::-1]] = positions[::-1]  # the last assignment wins
-    same: Bools = first[numbers] == positions
-    return same
 
 
 def _break_ties(at: Ints, order: LineOrder, docs: VectorizedTexts) -> Ints:
@@ -472,6 +401,6 @@ def _expand_ranges(starts: Ints, counts: Ints) -> Ints:
     return positions
 
 
-def _all_rankings(queries: list[str], run: TrecLines[Floats]) -> list[list[str]]:
+def _all_rankings(queries: list[str], run: TrecLines[VectorizedTexts]) -> list[list[str]]:
     by_query: Mapping[str, list[str]] = rankings(run)
     return [by_query.get(query, []) for query in queries]

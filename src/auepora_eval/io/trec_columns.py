@@ -1,12 +1,13 @@
-"""Columns of TREC files with NumPy: white space of a block is found at once, then rankings and levels by query."""
+"""The layout of TREC lines, and their columns with NumPy: white space of a block is found at once."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice, pairwise
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from .formats import parse_trec_level
 
 Bytes = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
@@ -25,6 +27,34 @@ _WORD = 8
 _MAX_FAST_BYTES = 64  # bytes: longer cells are rare and use a slower path
 # For 0 to 8 bytes: the mask of their bits in a little-endian word.
 _BYTE_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], dtype="<u8")
+
+
+@dataclass(frozen=True, slots=True)
+class TrecLayout:
+    """The columns of the lines of a file: a query, a document and a number among them."""
+
+    names: tuple[str, ...]
+    value: int
+    """The column of the number."""
+    parse: Callable[[bytes], float]
+    """Parses the number; anything else is a ``ValueError``."""
+    kind: str
+    may_have_more: bool = False
+    """Whether a line may have further columns, which are ignored."""
+
+
+def parse_score(text: bytes) -> float:
+    """Parse a score; anything but a number is a ``ValueError``."""
+    score = float(text)
+    if math.isnan(score) or b"_" in text:  # Python accepts 1_000 as a number
+        raise ValueError
+    return score
+
+
+QUERY, DOCUMENT = 0, 2
+"""The columns of query and document, in both layouts."""
+QRELS = TrecLayout(("query", "iteration", "document", "level"), 3, parse_trec_level, "an integer")
+RUN = TrecLayout(("query", "Q0", "document", "rank", "score", "tag"), 4, parse_score, "a number", may_have_more=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +137,14 @@ class TextColumn:
             yield CellBytes(_gather(text, starts[chosen], sizes[chosen]).tobytes(), sizes[chosen])
 
 
-def iter_blocks(data: bytes, columns: int, *, more: bool = False) -> Iterator[LineBlock | None]:
-    """Yield the lines of ``data`` in blocks, if each has this number of ``columns`` (or ``more``, which are ignored).
+class IrregularLineError(Exception):
+    """A line that must be read by ``bytes.split`` and ``float``."""
 
-    ``None`` ends the iteration at an irregular line, or at a control character that ``bytes.split`` must handle.
+
+def iter_blocks(data: bytes, layout: TrecLayout) -> Iterator[LineBlock]:
+    """Yield the lines of ``data`` in blocks.
+
+    A line with another number of columns, or with a control character, is an ``IrregularLineError``.
     """
     whole = np.frombuffer(data, dtype=np.uint8)
     start = 0
@@ -123,12 +157,9 @@ def iter_blocks(data: bytes, columns: int, *, more: bool = False) -> Iterator[Li
         # A newline on both sides, so that every cell is surrounded by white space.
         space[0] = space[size + 1] = _NEWLINE
         space[1 : size + 1] = whole[start:stop]
-        found = _split_cells(space[: size + 1 + (data[stop - 1] != _NEWLINE)], columns, more)
-        if found is None:
-            yield None
-            return
-        if len(found[0]):
-            yield LineBlock(space, *found)
+        starts, ends = _split_cells(space[: size + 1 + (data[stop - 1] != _NEWLINE)], layout)
+        if len(starts):
+            yield LineBlock(space, starts, ends)
         start = stop
 
 
@@ -164,14 +195,15 @@ def _end_of_block(data: bytes, start: int) -> int:
     return len(data) if stop < 0 else stop + 1
 
 
-def _split_cells(text: Bytes, columns: int, more: bool) -> tuple[Ints, Ints] | None:
-    """Return starts and ends of the cells of each line; ``None`` if the lines are not regular."""
+def _split_cells(text: Bytes, layout: TrecLayout) -> tuple[Ints, Ints]:
+    """Return starts and ends of the cells of each line."""
+    columns = len(layout.names)
     white = np.flatnonzero(text <= _SPACE)
     kinds = text[white]
     newline = kinds == _NEWLINE
     usual = np.count_nonzero(newline) + np.count_nonzero(kinds == _SPACE)
     if usual < len(kinds) and ((kinds < 9) | ((kinds > 13) & (kinds != _SPACE))).any():
-        return None  # bytes.split splits at 9 to 13 and 32; other control characters are part of a cell
+        raise IrregularLineError  # bytes.split splits at 9 to 13 and 32; other control characters are part of a cell
     apart = np.diff(white) > 1
     if apart.all():
         starts, ends = white[:-1] + 1, white[1:]
@@ -183,8 +215,8 @@ def _split_cells(text: Bytes, columns: int, more: bool) -> tuple[Ints, Ints] | N
     if not len(widths):
         return starts.reshape(0, columns), ends.reshape(0, columns)
     fewest, most = int(widths.min()), int(widths.max())
-    if fewest < columns or (most > columns and not more):
-        return None
+    if fewest < columns or (most > columns and not layout.may_have_more):
+        raise IrregularLineError
     if fewest == most:
         return starts.reshape(-1, most), ends.reshape(-1, most)
     cells = lines[:-1, np.newaxis] + np.arange(columns)
@@ -192,9 +224,6 @@ def _split_cells(text: Bytes, columns: int, more: bool) -> tuple[Ints, Ints] | N
 
 
 # --- lines as columns, and their conversion to rankings and judged levels by query -----------------------------------
-
-Floats = npt.NDArray[np.float64]
-ValuesT = TypeVar("ValuesT")
 
 
 class DocIds(Protocol):
@@ -205,16 +234,19 @@ class DocIds(Protocol):
         ...
 
 
+DocIdsT = TypeVar("DocIdsT", bound=DocIds, covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class TrecLines(Generic[ValuesT]):
+class TrecLines(Generic[DocIdsT]):
     """The lines of a file in their order, and the ids of their queries by first occurrence."""
 
     queries: list[str]
     rows: Ints
     """The query of each line, as an index in ``queries``."""
-    docs: DocIds
-    values: ValuesT
-    """The score or level of each line."""
+    docs: DocIdsT
+    values: npt.NDArray[Any]
+    """The score or level of each line: floats without NaN, or integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +267,8 @@ class LineOrder:
         return positions if self.lines is None else self.lines[positions]
 
 
-def sort_lines(lines: TrecLines[Floats]) -> LineOrder:
-    """Return the order of the lines of a run, except within ties. No score is NaN."""
+def sort_lines(lines: TrecLines[DocIds]) -> LineOrder:
+    """Return the order of the lines of a run, except within ties."""
     rows, scores = lines.rows, lines.values
     counts = np.bincount(rows, minlength=len(lines.queries))
     ends = np.cumsum(counts)
@@ -288,33 +320,27 @@ def _tie_ranges(tied: Ints) -> tuple[Ints, Ints]:
     return tied[np.concatenate(([0], breaks + 1))], tied[np.concatenate((breaks, [len(tied) - 1]))] + 2
 
 
-def rankings(lines: TrecLines[Floats]) -> dict[str, list[str]]:
-    """Return documents by query, best first: by score descending, ties by id descending. No score is NaN."""
+def rankings(lines: TrecLines[DocIds]) -> dict[str, list[str]]:
+    """Return documents by query, best first: by score descending, ties by id descending."""
     order = sort_lines(lines)
     docs = _sort_ties(lines.docs, order)
     bounds = [*order.starts.tolist(), len(docs)]
     return {query: docs[start:stop] for query, (start, stop) in zip(lines.queries, pairwise(bounds), strict=True)}
 
 
-def judgements(lines: TrecLines[list[int]]) -> dict[str, dict[str, int]]:
+def judgements(lines: TrecLines[DocIds]) -> dict[str, dict[str, int]]:
     """Return levels by query and document, in file order. Of several levels for one document the highest counts."""
-    rows, levels = lines.rows, lines.values
-    order = None
-    if not (rows[1:] >= rows[:-1]).all():
+    rows, levels, order = lines.rows, lines.values, None
+    if (rows[1:] < rows[:-1]).any():
         order = np.argsort(rows, kind="stable")
-        levels = [levels[line] for line in order.tolist()]
+        rows, levels = rows[order], levels[order]
     docs = lines.docs.texts(order)
-    pairs = zip(docs, levels, strict=True)
+    pairs = zip(docs, levels.tolist(), strict=True)
     judged = [dict(islice(pairs, count)) for count in np.bincount(rows, minlength=len(lines.queries)).tolist()]
     if sum(map(len, judged)) < len(docs):
-        _keep_highest_level(judged, np.sort(rows).tolist(), docs, levels)
+        for row, doc, level in zip(rows.tolist(), docs, levels.tolist(), strict=True):
+            judged[row][doc] = max(level, judged[row][doc])
     return dict(zip(lines.queries, judged, strict=True))
-
-
-def _keep_highest_level(judged: list[dict[str, int]], rows: list[int], docs: list[str], levels: list[int]) -> None:
-    for row, doc, level in zip(rows, docs, levels, strict=True):
-        if judged[row][doc] < level:
-            judged[row][doc] = level
 
 
 def _sort_ties(docs: DocIds, order: LineOrder) -> list[str]:
@@ -333,47 +359,23 @@ _CACHE_BITS = 16
 _HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, as Knuth hashes
 
 
-def run_lines(data: bytes) -> TrecLines[Floats] | None:
-    """Read the lines of a run; ``None`` if there are none or the plain reader must handle them."""
+def read_columns(data: bytes, layout: TrecLayout) -> TrecLines[TextColumn] | None:
+    """Read the lines of a file; ``None`` if there are none or they must be read one by one."""
     queries = _QueryNumbering()
+    read_values = _read_scores if layout is RUN else _read_levels
     rows: list[Ints] = []
     docs: list[CellBytes] = []
-    scores: list[Floats] = []
-    for block in iter_blocks(data, 6, more=True):
-        values = None if block is None else _read_scores(block)
-        if block is None or values is None:
-            return None
-        rows.append(queries.rows(block))
-        docs.append(block.cells(2))
-        scores.append(values)
-    return TrecLines(queries.names(), np.concatenate(rows), TextColumn(docs), np.concatenate(scores)) if rows else None
-
-
-def qrels_lines(data: bytes) -> TrecLines[list[int]] | None:
-    """Read the lines of qrels; ``None`` if there are none or the plain reader must handle them."""
-    queries = _QueryNumbering()
-    known = _LevelCache()
-    rows: list[Ints] = []
-    docs: list[CellBytes] = []
-    levels: list[int] = []
-    for block in iter_blocks(data, 4):
-        if block is None:
-            return None
-        try:
-            levels += map(known.__getitem__, block.cells(3).joined.split())
-        except ValueError:
-            return None
-        rows.append(queries.rows(block))
-        docs.append(block.cells(2))
-    return TrecLines(queries.names(), np.concatenate(rows), TextColumn(docs), levels) if rows else None
-
-
-class _LevelCache(dict[bytes, int]):
-    """A cache of parsed levels: there are few distinct levels and many lines."""
-
-    def __missing__(self, text: bytes) -> int:
-        level = self[text] = parse_trec_level(text)
-        return level
+    values: list[npt.NDArray[Any]] = []
+    try:
+        for block in iter_blocks(data, layout):
+            rows.append(queries.rows(block))
+            docs.append(block.cells(DOCUMENT))
+            values.append(read_values(block))
+    except IrregularLineError:
+        return None
+    if not rows:
+        return None
+    return TrecLines(queries.names(), np.concatenate(rows), TextColumn(docs), np.concatenate(values))
 
 
 class _QueryNumbering:
@@ -390,10 +392,10 @@ class _QueryNumbering:
 
     def rows(self, block: LineBlock) -> Ints:
         """Return the number of the query of each line."""
-        words = block.words(0)
+        words = block.words(QUERY)
         if words is None:
-            changed = block.changes(0)
-            cells = block.cells(0, only=changed).joined.split()
+            changed = block.changes(QUERY)
+            cells = block.cells(QUERY, only=changed).joined.split()
             numbers = self._look_up([int.from_bytes(cell, "little") for cell in cells])
         else:
             changed = np.concatenate(([True], words[1:] != words[:-1]))
@@ -418,23 +420,28 @@ class _QueryNumbering:
 
 
 _JSON_NUMBERS = msgspec.json.Decoder(list[float])
-_SCORE_COLUMN = 4  # its column
 
 
-def _read_scores(block: LineBlock) -> Floats | None:
-    """Return the scores as ``float`` parses them; ``None`` if one is not a number."""
-    cells = block.cells(_SCORE_COLUMN, b",").joined[:-1]
+def _read_scores(block: LineBlock) -> Floats:
+    """Return the scores as ``float`` parses them."""
+    cells = block.cells(RUN.value, b",").joined[:-1]
     try:
         # Nearly all scores are valid JSON numbers, which msgspec parses several times faster than float().
         scores = _JSON_NUMBERS.decode(b"[%b]" % cells)
     except msgspec.DecodeError:
-        if b"_" in cells:
-            return None
         try:
-            scores = list(map(float, cells.split(b",")))
-        except ValueError:
-            return None
-    values = np.fromiter(scores, np.float64, len(scores))
-    if len(values) != len(block) or np.isnan(values).any():  # more numbers than cells: a cell contains a comma
-        return None
-    return values
+            scores = list(map(RUN.parse, cells.split(b",")))
+        except ValueError as error:
+            raise IrregularLineError from error
+    if len(scores) != len(block):  # a cell contains a comma
+        raise IrregularLineError
+    return np.fromiter(scores, np.float64, len(scores))
+
+
+def _read_levels(block: LineBlock) -> Ints:
+    cells = block.cells(QRELS.value).joined.split()
+    try:
+        level_of = {text: QRELS.parse(text) for text in set(cells)}
+        return np.fromiter(map(level_of.__getitem__, cells), np.int64, len(cells))
+    except (ValueError, OverflowError) as error:
+        raise IrregularLineError from error

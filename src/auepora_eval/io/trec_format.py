@@ -38,7 +38,8 @@ from .trec import (
     use_arrow,
     without_comments,
 )
-from .trec_arrow import find_gold, read_qrels, run_lines
+from .trec_arrow import find_gold, read_columns, read_qrels
+from .trec_columns import RUN
 
 
 def load_trec_dataset(
@@ -192,7 +193,7 @@ def _read_with_arrow(qrels: Path, run: Path) -> TrecRankings | None:
     with gc_paused(), ThreadPoolExecutor(_THREADS) as pool:
         run_data = pool.submit(read_bytes, run)
         judged = read_qrels(without_comments(read_bytes(qrels)), pool)
-        lines = None if judged is None else run_lines(run_data.result())
+        lines = None if judged is None else read_columns(run_data.result(), RUN)
         if judged is None or lines is None:
             return None
         levels, returned = dict.fromkeys(judged.lines.queries), dict.fromkeys(lines.queries)

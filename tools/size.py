@@ -19,15 +19,14 @@ MAX_STATEMENTS = 61_599
 MAX_MODULE_LINES = 800
 LONG_MODULES = {
     "annotate.batches": 853,
-    "annotate.calibration": 880,
+    "annotate.calibration": 873,
     "compare.analysis": 859,
-    "core.metrics_base": 869,
+    "core.metrics_base": 858,
     "io.records": 804,
     "io.traces": 857,
-    "metrics.claims": 813,
-    "runs.sequential": 838,
-    "ui.batch_page": 894,
-    "ui.query_page": 883,
+    "runs.sequential": 836,
+    "ui.batch_page": 843,
+    "ui.query_page": 875,
 }
 """Modules that were longer than ``MAX_MODULE_LINES`` when it became 800, with their lines then: they may not grow."""
 MAX_CLASS_LINES = 300

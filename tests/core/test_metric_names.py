@@ -25,7 +25,8 @@ from auepora_eval import (
     evaluate,
     metric,
 )
-from auepora_eval.core.metrics_base import REMOVED_HOOKS, declare
+from auepora_eval.core.metric_metadata import REMOVED_HOOKS
+from auepora_eval.core.metrics_base import declare
 from auepora_eval.core.registry import NAMES_IN_OTHER_TOOLS, metric_info, spec_of
 from auepora_eval.errors import BadValueError, MetricDefinitionError, UnknownMetricError, UnknownOptionError
 from auepora_eval.metrics.additional import DistinctN

@@ -93,6 +93,26 @@ OWN_FIELDS = ("aliases", "peers", "examples")
 JOINED_FIELDS = ("output_skips", "signature")
 """Fields that a subclass adds to; all others it replaces."""
 
+REMOVED_HOOKS = {
+    "derivation": "explain",
+    "reference_score": "reference",
+    "choices": "signature_options",
+    "run_choices": "run_signature_options",
+    "choice_words": "option_help",
+    "rules": "active_conventions",
+    "has_work": "is_applicable",
+    "why_failed": "failure_message",
+    "raised": "on_exception",
+    "ruled_out": "precheck",
+    "checked": "check_score",
+    "joined": "pair_samples",
+    "taken": "select",
+    "joins": "is_paired",
+    "settles_failures": "handles_failures",
+    "asks_on": "asks_follow_ups",
+}
+"""Former names of methods and attributes that a metric may override; a class that still defines one is refused."""
+
 
 class Declaration(dict[str, Any]):
     """The fields that a class declares; those of its bases are inherited."""
@@ -101,3 +121,14 @@ class Declaration(dict[str, Any]):
 def declare(**fields: Any) -> Any:
     """The metadata of a metric class: only what differs from its base classes."""
     return Declaration(fields)
+
+
+def declared_options(metric: object, metadata: MetricMetadata) -> dict[str, str]:
+    """The options of a metric that its metadata declares for its signature."""
+    options = {}
+    for key, shown in (metadata.signature or {}).items():
+        option = SignatureOption(shown) if isinstance(shown, str) else shown
+        text = option.text(metric)
+        if text is not None:
+            options[key] = text
+    return options

@@ -19,7 +19,7 @@ from ..errors import AlignmentError, AueporaError, BadValueError, MetricDefiniti
 from ..options import check_arguments, check_options
 from ..stats.intervals import Interval
 from .batch import Batch, check_samples, warn_notes
-from .conventions import CONVENTION_NAMES, ID_PRESETS, Conventions, Match, Signature, SignatureOption
+from .conventions import CONVENTION_NAMES, ID_PRESETS, Conventions, Match, Signature
 from .derivation import (
     NO_CONTEXT,
     Derivation,
@@ -34,7 +34,15 @@ from .derivation import (
     quote_text,
     record_steps,
 )
-from .metric_metadata import JOINED_FIELDS, OWN_FIELDS, Declaration, MetricMetadata, declare
+from .metric_metadata import (
+    JOINED_FIELDS,
+    OWN_FIELDS,
+    REMOVED_HOOKS,
+    Declaration,
+    MetricMetadata,
+    declare,
+    declared_options,
+)
 from .reduce import Clusters, Mean, Reducer, StatMeans
 from .scores import Score, Scores, Status, to_reason
 from .types import EvaluationSample, MetricResult, Response, SystemOutputs, TargetCategory
@@ -71,17 +79,6 @@ def common_options(metric: BatchMetric) -> dict[str, str]:
     return options
 
 
-def declared_options(metric: BatchMetric) -> dict[str, str]:
-    """The options that the metadata of a metric declares for its signature."""
-    options = {}
-    for key, shown in (metric.metadata.signature or {}).items():
-        option = SignatureOption(shown) if isinstance(shown, str) else shown
-        text = option.text(metric)
-        if text is not None:
-            options[key] = text
-    return options
-
-
 def non_default_options(metric: BatchMetric) -> dict[str, str]:
     """The constructor's options that differ from their defaults, as far as they are attributes."""
     options = {}
@@ -113,26 +110,6 @@ SKIP_REASON_BY_FIELD = {
     "candidate_docs": "no_candidates",
 }
 """The skip reason of a sample that lacks a required annotation; any other field gives ``no_<field>``."""
-
-REMOVED_HOOKS = {
-    "derivation": "explain",
-    "reference_score": "reference",
-    "choices": "signature_options",
-    "run_choices": "run_signature_options",
-    "choice_words": "option_help",
-    "rules": "active_conventions",
-    "has_work": "is_applicable",
-    "why_failed": "failure_message",
-    "raised": "on_exception",
-    "ruled_out": "precheck",
-    "checked": "check_score",
-    "joined": "pair_samples",
-    "taken": "select",
-    "joins": "is_paired",
-    "settles_failures": "handles_failures",
-    "asks_on": "asks_follow_ups",
-}
-"""Former names of methods and attributes that a metric may override; a class that still defines one is refused."""
 
 
 def snake_case(name: str) -> str:
@@ -395,11 +372,10 @@ class BatchMetric(Metric):
     def signature_options(self) -> dict[str, str]:
         """The options that change this metric's number, for its signature.
 
-        Those that the metadata declares (``signature``). If it declares none: the class, its options that are not
-        defaults, and conventions that are not defaults.
+        Those that the metadata declares; else the class, and its options and conventions that are not defaults.
         """
         if self.metadata.signature is not None:
-            return declared_options(self)
+            return declared_options(self, self.metadata)
         return {
             "by": f"{type(self).__module__}.{type(self).__qualname__}",
             **non_default_options(self),

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Literal
 
 from ..core.conventions import RankCutOff, SignatureOption, signature_number
 from ..core.derivation import Cell, DerivationBuilder, format_number, join_items, quote_text
-from ..core.metrics_base import declare, declared_options
+from ..core.metric_metadata import declared_options
+from ..core.metrics_base import declare
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -363,7 +364,7 @@ class ClaimMetric(StatementMetric):
             "claims": self.extraction_prompt.id if extracted else "sentences",
             **({} if self.verifier is None else {"verifier": verifier_name(self.verifier)}),
             **({} if self.uses_nli else {"support": self.verification_prompt.id}),
-            **declared_options(self),
+            **declared_options(self, self.metadata),
         }
 
 

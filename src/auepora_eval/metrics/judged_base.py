@@ -26,7 +26,8 @@ from ..core.derivation import (
     format_number,
     quote_text,
 )
-from ..core.metrics_base import add_judgements, declare, declared_options
+from ..core.metric_metadata import declared_options
+from ..core.metrics_base import add_judgements, declare
 from ..core.registry import ConfiguredMetric, Use, parse_use, resolve
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs
@@ -325,7 +326,8 @@ class SinglePromptMetric(RepeatedJudgementMetric):
 
     def signature_options(self) -> dict[str, str]:
         """The judge, the prompt, and what the class declares."""
-        return {"critic": critic_signature(self.critic), "prompt": self.prompt_used.id, **declared_options(self)}
+        judge = {"critic": critic_signature(self.critic), "prompt": self.prompt_used.id}
+        return judge | declared_options(self, self.metadata)
 
 
 def _judge_summary(values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64]) -> dict[str, Any]:
@@ -679,7 +681,7 @@ class VerdictMetric(SinglePromptMetric, StatementMetric):
     def signature_options(self) -> dict[str, str]:
         """The verifier, the prompt, and what the class declares."""
         prompt = {} if self.uses_nli else {"prompt": self.prompt_used.id}
-        return {"critic": verifier_name(self.critic), **prompt, **declared_options(self)}
+        return {"critic": verifier_name(self.critic), **prompt, **declared_options(self, self.metadata)}
 
 
 def capitalise(text: str) -> str:

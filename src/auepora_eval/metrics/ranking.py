@@ -25,7 +25,8 @@ from ..core.derivation import (
     is_recording,
     join_items,
 )
-from ..core.metrics_base import NOT_BY_ID, declare, declared_options, is_defined_by_match
+from ..core.metric_metadata import declared_options
+from ..core.metrics_base import NOT_BY_ID, declare, is_defined_by_match
 from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
@@ -644,4 +645,4 @@ class RankingMetric(ConfiguredMetric):
 
     def signature_options(self) -> dict[str, str]:
         """What the class declares, and the options of every ranking metric."""
-        return {**declared_options(self), **self.ranking_signature_options()}
+        return {**declared_options(self, self.metadata), **self.ranking_signature_options()}

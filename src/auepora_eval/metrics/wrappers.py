@@ -23,6 +23,7 @@ from ..core.derivation import (
     quote_text,
 )
 from ..core.family import FamilyKey, sort_by_id, with_family_keys
+from ..core.metric_metadata import declared_options
 from ..core.metrics_base import (
     BatchMetric,
     Metric,
@@ -30,7 +31,6 @@ from ..core.metrics_base import (
     RunInfo,
     apply_failure_policy,
     declare,
-    declared_options,
     set_metadata,
     with_conventions,
     with_name,
@@ -301,7 +301,7 @@ class WrapperMetric(ConfiguredMetric):
 
     def signature_options(self) -> dict[str, str]:
         """The wrapped metric's name and options, and what the class declares."""
-        return {**inner_signature_options(self.inner, self.base_role), **declared_options(self)}
+        return {**inner_signature_options(self.inner, self.base_role), **declared_options(self, self.metadata)}
 
     def for_run(self, run: RunInfo) -> Self:
         """A copy whose wrapped metric is adapted to the run."""

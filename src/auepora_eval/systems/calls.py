@@ -155,7 +155,7 @@ class CallPolicy:
 class Attempt:
     """One call of the system. Filled in by the caller's thread, read by the main thread once it is in the inbox."""
 
-    __slots__ = ("_begun", "abandoned", "deadline", "elapsed", "error", "handle", "number", "started", "task", "value")
+    __slots__ = ("abandoned", "begun", "deadline", "elapsed", "error", "handle", "number", "started", "task", "value")
 
     def __init__(self, task: Task, number: int = 1) -> None:
         self.task = task
@@ -171,27 +171,23 @@ class Attempt:
         self.error: BaseException | None = None
         self.handle: Any = None
         """What the caller needs to cancel it."""
-        self._begun = 0.0
+        self.begun = 0.0
+        """When the call was started, on the clock of ``time.perf_counter``; 0 before."""
 
     def next(self) -> Attempt:
         """The retry of this attempt."""
         return Attempt(self.task, self.number + 1)
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether the call was started."""
-        return self._begun > 0
-
     @contextmanager
     def _measure(self) -> Iterator[None]:
         """Record the start time, the duration and any exception, an exit or an interrupt too."""
         self.started = time.time()
-        self._begun = time.perf_counter()
+        self.begun = time.perf_counter()
         try:
             yield
         except BaseException as error:  # the user's code may raise anything; it is recorded as the output
             self.error = error
-        self.elapsed = time.perf_counter() - self._begun
+        self.elapsed = time.perf_counter() - self.begun
 
     def execute(self, system: System, top_k: int) -> None:
         """Call a system that is not asynchronous."""
@@ -330,7 +326,7 @@ class LoopCaller(Caller):
             self._inbox.put(None)
         if attempt.handle is not None:
             attempt.handle.cancel()
-        if not attempt.has_begun:  # then it never will, and is back already
+        if not attempt.begun:  # then it never will, and is back already
             self._inbox.put(attempt)
 
     def stuck_at(self) -> float | None:

@@ -41,7 +41,6 @@ from ..render.html import UncutText, format_time, pluralize
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, sample_at
 from .page_request import Fields, PageRequest, page_route
-from .security import access_of
 from .workbench import Workbench, error_status, make_url, recorded_response, render_template, run_url
 
 T = TypeVar("T")
@@ -524,7 +523,7 @@ def batch_page(request: PageRequest) -> Response:
         runs=runs,
         banners=list(_banners(view, runs)),
         # It signs browsers in for the pages of labels alone.
-        label_address=make_url(f"{request.base_url}label/{batch.id}", token=access_of(request).label_token),
+        label_address=make_url(f"{request.base_url}label/{batch.id}", token=request.app.state.access.label_token),
         terminal_command=label_command(batch, read_draw(view.workbench, batch), view.workbench.label),
         forecast_lines=_forecast_lines(view),
         metrics=metrics,

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import numpy as np
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -78,9 +79,6 @@ from .page_request import Fields, PageRequest, page_route
 from .query_list import query_table
 from .run_page import derivation_url, report_response
 from .workbench import Workbench, make_url, recorded_response, render_blocks, render_template
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 T = TypeVar("T")
 
@@ -513,7 +511,7 @@ def compare_page(request: PageRequest) -> Response:
         adjustments=adjustments(len(names)),
         metric=request.parameters.get("metric") or default_metric(chosen),
         threshold=_threshold(request.parameters),
-        sections=[(name, title) for name, title, _ in SECTIONS if chosen.is_pair or name not in PAIR_SECTIONS],
+        sections=[(name, title) for name, (title, _) in SECTIONS.items() if chosen.is_pair or name not in PAIR_PARTS],
     )
 
 
@@ -562,7 +560,7 @@ def _metric_names(chosen: ComparisonRequest) -> list[str]:
     return [name for name in dict.fromkeys(last) if all(name in one for one in others)]
 
 
-def _summary_context(chosen: ComparisonRequest) -> dict[str, Any]:
+def _summary_context(chosen: ComparisonRequest, _: Fields) -> dict[str, Any]:
     content = compare_runs_of(chosen)
     return {"content": content, "blocks": _cached_html(chosen, "summary", lambda: difference_blocks(chosen, content))}
 
@@ -577,16 +575,10 @@ def section(request: PageRequest) -> Response:
     chosen, name = ComparisonRequest.from_request(request), request.path_params["name"]
     if len(chosen.records) < 2:
         raise BadValueError("give two runs or more, as run=A&run=B")
-    parts: dict[str, Callable[[], Mapping[str, Any]]] = {"summary": lambda: _summary_context(chosen)}
-    if chosen.is_pair:
-        parts["outcomes"] = lambda: _outcomes_context(chosen, request.parameters)
-        parts["causes"] = lambda: _causes_context(chosen, request.parameters)
-    for key, _, build in SECTIONS:
-        if chosen.is_pair or key not in PAIR_SECTIONS:
-            parts[key] = partial(_section_context, chosen, key, build)
-    if name not in parts:
+    if name not in PARTS or (name in PAIR_PARTS and not chosen.is_pair):
         raise HTTPException(404, f"a comparison of {len(chosen.records)} runs has no section '{name}'")
-    return render_template(request, "compare_parts.html", part=name, chosen=chosen, **parts[name]())
+    context = PARTS[name](chosen, request.parameters)
+    return render_template(request, "compare_parts.html", part=name, chosen=chosen, **context)
 
 
 def record_comparison(request: PageRequest) -> Response:
@@ -641,7 +633,8 @@ def _causes_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any]
 SectionBuilder = Callable[[ComparisonRequest], Sequence[ReportSection | None]]
 
 
-def _section_context(chosen: ComparisonRequest, name: str, build: SectionBuilder) -> dict[str, Any]:
+def _section_context(chosen: ComparisonRequest, _: Fields, *, name: str) -> dict[str, Any]:
+    build = SECTIONS[name][1]
     return {"blocks": _cached_html(chosen, name, lambda: _section_blocks(build(chosen)))}
 
 
@@ -655,30 +648,35 @@ def _wins(chosen: ComparisonRequest) -> Sequence[ReportSection | None]:
     return [wins_section(ComparedRuns(chosen.stored, compare_runs_of(chosen).board))]
 
 
-SECTIONS: Sequence[tuple[str, str, SectionBuilder]] = (
-    ("wins", "Wins and losses", _wins),
-    ("split", "Retrieval or generation?", lambda chosen: [split_section(*chosen.stored)]),
-    ("scores", "Scores", lambda chosen: [runs_scores_section(chosen.stored)]),
-    (
-        "sequential",
+SECTIONS: Mapping[str, tuple[str, SectionBuilder]] = {
+    "wins": ("Wins and losses", _wins),
+    "split": ("Retrieval or generation?", lambda chosen: [split_section(*chosen.stored)]),
+    "scores": ("Scores", lambda chosen: [runs_scores_section(chosen.stored)]),
+    "sequential": (
         "Judged in part: sequential tests and two-stage judging",
         lambda chosen: [sequential_section(chosen.stored), two_stage_section(chosen.stored)],
     ),
-    ("slices", "Slices", lambda chosen: [slices_section(chosen.stored, compare_runs_of(chosen).main)]),
-    ("distributions", "Distributions", lambda chosen: [distributions_section(chosen.stored)]),
-    ("latency", "Latency", lambda chosen: [latency_section(chosen.stored)]),
-    (
-        "retrieval",
+    "slices": ("Slices", lambda chosen: [slices_section(chosen.stored, compare_runs_of(chosen).main)]),
+    "distributions": ("Distributions", lambda chosen: [distributions_section(chosen.stored)]),
+    "latency": ("Latency", lambda chosen: [latency_section(chosen.stored)]),
+    "retrieval": (
         "Retrieval over k, answers by rank",
         lambda chosen: retrieval_sections(chosen.stored, answers_result(chosen.stored[-1])),
     ),
-    ("failures", "Failures by cause", lambda chosen: [failures_section(chosen.stored)]),
-    ("judges", "Judges", lambda chosen: [judges_section(chosen.stored)]),
-    ("provenance", "Provenance", lambda chosen: [provenance_section(chosen.stored)]),
-)
-"""The further sections of the report: name, title and builder."""
-PAIR_SECTIONS = ("wins", "split")
-"""Sections that two runs have, and several have not."""
+    "failures": ("Failures by cause", lambda chosen: [failures_section(chosen.stored)]),
+    "judges": ("Judges", lambda chosen: [judges_section(chosen.stored)]),
+    "provenance": ("Provenance", lambda chosen: [provenance_section(chosen.stored)]),
+}
+"""The further sections of the report: title and builder, by name."""
+PARTS: Mapping[str, Callable[[ComparisonRequest, Fields], Mapping[str, Any]]] = {
+    "summary": _summary_context,
+    "outcomes": _outcomes_context,
+    "causes": _causes_context,
+    **{name: partial(_section_context, name=name) for name in SECTIONS},
+}
+"""The parts of the page that are loaded as fragments, by name."""
+PAIR_PARTS = ("outcomes", "causes", "wins", "split")
+"""Parts that two runs have, and several have not."""
 
 
 def download_report(request: PageRequest) -> Response:

@@ -308,17 +308,12 @@ async def live_events(request: Request) -> Response:
     """The stream of server-sent events."""
     if request.method == "HEAD":  # a stream has no end
         return Response(media_type="text/event-stream")
-    return StreamingResponse(_feed(request).stream(), media_type="text/event-stream")
-
-
-def _feed(request: Request) -> LiveFeed:
-    feed: LiveFeed = request.app.state.live_feed
-    return feed
+    return StreamingResponse(request.app.state.live_feed.stream(), media_type="text/event-stream")
 
 
 def _live_context(request: PageRequest) -> dict[str, Any]:
     workbench = request.workbench
-    found = _feed(request).read()
+    found: list[LiveRun] = request.app.state.live_feed.read()
     shown = {one.record.run_id for one in found}
     since = utc_now() - RECENT
     ended = [

@@ -269,7 +269,9 @@ class QueryListPage:
     @property
     def quick(self) -> list[FilterLink]:
         """Common conditions that the filter does not have yet."""
-        found = [FilterLink(text, self._with(condition)) for text, condition in self._suggestions()]
+        found = [
+            FilterLink(text, self.url(self.filter.with_condition(condition))) for text, condition in self._suggestions()
+        ]
         return [one for one in found if one.url != self.url()]
 
     def _suggestions(self) -> Iterator[tuple[str, Condition]]:
@@ -286,9 +288,6 @@ class QueryListPage:
                 yield "gold document lost", Condition("hit", value="lost")
         for name in self.metrics[:1]:
             yield f"{name} not scored{last}", Condition("metric", name, operator="!=", value="scored")
-
-    def _with(self, condition: Condition) -> str:
-        return self.url(self.filter.with_condition(condition))
 
     @property
     def sorts(self) -> list[tuple[str, str]]:
@@ -336,10 +335,7 @@ class QueryListPage:
         current = self.filter.sort
         following = {up: down, down: up}.get(current, up if worst_low else down)
         order = {up: "ascending", down: "descending"}.get(current, "none")
-        return ListColumn(title, self._sorted(following), order, note)
-
-    def _sorted(self, sort: str) -> str:
-        return self.url(replace(self.filter, sort=sort))
+        return ListColumn(title, self.url(replace(self.filter, sort=following)), order, note)
 
     @property
     def listed(self) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -314,7 +314,9 @@ def open_queue(request: PageRequest) -> Response:
     if len(ids) > MAX_QUEUE:
         problem = f"{len(ids):,} queries are too many for a queue; narrow the filter to {MAX_QUEUE:,} or fewer"
         raise BadValueError(f"{problem}, or draw a random sample with a new batch")
-    title = form.get("title", "").strip() or ", ".join(_describe(chosen)) or "all answers"
+    words = [f"search {chosen.search}"] if chosen.search else []
+    words += map(str, chosen.conditions)
+    title = form.get("title", "").strip() or ", ".join(words) or "all answers"
     options = BatchOptions(
         "review",
         (record.run_id,),
@@ -340,12 +342,6 @@ def review_sample(request: PageRequest) -> Response:
     options = BatchOptions("review", (record.run_id,), f"One query of {record.name}"[:100], samples=(sample,))
     batch = create_batch(workbench.labels, plan_batch(workbench.store, options))
     return RedirectResponse(f"/label/{batch.id}", 303)
-
-
-def _describe(chosen: SampleFilter) -> Iterator[str]:
-    if chosen.search:
-        yield f"search {chosen.search}"
-    yield from map(str, chosen.conditions)
 
 
 def use_example(request: PageRequest) -> Response:

@@ -7,8 +7,9 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from ..compare.filters import CAUSE_GROUPS, Condition
@@ -52,9 +53,6 @@ from ..store.runs import CachedStore, samples_contain
 from .page_request import PageRequest, page_route
 from .query_list import query_table
 from .workbench import Workbench, make_url, recorded_response, render_template, run_url
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 LARGE = 5_000
 """From this number of answers on, what is read from all outputs is added to the verdict after the page has loaded."""
@@ -284,8 +282,6 @@ class FilterChartRenderer(ChartRenderer):
         return list(parts) if parts and field.startswith(LABELS) else []
 
     def _controls(self, field: str, name: str, groups: Sequence[str], also: str) -> Markup:
-        from markupsafe import Markup
-
         if groups:
             links = [
                 Markup('<li><a class="chip" href="{}" data-where="{}"><bdi>{}</bdi></a></li>').format(
@@ -318,8 +314,6 @@ def _group_condition(field: str, group: str) -> str:
 
 
 def _with_scale(svg: Any, scale: Any) -> Markup:
-    from markupsafe import Markup
-
     return Markup('<div class="brush" data-scale="{}">{}</div>').format(json.dumps(scale), svg)
 
 

@@ -233,9 +233,3 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return messages.pop() if messages else await receive()
 
     return replay
-
-
-def access_of(request: Request) -> Access:
-    """The access of the application that handles a request."""
-    found: Access = request.app.state.access
-    return found

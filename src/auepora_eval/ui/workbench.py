@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import numpy as np
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -46,11 +47,10 @@ from ..report.run_sections import Floats, StoredRun
 from ..runtime.processes import return_free_memory
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore, lazy_samples, run_version, sample_at, samples_contain
-from .security import LABEL_PATHS, access_of
+from .security import LABEL_PATHS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
 T = TypeVar("T")
 
@@ -80,6 +80,8 @@ class Workbench:
     ) -> None:
         """``plans`` is the folder whose plans are shown, ``labels`` the one of labels; default: ``labels_folder``."""
         self.store = store
+        self.label = store.label
+        """The path or URL of the store, without a password."""
         self.labels = labels_folder(store, labels)
         self._queues: dict[str, LabelQueue] = {}
         self._queues_lock = threading.Lock()
@@ -93,11 +95,6 @@ class Workbench:
         """Raise if the file of the store was deleted or replaced: what is read from it would be of the old file."""
         if _file_identity(self.store.file) != self._file:
             raise StoreError(self.label, "was deleted or replaced while it was open; start `auepora ui` again")
-
-    @property
-    def label(self) -> str:
-        """The path or URL of the store, without a password."""
-        return self.store.label
 
     def find(self, text: str) -> RunRecord:
         """The run with that id, or prefix of an id; ``UnknownRunError`` where there is none."""
@@ -348,7 +345,7 @@ def render_template(request: Request, name: str, *, status: int = 200, **context
     Templates that extend ``parent`` are a page, or with the parameter ``fragment`` a part of one.
     """
     common = {
-        "csrf_token": access_of(request).csrf_token,
+        "csrf_token": request.app.state.access.csrf_token,
         "store_label": "" if is_blind(request) else request.app.state.workbench.label,
         "is_blind": is_blind(request),
         "parent": "fragment.html" if request.query_params.get("fragment") else "layout.html",
@@ -361,8 +358,6 @@ def render_template(request: Request, name: str, *, status: int = 200, **context
 
 def render_blocks(blocks: Iterable[Block]) -> Markup:
     """Report blocks as HTML, as in the report."""
-    from markupsafe import Markup
-
     html = _environment().get_template("block_list.html").render(listed=list(blocks), drawn=_chart_renderer())
     return Markup(html)  # noqa: S704 -- our own template, which escapes all texts
 

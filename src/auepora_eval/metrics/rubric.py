@@ -79,6 +79,7 @@ class RubricMetric(VerdictMetric):
         signature={"per_item": SignatureOption("per_item", unless=False)},
     )
     parse_critic = staticmethod(RepeatedJudgementMetric.parse_critic)
+    signature_options = SinglePromptMetric.signature_options
     no_items_reason: ClassVar[str]
     """The skip reason of a rubric without items that count."""
 
@@ -171,8 +172,6 @@ class RubricMetric(VerdictMetric):
         self, steps: DerivationBuilder, items: Sequence[RubricItem], levels: Sequence[float], value: float
     ) -> None:
         """Add the step from the levels to the value."""
-
-    signature_options = SinglePromptMetric.signature_options
 
 
 @register("rubric_score")

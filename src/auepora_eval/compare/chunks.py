@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..features.matching import GoldUnit, Matching, first_rank, gold_ranks, gold_units, span_of
-from ..features.rankings import RankingColumns, document_rankings
+from ..features.rankings import document_rankings
 from ..features.texts import RefusalDetector
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
@@ -26,8 +25,6 @@ from .stores import DocumentFacts, RunOutputs, chunker_versions, run_outputs
 Bools = npt.NDArray[np.bool_]
 _SEVERAL = -1
 """In place of the hash of a text: an id has several texts, or an empty one. Python has no such hash."""
-_BATCH = 1000
-"""How many queries are explained at once."""
 _MAX_KNOWN = 100_000
 """How many documents are remembered to skip them when they are retrieved again."""
 _MIN_IDS = 10
@@ -294,49 +291,34 @@ class QueryOutput:
 
 def paired_outputs(queries: SharedQueries, finder: GoldFinder) -> Iterator[tuple[str, QueryOutput, QueryOutput]]:
     """Each of these samples with the outputs of both runs, in which ``finder`` looks for the gold."""
-    rows = queries.rows()
-    while batch := list(islice(rows, _BATCH)):
-        samples = [query for query, _, _ in batch]
-        golds = [finder.units(query) for query in samples]
-        matching: list[Matching] = []
-        for gold, (query, in_a, in_b) in zip(golds, batch, strict=True):
-            matching.append(finder.matching(query, gold, [*in_a, *in_b]))
-        outputs_a = _query_outputs(samples, [in_a for _, in_a, _ in batch], golds, matching)
-        outputs_b = _query_outputs(samples, [in_b for _, _, in_b in batch], golds, matching)
-        for sample, output_a, output_b in zip(samples, outputs_a, outputs_b, strict=True):
-            yield sample.sample_id, output_a, output_b
-
-
-def _query_outputs(
-    samples: Sequence[EvaluationSample],
-    by_sample: Sequence[Sequence[SystemOutputs | None]],
-    golds: Sequence[Sequence[GoldUnit]],
-    matching: Sequence[Matching],
-) -> list[QueryOutput]:
-    answered_by_sample = [[one for one in repeats if one is not None and one.error is None] for repeats in by_sample]
-    has_gold = [bool(gold or gold_units(sample)) for sample, gold in zip(samples, golds, strict=True)]
-    # Rankings of documents are needed only for queries that list expected documents instead of gold.
-    batch = Batch(samples, [answered[0] if answered else None for answered in answered_by_sample])
-    documents = None if all(has_gold) else document_rankings(batch)
     detector = RefusalDetector()
-    query_outputs = []
-    for row, (sample, repeats, answered) in enumerate(zip(samples, by_sample, answered_by_sample, strict=True)):
-        errors = [one.error for one in repeats if one is not None and one.error is not None]
-        missing = None if len(answered) == len(repeats) else "no output is stored"
-        gold, how = golds[row], matching[row]
-        query_outputs.append(
-            QueryOutput(
-                failed=(len(repeats) - len(answered)) / len(repeats),
-                refused=sum(detector.refused(sample, one) is True for one in answered) / len(repeats),
-                context=_context(answered[0], how) if answered else None,
-                answers=tuple(_answer(one) for one in answered if one.response is not None),
-                gold=_gold_ranks(gold, answered[0] if answered else None, how)
-                if documents is None or has_gold[row]
-                else _listed_gold_ranks(documents, row),
-                error=errors[0] if errors else missing,
-            )
-        )
-    return query_outputs
+    for query, in_a, in_b in queries.rows():
+        gold, matching = finder.find(query, [*in_a, *in_b])
+        output_a, output_b = (_query_output(query, repeats, gold, matching, detector) for repeats in (in_a, in_b))
+        yield query.sample_id, output_a, output_b
+
+
+def _query_output(
+    sample: EvaluationSample,
+    repeats: Sequence[SystemOutputs | None],
+    gold: Sequence[GoldUnit],
+    matching: Matching,
+    detector: RefusalDetector,
+) -> QueryOutput:
+    answered = [output for output in repeats if output is not None and output.error is None]
+    errors = [output.error for output in repeats if output is not None and output.error is not None]
+    missing = None if len(answered) == len(repeats) else "no output is stored"
+    first = answered[0] if answered else None
+    has_gold = bool(gold or gold_units(sample))
+    ranks = _gold_ranks(gold, first, matching) if has_gold else _listed_gold_ranks(sample, first)
+    return QueryOutput(
+        failed=(len(repeats) - len(answered)) / len(repeats),
+        refused=sum(detector.refused(sample, output) is True for output in answered) / len(repeats),
+        context=None if first is None else _context(first, matching),
+        answers=tuple(_answer(output) for output in answered if output.response is not None),
+        gold=ranks,
+        error=errors[0] if errors else missing,
+    )
 
 
 def _context(output: SystemOutputs, matching: Matching) -> tuple[Any, ...]:
@@ -364,15 +346,16 @@ def _gold_ranks(gold: Sequence[GoldUnit], output: SystemOutputs | None, matching
     return _by_level({one.level for one in gold}, hits)
 
 
-def _listed_gold_ranks(documents: RankingColumns, row: int) -> GoldRanks | None:
+def _listed_gold_ranks(sample: EvaluationSample, output: SystemOutputs | None) -> GoldRanks | None:
     """The ranks of the documents that the sample lists as expected; ``None`` if it lists none."""
-    gold = documents.gold[row] or {}
+    documents = document_rankings(Batch([sample], [output]))
+    gold = documents.gold[0] or {}
     levels = gold if isinstance(gold, dict) else dict.fromkeys(gold, 1)
     known = {level for level in levels.values() if level > 0}
     if not known:
         return None
     first: dict[str, int] = {}
-    for rank, doc_id in enumerate(documents.ranked[row], 1):
+    for rank, doc_id in enumerate(documents.ranked[0], 1):
         if doc_id in levels:
             first.setdefault(doc_id, rank)
     return _by_level(known, [(levels[doc_id], rank) for doc_id, rank in first.items()])

@@ -187,27 +187,25 @@ class GoldFinder:
         """With ``places``, chunks are matched by their location; without ``is_possible``, nothing is."""
         self._match, self._places, self._is_possible = match, places, is_possible
 
-    def units(self, query: EvaluationSample) -> list[GoldUnit]:
-        """What a query expects; empty if it is unknown where that lies."""
-        if not self._is_possible:
-            return []
-        return gold_units(query, self._match) if self._places is None else self._places.expected(query)
+    def find(self, query: EvaluationSample, outputs: Iterable[SystemOutputs | None]) -> tuple[list[GoldUnit], Matching]:
+        """What a query expects, empty if it is unknown where that lies, and how it is matched in all of these outputs.
 
-    def matching(
-        self, query: EvaluationSample, units: Sequence[GoldUnit], outputs: Iterable[SystemOutputs | None]
-    ) -> Matching:
-        """How a query is matched in all of these outputs; by id, spans decide where none returns an expected id."""
+        By id, spans decide where no output returns an expected id.
+        """
+        if not self._is_possible:
+            return [], "id"
         if self._places is not None:
-            return "place"
+            return self._places.expected(query), "place"
+        units = gold_units(query, self._match)
         if self._match != "id":
-            return self._match
+            return units, self._match
         if not has_spans(query):
-            return "exact_id"
+            return units, "exact_id"
         for output in outputs:
-            documents = [] if output is None or output.error else [item.doc for item in output.retrieved]
+            documents = [] if output is None or output.error is not None else [item.doc for item in output.retrieved]
             if any(found.rank is not None for found in unit_ranks(units, documents, "exact_id")):
-                return "exact_id"
-        return "id"
+                return units, "exact_id"
+        return units, "id"
 
 
 class ChunkLocations:

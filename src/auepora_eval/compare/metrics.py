@@ -556,14 +556,13 @@ class _RunMatcher:
             results = _comparable_results(self._runs, name)
             if isinstance(results, str):
                 results = [_newest_uncorrected(run.results[name]) for run in self._runs]
-            metrics = []
-            for run, result in zip(self._runs, results, strict=True):
-                metrics.append(find_metric(result, run.record, metric_objects))
-            if any(metric is None or not metric.metadata.matches_gold for metric in metrics):
+            pairs = zip(self._runs, results, strict=True)
+            found = [find_metric(result, run.record, metric_objects) for run, result in pairs]
+            metrics = [metric for metric in found if metric is not None and metric.metadata.matches_gold]
+            if len(metrics) < len(found):
                 continue
             self._depths[name] = getattr(metrics[0], "k", None)
-            own = [metric.active_conventions.match for metric in metrics if metric is not None]
-            match = coarsest([self.way.match, *own])
+            match = coarsest([self.way.match, *[metric.active_conventions.match for metric in metrics]])
             others = [other_way([metric], match) for metric in metrics]
             if any(others) and self.way.problem is not None:
                 self.refused[name] = self.way.problem

@@ -293,18 +293,16 @@ def _rank_queries(queries: SharedQueries, finder: GoldFinder, because: str) -> _
     """Rank each query in both runs."""
     ranked = _RankedQueries()
     for query, *outputs in queries.rows():
-        own, spans = gold_units(query), has_spans(query)
-        gold = finder.units(query) if own else own
+        own, (gold, matching) = gold_units(query), finder.find(query, [*outputs[0], *outputs[1]])
         answered = [[_answered(output) for output in repeats] for repeats in outputs]
         for side, repeats in enumerate(answered):
             ranked.failed[side] += None in repeats
-        ranked.has_spans |= spans
+        ranked.has_spans |= has_spans(query)
         if not own:
             ranked.without_expected += 1
         elif not gold:
             ranked.unlocated.append(query.sample_id)
         else:
-            matching = finder.matching(query, gold, [*answered[0], *answered[1]])
             ranks_a, ranks_b = ([rank_of(gold, output, matching) for output in repeats] for repeats in outputs)
             for listed, ranks in zip(ranked.ranks, (ranks_a, ranks_b), strict=True):
                 listed += [rank.position for rank in ranks]

@@ -379,12 +379,10 @@ def is_relevant_chunk(doc: Document, passages: Sequence[Document], match: Match)
 
 def _lies_in_texts(doc: Document, passages: Iterable[Document]) -> bool:
     """Whether enough of a chunk is text of gold passages."""
-    chunk = trigrams(doc.text)
-    gold: set[tuple[str, ...]] = set()
-    for passage in passages:
-        if is_evidence(passage.text) and not is_other_document(passage, doc):
-            gold |= trigrams(passage.text)
-    return bool(chunk) and len(chunk & gold) >= FOUND_FROM * len(chunk)
+    if not trigrams(doc.text):
+        return False
+    usable = [passage for passage in passages if is_evidence(passage.text)]
+    return any(proportion >= FOUND_FROM for _, proportion in _covered_by_texts(doc, usable))
 
 
 # --- ranks of gold for pages, causes and golden queries --------------------------------------------------------------

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from ...core.conventions import Match
 from ...core.types import Document, EvaluationSample
-from ...engine.gold_match import GoldMatch
 from ...errors import AueporaError
 from ...features.matching import (
+    MATCH_WORDS,
     GoldRank,
     GoldUnit,
     chunk_levels,
@@ -96,42 +96,34 @@ class GoldMarks:
             levels = chunk_levels(self._units, documents, self.match)
             for rank in first_ranks(documents).values():
                 if (level := levels[rank - 1]) is not None:
-                    found[rank] = Hit(GoldMatch(self.match).label.removeprefix("by id"), level)
+                    found[rank] = Hit(f"by {MATCH_WORDS[self.match]}".removeprefix("by id"), level)
         for doc_id, at in self.ranks(documents).items():
             assert at.rank is not None
             found[at.rank] = Hit(f"by {at.by}".removeprefix("by id"), self.levels[doc_id])
         return found
 
-    def marks(self, documents: Sequence[Document], hits: Hits | None = None) -> list[str]:
-        """Per position ``gold``, ``again`` (the same id), ``part`` (same document), ``not`` (judged so) or nothing.
-
-        ``hits`` are those of the documents, if they are known.
-        """
-        seen: set[str] = set()
-        marks = []
-        hits = self.hits(documents) if hits is None else hits
-        for rank, document in enumerate(documents, 1):
-            doc_id = document.doc_id
-            level = self.levels.get(doc_id)
-            if rank in hits:
-                marks.append("gold")
-            elif level is not None and level > 0:  # not found here: another passage, or below a hit by span
-                marks.append("again" if doc_id in seen else "part")
-            elif level == 0 or doc_id in self._not_relevant:
-                marks.append("not")
-            elif document.parent in self._parents:
-                marks.append("part")
-            else:
-                marks.append("")
-            seen.add(doc_id)
-        return marks
+    def marks(self, documents: Sequence[Document]) -> list[str]:
+        """Per position ``gold``, ``again`` (the same id), ``part`` (same document), ``not`` (judged so) or nothing."""
+        return [mark for mark, _ in self.explained_marks(documents)]
 
     def explained_marks(self, documents: Sequence[Document]) -> list[tuple[str, Hit]]:
         """The mark of each document, how it was matched, and its level."""
         hits = self.hits(documents)
-        by_id = [Hit("", self.levels.get(document.doc_id)) for document in documents]
-        explained = [hits.get(rank, hit) for rank, hit in enumerate(by_id, 1)]
-        return list(zip(self.marks(documents, hits), explained, strict=True))
+        seen: set[str] = set()
+        explained = []
+        for rank, document in enumerate(documents, 1):
+            hit = Hit("", self.levels.get(document.doc_id))
+            mark = "gold" if rank in hits else self._mark_without_hit(document, hit.level, document.doc_id in seen)
+            explained.append((mark, hits.get(rank, hit)))
+            seen.add(document.doc_id)
+        return explained
+
+    def _mark_without_hit(self, document: Document, level: int | None, is_again: bool) -> str:
+        if level is not None and level > 0:  # another passage, or below a hit by span
+            return "again" if is_again else "part"
+        if level == 0 or document.doc_id in self._not_relevant:
+            return "not"
+        return "part" if document.parent in self._parents else ""
 
     def gold_passages(self, document: Document) -> Ranges:
         """The ranges of gold passages in the text of a document whose span in its parent is known."""

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..core.batch import Batch
 from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..features.matching import GoldUnit, Matching, first_rank, gold_ranks, gold_units, span_of
-from ..features.rankings import document_rankings
+from ..features.rankings import document_gold
 from ..features.texts import RefusalDetector
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord
@@ -348,16 +347,16 @@ def _gold_ranks(gold: Sequence[GoldUnit], output: SystemOutputs | None, matching
 
 def _listed_gold_ranks(sample: EvaluationSample, output: SystemOutputs | None) -> GoldRanks | None:
     """The ranks of the documents that the sample lists as expected; ``None`` if it lists none."""
-    documents = document_rankings(Batch([sample], [output]))
-    gold = documents.gold[0] or {}
+    gold = document_gold(sample) or {}
     levels = gold if isinstance(gold, dict) else dict.fromkeys(gold, 1)
     known = {level for level in levels.values() if level > 0}
     if not known:
         return None
     first: dict[str, int] = {}
-    for rank, doc_id in enumerate(documents.ranked[0], 1):
-        if doc_id in levels:
-            first.setdefault(doc_id, rank)
+    retrieved = [] if output is None else output.retrieved
+    for rank, item in enumerate(retrieved, 1):
+        if item.doc.parent in levels:
+            first.setdefault(item.doc.parent, rank)
     return _by_level(known, [(levels[doc_id], rank) for doc_id, rank in first.items()])
 
 

@@ -101,10 +101,11 @@ def _parent_rankings(batch: Batch) -> RankingColumns:
         [item.doc.parent for item in output.retrieved] if ids and output is not None else []
         for ids, output in zip(columns.ranked, batch.outputs, strict=True)
     ]
-    return RankingColumns([_document_gold(sample) for sample in batch.samples], ranked, columns.ids)
+    return RankingColumns([document_gold(sample) for sample in batch.samples], ranked, columns.ids)
 
 
-def _document_gold(sample: EvaluationSample) -> Gold | None:
+def document_gold(sample: EvaluationSample) -> Gold | None:
+    """The gold documents of a sample: those listed as expected, else the parents of the relevant documents."""
     expected = sample.metadata.get("expected_doc_ids")
     if expected is not None:
         listed = isinstance(expected, (list, tuple, set, frozenset))

@@ -164,7 +164,7 @@ def command(
     changes = {key: value for key, value in changes.items() if value is not None} | judging.changes()
     source = read_source(Path(plan))
     read = read_plan(source, changes={**changes, "gates": None})
-    refuse_input_as_output(output, [*plan_files(read, store), *([] if corpus is None else [corpus])])
+    refuse_input_as_output(output, [*plan_files(read, store), corpus])
     if judging.preview:
         from ..report.diagnosis import preview_text
 

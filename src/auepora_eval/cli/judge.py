@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ from .options import (
     open_store,
     output_format,
     refuse_input_as_output,
-    render_document,
+    render_page,
     store_option,
     write_out,
 )
@@ -116,8 +117,6 @@ def try_command(
     auepora judge try plan.yaml -m cites_policy -n 3 --max-cost 0.10
     auepora judge try plan.yaml -m tone --run latest --json -o trial.json
     """
-    from ..render.markdown import report_markdown
-    from ..render.terminal import report_text
     from ..runs.trial import try_metrics
 
     no_csv = "a trial cannot be written as CSV; write .json, .md or text"
@@ -134,9 +133,8 @@ def try_command(
             changes=judging.changes(),
             progress=line.show_judging,
         )
-    page = trial.report(f"Judging: {usage_text(trial.usage)}.")
-    markdown = report_markdown(page).rstrip("\n")
-    write_out(render_document(form, trial.to_dict(), markdown=markdown, text=report_text(page)), output)
+    page = partial(trial.report, f"Judging: {usage_text(trial.usage)}.")
+    write_out(render_page(form, trial.to_dict(), page), output)
     if trial.requests and all(one.error is not None for one in trial.requests):
         sys.exit(STOPPED_EARLY)
 
@@ -205,8 +203,7 @@ def nuggets_command(
         )
     if nuggets is not None and assign is None:
         raise click.UsageError("--nuggets goes with --assign")
-    inputs = (dataset, retrieved, assign, nuggets, corpus)
-    refuse_input_as_output(output, [path for path in inputs if path is not None])
+    refuse_input_as_output(output, [dataset, retrieved, assign, nuggets, corpus])
     judges = judge.judges(judging.changes())
     if judges is None:
         raise click.UsageError("no judge is given; use --plan or --judge-model")
@@ -311,7 +308,7 @@ def relevance_command(
     from ..runtime.secrets import Secrets
 
     for written in (output, str(provenance_path(output))):
-        refuse_input_as_output(written, [pool, *label_files, *([] if prompt is None else [prompt])])
+        refuse_input_as_output(written, [pool, *label_files, prompt])
     documents = read_pool(pool)
     labels = _labels(label_files)
     before = read_grades(output)

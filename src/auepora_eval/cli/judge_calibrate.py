@@ -134,9 +134,9 @@ def calibrate_command(
         raise click.UsageError("--learn-weights takes one run, without --scores")
     no_csv = "calibrations cannot be written as CSV; write .json, .md or text"
     form = output_format(output, as_json=as_json, no_csv=no_csv)
-    inputs = [*label_files, *tuned_on, *([] if scores is None else [scores])]
+    inputs = [*label_files, *tuned_on, scores]
     refuse_input_as_output(output, inputs)
-    refuse_input_as_output(learn_weights, [*inputs, *([] if output is None else [output])], option="--learn-weights")
+    refuse_input_as_output(learn_weights, [*inputs, output], option="--learn-weights")
     labels = read_annotations(label_files)
     seen = {one for path in tuned_on for one in read_ids(path)}
 

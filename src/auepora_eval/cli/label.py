@@ -310,7 +310,7 @@ def pool_command(
         raise click.UsageError("give --dataset or --topics, not both")
     if not stored and dataset is None and topics is None:
         raise click.UsageError("files contain no questions: give --dataset or --topics")
-    refuse_input_as_output(output, [*files, *(one for one in (dataset, topics, corpus, qrels) if one is not None)])
+    refuse_input_as_output(output, [*files, dataset, topics, corpus, qrels])
     if qrels is not None:
         refuse_input_as_output(output, [str(provenance_path(qrels))])
     sources = PooledRuns()

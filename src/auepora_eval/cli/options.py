@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..core.results import Results
     from ..engine.executors import Executor, ExecutorName
     from ..io.sample_sets import SampleSet
+    from ..render.blocks import Report
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
@@ -298,13 +299,6 @@ def run_dict(record: RunRecord, counts: tuple[int, int]) -> dict[str, Any]:
     }
 
 
-def conventions_label(record: RunRecord) -> str:
-    """The conventions of the plan of a run, as text."""
-    from ..store.records import conventions_label
-
-    return conventions_label(record)
-
-
 def format_time(moment: datetime | None) -> str:
     """A time as text, in UTC."""
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
@@ -378,13 +372,23 @@ def render_document(form: str, document: Any, *, markdown: str, text: str) -> st
     return markdown if form == "markdown" else text
 
 
-def refuse_input_as_output(output: str | None, inputs: Sequence[str], *, option: str = "-o") -> None:
+def render_page(form: str, document: Any, page: Callable[[], Report]) -> str:
+    """The document as JSON, or the page that ``page`` returns as Markdown or text, as the format says."""
+    from ..render.markdown import report_markdown
+    from ..render.terminal import report_text
+
+    if form == "json":
+        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    return report_markdown(page()).rstrip("\n") if form == "markdown" else report_text(page())
+
+
+def refuse_input_as_output(output: str | None, inputs: Sequence[str | None], *, option: str = "-o") -> None:
     """Raise if ``output`` is one of ``inputs`` (also under another name), or will become one, such as a new store.
 
-    ``option`` is the option that names the output.
+    Inputs that are not given are ``None``. ``option`` is the option that names the output.
     """
     for path in inputs:
-        if output is None or "://" in path:
+        if output is None or path is None or "://" in path:
             continue
         try:
             same = os.path.samefile(output, path)

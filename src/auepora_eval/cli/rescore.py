@@ -140,7 +140,7 @@ def command(
     if grades is not None and stop.changes():
         raise click.UsageError("--grades calls no judge: leave out the options that stop judging")
     form = output_format(output, as_json=as_json)
-    refuse_input_as_output(output, [file for file in (qrels, corpus, grades, draw) if file is not None])
+    refuse_input_as_output(output, [qrels, corpus, grades, draw])
     with open_store(store, output=output) as found:
         record = found.find(run)
         rules = None if conventions == "auto" else conventions

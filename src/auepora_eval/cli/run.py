@@ -28,7 +28,6 @@ from .judge_options import (
 )
 from .options import (
     ExecutorChoice,
-    conventions_label,
     executor_options,
     find_samples,
     match_option,
@@ -85,7 +84,7 @@ def run_sweep(
         raise click.UsageError(f"--perturb-payloads goes with inject, and {sweep} uses none: leave it out")
     if corpus is not None and "noise" not in sweep.perturbs:
         raise click.UsageError(f"--perturb-corpus goes with noise, and {sweep} uses none: leave it out")
-    refuse_input_as_output(output, [one for one in (corpus, payloads) if one is not None])
+    refuse_input_as_output(output, [corpus, payloads])
     given = {"--perturb-corpus": corpus, "--perturb-payloads": payloads}
     more = [word for option, value in given.items() if value is not None for word in (option, value)]
     resume = resume_command("run", ["--perturb", str(sweep), *more, "--resume"])
@@ -289,6 +288,7 @@ def command(
     from ..plan.source import read_source
     from ..runs.run import run_plan
     from ..store.connect import default_store
+    from ..store.records import conventions_label
 
     if (retry_failed or run_name is not None) and not resume:
         raise click.UsageError("--retry-failed and --run go with --resume")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from getpass import getuser
@@ -31,13 +31,12 @@ from .console import echo_err, quiet_option
 from .judge_options import failure_text, judge_failures, judgements_text, sample_judgements, usage_text
 from .options import (
     complete_run,
-    conventions_label,
     format_time,
     open_store,
     output_format,
     raw_csv,
     raw_option,
-    render_document,
+    render_page,
     require_per_query,
     run_dict,
     samples_option,
@@ -113,11 +112,11 @@ def command(
         record = found.find(run)
         if sample_id is not None:
             sample = _sample(found, record, sample_id)
-            write_out(_render(sample, form, lambda: _sample_page(sample)), output)
+            write_out(render_page(form, sample, lambda: _sample_page(sample)), output)
         elif failures:
             rows = [*_failures(found, record), *(unjudged := judge_failures(found, record))]
             rows += _measure_failures(found, record, unjudged)
-            write_out(_render(rows, form, lambda: _failures_page(record, rows)), output)
+            write_out(render_page(form, rows, lambda: _failures_page(record, rows)), output)
         else:
             read = found.results if per_query else partial(result_summaries, found)
             chosen = _select_metrics(read(record.run_id, every_signature=every), metrics)
@@ -126,18 +125,8 @@ def command(
             else:
                 run_info = {"run": run_dict(record, found.counts(record.run_id))}
                 document = {**chosen.to_dict(per_query=per_query), **run_info}
-                text = _render(document, form, lambda: _run_page(found, record, chosen))
+                text = render_page(form, document, lambda: _run_page(found, record, chosen))
             write_out(text, output)
-
-
-def _render(document: Any, form: str, page: Callable[[], Report]) -> str:
-    """The document as JSON, or the page that ``page`` returns as Markdown or text."""
-    from ..render.markdown import report_markdown
-    from ..render.terminal import report_text
-
-    if form == "json":
-        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    return report_markdown(page()).rstrip("\n") if form == "markdown" else report_text(page())
 
 
 def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
@@ -152,6 +141,7 @@ def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
 def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
     """The metadata of the run, and its results as tables."""
     from ..render.tables import results_blocks, slices_blocks
+    from ..store.records import conventions_label
 
     blocks: list[Block] = [DefinitionList(list(_facts(store, record)))]
     if results:
@@ -453,7 +443,7 @@ def queries_command(
             for row in rows
         ],
     }
-    write_out(_render(document, form, lambda: _queries_page(table, rows, metrics, len(matching))), output)
+    write_out(render_page(form, document, lambda: _queries_page(table, rows, metrics, len(matching))), output)
 
 
 def _user() -> str:
@@ -517,7 +507,7 @@ def samples_command(name: str | None, store: str | None, as_json: bool, output: 
     labels = default_labels(default_store(store))
     if name is not None:
         chosen = find_sample_set(labels, name)
-        write_out(_render(chosen.to_dict(), form, lambda: _set_page(chosen)), output)
+        write_out(render_page(form, chosen.to_dict(), lambda: _set_page(chosen)), output)
         return
     found = []
     for one in sample_set_names(labels):
@@ -526,7 +516,7 @@ def samples_command(name: str | None, store: str | None, as_json: bool, output: 
         except DataFileError as error:
             echo_err(f"Warning: {error}")
     documents = [{**one.to_dict(), "ids": len(one.ids)} for one in found]
-    write_out(_render(documents, form, lambda: _sets_page(found)), output)
+    write_out(render_page(form, documents, lambda: _sets_page(found)), output)
 
 
 def _sets_page(found: list[SampleSet]) -> Report:
@@ -584,12 +574,11 @@ def explain_command(
     """
     from ..annotate.batch_plans import labels_folder
     from ..io.grades import CorrectionLog
-    from ..report.explain import explain, explanation_markdown, explanation_text
+    from ..report.explain import explain, explanation_report
 
     no_csv = "explanations cannot be written as CSV; write .json, .md or text"
     form = output_format(output, as_json=as_json, no_csv=no_csv)
     with open_store(store, output=output) as found:
         log = CorrectionLog(labels_folder(found))
         explanation = explain(found, run, metric, query=sample_id, models=models, corrections=log)
-    markdown, text = explanation_markdown(explanation), explanation_text(explanation)
-    write_out(render_document(form, explanation.to_dict(), markdown=markdown, text=text), output)
+    write_out(render_page(form, explanation.to_dict(), partial(explanation_report, explanation)), output)

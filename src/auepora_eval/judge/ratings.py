@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ..core.registry import Use, resolve
 from ..core.types import EvaluationSample
@@ -45,6 +45,12 @@ class Scale:
 
     low: float
     high: float
+    is_binary: ClassVar[bool] = False
+    """Whether every score is 0 or 1."""
+    unordered: ClassVar[tuple[str, ...]] = ()
+    """The classes without values: a scale of numbers has none."""
+    label_values: ClassVar[Mapping[str, float]] = {}
+    """The value of each class: a scale of numbers has none."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
@@ -96,21 +102,6 @@ class Scale:
     def is_weightable(self) -> bool:
         """Whether a score can be an expected value over the labels, weighted by their probabilities."""
         return self.is_integer
-
-    @property
-    def is_binary(self) -> bool:
-        """Whether every score is 0 or 1."""
-        return False
-
-    @property
-    def unordered(self) -> tuple[str, ...]:
-        """The classes without values: a scale of numbers has none."""
-        return ()
-
-    @property
-    def label_values(self) -> Mapping[str, float]:
-        """The value of each class: a scale of numbers has none."""
-        return {}
 
     @property
     def conversion(self) -> str:

@@ -205,10 +205,8 @@ def primary_section(findings: Findings, built: list[Metric] | None, *, other_met
 
     With ``other_metrics``, given on the command line, names that are not among them are left out.
     """
-    listed = findings.top.nonempty_list("primary", example="[recall@5]") or []
     names: list[str] = []
-    for place, name in enumerate(listed):
-        key = f"primary[{place}]"
+    for key, name in findings.top.listed_values("primary", example="[recall@5]"):
         problem = string_problem(name, findings.source.written.get(key))
         if problem is None and name in names:
             problem = f"'{name}' is named twice"
@@ -232,10 +230,8 @@ def primary_section(findings: Findings, built: list[Metric] | None, *, other_met
 
 def slices_section(findings: Findings) -> tuple[str | Mapping[str, str], ...]:
     """Read ``slices``: paths of labels or metadata, or mappings from a name to a path."""
-    listed = findings.top.nonempty_list("slices", example="[labels.lang]") or []
     good: list[str | Mapping[str, str]] = []
-    for place, one in enumerate(listed):
-        key = f"slices[{place}]"
+    for key, one in findings.top.listed_values("slices", example="[labels.lang]"):
         fits = isinstance(one, str) or (isinstance(one, Mapping) and all(isinstance(v, str) for v in one.values()))
         if not fits or not one:
             findings.add(key, f"a slice is a path such as labels.lang, or {{name: path}}, not {describe_value(one)}")
@@ -284,10 +280,8 @@ def gates_section(
     findings: Findings, built: list[Metric] | None, slices: tuple[str | Mapping[str, str], ...]
 ) -> tuple[Gate, ...]:
     """Read ``gates``, the conditions that a run must satisfy."""
-    listed = findings.top.nonempty_list("gates", example='["recall@5 >= 0.80"]') or []
     good: list[Gate] = []
-    for place, written in enumerate(listed):
-        key = f"gates[{place}]"
+    for key, written in findings.top.listed_values("gates", example='["recall@5 >= 0.80"]'):
         text, problem = _gate_text(written, findings.source.written.get(key))
         if text is None:
             findings.add(key, str(problem))

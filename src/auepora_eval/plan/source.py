@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 from urllib.parse import parse_qsl, urlsplit
 
+import yaml
+
 from ..errors import AueporaError, BadOptionError, DataFileError, PlanError, did_you_mean
 from ..io.problems import TOO_DEEP, first_invalid_value, quote_text
+from ..io.values import YamlError, YamlValues, node_line, parse_yaml, scalar_text
 from ..options import NonEmpty, describe_type, option_types, problem_of
 from ..runtime.files import read_bytes, read_head
 from ..runtime.imports import CodeNotLoadedError
@@ -118,8 +121,6 @@ def _kind(value: object) -> str:
 
 
 def _from_yaml(path: Path, data: bytes) -> PlanSource:
-    from ..io.values import YamlError, parse_yaml
-
     try:
         root = parse_yaml(data)
         walk = _YamlWalker(len(data))
@@ -133,8 +134,6 @@ class _YamlWalker:
     """Converts the nodes of a YAML document to values, and records their lines."""
 
     def __init__(self, size: int) -> None:
-        from ..io.values import YamlValues
-
         self.lines: dict[str, int] = {}
         self.written: dict[str, str] = {}
         self._values = YamlValues(size)
@@ -142,10 +141,6 @@ class _YamlWalker:
 
     def value(self, node: Any, path: str) -> Any:
         """The value of a node."""
-        import yaml
-
-        from ..io.values import YamlError, node_line, scalar_text
-
         self._left -= 1
         if self._left < 0:
             raise YamlError(node_line(node), "there are too many values; do aliases repeat too much?")
@@ -219,8 +214,6 @@ def _toml_path(text: str) -> str:
 
 
 def _from_json(path: Path, data: bytes) -> PlanSource:
-    from ..io.values import YamlError, parse_yaml
-
     text = data.decode()
     try:
         values = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
@@ -521,6 +514,11 @@ class PlanSection:
         elif value is not None:
             self.add(key, f"must be a list, not {describe_value(value)}; write {example}")
         return None
+
+    def listed_values(self, key: str, *, example: str) -> list[tuple[str, Any]]:
+        """The values of a non-empty list with their keys, ``slices[0]``; none if it is missing."""
+        values = self.nonempty_list(key, example=example) or []
+        return [(self.key_path(f"{key}[{place}]"), value) for place, value in enumerate(values)]
 
     def read(
         self, declared: type, *, only: Collection[str] | None = None, defaults: Mapping[str, Any] | None = None

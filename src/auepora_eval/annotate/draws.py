@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,10 +29,8 @@ from ..stats.sampling import (
     systematic_draw,
 )
 from ..stats.sequential import SequentialDesign
-
-if TYPE_CHECKING:
-    from ..store.records import RunRecord
-    from ..store.runs import RunStore
+from ..store.records import RunRecord
+from ..store.runs import RunStore, record_decision
 
 SINGLE_STRATUM = "all"
 """The name of the only stratum of an unstratified draw."""
@@ -409,8 +407,6 @@ def fix_design(store: RunStore, record: RunRecord, draw: LabelDraw) -> None:
 
     A store that cannot be written is no error: then the record next to the labels alone fixes the design.
     """
-    from ..store.runs import record_decision
-
     options = _fixed_options(draw)
     try:
         stored = record_decision(
@@ -424,8 +420,6 @@ def fix_design(store: RunStore, record: RunRecord, draw: LabelDraw) -> None:
 
 def record_verdict(store: RunStore, record: RunRecord, draw: LabelDraw, verdict: str) -> None:
     """Record in the store what a comparison by labels decided; a store that cannot be written is no error."""
-    from ..store.runs import record_decision
-
     options = _fixed_options(draw)
     verdicts = {options["metric"]: verdict}
     body = {"design": options, "results": verdicts, "verdicts": verdicts}

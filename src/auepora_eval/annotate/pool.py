@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -30,11 +30,9 @@ from ..options import PositiveInt, check_options
 from ..runtime.files import read_bytes, read_head, read_lines, write_lines
 from ..stats.partial_grades import MeasureName, PooledPairs, RankedMeasure, grading_probabilities
 from ..stats.sampling import systematic_draw
+from ..store.records import RunRecord
+from ..store.runs import RunStore
 from .draws import draw_path
-
-if TYPE_CHECKING:
-    from ..store.records import RunRecord
-    from ..store.runs import RunStore
 
 
 @dataclass(frozen=True, slots=True)

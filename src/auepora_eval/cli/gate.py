@@ -65,12 +65,11 @@ def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output
 
 def publish(report: GateReport, record: RunRecord, *, junit: str | None) -> None:
     """Print the warnings, write JUnit XML if requested, and append to ``$GITHUB_STEP_SUMMARY`` if it is set."""
-    from ..gates import append_step_summary
+    from ..gates import append_step_summary, junit_xml
 
     for warning in report.warnings:
         echo_err(f"Warning: {warning}")
     if junit is not None:
-        from ..gates import junit_xml
         from ..runtime.files import write_lines
 
         write_lines(Path(junit), [junit_xml(report, name=f"auepora: {record.name}").encode()])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..render.tables import table
 from .console import echo_err
 
 if TYPE_CHECKING:
@@ -63,7 +64,6 @@ def _listing(cards: Sequence[MetricCard]) -> str:
     from textwrap import wrap
 
     from ..core.targets import TARGETS
-    from ..render.tables import table
 
     order = list(TARGETS)
     cards = sorted(cards, key=lambda c: (order.index(c.target) if c.target in order else len(order), c.name))
@@ -181,8 +181,6 @@ def crosscheck_command(cases: int, seed: int, peers: bool, model: str | None, as
 
 
 def _print_table(checks: list[CrossCheck]) -> None:
-    from ..render.tables import table
-
     rows = [
         [check.metric, check.against, str(check.cases), f"{check.largest:.1e}", "ok" if check.agrees else "DEVIATES"]
         for check in sorted(checks, key=lambda check: (check.metric, check.against))
@@ -192,7 +190,6 @@ def _print_table(checks: list[CrossCheck]) -> None:
 
 def _print_defects() -> None:
     from ..crosscheck import DEFECTS
-    from ..render.tables import table
 
     rows = [[defect.peer, defect.metric, defect.what] for defect in DEFECTS]
     click.echo(f"\n{table(rows, headers=['other tool', 'its', 'is left out: known defect'])}\n")

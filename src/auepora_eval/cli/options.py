@@ -352,13 +352,11 @@ def raw_csv() -> bool:
 
 def render_results(results: Results, form: str, footer: str, *, per_query: bool = False) -> str:
     """The results in a format; tables end with ``footer``, the line that names the conventions."""
-    from ..render.tables import results_markdown, results_table, slices_tables
+    from ..render.tables import results_csv, results_markdown, results_table, scores_csv, slices_tables
 
     if form == "json":
         return results.to_json(per_query=per_query)
     if form == "csv":
-        from ..render.tables import results_csv, scores_csv
-
         return scores_csv(results, raw=raw_csv()) if per_query else results_csv(results, raw=raw_csv())
     markdown = form == "markdown"
     whole = results_markdown(results) if markdown else results_table(results)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..render.terminal import progress
+from ..runtime.files import write_lines
 from .console import echo, echo_err, quiet_option
 from .judge_options import judgement_lines
 from .options import complete_run, open_store, raw_csv, raw_option, run_dict, store_option
@@ -164,8 +165,6 @@ def export_command(run: str, folder: str | None, force: bool, parquet: bool, sto
     auepora export latest
     auepora export nightly exported/ --force
     """
-    from ..runtime.files import write_lines
-
     with open_store(store) as found:
         record = found.find(run)
         target = Path(folder or record.run_id)
@@ -191,7 +190,6 @@ def _output_names(record: RunRecord) -> list[str]:
 def _write(store: RunStore, record: RunRecord, target: Path, *, parquet: bool) -> None:
     from ..io.jsonl import save_jsonl_dataset, save_jsonl_outputs
     from ..render.tables import results_csv, save_parquet, scores_csv
-    from ..runtime.files import write_lines
 
     with progress(f"writing {target}"):
         results = store.results(record.run_id)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..render.tables import table
 from .console import echo_err, quiet_option
 from .options import complete_run, format_time, open_store, run_dict, store_option, write_out
 
@@ -108,7 +109,6 @@ def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_js
 
 
 def _decisions_table(listed: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> str:
-    from ..render.tables import table
     from ..store.runs import DESIGNS
 
     rows = [
@@ -131,8 +131,6 @@ def _verdict_text(name: str, found: Any) -> str:
 
 
 def _runs_table(records: Sequence[RunRecord], counts: Mapping[str, tuple[int, int]]) -> str:
-    from ..render.tables import table
-
     rows = []
     for one in records:
         done, failed = counts[one.run_id]

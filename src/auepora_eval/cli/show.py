@@ -27,6 +27,7 @@ from ..render.blocks import (
     simple_table,
     without_empty_columns,
 )
+from ..render.tables import format_value, results_blocks, results_csv, scores_csv, slices_blocks
 from .console import echo_err, quiet_option
 from .judge_options import failure_text, judge_failures, judgements_text, sample_judgements, usage_text
 from .options import (
@@ -101,7 +102,6 @@ def command(
     auepora show nightly --failures
     auepora show nightly --sample q17
     """
-    from ..render.tables import results_csv, scores_csv
     from ..store.runs import result_summaries
 
     if failures and sample_id is not None:
@@ -140,7 +140,6 @@ def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
 
 def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
     """The metadata of the run, and its results as tables."""
-    from ..render.tables import results_blocks, slices_blocks
     from ..store.records import conventions_label
 
     blocks: list[Block] = [DefinitionList(list(_facts(store, record)))]
@@ -289,8 +288,6 @@ def _gold_ranks(sample: EvaluationSample, output: SystemOutputs, match: Match) -
 
 def _sample_page(document: dict[str, Any]) -> Report:
     """The question, its gold, each output with its documents, scores and judgements."""
-    from ..render.tables import format_value
-
     sample = document["sample"]
     gold = {_id(one) for one in sample.get("relevant_docs") or ()}
     facts: list[tuple[str, str]] = [("gold", ", ".join(sorted(gold)) or "none")]
@@ -456,8 +453,6 @@ def _user() -> str:
 
 def _queries_page(table: QueryTable, rows: list[QueryRow], metrics: list[str], matching: int) -> Report:
     """The queries as a table."""
-    from ..render.tables import format_value
-
     letters = table.letters if len(table.runs) > 1 else [""]
     names = [f"{name} {letter}".strip() for name in ["rank", *metrics] for letter in letters]
     columns = [TableColumn("query"), *(TableColumn(name, number=True) for name in names), TableColumn("question")]

@@ -147,20 +147,16 @@ class MemberForms(Protocol):
     @property
     def label_values(self) -> Mapping[str, float]:
         """The values of labels; empty if they have none."""
-        ...
 
     @property
     def keys(self) -> frozenset[str] | None:
         """The keys of the reply that are voted on; ``None`` for all."""
-        ...
 
     def requests(self, critic: Critic) -> Sequence[JudgeRequest]:
         """The requests to a member; none if it cannot reply in a form that serves."""
-        ...
 
     def reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
         """The reply that the answers to these requests form; ``JudgeError`` if they form none."""
-        ...
 
 
 class JudgeClient(Protocol):
@@ -169,11 +165,9 @@ class JudgeClient(Protocol):
     @property
     def repeats(self) -> int:
         """Judgements per item."""
-        ...
 
     async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
         """The critic's judgement; ``JudgeError`` on failure."""
-        ...
 
 
 def critic_name(critic: object) -> str:

@@ -51,7 +51,6 @@ from ..report.explain import resolve_result_metric
 from ..runs.judging import conventions_of_run, rescoring_metrics
 from ..runs.scoring import (
     JudgedCoverage,
-    ScoringOptions,
     SkippingExecutor,
     has_gold_provenance,
     planned_corpus,
@@ -525,7 +524,6 @@ class _CorrectedRun:
             metrics,
             conventions=conventions_of_run(record, None),
             slices=record.plan.get("slices") or (),
-            options=ScoringOptions(),
             samples=[self._gold.correct(one) for one in self._store.samples(record.run_id)],
             gold=self._gold.signature,
             invalid=self._dataset.invalid,

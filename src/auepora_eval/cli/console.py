@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import AueporaWarning
+from ..render.terminal import clear, is_quiet, printable, silenced
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
@@ -22,9 +25,6 @@ if TYPE_CHECKING:
 
 
 def _set_quiet(context: click.Context, parameter: click.Parameter, quiet: bool) -> None:
-    from ..errors import AueporaWarning
-    from ..render.terminal import silenced
-
     if quiet:
         context.with_resource(silenced())
         context.with_resource(warnings.catch_warnings())
@@ -44,8 +44,6 @@ quiet_option = click.option(
 
 def echo(text: str) -> None:
     """Print to stdout what neither a terminal nor the log of a CI service executes."""
-    from ..render.terminal import printable
-
     click.echo(printable(text))
 
 
@@ -54,8 +52,6 @@ def echo_err(message: str, *, always: bool = False) -> None:
 
     With ``always`` it is printed even with ``--quiet``; use that for errors.
     """
-    from ..render.terminal import clear, is_quiet, printable
-
     if is_quiet() and not always:
         return
     clear()

@@ -198,8 +198,13 @@ def _spec(text: str | None) -> Any:
 def _repeated_options() -> list[str]:
     """The given options of a diagnosis that must be repeated to resume it."""
     params = click.get_current_context().params
-    names = {"--correct": "correct", "--correct-from": "correct_from", "--k": "k", "--utility": "utility"}
-    names |= {"--corpus": "corpus"}
+    names = {
+        "--correct": "correct",
+        "--correct-from": "correct_from",
+        "--k": "k",
+        "--utility": "utility",
+        "--corpus": "corpus",
+    }
     words = [] if params["arms"] == ARMS else ["--arms", params["arms"]]
     words += [] if params["mirage"] == "retrieved" else ["--mirage", params["mirage"]]
     words += [word for one in params["measures"] for word in ("--erag", one)]

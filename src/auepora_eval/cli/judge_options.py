@@ -352,9 +352,14 @@ def judge_failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
 
 def _judgement_dict(one: StoredJudgement) -> dict[str, Any]:
     body = one.body
-    result: dict[str, Any] = {"metric": one.metric, "repeat": one.repeat, "judge_repeat": one.judge_repeat}
-    result |= {"critic": one.critic, "prompt_id": one.prompt_id}
-    result |= {name: body[name] for name in ("about", "panel") if body.get(name)}
+    result: dict[str, Any] = {
+        "metric": one.metric,
+        "repeat": one.repeat,
+        "judge_repeat": one.judge_repeat,
+        "critic": one.critic,
+        "prompt_id": one.prompt_id,
+        **{name: body[name] for name in ("about", "panel") if body.get(name)},
+    }
     if one.reason is not None:
         return {**result, "error": one.reason, "message": body.get("message"), "raw": body.get("raw")}
     keys = ("answer", "weighted", "mass", "usage", "repaired", "cached", "raw")

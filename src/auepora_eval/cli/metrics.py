@@ -110,10 +110,7 @@ def _option_example(info: MetricInfo) -> str:
     return f"Set options on the command line after a colon: -m '{spec}:{','.join([*options, 'as=NAME'])}'"
 
 
-def _card_dict(card: object) -> dict[str, object]:
-    from ..report.cards import MetricCard
-
-    assert isinstance(card, MetricCard)
+def _card_dict(card: MetricCard) -> dict[str, object]:
     fields = asdict(card)
     fields["target"] = None if card.target is None else card.target.name
     fields["prompts"] = dict(card.prompts)

@@ -126,8 +126,9 @@ def command(
     auepora rescore latest --continue-judging
     auepora rescore latest -m llm_faithfulness --judge-model small --judge-url http://127.0.0.1:8080/v1 --preview
     """
+    from ..plan.model import Scoring
     from ..runs.judging import judges_of_run
-    from ..runs.scoring import ScoringOptions, rescore
+    from ..runs.scoring import rescore
     from ..store.records import conventions_label
 
     executor.check()
@@ -169,7 +170,7 @@ def command(
                 conventions=rules,
                 match=match,
                 slices=slices or None,
-                options=ScoringOptions(executor.name or "serial", executor.workers, address=executor.address),
+                options=Scoring(executor.name or "serial", executor.workers, address=executor.address),
                 incomplete=incomplete,
                 qrels=qrels,
                 corpus=corpus,

@@ -92,7 +92,9 @@ class JudgedMetric(PerSampleMetric):
         """The outcomes that ``judge_batch`` prepared; otherwise calls the judge now, in a new session."""
         outcome: Scores | BaseException | None = batch.known(outcome_key(self))
         if outcome is None:
-            outcome = _score_now(self, batch)
+            from .session import run_judging
+
+            outcome = run_judging(None, lambda judge: self.ascore(batch, judge))
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
@@ -129,12 +131,6 @@ class JudgedMetric(PerSampleMetric):
 def outcome_key(metric: JudgedMetric) -> Hashable:
     """The key of the feature with the outcomes of a metric."""
     return "judged", metric, metric.active_conventions
-
-
-def _score_now(metric: JudgedMetric, batch: Batch) -> Scores:
-    from .session import run_judging
-
-    return run_judging(None, lambda judge: metric.ascore(batch, judge))
 
 
 def judged_parts(metric: BatchMetric) -> Iterator[JudgedMetric]:

@@ -143,17 +143,14 @@ class PreviewSession(PanelClient):
 
     def __init__(self, policy: JudgePolicy, cache: JudgementCache | None = None) -> None:
         self.policy = policy
+        self.repeats = policy.repeats
+        """Judgements per item."""
         self.preview = Preview()
         self._cache = cache
         self._seen: set[tuple[int, bytes]] = set()
         self._critics: dict[int, Critic] = {}  # keeps ids unique
         self._estimators: dict[str, TokenEstimator] = {}
         self._reply_tokens: dict[str, tuple[int, int]] = {}
-
-    @property
-    def repeats(self) -> int:
-        """Judgements per item."""
-        return self.policy.repeats
 
     async def ask_one(self, critic: Critic, request: JudgeRequest) -> Judgement:
         """The cached judgement; else count the request and raise ``JudgeError``."""

@@ -17,7 +17,7 @@ from ..core.metrics_base import BatchMetric, Metric, sample_clusters
 from ..core.plan import EvaluationPlan
 from ..core.registry import Spec
 from ..core.scores import Scores, Status
-from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs, TargetCategory, UnknownRanking
+from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs, TargetCategory
 from ..engine.evaluate import Metrics, resolve_metrics
 from ..engine.gold_match import MatchChoice
 from ..errors import BadValueError, did_you_mean
@@ -30,13 +30,13 @@ from ..perturb.given import GoldTexts, diagnosable, mixed_documents
 from ..plan.prepare import prepare, read_plan
 from ..plan.source import PlanSource
 from ..store.connect import default_store
-from ..store.records import RunRecord, StoredOutput, plan_conventions
+from ..store.records import RunRecord, plan_conventions
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore, aligned_outputs
 from ..systems.calls import CallPolicy, require_ready
 from .judging import preview_placeholders
 from .perturbed import ProgressOptions, read_system_plan, run_in_sweep, sweep_token
-from .replay import ReplayContext, make_replay_system, stored_contexts
+from .replay import ReplayContext, make_replay_system, require_ranking, stored_contexts
 from .run import (
     RunOutcome,
     RunRequest,
@@ -398,7 +398,11 @@ def _diagnose(
             retrieved = outcome.record
             texts.match = plan_conventions(retrieved).match
             for row in store.outputs(retrieved.run_id):
-                _require_ranking(retrieved, row)
+                require_ranking(
+                    retrieved,
+                    row,
+                    "it is unknown whether gold was among the documents; let the system return its documents",
+                )
                 texts.add_retrieved(item.doc for item in row.output.retrieved)
         elif arm != "retrieved":
             consequence = f"its documents are not those of the arm in {outcome.record.run_id}"
@@ -410,14 +414,6 @@ def _diagnose(
             "question; a corpus (--corpus) has them complete"
         )
     return replace(result, numbers=_numbers(runner, outcomes))
-
-
-def _require_ranking(record: RunRecord, row: StoredOutput) -> None:
-    if isinstance(row.output.retrieved, UnknownRanking) and row.output.error is None:
-        raise BadValueError(
-            f"{record.run_id} ({record.name}) has no 'retrieved' for sample '{row.sample_id}', so it is unknown "
-            "whether gold was among the documents; let the system return its documents"
-        )
 
 
 def _prepare_request(

@@ -24,7 +24,7 @@ from ..plan.resources import used_resources
 from ..render.blocks import Block, Bullets
 from ..render.markdown import blocks_markdown
 from ..runtime.imports import search_folders
-from ..store.records import RunRecord, RunStatus, plan_conventions, run_info
+from ..store.records import RunRecord, RunStatus, StoredOutput, plan_conventions, run_info
 from ..store.rows import REPLAY_TAG
 from ..store.runs import RunStore
 from ..systems.calls import CallPolicy, Stop
@@ -176,11 +176,7 @@ def stored_contexts(
         known = found.get(row.sample_id)
         if known is None:
             continue
-        if isinstance(row.output.retrieved, UnknownRanking) and row.output.error is None:
-            raise BadValueError(
-                f"{record.run_id} ({record.name}) has no 'retrieved' for sample '{row.sample_id}', so it cannot be "
-                "replayed; let its system return its documents, and run it again"
-            )
+        require_ranking(record, row, "it cannot be replayed; let its system return its documents, and run it again")
         if known.missing is not None:
             failed = row.output.error is not None and not row.output.retrieved
             why = f"{record.run_id} failed before it had documents: {row.output.error}" if failed else None
@@ -199,6 +195,14 @@ def stored_contexts(
     if empty := sum(not item.doc.text for context in found.values() for item in context.retrieved):
         notes.append(f"{empty} of the replayed documents have an empty text")
     return found, notes
+
+
+def require_ranking(record: RunRecord, row: StoredOutput, consequence: str) -> None:
+    """Raise if the documents of an output are unknown; ``consequence`` ends the message."""
+    if isinstance(row.output.retrieved, UnknownRanking) and row.output.error is None:
+        raise BadValueError(
+            f"{record.run_id} ({record.name}) has no 'retrieved' for sample '{row.sample_id}', so {consequence}"
+        )
 
 
 def _ids(retrieved: Sequence[RetrievedDocument]) -> list[str]:

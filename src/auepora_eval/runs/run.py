@@ -41,7 +41,7 @@ from ..io.sample_sets import SampleSet
 from ..judge.critic import JudgePolicy
 from ..options import PositiveInt, check_options
 from ..plan.gates import needs_baseline
-from ..plan.model import Plan, StopSettings, TwoStageSettings, plan_changes
+from ..plan.model import Plan, Scoring, StopSettings, TwoStageSettings, plan_changes
 from ..plan.prepare import PreparedPlan, SampleTransform, SavedOutputs, prepare, read_plan
 from ..runtime.files import plain_stem
 from ..runtime.processes import gc_paused
@@ -62,7 +62,7 @@ from ..systems.calls import (
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
 from .gold import read_gold, stored_match
 from .judging import JudgeProgress, ignore_progress
-from .scoring import ScoringOptions, score_run
+from .scoring import score_run
 from .sequential import LookProgress, StopRequest, check_stop, ignore_looks
 
 CHUNK = 1000
@@ -87,7 +87,7 @@ class RunRequest:
     policy: CallPolicy = field(default_factory=CallPolicy)
     repeats: int = 1
     slices: Sequence[SliceSpec] = ()
-    options: ScoringOptions = field(default_factory=ScoringOptions)
+    options: Scoring = field(default_factory=Scoring)
     judging: JudgePolicy = field(default_factory=JudgePolicy)
     """The policy for judge calls."""
     two_stage: TwoStageSettings | None = None
@@ -643,7 +643,6 @@ def plan_request(
     """The request of a run of a plan. ``store`` is its store; the cache of judgements lies in the same folder."""
     plan = prepared.plan
     part = {} if samples is None else {"samples": samples.to_plan()}
-    scoring = plan.scoring
     return RunRequest(
         name=plan.name,
         dataset_name=plain_stem(plan.dataset.path),
@@ -656,7 +655,7 @@ def plan_request(
         policy=plan.policy,
         repeats=plan.repeats if prepared.outputs is None else 1,
         slices=prepared.slices,
-        options=ScoringOptions(scoring.executor, scoring.workers, scoring.batch_size, scoring.address),
+        options=plan.scoring,
         judging=plan.judge.policy_for(store, plan.folder),
         two_stage=plan.judge.two_stage,
         secrets=plan.secrets,

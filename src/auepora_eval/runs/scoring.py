@@ -27,8 +27,8 @@ from ..core.scores import Scores, Status
 from ..core.slices import Slice, SliceSpec, parse_slices, require_slice_values
 from ..core.types import GOLD_BY, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
 from ..engine.data_checks import mass_failure
-from ..engine.evaluate import BATCH_SIZE, Progress, evaluate, evaluate_stream, resolve_metrics
-from ..engine.executors import Executor, ExecutorName, Scorable, ScoredBatch, SerialExecutor, make_executor
+from ..engine.evaluate import Progress, evaluate, evaluate_stream, resolve_metrics
+from ..engine.executors import Executor, Scorable, ScoredBatch, SerialExecutor, make_executor
 from ..engine.gold_match import GoldReading, MatchChoice
 from ..engine.repeats import evaluate_repeats
 from ..engine.suggest import AvailableFields, metrics_needing_retrieved
@@ -38,7 +38,7 @@ from ..features.rankings import judged_rankings
 from ..io.grades import gold_signature, with_gold
 from ..judge.critic import JudgePolicy
 from ..judge.metric import judged_parts, same_family_warnings
-from ..plan.model import TwoStageSettings
+from ..plan.model import Scoring, TwoStageSettings
 from ..plan.resources import PlannedJudges
 from ..plan.source import resolve_path
 from ..store.records import RunRecord, run_info
@@ -217,15 +217,8 @@ def _unique_name(name: str, used_names: set[str]) -> str:
 _CHUNK = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ScoringOptions:
-    """The executor and batch size; results do not depend on them."""
-
-    executor: ExecutorName = "serial"
-    workers: int | None = None
-    batch_size: int = BATCH_SIZE
-    address: str | None = None
-    """Address of a Ray cluster."""
+ScoringOptions = Scoring
+"""The executor and batch size, as in a plan; results do not depend on them."""
 
 
 def score_run(
@@ -236,7 +229,7 @@ def score_run(
     conventions: Conventions,
     reading: GoldReading | None = None,
     slices: Sequence[SliceSpec] = (),
-    options: ScoringOptions = ScoringOptions(),
+    options: Scoring = Scoring(),
     samples: Sequence[EvaluationSample] | None = None,
     judging: JudgePolicy | None = None,
     progress: Progress | None = None,
@@ -451,7 +444,7 @@ def rescore(
     conventions: str | Conventions | None = None,
     match: MatchChoice | None = None,
     slices: Sequence[SliceSpec] | None = None,
-    options: ScoringOptions = ScoringOptions(),
+    options: Scoring = Scoring(),
     incomplete: bool = False,
     judges: PlannedJudges | None = None,
     progress: Progress | None = None,

@@ -408,9 +408,7 @@ class EvidenceClaimMetric(ContextClaimMetric):
     evidence: Literal["joined", "each"] = field(default="joined", kw_only=True)
     """All documents together in one request; or each document, one of which must support a claim alone."""
 
-    metadata = declare(
-        signature={"evidence": "evidence"},
-    )
+    metadata = declare(signature={"evidence": "evidence"})
 
 
 # --- faithfulness: claims of the answer that the documents support, and noise sensitivity ----------------------------

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -469,15 +469,16 @@ def aggregate_deltas(a: AggregateMetrics, b: AggregateMetrics) -> dict[str, Any]
     return {name: difference(ours[name], others[name]) for name in ours if not name.endswith("_queries")}
 
 
+@cache
+def _golden_metrics() -> tuple[Metric, ...]:
+    specs = [f"{name}@{k}" for name in ("hit_rate", "recall_doc") for k in GOLDEN_CONVENTIONS.k_values]
+    return tuple(resolve_metrics([*specs, *_SCALAR_METRICS], GOLDEN_CONVENTIONS))
+
+
 def _results(pairs: Callable[[int], Iterator[Pair]], repeats: int, corpus: CorpusIds | None) -> Results:
     annotated = any(query.relevant_docs is not None for query, _ in pairs(0))
-    specs = [f"{name}@{k}" for name in ("hit_rate", "recall_doc") for k in GOLDEN_CONVENTIONS.k_values]
     # A metric whose annotation no query has is undefined; the engine would raise an error.
-    chosen = [
-        one
-        for one in resolve_metrics([*specs, *_SCALAR_METRICS], GOLDEN_CONVENTIONS)
-        if annotated or "relevant_docs" not in one.required_fields()
-    ]
+    chosen = [metric for metric in _golden_metrics() if annotated or "relevant_docs" not in metric.required_fields()]
     if corpus is not None:
         chosen = with_corpus_ids(chosen, partial(corpus_ids, corpus))
     return evaluate_pairs(pairs, repeats, chosen, EvaluationOptions(keep_scores=repeats > 1))

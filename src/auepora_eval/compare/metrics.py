@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from itertools import combinations
 
 import numpy as np
@@ -21,7 +20,7 @@ from ..engine.repeats import mean_over_repeats
 from ..errors import BadValueError, SignatureMismatchError, UnknownMetricError
 from ..io.sample_sets import SampleSet
 from ..store.records import RunRecord
-from ..store.runs import RunStore, ranking_depths, result_summaries, result_with_scores
+from ..store.runs import RunStore, result_summaries, result_with_scores
 from .analysis import (
     OVERLAP_NOTE,
     Margin,
@@ -31,6 +30,7 @@ from .analysis import (
     require_margin,
 )
 from .chunks import RunOutputsCache, compare_chunks, outputs_cache
+from .depths import RunDepths
 from .match import (
     NO_OTHER_WAY,
     ComparisonMatch,
@@ -49,6 +49,7 @@ from .pairing import (
     MissingOutputs,
     ScoresCache,
     SharedSamples,
+    comparable_signature,
     exclude_rows,
     fill_with_worst,
     find_metric,
@@ -56,7 +57,7 @@ from .pairing import (
     metrics_judged_until,
     missing_outputs,
     shared_samples,
-    without_match,
+    without_top_k,
 )
 from .stores import TEXT_MATCHES
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
@@ -113,6 +114,8 @@ class ComparisonInputs:
     """One for each metric and each pair of runs."""
     refused: dict[str, str]
     """Metrics that cannot be compared, and why."""
+    refused_primary: tuple[str, ...]
+    """Those of them that are primary."""
     missing: list[int]
     """For each run how many outputs it lacks, of the samples that all runs have."""
     notes: list[str]
@@ -137,22 +140,25 @@ def build_comparisons(
     names = select_metric_names(runs, metrics)
     require_margin(delta, names)
     metric_objects = {metric.name: metric for metric in metrics or () if isinstance(metric, Metric)}
-    matcher = _RunMatcher(runs, answers or outputs_cache(store), golden)
+    read = answers or outputs_cache(store)
+    matcher = _RunMatcher(runs, read, golden)
     matcher.match_alike(names, metric_objects)
+    primaries = primary_metrics(reversed(records), primary, names)
     inputs, refused = pair_metrics(
         runs,
         shared,
-        cache(partial(_ranking_lengths, store)),
+        RunDepths(store, records, shared, read),
         matcher,
         names=names,
         metric_objects=metric_objects,
-        primary=primary_metrics(reversed(records), primary, names),
+        primary=primaries,
         margin=delta,
     )
+    refused_primary = tuple(name for name in refused if name in primaries)
     inputs = [matcher.with_coverage(given, shared) for given in inputs]
     missing = [run.missing.take(rows).total for run, rows in zip(runs, shared.rows, strict=True)]
     notes = [*matcher.notes(inputs), *_correction_notes(runs, names)]
-    return ComparisonInputs(shared, inputs, refused, missing, notes)
+    return ComparisonInputs(shared, inputs, refused, refused_primary, missing, notes)
 
 
 def primary_metrics(records: Iterable[RunRecord], chosen: Sequence[str] | None, known: Iterable[str]) -> set[str]:
@@ -172,7 +178,7 @@ def primary_metrics(records: Iterable[RunRecord], chosen: Sequence[str] | None, 
 def pair_metrics(
     runs: Sequence[RunResults],
     shared: SharedSamples,
-    lengths_of: Lengths,
+    depths: RunDepths,
     matcher: _RunMatcher,
     *,
     names: Sequence[str],
@@ -190,20 +196,27 @@ def pair_metrics(
             continue
         definition = lookup_metric(runs[-1].with_scores(results[-1]), runs[-1].record, metric_objects)
         reason = (
-            _depth_problem(runs, shared, results[-1], lengths_of)
+            depths.hits_problem(results[-1])
             or _chunk_problem(definition, matcher)
             or _repeats_problem(runs, results, definition)
+            or _cut_problem(runs, results, definition, depths)
         )
         if reason is not None:
             refused[name] = reason
             continue
-        inputs += [
-            _comparison_input(
-                runs, results, shared, definition, two, primary=name in primary, margin=margin_of(margin, name)
+        for pair in combinations(range(len(runs)), 2):
+            given = _comparison_input(
+                runs, results, shared, definition, pair, primary=name in primary, margin=margin_of(margin, name)
             )
-            for two in combinations(range(len(runs)), 2)
-        ]
+            inputs.append(depths.describe(given, results[-1].signature))
     return inputs, refused
+
+
+def _cut_problem(
+    runs: Sequence[RunResults], results: Sequence[MetricResult], definition: MetricMeta, depths: RunDepths
+) -> str | None:
+    metrics = [find_metric(result, run.record) for run, result in zip(runs, results, strict=True)]
+    return depths.cut_problem(definition, metrics, [result.value for result in results])
 
 
 def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult], definition: MetricMeta) -> str | None:
@@ -245,10 +258,11 @@ def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricRes
             )
         if name not in one.results:
             return f"{one.record.run_id} does not have it; `auepora rescore {one.record.run_id} -m '{name}'` adds it"
-    by_signature = [{one.signature: one for one in run.results[name]} for run in runs]
+    by_signature = [{without_top_k(result.signature): result for result in run.results[name]} for run in runs]
     for last in reversed(runs[-1].results[name]):
-        if all(last.signature in one for one in by_signature):
-            return [one[last.signature] for one in by_signature]
+        signature = without_top_k(last.signature)
+        if all(signature in results for results in by_signature):
+            return [results[signature] for results in by_signature]
     newest = [run.results[name][-1].signature or "" for run in runs]
     return _mismatch(newest[-1], next((one for one in newest if one != newest[-1]), newest[0]))
 
@@ -269,19 +283,20 @@ def _correction_notes(runs: Sequence[RunResults], names: Sequence[str]) -> list[
             uncorrected.setdefault(" and ".join(have), []).append(name)
     return [
         *(
-            f"with {count} gold correction{'s' if count != 1 else ''}: {_first_names(listed)}; "
+            f"with {count} gold correction{'s' if count != 1 else ''}: {name_first(listed)}; "
             "`auepora show RUN --all` has the values without"
             for count, listed in corrected.items()
         ),
         *(
-            f"without the gold corrections that only {have} has: {_first_names(listed)}; `auepora gold apply` scores "
+            f"without the gold corrections that only {have} has: {name_first(listed)}; `auepora gold apply` scores "
             "all runs with them"
             for have, listed in uncorrected.items()
         ),
     ]
 
 
-def _first_names(names: Sequence[str], limit: int = 5) -> str:
+def name_first(names: Sequence[str], limit: int = 5) -> str:
+    """The first names of a list, and how many more there are."""
     more = len(names) - limit
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:limit])} and {more} more"
 
@@ -482,43 +497,6 @@ def _no_scores(n: int) -> Scores:
     return Scores.of(np.zeros(n), skip={"no_scores": np.ones(n, dtype=np.bool_)})
 
 
-Lengths = Callable[[str, int], Ints]
-"""Returns how many documents a run returned, given its id and its number of samples; -1 where there is no output."""
-
-
-def _ranking_lengths(store: RunStore, run_id: str, samples: int) -> Ints:
-    lengths = np.full(samples, -1, dtype=np.intp)
-    for position, depth in ranking_depths(store, run_id):
-        lengths[position] = depth
-    return lengths
-
-
-def _depth_problem(
-    runs: Sequence[RunResults], shared: SharedSamples, result: MetricResult, lengths_of: Lengths
-) -> str | None:
-    """Why average precision over hits cannot compare these runs; ``None`` where it can, and for other metrics."""
-    signature = result.signature or ""
-    if not re.search(r"\|(?:\w+\.)?ap:hits(?:\||$)", signature):
-        return None
-    cut = re.search(r"\bmap@(\d+)", signature)
-    records = [one.record for one in runs]
-    lengths = np.stack(
-        [lengths_of(one.run_id, one.num_samples)[rows] for one, rows in zip(records, shared.rows, strict=True)]
-    )
-    lengths = np.minimum(lengths, int(cut[1])) if cut else lengths
-    # A missing output counts at the worst value, whatever the depth.
-    differ = np.flatnonzero((lengths != lengths[0]).any(axis=0) & (lengths >= 0).all(axis=0))
-    if not len(differ):
-        return None
-    place = int(differ[0])
-    shown = " and ".join(str(one) for one in dict.fromkeys(lengths[:, place].tolist()))
-    return (
-        f"average precision over hits ignores what was not found, so it cannot compare runs that return different "
-        f"numbers of documents ({shown} for sample '{shared.ids[place]}'); score each again with `auepora "
-        f"rescore RUN -m '{result.name}:ap=gold'`"
-    )
-
-
 class _RunMatcher:
     """Matches gold in one way in all runs of a comparison; outputs are read only for metrics that depend on it."""
 
@@ -660,7 +638,7 @@ def main_metric(
     """
     if name is not None:
         first, second = _find_metric(record_a, results_a, name), _find_metric(record_b, results_b, name)
-        signatures = [without_match(found.signature) or f"{name}|v0" for found in (first, second)]
+        signatures = [comparable_signature(found.signature) or f"{name}|v0" for found in (first, second)]
         Signature.parse(signatures[0]).require_same(Signature.parse(signatures[1]))
     else:
         first, second = _default_headline_metric(record_a, results_a, record_b, results_b)
@@ -708,7 +686,7 @@ def _default_headline_metric(
 
 def _shared_key(result: MetricResult) -> tuple[str, str | None]:
     """What a metric of two runs has in common; gold is matched in one way by those who compare."""
-    return result.name, without_match(result.signature)
+    return result.name, comparable_signature(result.signature)
 
 
 def headline_order(name: str, target: str, listed: Sequence[str] = ()) -> tuple[float, ...]:

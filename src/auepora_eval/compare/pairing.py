@@ -220,6 +220,7 @@ def _run_label(record: RunRecord) -> str:
 # --- the metric behind a stored result: its reducer, range and direction ---------------------------------------------
 
 _MATCH = re.compile(r"\|match:(\w+)")
+_TOP_K = re.compile(r"\|(?:\w+\.)*top_k:\d+")
 _TOLERANCE = 1e-9
 """The largest relative difference between a recomputed and a stored value for the reducer to be the right one."""
 
@@ -256,6 +257,8 @@ class MetricMeta:
     """Whether the convention counts a failed output at the worst value."""
     has_direction: bool = True
     """Whether a difference can be better or worse; the proportion of one of several classes only differs."""
+    reads: float = 0
+    """How many ranks it reads: infinite for all, 0 if it reads no ranking."""
 
     @property
     def direction(self) -> bool | None:
@@ -343,7 +346,16 @@ def metric_meta(one: BatchMetric, scores: Scores | None) -> MetricMeta:
         one.worst_varies,
         one.active_conventions.on_system_failure == "worst",
         one.metadata.has_direction,
+        _ranks_read(one),
     )
+
+
+def _ranks_read(metric: BatchMetric) -> float:
+    attribute = metric.metadata.reads_depth
+    if not attribute:
+        return 0
+    depth: float | None = getattr(metric, attribute)
+    return math.inf if depth is None else depth
 
 
 def _reproduces_value(reducer: Reducer, scores: Scores, result: MetricResult) -> bool:
@@ -387,9 +399,14 @@ def _build(spec: Any, rules: Conventions, *, facts: RunInfo, match: Any) -> Iter
     yield metric.for_run(facts) if isinstance(metric, BatchMetric) else metric
 
 
-def without_match(signature: str | None) -> str | None:
-    """A signature without the way in which gold is matched, which a comparison can change."""
-    return None if signature is None else _MATCH.sub("", signature)
+def without_top_k(signature: str | None) -> str | None:
+    """A signature without the number of documents that were asked for: lists of different lengths are compared."""
+    return None if signature is None else _TOP_K.sub("", signature)
+
+
+def comparable_signature(signature: str | None) -> str | None:
+    """A signature without what may differ in a comparison: also without the way to match gold, which it can change."""
+    return without_top_k(None if signature is None else _MATCH.sub("", signature))
 
 
 # --- a cache of scores, so that large runs are read metric by metric --------------------------------------------------

@@ -38,7 +38,7 @@ from ..render.markdown import report_markdown
 from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value, p_text
 from ..runtime.files import write_lines
 from .analysis import ALPHA
-from .metrics import headline_order
+from .metrics import headline_order, name_first
 from .runs import Leaderboard, LeaderboardMetric, LeaderboardPair
 from .types import EXPLORATORY, CompareReport, ComparisonKind, MetricComparison
 
@@ -391,6 +391,7 @@ def _part_cell(part: DifferencePart) -> str:
 
 # --- one sentence, and the whole comparison as a page ----------------------------------------------------------------
 
+_LONGER = "higher by a longer list"
 MAX_LISTED = 200
 """How many queries of a kind a page lists; the rest is counted."""
 
@@ -427,20 +428,37 @@ def comparison_summary(board: Leaderboard) -> ComparisonSummary:
 
 def _pair_summary(board: Leaderboard, main: LeaderboardMetric | None) -> ComparisonSummary:
     primary = [one for one in board.comparisons if one.primary]
-    counts = {verdict: sum(one.verdict == verdict for one in primary) for verdict in ("better", "worse", "equal")}
-    counts["open"] = len(primary) - sum(counts.values())
+    counts = _count_verdicts(primary)
     verdicts = ", ".join(f"{what} on {count}" for what, count in counts.items() if count)
-    of_all = "metric" if len(primary) == len(board.metrics) else "primary metric"
+    total = len(primary) + len(board.refused_primary)
+    of_all = "metric" if total == len(board.metrics) + len(board.refused) else "primary metric"
     a, b = (
         label if name == run_id else f"{label} ({name})"
         for label, name, run_id in zip(board.labels, board.names, board.run_ids, strict=True)
     )
-    sentence = f"Of {pluralize(len(primary), of_all)}, {b} against {a} is {verdicts}"
+    refused = ""
+    if board.refused_primary:
+        listed = name_first(board.refused_primary)
+        refused = f"{len(board.refused_primary)} could not be compared ({listed}); "
+    sentence = f"Of {pluralize(total, of_all)}, {refused}{b} against {a} is {verdicts}"
     change = "" if main is None else _describe_change(main.pairs[0].comparison)
     outcome: Literal["better", "worse", "open"] = "open"
     if bool(counts["better"]) != bool(counts["worse"]):
         outcome = "better" if counts["better"] else "worse"
     return ComparisonSummary("; ".join(filter(None, [sentence, change])) + ".", outcome)
+
+
+def _count_verdicts(primary: Sequence[MetricComparison]) -> dict[str, int]:
+    """How many metrics have each verdict; one that a longer list alone raised is not better."""
+    counts = dict.fromkeys(("better", "worse", "equal", _LONGER, "open"), 0)
+    for comparison in primary:
+        verdict: str = comparison.verdict
+        if verdict == "inconclusive":
+            verdict = "open"
+        elif verdict == "better" and comparison.longer_list is not None:
+            verdict = _LONGER
+        counts[verdict] += 1
+    return counts
 
 
 def _describe_change(one: MetricComparison) -> str:

@@ -37,6 +37,7 @@ from .analysis import (
     require_adjustment,
 )
 from .chunks import RunOutputsCache, outputs_cache
+from .depths import mark_longer_list
 from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_queries
 from .match import check_coverage
 from .metrics import build_comparisons
@@ -130,6 +131,8 @@ class Leaderboard:
     """How often the dataset decided before; ``None`` if the comparison is not recorded in a store."""
     sample_set: str | None = None
     """The name of the set of samples that the runs were compared on; ``None`` for all samples that they share."""
+    refused_primary: tuple[str, ...] = ()
+    """The primary metrics among those that cannot be compared."""
 
     @classmethod
     def of_pair(cls, report: CompareReport, names: Sequence[str] | None = None) -> Leaderboard:
@@ -150,6 +153,7 @@ class Leaderboard:
             tuple(report.notes),
             register=report.register,
             sample_set=report.sample_set,
+            refused_primary=report.refused_primary,
         )
 
     @property
@@ -251,7 +255,10 @@ def build_leaderboard(
         samples=samples,
     )
     comparisons = compute_comparisons(built.inputs, built.shared.clusters, adjust=adjust, seed=seed)
-    comparisons = [check_coverage(given, found) for given, found in zip(built.inputs, comparisons, strict=True)]
+    comparisons = [
+        mark_longer_list(given, check_coverage(given, found))
+        for given, found in zip(built.inputs, comparisons, strict=True)
+    ]
     compared = _by_metric(built.inputs, comparisons, len(records))
     return Leaderboard(
         run_ids,
@@ -269,6 +276,7 @@ def build_leaderboard(
         ),
         tuple(built.shared.only),
         sample_set=None if samples is None else samples.name,
+        refused_primary=built.refused_primary,
     )
 
 
@@ -538,6 +546,7 @@ def compare_runs(
         missing=(missing_a, missing_b),
         register=board.register,
         sample_set=board.sample_set,
+        refused_primary=board.refused_primary,
     )
 
 

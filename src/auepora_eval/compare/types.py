@@ -33,12 +33,14 @@ DowngradeReason = Literal[
     "partly_judged",
     "selected_samples",
     "covered_proportion",
+    "list_length",
 ]
 """Why a verdict was downgraded to inconclusive: failed measurements could change it; it holds only because a system
 failed on some samples, or because outputs are missing; the metric is word overlap with the question, and no other
 metric rests on gold or a judge; it is the proportion of a class, which can differ but not be better; only a part of
 the samples is judged, and no sequential design says which looks are valid; the samples were selected by the outcomes
-of one of the runs; or the chunks of the runs differ, and the covered proportion of the gold changed the other way.
+of one of the runs; the chunks of the runs differ, and the covered proportion of the gold changed the other way; or the
+runs return lists of different lengths, and the metric divides by what is returned.
 """
 EXPLORATORY: tuple[DowngradeReason, ...] = ("partly_judged", "selected_samples")
 """Reasons for which p-values are not valid: such a comparison is not among those that share one error rate."""
@@ -161,6 +163,8 @@ class MetricComparison:
     """Where a judge scored a draw of the samples: the corrected difference, and what it is about."""
     match: Match | None = None
     """How gold is matched in both runs, where it is not as in the stored results of both."""
+    longer_list: str | None = None
+    """That the second run returns the same ranking, only longer, so that the metric can only rise."""
 
     @property
     def shown_interval(self) -> tuple[float, float] | None:
@@ -172,7 +176,7 @@ class MetricComparison:
         values = asdict(self)
         del values["name"]
         values["missing_outputs"] = dict(zip("ab", values.pop("missing"), strict=True))
-        for key in ("sequential", "two_stage", "match"):
+        for key in ("sequential", "two_stage", "match", "longer_list"):
             found = values.pop(key)
             values |= {} if found is None else {key: to_json_value(found)}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
@@ -212,6 +216,8 @@ class CompareReport:
     """How often the dataset decided before; ``None`` if the comparison is not recorded in a store."""
     sample_set: str | None = None
     """The name of the set of samples that the runs were compared on; ``None`` for all samples that both have."""
+    refused_primary: tuple[str, ...] = ()
+    """The primary metrics among those that cannot be compared."""
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison document."""
@@ -356,6 +362,8 @@ class ComparisonInput:
     """How gold is matched, where it is not as in the stored results of both runs."""
     covered: float | None = None
     """The difference in the covered proportion of the gold, where the chunks of the runs differ."""
+    longer_list: str | None = None
+    """That the second run returns the same ranking, only longer."""
 
     @property
     def pair(self) -> MetricPair:

@@ -1,0 +1,226 @@
+"""How deep the rankings of runs are known, and what runs of different depth can be compared on.
+
+A ranking is complete if the system returned no more. Complete rankings of any length are compared: a missing rank is no
+hit. A saved ranking that was cut is unknown below its end: metrics that read deeper have bounds, and no comparison.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.metrics_base import BatchMetric
+from ..core.types import Document, MetricResult, RetrievedDocument
+from ..engine.evaluate import EvaluationOptions
+from ..store.records import RunRecord, run_info
+from ..store.runs import RunStore, ranking_depths
+from .chunks import RunOutputsCache
+from .golden import Pair, evaluate_pairs
+from .pairing import MetricMeta, SharedSamples
+from .types import ComparisonInput, MetricComparison, run_labels
+
+Ints = npt.NDArray[np.intp]
+_ONE_LENGTH = 0.95
+"""The proportion of lists with one length from which fewer documents than the declared number are a cut."""
+_PREFIXES = 0.95
+"""The proportion of queries whose shorter list must begin the longer one for the two to be one ranking."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListDepth:
+    """How many documents a run returned, and how deep its rankings are known."""
+
+    longest: int
+    """The most documents for any query."""
+    top_k: int | None = None
+    """The number of documents that was asked for, or declared for saved outputs."""
+    cut: int | None = None
+    """The rank below which nothing is known; ``None`` for complete rankings."""
+
+
+def list_depth(lengths: Ints, *, is_saved: bool, top_k: int | None) -> ListDepth:
+    """The depth of rankings with these numbers of documents; failed outputs are left out by the caller.
+
+    What a system returned when it was called is complete. Saved rankings are cut where nearly all have one length
+    below the declared ``top_k``, or where none is declared and at least half of those with documents are as long as the
+    longest.
+
+    >>> list_depth(np.array([3, 3, 3]), is_saved=True, top_k=None).cut
+    3
+    >>> list_depth(np.array([3, 3, 3]), is_saved=True, top_k=3).cut is None
+    True
+    """
+    longest = int(lengths.max(initial=0))
+    if not is_saved or not longest:
+        return ListDepth(longest, top_k)
+    as_long = np.count_nonzero(lengths == longest)
+    if top_k is None:
+        is_cut = 2 * as_long >= np.count_nonzero(lengths)
+    else:
+        is_cut = longest < top_k and as_long >= _ONE_LENGTH * len(lengths)
+    return ListDepth(longest, top_k, longest if is_cut else None)
+
+
+def run_depth(record: RunRecord, lengths: Ints) -> ListDepth:
+    """The depth of the rankings of a run; ``lengths`` is -1 where there is no output, or a failed one."""
+    is_saved = "outputs" in record.plan
+    settings = record.config if is_saved else record.plan.get("run") or {}
+    asked = settings.get("top_k")
+    top_k = asked if isinstance(asked, int) else None
+    return list_depth(lengths[lengths >= 0], is_saved=is_saved, top_k=top_k)
+
+
+class RunDepths:
+    """The depths of the runs of a comparison, and what follows from them for its metrics."""
+
+    def __init__(
+        self, store: RunStore, records: Sequence[RunRecord], shared: SharedSamples, answers: RunOutputsCache
+    ) -> None:
+        self._store, self._records, self._shared, self._answers = store, records, shared, answers
+        self._lengths: dict[int, Ints] = {}
+        self._prefixes: dict[tuple[int, int], float] = {}
+
+    def lengths(self, run: int) -> Ints:
+        """How many documents a run returned for each of its samples; -1 where there is no output, or a failed one."""
+        if run not in self._lengths:
+            record = self._records[run]
+            lengths = np.full(record.num_samples, -1, dtype=np.intp)
+            for position, depth in ranking_depths(self._store, record.run_id):
+                lengths[position] = depth
+            self._lengths[run] = lengths
+        return self._lengths[run]
+
+    def depth(self, run: int) -> ListDepth:
+        """The depth of a run."""
+        return run_depth(self._records[run], self.lengths(run))
+
+    def ranks_read(self, definition: MetricMeta) -> float:
+        """How many ranks a metric reads in these runs; 0 if it reads none."""
+        if not math.isinf(definition.reads):
+            return definition.reads
+        return max(self.depth(run).longest for run in range(len(self._records)))
+
+    def hits_problem(self, result: MetricResult) -> str | None:
+        """Why average precision over hits cannot compare these runs; ``None`` where it can, and for other metrics."""
+        signature = result.signature or ""
+        if not re.search(r"\|(?:\w+\.)?ap:hits(?:\||$)", signature):
+            return None
+        cut = re.search(r"\bmap@(\d+)", signature)
+        lengths = np.stack([self.lengths(run)[rows] for run, rows in enumerate(self._shared.rows)])
+        lengths = np.minimum(lengths, int(cut[1])) if cut else lengths
+        # A missing output counts at the worst value, whatever the depth.
+        differ = np.flatnonzero((lengths != lengths[0]).any(axis=0) & (lengths >= 0).all(axis=0))
+        if not len(differ):
+            return None
+        place = int(differ[0])
+        shown = " and ".join(str(length) for length in dict.fromkeys(lengths[:, place].tolist()))
+        return (
+            f"average precision over hits ignores what was not found, so it cannot compare runs that return different "
+            f"numbers of documents ({shown} for sample '{self._shared.ids[place]}'); score each again with `auepora "
+            f"rescore RUN -m '{result.name}:ap=gold'`"
+        )
+
+    def cut_problem(
+        self, definition: MetricMeta, metrics: Sequence[BatchMetric | None], values: Sequence[float]
+    ) -> str | None:
+        """Why a metric that reads deeper than a cut cannot compare these runs, with bounds; ``None`` where it can."""
+        ranks = self.ranks_read(definition)
+        reasons = []
+        for run, label in enumerate(run_labels(len(self._records))):
+            if not ranks or (cut := self.depth(run).cut) is None or cut >= ranks:
+                continue
+            metric = metrics[run]
+            reason = _cut_text(label, self.depth(run))
+            if metric is not None and metric.metadata.matches_gold:
+                reason += f"; {label} lies between {values[run]:.4f} and {self._best_value(run, metric, cut):.4f}"
+            reasons.append(reason)
+        return "; ".join(reasons) or None
+
+    def _best_value(self, run: int, metric: BatchMetric, cut: int) -> float:
+        """The value of a metric if all gold that a run did not return stood right below its cut."""
+        record = self._records[run]
+        outputs = self._answers.of(record)
+
+        def pairs(repeat: int) -> Iterator[Pair]:
+            return with_gold_below(outputs.pairs(repeat), cut)
+
+        options = EvaluationOptions(conventions=metric.active_conventions, run=run_info(record))
+        (result,) = evaluate_pairs(pairs, outputs.repeats, [metric], options)
+        return result.value
+
+    def describe(self, given: ComparisonInput, signature: str | None) -> ComparisonInput:
+        """The input of a comparison with what different lengths of lists mean for it."""
+        shorter = self._shorter_run(given)
+        if shorter is None:
+            return given
+        label, longest = run_labels(max(given.runs) + 1)[shorter], self.depth(shorter).longest
+        asked = [self.depth(run).top_k for run in given.runs]
+        change = "" if None in asked or asked[0] == asked[1] else f" (top_k {asked[0]} → {asked[1]})"
+        counted = _ranks_text(longest + 1, self.ranks_read(given.definition))
+        note = f"lists of {label} end at {longest}{change}; {counted} no hit"
+        if "|p:returned" in (signature or ""):
+            note = f"lists of {label} end at {longest}{change}; precision over what is returned favours short lists"
+            advice = f"compare the denominator k: `auepora rescore RUN -m '{given.name}:precision=k'`"
+            return replace(given, notes=(*given.notes, note, advice), withheld=given.withheld or "list_length")
+        is_longer = shorter == given.runs[0] and self._prefix_proportion(given.runs) >= _PREFIXES
+        return replace(given, notes=(*given.notes, note), longer_list=f"longer list{change}" if is_longer else None)
+
+    def _shorter_run(self, given: ComparisonInput) -> int | None:
+        """The run whose lists end above the ranks that a metric reads, and above those of the other run."""
+        ranks = self.ranks_read(given.definition)
+        ends = [min(self.depth(run).longest, ranks) for run in given.runs] if ranks else [0, 0]
+        if ends[0] == ends[1]:
+            return None
+        return given.runs[0] if ends[0] < ends[1] else given.runs[1]
+
+    def _prefix_proportion(self, pair: tuple[int, int]) -> float:
+        """The proportion of queries whose list in the first run begins the list in the second."""
+        if pair not in self._prefixes:
+            first, second = (self._ids(run) for run in pair)
+            begins = [longer[: len(shorter)] == shorter for shorter, longer in zip(first, second, strict=True)]
+            self._prefixes[pair] = sum(begins) / max(len(begins), 1)
+        return self._prefixes[pair]
+
+    def _ids(self, run: int) -> list[list[str]]:
+        outputs = self._answers.of(self._records[run]).outputs_at(self._shared.rows[run], 0)
+        return [[] if output is None else [item.doc.doc_id for item in output.retrieved] for output in outputs]
+
+
+def with_gold_below(pairs: Iterator[Pair], cut: int) -> Iterator[Pair]:
+    """The same outputs with the gold that is not in a list of this length right below its end: the best that can be."""
+    for sample, output in pairs:
+        if output is None or output.error is not None or len(output.retrieved) < cut:
+            yield sample, output
+            continue
+        known = {item.doc.doc_id for item in output.retrieved}
+        unseen: dict[str, Document] = {}
+        for doc in sample.relevant_docs or ():
+            if doc.doc_id not in known:
+                unseen.setdefault(doc.doc_id, doc)
+        below = [RetrievedDocument(doc, None, rank) for rank, doc in enumerate(unseen.values(), cut + 1)]
+        yield sample, replace(output, retrieved=[*output.retrieved, *below])
+
+
+def mark_longer_list(given: ComparisonInput, found: MetricComparison) -> MetricComparison:
+    """The comparison, marked where the second run only returns more of the same ranking."""
+    if given.longer_list is None:
+        return found
+    notes = given.longer_list if found.note is None else f"{given.longer_list}; {found.note}"
+    return replace(found, longer_list=given.longer_list, note=notes)
+
+
+def _cut_text(label: str, depth: ListDepth) -> str:
+    end = f"the saved lists of {label} end at {depth.cut} documents"
+    if depth.top_k is not None:
+        return f"{end}, fewer than the declared top_k of {depth.top_k}"
+    declared = f"`config: {{top_k: {depth.cut}}}`"
+    return f"{end}, and no top_k is declared; if the system returns {depth.cut}, write {declared} under its outputs"
+
+
+def _ranks_text(first: int, last: float) -> str:
+    return f"rank {first} counts as" if first == last else f"ranks {first} to {last:.0f} count as"

@@ -513,7 +513,7 @@ class BaselineComparison:
             return f"the difference in {name} is {difference}, but only because a system failed on some{because}"
         if one.doubt == "missing_outputs":
             return f"the difference in {name} is {_difference_text(one)}, but outputs are missing ({one.note})"
-        if one.doubt in ("partly_judged", "selected_samples", "covered_proportion"):
+        if one.doubt in ("partly_judged", "selected_samples", "covered_proportion", "list_length"):
             return f"the difference in {name} is {_difference_text(one)}: {one.note}"
         if one.sequential is not None and one.sequential.get("reason") is None:
             return f"{name} is not decided yet ({sequential_note(one.sequential)})"
@@ -545,6 +545,8 @@ def _check_verdict(gate: VerdictGate, one: MetricComparison) -> GateOutcome:
     """The outcome of a gate on a verdict, or on a margin that the interval must keep."""
     if one.doubt in ("question_overlap", "no_direction"):
         return _inconclusive(gate, f"the difference in {gate.metric} is {_difference_text(one)}: {one.note}", one.delta)
+    if one.longer_list is not None and gate.expected == "better":
+        return _inconclusive(gate, f"{gate.metric} is higher by a longer list: {_difference_text(one)}", one.delta)
     if gate.by is not None:
         margin = gate.by if gate.expected == "better" else 0.0 - gate.by  # never a minus zero
         if one.higher_is_better:

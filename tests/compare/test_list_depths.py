@@ -11,7 +11,9 @@ from auepora_eval.compare.depths import list_depth
 from auepora_eval.compare.rendering import comparison_summary
 from auepora_eval.compare.runs import build_leaderboard, compare_metrics
 from auepora_eval.compare.types import MetricComparison
+from auepora_eval.gates import check_run
 from auepora_eval.io.jsonl import save_jsonl_dataset
+from auepora_eval.plan.gates import parse_gate
 from auepora_eval.runs.run import run_plan
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
@@ -106,6 +108,25 @@ def test_precision_of_what_is_returned_has_no_verdict(store: RunStore) -> None:
         assert found[name].delta is not None
         assert (found[name].verdict, found[name].doubt) == ("inconclusive", "list_length")
         assert "favours short lists" in str(found[name].note)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "gate", "status"),
+    [
+        (10, 3, "not worse(recall@5)", "failed"),
+        (3, 10, "not worse(recall@5)", "passed"),
+        (3, 10, "better(recall@5)", "inconclusive"),
+        (3, 10, "better(mrr)", "inconclusive"),
+        (10, 3, "better(precision@5)", "inconclusive"),
+    ],
+)
+def test_gates(store: RunStore, first: int, second: int, gate: str, status: str) -> None:
+    data = samples(TOTAL)
+    baseline, record = (run(store, f"k{k}", data, ranking, METRICS, top_k=k) for k in (first, second))
+    results = store.results(record.run_id)
+    report = check_run(store, record, results, [parse_gate(gate)], baseline=baseline)
+    (outcome,) = report.visible_outcomes
+    assert outcome.status == status, outcome.reason
 
 
 # --- saved outputs ---------------------------------------------------------------------------------------------------

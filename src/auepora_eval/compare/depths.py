@@ -58,12 +58,13 @@ def list_depth(lengths: Ints, *, is_saved: bool, top_k: int | None) -> ListDepth
     longest = int(lengths.max(initial=0))
     if not is_saved or not longest:
         return ListDepth(longest, top_k)
-    as_long = np.count_nonzero(lengths == longest)
+    as_long = int(np.count_nonzero(lengths == longest))
     if top_k is None:
-        is_cut = 2 * as_long >= np.count_nonzero(lengths)
+        is_cut = 2 * as_long >= int(np.count_nonzero(lengths))
     else:
         is_cut = longest < top_k and as_long >= _ONE_LENGTH * len(lengths)
-    return ListDepth(longest, top_k, longest if is_cut else None)
+    cut = longest if is_cut else None
+    return ListDepth(longest, top_k, cut)
 
 
 def run_depth(record: RunRecord, lengths: Ints) -> ListDepth:
@@ -167,8 +168,10 @@ class RunDepths:
             note = f"lists of {label} end at {longest}{change}; precision over what is returned favours short lists"
             advice = f"compare the denominator k: `auepora rescore RUN -m '{given.name}:precision=k'`"
             return replace(given, notes=(*given.notes, note, advice), withheld=given.withheld or "list_length")
-        is_longer = shorter == given.runs[0] and self._prefix_proportion(given.runs) >= _PREFIXES
-        return replace(given, notes=(*given.notes, note), longer_list=f"longer list{change}" if is_longer else None)
+        given = replace(given, notes=(*given.notes, note))
+        if shorter == given.runs[0] and self._prefix_proportion(given.runs) >= _PREFIXES:
+            given = replace(given, longer_list=f"longer list{change}")
+        return given
 
     def _shorter_run(self, given: ComparisonInput) -> int | None:
         """The run whose lists end above the ranks that a metric reads, and above those of the other run."""
@@ -187,8 +190,11 @@ class RunDepths:
         return self._prefixes[pair]
 
     def _ids(self, run: int) -> list[list[str]]:
-        outputs = self._answers.of(self._records[run]).outputs_at(self._shared.rows[run], 0)
-        return [[] if output is None else [item.doc.doc_id for item in output.retrieved] for output in outputs]
+        found = []
+        for output in self._answers.of(self._records[run]).outputs_at(self._shared.rows[run], 0):
+            retrieved = () if output is None else output.retrieved
+            found.append([item.doc.doc_id for item in retrieved])
+        return found
 
 
 def with_gold_below(pairs: Iterator[Pair], cut: int) -> Iterator[Pair]:

@@ -158,7 +158,7 @@ def build_comparisons(
     inputs = [matcher.with_coverage(given, shared) for given in inputs]
     missing = [run.missing.take(rows).total for run, rows in zip(runs, shared.rows, strict=True)]
     notes = [*matcher.notes(inputs), *_correction_notes(runs, names)]
-    return ComparisonInputs(shared, inputs, refused, refused_primary, missing, notes)
+    return ComparisonInputs(shared, inputs, refused, refused_primary, missing=missing, notes=notes)
 
 
 def primary_metrics(records: Iterable[RunRecord], chosen: Sequence[str] | None, known: Iterable[str]) -> set[str]:

@@ -406,7 +406,7 @@ def without_top_k(signature: str | None) -> str | None:
 
 def comparable_signature(signature: str | None) -> str | None:
     """A signature without what may differ in a comparison: also without the way to match gold, which it can change."""
-    return without_top_k(None if signature is None else _MATCH.sub("", signature))
+    return None if signature is None else without_top_k(_MATCH.sub("", signature))
 
 
 # --- a cache of scores, so that large runs are read metric by metric --------------------------------------------------

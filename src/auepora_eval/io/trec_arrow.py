@@ -134,17 +134,15 @@ class VectorizedTexts:
     """The strings of a column of Arrow, in their order."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
-        self._column = column
+        self._texts = column.combine_chunks()
 
     def __len__(self) -> int:
-        return len(self._column)
+        return len(self._texts)
 
     def texts(self, order: Ints | None = None) -> list[str]:
         """Return the strings, in the order of the lines or in another."""
-        column = self._column if order is None else self._column.take(order)
-        texts: list[str] = []
-        for chunk in column.chunks:
-            texts += chunk.to_numpy(zero_copy_only=False).tolist()
+        column = self._texts if order is None else self._texts.take(order)
+        texts: list[str] = column.to_numpy(zero_copy_only=False).tolist()
         return texts
 
     def hashes(self, pool: Executor) -> Hashes:
@@ -164,7 +162,7 @@ class VectorizedTexts:
 
     def equal(self, lines: Ints, other: VectorizedTexts, other_lines: Ints) -> bool:
         """Whether these strings are equal to the other ones, pairwise."""
-        return bool(self._column.take(lines).equals(other._column.take(other_lines)))
+        return bool(self._texts.take(lines).equals(other._texts.take(other_lines)))
 
     def descending(self, lines: Ints, groups: Ints) -> Ints:
         """Return the position of each string after sorting every group in descending order of code points.
@@ -176,7 +174,7 @@ class VectorizedTexts:
         from pyarrow import compute
 
         # Arrow compares bytes, and UTF-8 sorts as its code points.
-        table = pa.table({"group": groups, "text": self._column.take(lines)})
+        table = pa.table({"group": groups, "text": self._texts.take(lines)})
         order = compute.sort_indices(table, sort_keys=[("group", "ascending"), ("text", "descending")])
         positions = np.empty(len(lines), dtype=np.int64)
         positions[order.to_numpy()] = groups + np.arange(len(groups)) - np.searchsorted(groups, groups)
@@ -184,16 +182,13 @@ class VectorizedTexts:
 
     def _words(self) -> tuple[Hashes, Ints, Ints]:
         """Return the word that begins at each byte of all strings; and the end and the length of each string."""
+        _, offsets, data = self._texts.buffers()
+        bounds = np.frombuffer(offsets, dtype=np.int64)[self._texts.offset :][: len(self) + 1]
+        content = np.frombuffer(data or b"", dtype=np.uint8)[bounds[0] : bounds[-1]]
         # Padding of one word at the start, so that a word can be read before any end.
-        contents, bounds, length = [np.zeros(_WORD, dtype=np.uint8)], [np.full(1, _WORD)], _WORD
-        for chunk in self._column.chunks:
-            own, ends = _string_bytes(chunk)
-            contents.append(own)
-            bounds.append(ends + length)
-            length += len(own)
-        content, ends = np.concatenate(contents), np.concatenate(bounds)
-        words: Hashes = np.ndarray(len(content) - _WORD + 1, dtype="<u8", buffer=content, strides=(1,))
-        return words, ends[1:], np.diff(ends)
+        padded = np.concatenate((np.zeros(_WORD, dtype=np.uint8), content))
+        words: Hashes = np.ndarray(len(padded) - _WORD + 1, dtype="<u8", buffer=padded, strides=(1,))
+        return words, bounds[1:] - bounds[0] + _WORD, np.diff(bounds)
 
 
 def _iter_words(words: Hashes, ends: Ints, lengths: Ints) -> Iterator[tuple[Ints | slice, Hashes]]:
@@ -215,15 +210,6 @@ def _iter_words(words: Hashes, ends: Ints, lengths: Ints) -> Iterator[tuple[Ints
             at, left = at[further], left[further]
         yield which, words[at]
         at, left = at + _WORD, left - _WORD
-
-
-def _string_bytes(chunk: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
-    """Return the concatenated bytes of all strings, and the end of each."""
-    _, offsets, data = chunk.buffers()
-    bounds = np.frombuffer(offsets or bytes(8), dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
-    first, last = (int(bounds[0]), int(bounds[-1])) if len(bounds) else (0, 0)
-    content = np.frombuffer(data, dtype=np.uint8)[first:last] if last > first else np.empty(0, dtype=np.uint8)
-    return content, bounds[1:] - first
 
 
 # --- judged pairs: hashes of query and document, and their lookup among retrieved ones -------------------------------
@@ -281,8 +267,7 @@ def collect_gold_pairs(queries: Ints, docs: VectorizedTexts, levels: Ints, pool:
             return None
         order = np.delete(order, again)
     lines = np.sort(order)
-    if (queries[lines[1:]] < queries[lines[:-1]]).any():
-        lines = lines[np.argsort(queries[lines], kind="stable")]
+    lines = lines[np.argsort(queries[lines], kind="stable")]
     number = np.empty(len(queries), dtype=np.int64)
     number[lines] = np.arange(len(lines))
     return GoldPairs(lines, queries[lines], levels[lines], keys[order], number[order])

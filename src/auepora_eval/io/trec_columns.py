@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count, islice, pairwise
 from typing import Any, Generic, Protocol, TypeVar
@@ -25,6 +25,8 @@ _BLOCK_BYTES = 1 << 19  # the temporary arrays of a block fit into the CPU cache
 _NEWLINE, _SPACE = 10, 32
 _WORD = 8
 _MAX_FAST_BYTES = 64  # bytes: longer cells are rare and use a slower path
+_PADDING = b"\n" + bytes(_MAX_FAST_BYTES)
+"""Follows a file, and a newline precedes it, so that every cell is surrounded by white space."""
 # For 0 to 8 bytes: the mask of their bits in a little-endian word.
 _BYTE_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], dtype="<u8")
 
@@ -58,20 +60,13 @@ RUN = TrecLayout(("query", "Q0", "document", "rank", "score", "tag"), 4, parse_s
 
 
 @dataclass(frozen=True, slots=True)
-class CellBytes:
-    """Concatenated cells of one column, each followed by one separator byte."""
-
-    joined: bytes
-    sizes: Ints
-    """The length of each cell, including the separator."""
-
-
-@dataclass(frozen=True, slots=True)
 class LineBlock:
-    """Some complete lines. Valid until the next block is requested."""
+    """Some complete lines."""
 
+    offset: int
+    """The position of the block in the file."""
     text: Bytes
-    """The lines, followed by at least 64 bytes of padding."""
+    """The lines, followed by at least 64 bytes."""
     starts: Ints
     """The start of each cell: a row for each line that is not blank, a column for each column."""
     ends: Ints
@@ -80,41 +75,26 @@ class LineBlock:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def cells(self, column: int, end: bytes = b"\n", only: Bools | None = None) -> CellBytes:
-        """Return the cells of one column, of all lines or only of some, each followed by ``end``."""
-        starts, ends = self.starts[:, column], self.ends[:, column]
-        if only is not None:
-            starts, ends = starts[only], ends[only]
-        sizes = ends - starts + 1
-        found = _gather(self.text, starts, sizes)
-        found[np.cumsum(sizes) - 1] = ord(end)
-        return CellBytes(found.tobytes(), sizes)
+    def cells(self, column: int, separator: bytes = b"\n") -> bytes:
+        """Return the cells of one column, each followed by a separator."""
+        return _join_cells(self.text, self.starts[:, column], self.ends[:, column], separator)
 
     def words(self, column: int) -> Words | None:
         """Return the cells of one column as little-endian integers; ``None`` if a cell is longer than 8 bytes."""
         starts = self.starts[:, column]
         sizes = self.ends[:, column] - starts
-        return None if sizes.max() > _WORD else _load_words(self.text, starts, sizes)
-
-    def changes(self, column: int) -> Bools:
-        """Return where a cell differs from that of the previous line; the first line does, very long cells may."""
-        changed = np.ones(len(self), dtype=np.bool_)
-        starts = self.starts[:, column]
-        sizes = self.ends[:, column] - starts
-        longest = int(sizes.max())
-        if longest <= _MAX_FAST_BYTES:
-            changed[1:] = sizes[1:] != sizes[:-1]
-            for place in range(0, longest, _WORD):
-                word = _load_words(self.text, starts + place, sizes - place)
-                changed[1:] |= word[1:] != word[:-1]
-        return changed
+        if sizes.max() > _WORD:
+            return None
+        words: Words = np.ndarray(len(self.text) - _WORD + 1, "<u8", self.text, strides=(1,))
+        found: Words = words[starts] & _BYTE_MASKS[sizes]
+        return found
 
 
 class TextColumn:
-    """One column of all lines, as cells of its blocks."""
+    """The cells of one column of all lines."""
 
-    def __init__(self, parts: Sequence[CellBytes]) -> None:
-        self._parts = parts
+    def __init__(self, text: Bytes, starts: Ints, ends: Ints) -> None:
+        self._text, self._starts, self._ends = text, starts, ends
 
     def texts(self, order: Ints | None = None) -> list[str]:
         """Return the cells as strings, in the order of the lines or in another.
@@ -122,53 +102,42 @@ class TextColumn:
         Strings that are used in sequence should be created in sequence, so that they are adjacent in memory.
         """
         found: list[str] = []
-        for part in self._parts if order is None else self._reorder(order):
-            found += part.joined.decode().split("\n")
+        step = max(_BLOCK_BYTES * len(self._starts) // len(self._text), 1)
+        for first in range(0, len(self._starts), step):
+            lines = slice(first, first + step)
+            chosen = lines if order is None else order[lines]
+            found += _join_cells(self._text, self._starts[chosen], self._ends[chosen]).decode().split("\n")
             found.pop()
         return found
-
-    def _reorder(self, order: Ints) -> Iterator[CellBytes]:
-        text = np.frombuffer(b"".join([*(part.joined for part in self._parts), bytes(_MAX_FAST_BYTES)]), dtype=np.uint8)
-        sizes = np.concatenate([part.sizes for part in self._parts])
-        starts = np.cumsum(sizes) - sizes
-        lines = max(_BLOCK_BYTES * len(sizes) // len(text), 1)  # copied at a time
-        for first in range(0, len(order), lines):
-            chosen = order[first : first + lines]
-            yield CellBytes(_gather(text, starts[chosen], sizes[chosen]).tobytes(), sizes[chosen])
 
 
 class IrregularLineError(Exception):
     """A line that must be read by ``bytes.split`` and ``float``."""
 
 
-def iter_blocks(data: bytes, layout: TrecLayout) -> Iterator[LineBlock]:
-    """Yield the lines of ``data`` in blocks.
+def iter_blocks(padded: bytes, layout: TrecLayout) -> Iterator[LineBlock]:
+    """Yield the lines of a padded file in blocks.
 
     A line with another number of columns, or with a control character, is an ``IrregularLineError``.
     """
-    whole = np.frombuffer(data, dtype=np.uint8)
-    start = 0
-    space = np.empty(0, dtype=np.uint8)
-    while start < len(data):
-        stop = _end_of_block(data, start)
-        size = stop - start
-        if len(space) < size + 2 + _MAX_FAST_BYTES:
-            space = np.zeros(size + 2 + _MAX_FAST_BYTES, dtype=np.uint8)
-        # A newline on both sides, so that every cell is surrounded by white space.
-        space[0] = space[size + 1] = _NEWLINE
-        space[1 : size + 1] = whole[start:stop]
-        starts, ends = _split_cells(space[: size + 1 + (data[stop - 1] != _NEWLINE)], layout)
+    text = np.frombuffer(padded, dtype=np.uint8)
+    start, end = 0, len(padded) - len(_PADDING)
+    while start < end:
+        stop = padded.rfind(b"\n", start + 1, start + 1 + _BLOCK_BYTES)
+        if stop < 0:  # a line longer than a block
+            stop = padded.index(b"\n", start + 1)
+        starts, ends = _split_cells(text[start : stop + 1], layout)
         if len(starts):
-            yield LineBlock(space, starts, ends)
+            yield LineBlock(start, text[start:], starts, ends)
         start = stop
 
 
-def _load_words(text: Bytes, starts: Ints, sizes: Ints) -> Words:
-    """Return the first bytes from each start, up to 8 and up to these sizes, as little-endian integers."""
-    words: Words = np.ndarray(len(text) - _WORD + 1, "<u8", text, strides=(1,))
-    # For a start near the end, no byte counts.
-    found: Words = words[np.minimum(starts, len(words) - 1)] & _BYTE_MASKS[np.clip(sizes, 0, _WORD)]
-    return found
+def _join_cells(text: Bytes, starts: Ints, ends: Ints, separator: bytes = b"\n") -> bytes:
+    """Return pieces of ``text``, each followed by a separator."""
+    sizes = ends - starts + 1
+    joined = _gather(text, starts, sizes)
+    joined[np.cumsum(sizes) - 1] = ord(separator)
+    return joined.tobytes()
 
 
 def _gather(text: Bytes, starts: Ints, sizes: Ints) -> Bytes:
@@ -184,15 +153,6 @@ def _gather(text: Bytes, starts: Ints, sizes: Ints) -> Bytes:
         return padded
     kept = np.tri(longest + 1, longest, -1, dtype=np.bool_).view(item)[:, 0][sizes].view(np.bool_)
     return padded[kept]
-
-
-def _end_of_block(data: bytes, start: int) -> int:
-    if len(data) - start <= _BLOCK_BYTES:
-        return len(data)
-    stop = data.rfind(b"\n", start, start + _BLOCK_BYTES)
-    if stop < 0:  # a line longer than a block
-        stop = data.find(b"\n", start + _BLOCK_BYTES)
-    return len(data) if stop < 0 else stop + 1
 
 
 def _split_cells(text: Bytes, layout: TrecLayout) -> tuple[Ints, Ints]:
@@ -363,19 +323,19 @@ def read_columns(data: bytes, layout: TrecLayout) -> TrecLines[TextColumn] | Non
     """Read the lines of a file; ``None`` if there are none or they must be read one by one."""
     queries = _QueryNumbering()
     read_values = _read_scores if layout is RUN else _read_levels
-    rows: list[Ints] = []
-    docs: list[CellBytes] = []
-    values: list[npt.NDArray[Any]] = []
+    padded = b"\n" + data + _PADDING
+    blocks: list[tuple[Ints, npt.NDArray[Any], Ints, Ints]] = []
     try:
-        for block in iter_blocks(data, layout):
-            rows.append(queries.rows(block))
-            docs.append(block.cells(DOCUMENT))
-            values.append(read_values(block))
+        for block in iter_blocks(padded, layout):
+            starts, ends = block.starts[:, DOCUMENT] + block.offset, block.ends[:, DOCUMENT] + block.offset
+            blocks.append((queries.rows(block), read_values(block), starts, ends))
     except IrregularLineError:
         return None
-    if not rows:
+    if not blocks:
         return None
-    return TrecLines(queries.names(), np.concatenate(rows), TextColumn(docs), np.concatenate(values))
+    rows, values, starts, ends = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    docs = TextColumn(np.frombuffer(padded, dtype=np.uint8), starts, ends)
+    return TrecLines(queries.names(), rows, docs, values)
 
 
 class _QueryNumbering:
@@ -394,12 +354,9 @@ class _QueryNumbering:
         """Return the number of the query of each line."""
         words = block.words(QUERY)
         if words is None:
-            changed = block.changes(QUERY)
-            cells = block.cells(QUERY, only=changed).joined.split()
-            numbers = self._look_up([int.from_bytes(cell, "little") for cell in cells])
-        else:
-            changed = np.concatenate(([True], words[1:] != words[:-1]))
-            numbers = self._look_up_cached(words[changed])
+            return self._look_up([int.from_bytes(cell, "little") for cell in block.cells(QUERY).split()])
+        changed = np.concatenate(([True], words[1:] != words[:-1]))
+        numbers = self._look_up_cached(words[changed])
         return np.repeat(numbers, np.diff(np.flatnonzero(changed), append=len(block)))
 
     def _look_up_cached(self, words: Words) -> Ints:
@@ -424,7 +381,7 @@ _JSON_NUMBERS = msgspec.json.Decoder(list[float])
 
 def _read_scores(block: LineBlock) -> Floats:
     """Return the scores as ``float`` parses them."""
-    cells = block.cells(RUN.value, b",").joined[:-1]
+    cells = block.cells(RUN.value, b",")[:-1]
     try:
         # Nearly all scores are valid JSON numbers, which msgspec parses several times faster than float().
         scores = _JSON_NUMBERS.decode(b"[%b]" % cells)
@@ -439,7 +396,7 @@ def _read_scores(block: LineBlock) -> Floats:
 
 
 def _read_levels(block: LineBlock) -> Ints:
-    cells = block.cells(QRELS.value).joined.split()
+    cells = block.cells(QRELS.value).split()
     try:
         level_of = {text: QRELS.parse(text) for text in set(cells)}
         return np.fromiter(map(level_of.__getitem__, cells), np.int64, len(cells))

@@ -177,21 +177,20 @@ def _can_write(one: Format, role: Role) -> bool:
 
 
 def _read_samples(path: Path, reader: Format) -> Iterator[EvaluationSample]:
-    empty = True
-    for read in reader.read("samples", path, Problems()):
-        empty = False
-        yield read.sample
-    if empty:
-        raise DataFileError(path, None, "there is no sample in it")
+    return (read.sample for read in _read_records(path, reader, "samples"))
 
 
 def _read_outputs(path: Path, reader: Format, *, required: bool = True) -> Iterator[ParsedOutput]:
-    empty = True
-    for read in reader.read("outputs", path, Problems()):
-        empty = False
+    for read in _read_records(path, reader, "outputs", required=required):
         yield read if read.has_retrieved else read._replace(output=replace(read.output, retrieved=UnknownRanking()))
-    if empty and required:
-        raise DataFileError(path, None, "there is no output in it")
+
+
+def _read_records(path: Path, reader: Format, role: Role, *, required: bool = True) -> Iterator[Any]:
+    read = None
+    for read in reader.read(role, path, Problems()):
+        yield read
+    if read is None and required:
+        raise DataFileError(path, None, f"there is no {role.removesuffix('s')} in it")
 
 
 def _write_samples(

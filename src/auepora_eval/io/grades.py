@@ -259,15 +259,10 @@ def _with_grades(sample: EvaluationSample, grades: Sequence[Grade] | None) -> Ev
     metadata = {key: value for key, value in sample.metadata.items() if key != GOLD_BY}
     if grades is None:
         return replace(sample, relevant_docs=None, relevant_groups=[], candidate_docs=None, metadata=metadata)
-    known_documents = {one.doc_id: one for some in (sample.candidate_docs, sample.relevant_docs) for one in some or ()}
-
-    def document(grade: Grade) -> Document:
-        known = known_documents.get(grade.doc_id) or Document(grade.doc_id)
-        rest = {key: value for key, value in known.metadata.items() if key != "relevance"}
-        return replace(known, metadata={**rest, "relevance": grade.grade} if grade.grade else rest)
-
-    relevant = [document(grade) for grade in grades if grade.grade > 0]
-    others = [document(grade) for grade in grades if grade.grade == 0]
+    known = {one.doc_id: one for some in (sample.candidate_docs, sample.relevant_docs) for one in some or ()}
+    documents = [_graded(known.get(grade.doc_id) or Document(grade.doc_id), grade.grade) for grade in grades]
+    relevant = [document for document, grade in zip(documents, grades, strict=True) if grade.grade > 0]
+    others = [document for document, grade in zip(documents, grades, strict=True) if grade.grade == 0]
     return replace(
         sample,
         relevant_docs=relevant,
@@ -275,6 +270,12 @@ def _with_grades(sample: EvaluationSample, grades: Sequence[Grade] | None) -> Ev
         candidate_docs=others or None,
         metadata={**metadata, GOLD_BY: provenance_counts(grades)},
     )
+
+
+def _graded(document: Document, grade: GoldValue) -> Document:
+    """The document with a grade; grade 0 is not stored."""
+    rest = {key: value for key, value in document.metadata.items() if key != "relevance"}
+    return replace(document, metadata={**rest, "relevance": grade} if grade else rest)
 
 
 def _groups_of(sample: EvaluationSample, relevant: Sequence[Document] | None) -> list[list[str]]:
@@ -627,15 +628,12 @@ def _with_grade(sample: EvaluationSample, correction: Correction) -> EvaluationS
     doc_id, grade = correction.doc_id, correction.after
     relevant, candidates = sample.relevant_docs, sample.candidate_docs
 
-    def graded(document: Document) -> Document:
-        rest = {key: value for key, value in document.metadata.items() if key != "relevance"}
-        return replace(document, metadata={**rest, "relevance": grade} if grade else rest)
-
     def with_grade(documents: list[Document] | None) -> list[Document]:
         if any(one.doc_id == doc_id for one in documents or ()):
-            return [graded(one) if one.doc_id == doc_id else one for one in documents or ()]
+            return [_graded(one, grade) if one.doc_id == doc_id else one for one in documents or ()]
         listed = [one for one in (*(relevant or ()), *(candidates or ())) if one.doc_id == doc_id]
-        return [*(documents or ()), *map(graded, listed or [_new_document(correction)])]
+        added = listed or [_new_document(correction)]
+        return [*(documents or ()), *(_graded(one, grade) for one in added)]
 
     counts = sample.metadata.get(GOLD_BY)
     if isinstance(counts, Mapping) and find_document(sample, doc_id) is None:

@@ -250,7 +250,7 @@ def _excel_rows(path: Path, sheet: str | None) -> list[Row]:
         cells.reset_dimensions()  # some programs write a wrong size
         rows = [(number, [_cell_text(one) for one in row]) for number, row in enumerate(cells.values, start=1)]
     except (ValueError, TypeError, KeyError, IndexError, SyntaxError, OSError) as error:
-        raise _excel_error(path, error) from error
+        raise _reading_error(path, "Excel", error) from error
     finally:
         workbook.close()
     rows = [(number, row) for number, row in rows if any(row)]
@@ -278,14 +278,14 @@ def _open_workbook(path: Path) -> Any:
     except FileNotFoundError as error:
         raise DataFileError(path, None, "no such file") from error
     except (InvalidFileException, zipfile.BadZipFile, ValueError, KeyError, SyntaxError, OSError) as error:
-        raise _excel_error(path, error) from error
+        raise _reading_error(path, "Excel", error) from error
 
 
-def _excel_error(path: Path, error: Exception) -> DataFileError:
-    if isinstance(error, DataFileError):
+def _reading_error(path: Path, kind: str, error: Exception) -> AueporaError:
+    if isinstance(error, AueporaError):
         return error
     reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
-    return DataFileError(path, None, f"cannot be read as Excel: {reason}")
+    return DataFileError(path, None, f"cannot be read as {kind}: {reason}")
 
 
 def _cell_text(value: Any) -> str:
@@ -404,8 +404,7 @@ def parquet_errors(path: Path) -> Iterator[None]:
     except AueporaError:
         raise
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, RecursionError, MemoryError) as error:
-        reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
-        raise DataFileError(path, None, f"cannot be read as Parquet: {reason}") from error
+        raise _reading_error(path, "Parquet", error) from error
 
 
 def require_plain_parquet(path: Path) -> None:

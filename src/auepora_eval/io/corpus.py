@@ -21,12 +21,11 @@ import msgspec
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from ..errors import AueporaWarning, DataFileError, DuplicateIdError
 from ..runtime.files import is_compressed, open_lines, read_head
-from .problems import BAD_SPAN, Problems, RowSchema, decoding_problem, quote_text
+from .problems import BAD_SPAN, Problems, RowSchema, decoding_problem, name_ids, quote_text
 from .values import warn_repeated_keys
 
 ItemT = TypeVar("ItemT", EvaluationSample, SystemOutputs)
 _Id = Annotated[str, msgspec.Meta(min_length=1)]
-_MAX_NAMED = 3  # how many unknown ids a warning names
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -234,11 +233,9 @@ class CorpusJoin:
         """Warn about documents that stay without text because the corpus lacks them."""
         if not self.unknown:
             return
-        named = ", ".join(map(repr, list(self.unknown)[:_MAX_NAMED]))
-        more = f" and {len(self.unknown) - _MAX_NAMED} more" if len(self.unknown) > _MAX_NAMED else ""
         count = len(self.unknown)
         what, stay = ("1 document is", "stays") if count == 1 else (f"{count} documents are", "stay")
-        message = f"{what} not in the corpus {self.corpus.path} and {stay} without text: {named}{more}"
+        message = f"{what} not in the corpus {self.corpus.path} and {stay} without text: {name_ids(self.unknown)}"
         warnings.warn(message, AueporaWarning, stacklevel=stacklevel + 1)
 
     def _complete(self, document: Document) -> Document:

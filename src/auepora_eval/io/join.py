@@ -24,13 +24,10 @@ from .codec import LineError, decode_output_line
 from .corpus import Corpus, CorpusJoin
 from .formats import TABLE, Format, Role, get_format, guess_format, read_file_head
 from .jsonl import OutputsFile, gathered_outputs
-from .problems import MISSING_RETRIEVED, ParsedOutput, ParsedSample, Problems
+from .problems import MISSING_RETRIEVED, ParsedOutput, ParsedSample, Problems, name_ids
 
 if TYPE_CHECKING:
     from .labels import NuggetsById
-
-MAX_NAMED_IDS = 3
-"""How many ids a warning names; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ def unmatched_warnings(
             "zero": "counts as nothing returned" if one else "count as nothing returned",
         }[conventions.missing]
         has = "has" if one else "have"
-        warnings.append(f"{len(missing)} of {total} samples {has} no output and {outcome}: {_name_ids(missing)}")
+        warnings.append(f"{len(missing)} of {total} samples {has} no output and {outcome}: {name_ids(missing)}")
     return [*warnings, unknown_ids_message(unknown)] if unknown else warnings
 
 
@@ -85,12 +82,7 @@ def unknown_ids_message(ids: Sequence[str]) -> str:
     what = (
         "1 output belongs to no sample and is" if len(ids) == 1 else f"{len(ids)} outputs belong to no sample and are"
     )
-    return f"{what} left out: {_name_ids(ids)}"
-
-
-def _name_ids(ids: Sequence[str]) -> str:
-    names = ", ".join(repr(one) for one in ids[:MAX_NAMED_IDS])
-    return names if len(ids) <= MAX_NAMED_IDS else f"{names} and {len(ids) - MAX_NAMED_IDS} more"
+    return f"{what} left out: {name_ids(ids)}"
 
 
 # --- streams of samples and outputs from files, pair by pair, with constant memory -----------------------------------

@@ -29,7 +29,7 @@ from ..runtime.files import (
 )
 from .codec import LineError
 from .jsonl import Journal, encode_entry
-from .problems import PUT_IN_QUOTES, Problems, quote_text, type_name
+from .problems import PUT_IN_QUOTES, Problems, name_ids, quote_text, type_name
 from .tables import read_records
 
 Provenance = Literal["human", "model", "corrected"]
@@ -488,7 +488,6 @@ def _unknown_key_hint(key: str) -> str:
 # compared with them, each nugget has an ``assignment``, and the line names the answer (``run_id``, ``answer_text``).
 
 _TOPIC_KEYS = ("qid", "query", "nuggets")
-_MAX_NAMED = 3  # how many unknown ids a message names
 
 
 def iter_nuggets(path: str | Path, problems: Problems | None = None) -> Iterator[NuggetTopic]:
@@ -562,8 +561,7 @@ class NuggetsById:
         """Return a message about nuggets that belong to no sample, and whether none belongs to one."""
         if not self._unused:
             return "", False
-        more = len(self._unused) - _MAX_NAMED
-        named = ", ".join(map(repr, list(self._unused)[:_MAX_NAMED])) + (f" and {more} more" if more > 0 else "")
+        named = name_ids(self._unused)
         if len(self._unused) == len(self._by_id):
             return f"no qid is the id of a sample; there are {named}", True
         return f"no sample has the qid {named}", False

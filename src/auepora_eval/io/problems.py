@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -142,6 +143,8 @@ _ID_PATH = re.compile(
     r"|(?:relevant_docs|candidate_docs|retrieved|citations|references|relevant_groups\[\d+\])\[\d+\])$"
 )
 """The paths of ids, which may be bare in a list of documents."""
+MAX_NAMED_IDS = 3
+"""How many ids a warning names; the others are counted."""
 PUT_IN_QUOTES = "; ids are strings, so put it in quotes"
 _SPAN = re.compile(r"(.*\bspan)(?:\[\d\])?")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -244,6 +247,12 @@ def quote_text(text: str, limit: int = 80) -> str:
     return repr(text if len(text) <= limit else text[: limit - 3] + "...")
 
 
+def name_ids(ids: Collection[str]) -> str:
+    """Return the first ids in quotes, and how many more there are."""
+    names = ", ".join(repr(name) for name in islice(ids, MAX_NAMED_IDS))
+    return names if len(ids) <= MAX_NAMED_IDS else f"{names} and {len(ids) - MAX_NAMED_IDS} more"
+
+
 def type_name(value: object) -> str:
     """Return the JSON type of a value in words."""
     if value is None:
@@ -260,7 +269,15 @@ def type_name(value: object) -> str:
 
 
 def _invalid_values(raw: object) -> Iterator[tuple[str, float | str, Any, Any]]:
-    """Yield numbers that are not finite and strings that are not valid UTF-8, in reading order.
+    """Yield numbers that are not finite and strings that are not valid UTF-8, as ``walk_json`` does."""
+    for path, value, holder, place in walk_json(raw):
+        is_invalid_number = isinstance(value, float) and not math.isfinite(value)
+        if is_invalid_number or (isinstance(value, str) and _LONE_SURROGATE.search(value)):
+            yield path, value, holder, place
+
+
+def walk_json(raw: object) -> Iterator[tuple[str, Any, Any, Any]]:
+    """Yield a JSON value and all values inside it, in reading order.
 
     Each with its path, the object or array that contains it, and its key or index there (``None`` for a key itself).
     """
@@ -268,15 +285,12 @@ def _invalid_values(raw: object) -> Iterator[tuple[str, float | str, Any, Any]]:
     pending: list[tuple[str, object, Any, Any]] = [("", raw, [raw], 0)]
     while pending:
         path, value, holder, place = pending.pop()
+        yield path, value, holder, place
         if isinstance(value, dict):
             pending.extend([(_join_path(path, str(key)), item, value, key) for key, item in value.items()][::-1])
             pending.extend((path, key, value, None) for key in value)
         elif isinstance(value, list):
             pending.extend([(f"{path}[{index}]", item, value, index) for index, item in enumerate(value)][::-1])
-        elif (isinstance(value, float) and not math.isfinite(value)) or (
-            isinstance(value, str) and _LONE_SURROGATE.search(value)
-        ):
-            yield path, value, holder, place
 
 
 def _join_path(path: str, key: str) -> str:

@@ -18,7 +18,7 @@ from yaml.resolver import Resolver
 
 from ..runtime.files import read_bytes, read_lines
 from .codec import LineError
-from .problems import TOO_DEEP, Problems, RowSchema, decoding_problem, first_invalid_value, quote_text
+from .problems import TOO_DEEP, Problems, RowSchema, decoding_problem, first_invalid_value, quote_text, walk_json
 
 # --- YAML with line numbers ------------------------------------------------------------------------------------------
 # The loaders of PyYAML lose line numbers, accept repeated keys and crash on deep nesting. Here YAML is parsed to a tree
@@ -217,20 +217,10 @@ def repeated_keys(data: bytes | str) -> list[str]:
         value = json.loads(data, object_pairs_hook=build)
     except (ValueError, RecursionError):
         return []
-    return _paths(value) if found else []
-
-
-def _paths(value: Any) -> list[str]:
-    paths = []
-    pending = [("", value)]
-    while pending:
-        path, value = pending.pop()
-        if isinstance(value, _ObjectWithRepeats):
-            paths += [f"{path}.{key}" if path else key for key in value.repeated]
-        if isinstance(value, dict):
-            pending += [(f"{path}.{key}" if path else key, item) for key, item in value.items()][::-1]
-        elif isinstance(value, list):
-            pending += [(f"{path}[{index}]", item) for index, item in enumerate(value)][::-1]
+    paths: list[str] = []
+    for path, item, _, _ in walk_json(value) if found else ():
+        if isinstance(item, _ObjectWithRepeats):
+            paths += [f"{path}.{key}" if path else key for key in item.repeated]
     return paths
 
 

@@ -36,8 +36,8 @@ from ..errors import (
     WorkerError,
 )
 from ..io.formats import Role, get_format
-from ..io.join import MAX_NAMED_IDS, OutputJoin, require_common_id, require_same_rankings, unmatched_warnings
-from ..io.problems import ParsedOutput, ParsedSample
+from ..io.join import OutputJoin, require_common_id, require_same_rankings, unmatched_warnings
+from ..io.problems import MAX_NAMED_IDS, ParsedOutput, ParsedSample
 from ..options import PositiveInt, check_options
 from ..runtime.files import is_compressed
 from .checkpoint import CheckpointExecutor, Manifest, manifest_for, open_checkpoint

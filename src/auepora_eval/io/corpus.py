@@ -6,6 +6,7 @@ A corpus is JSONL, a document per line: ``doc_id`` (or ``_id``, as BEIR writes i
 
 from __future__ import annotations
 
+import codecs
 import threading
 import warnings
 import weakref
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator, KeysView
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Annotated, Any, TypeVar
+from typing import IO, Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -26,7 +27,24 @@ from .values import warn_repeated_keys
 
 ItemT = TypeVar("ItemT", EvaluationSample, SystemOutputs)
 _Id = Annotated[str, msgspec.Meta(min_length=1)]
-_BOM = b"\xef\xbb\xbf"
+
+
+class LinePosition(NamedTuple):
+    """The position of a line in a file."""
+
+    offset: int
+    line: int
+
+
+def iter_placed_lines(path: Path) -> Iterator[tuple[LinePosition, bytes]]:
+    """Yield the lines of a file that are not blank, each with its position; a byte order mark is skipped."""
+    end = 0
+    with open_lines(path) as file:
+        for number, line in enumerate(file, start=1):
+            end += len(line)
+            content = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+            if content and not content.isspace():
+                yield LinePosition(end - len(content), number), content
 
 
 class _CorpusRow(msgspec.Struct, gc=False):
@@ -142,22 +160,14 @@ class Corpus:
     def _index(self, problems: Problems) -> None:
         keep_documents = is_compressed(self.path)
         read_head(self.path)  # reports files in other encodings
-        offset, number = 0, 0
-        with open_lines(self.path) as file:
-            for number, line in enumerate(file, start=1):
-                start, offset = offset, offset + len(line)
-                content = line
-                if number == 1 and line.startswith(_BOM):
-                    start, content = len(_BOM), line[len(_BOM) :]
-                if not content or content.isspace():
-                    continue
-                row = self._checked(content, number, problems)
-                if row is None:
-                    continue
-                self._indexes[row.id] = len(self._indexes)
-                self._offsets.extend((start, offset))
-                if keep_documents:
-                    self._documents.append(_document(row))
+        for place, line in iter_placed_lines(self.path):
+            row = self._checked(line, place.line, problems)
+            if row is None:
+                continue
+            self._indexes[row.id] = len(self._indexes)
+            self._offsets.extend((place.offset, place.offset + len(line)))
+            if keep_documents:
+                self._documents.append(_document(row))
         if not self._indexes and not problems.found:
             problems.add(self.path, None, "the file is empty; each line must be one document")
         if keep_documents and self._documents:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -18,10 +18,10 @@ from ..core.conventions import Conventions
 from ..core.dataset import InMemoryDataset, LazyDataset
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DataFileError, DuplicateIdError
-from ..runtime.files import is_compressed, open_lines, plain_stem
+from ..runtime.files import is_compressed, plain_stem
 from ..runtime.processes import gc_paused
 from .codec import LineError, decode_output_line
-from .corpus import Corpus, CorpusJoin
+from .corpus import Corpus, CorpusJoin, LinePosition, iter_placed_lines
 from .formats import TABLE, Format, Role, get_format, guess_format, read_file_head
 from .jsonl import OutputsFile, gathered_outputs
 from .problems import MISSING_RETRIEVED, ParsedOutput, ParsedSample, Problems, name_ids
@@ -99,31 +99,15 @@ class _SampleIdRow(msgspec.Struct):
 _SAMPLE_ID_DECODER: msgspec.json.Decoder[_SampleIdRow] = msgspec.json.Decoder(_SampleIdRow)
 
 
-class LinePosition(NamedTuple):
-    """The position of a line in a file."""
-
-    offset: int
-    line: int
-
-
 class OutputIndex:
     """The outputs of a JSONL file by sample id, read on demand: only ids and offsets are in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._positions: dict[str, LinePosition] = {}
-        with open_lines(path) as file:
-            self._index(file)
+        for position, line in iter_placed_lines(path):
+            self._add_line(line, position)
         self._file: IO[bytes] = path.open("rb")
-
-    def _index(self, file: IO[bytes]) -> None:
-        offset = 0
-        for number, line in enumerate(file, start=1):
-            if not line.isspace():
-                self._add_line(
-                    line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, LinePosition(offset, number)
-                )
-            offset += len(line)
 
     def _add_line(self, line: bytes, position: LinePosition) -> None:
         try:
@@ -146,8 +130,7 @@ class OutputIndex:
         if position is None:
             return None
         self._file.seek(position.offset)
-        line = self._file.readline()
-        return self._decoded(line.removeprefix(b"\xef\xbb\xbf") if position.line == 1 else line, position.line)
+        return self._decoded(self._file.readline(), position.line)
 
     def _decoded(self, line: bytes, number: int) -> ParsedOutput:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -433,7 +433,7 @@ def _value_problem(label: Label) -> str | None:
             return f"field 'label' is {quote_text(value)}, which is neither 'right' nor 'wrong'{nearest}"
     elif not isinstance(value, int | float):
         return f"field 'label' must be 'right', 'wrong', true, false or a number, not {type_name(value)}"
-    elif not _is_finite(value):
+    elif not abs(value) <= sys.float_info.max:  # also false for NaN
         return "field 'label' must be a finite number"
     if label.provenance not in _PROVENANCES:
         known = ", ".join(_PROVENANCES)
@@ -459,13 +459,6 @@ def _draw_problem(label: Label) -> str | None:
     if label.draw is not None and label.probability is None:
         return "field 'probability' is missing; a label of a draw needs the inclusion probability of its sample"
     return None
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
 
 
 def _is_time(text: str) -> bool:

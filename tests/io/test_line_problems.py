@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from auepora_eval.errors import DataFileError
 from auepora_eval.io.codec import LineError, decode_output, decode_sample
 from auepora_eval.io.formats import Role
-from auepora_eval.io.jsonl import MAX_PROBLEMS, find_line_problems, iter_outputs, read_samples
-from auepora_eval.io.problems import Problems
+from auepora_eval.io.jsonl import find_line_problems, iter_outputs, read_samples
+from auepora_eval.io.problems import MAX_PROBLEMS, Problems
 
 
 def find_problems(line: bytes, role: Role) -> list[str]:

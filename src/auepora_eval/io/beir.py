@@ -23,7 +23,7 @@ from ..runtime.files import plain_stem, plain_suffix, read_bytes, read_lines, tr
 from .codec import LineError, encode_sample, encode_samples
 from .corpus import Corpus, CorpusJoin
 from .formats import Format, find_compressed, looks_like_beir, parse_trec_level, register_format
-from .problems import ParsedSample, Problems, RowSchema, decoding_problem, quote_text
+from .problems import ParsedSample, Problems, RowSchema, decoding_problem, find_struct_problems, quote_text
 from .trec import judged_documents, judged_levels
 from .values import warn_repeated_keys
 
@@ -111,10 +111,8 @@ def _queries(path: Path, judged: dict[str, dict[str, int]], problems: Problems) 
         try:
             query = _QUERIES.decode(line)
         except (ValueError, RecursionError) as error:
-            from .jsonl import find_struct_problems
-
             first = decoding_problem(line, error, _SHAPE)
-            problems.add_all(path, number, find_struct_problems(line, _Query, _SHAPE, first))
+            problems.add_all(path, number, find_struct_problems(line, _Query, _SHAPE, first)[0])
             continue
         warn_repeated_keys(path, number, line, problems)
         if query.id in found:

@@ -22,7 +22,7 @@ import msgspec
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from ..errors import AueporaWarning, DataFileError, DuplicateIdError
 from ..runtime.files import is_compressed, open_lines, read_head
-from .problems import BAD_SPAN, Problems, RowSchema, decoding_problem, name_ids, quote_text
+from .problems import BAD_SPAN, Problems, RowSchema, decoding_problem, find_struct_problems, name_ids, quote_text
 from .values import warn_repeated_keys
 
 ItemT = TypeVar("ItemT", EvaluationSample, SystemOutputs)
@@ -177,10 +177,8 @@ class Corpus:
         try:
             row = _DECODER.decode(line)
         except (ValueError, RecursionError) as error:
-            from .jsonl import find_struct_problems
-
             first = decoding_problem(line, error, _SHAPE)
-            problems.add_all(self.path, number, find_struct_problems(line, _CorpusRow, _SHAPE, first))
+            problems.add_all(self.path, number, find_struct_problems(line, _CorpusRow, _SHAPE, first)[0])
             return None
         warn_repeated_keys(self.path, number, line, problems)
         if not row.id:

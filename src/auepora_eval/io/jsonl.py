@@ -6,10 +6,7 @@ A journal is an append-only JSONL file that several processes share.
 from __future__ import annotations
 
 import codecs
-import json
-import math
 import os
-import re
 import time
 import warnings
 import zlib
@@ -19,8 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
-from types import UnionType
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, Union, get_args, get_origin
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -57,17 +53,13 @@ from .codec import (
 from .formats import Format, Role, looks_like_jsonl, register_format
 from .problems import (
     MISSING_RETRIEVED,
-    TOO_DEEP,
-    OverflowedFloat,
     ParsedOutput,
     ParsedSample,
     Problems,
-    RowSchema,
     UniqueIds,
+    find_struct_problems,
     quote_text,
-    replace_invalid_values,
     type_name,
-    value_problem,
 )
 from .values import parse_json, warn_repeated_keys
 
@@ -198,13 +190,7 @@ FORMAT = register_format(
 )
 
 
-# --- all problems of one line: the parts of a value that does not fit are checked one by one --------------------------
-
-MAX_PROBLEMS = 50
-"""How many problems of one line are reported; a line with more is probably of another format."""
-_MORE_PROBLEMS = "there are more problems on this line"
-
-_WITH_PATH = re.compile(r"(?s)(.*) - at `\$([^`]*)`")
+# --- all problems of one line -----------------------------------------------------------------------------------------
 
 
 def find_line_problems(line: bytes, role: Role, first: str) -> tuple[list[str], str | None]:
@@ -213,7 +199,7 @@ def find_line_problems(line: bytes, role: Role, first: str) -> tuple[list[str], 
     ``first`` is the decoding error and always included.
     """
     row, shape = (CheckedSampleRow, SAMPLE_SHAPE) if role == "samples" else (CheckedOutputRow, OUTPUT_SHAPE)
-    found, sample_id = _find_problems(line, row, shape, first)
+    found, sample_id = find_struct_problems(line, row, shape, first)
     return found, sample_id if isinstance(sample_id, str) and sample_id else None
 
 
@@ -227,80 +213,6 @@ def report_line_problems(
     problems.add_all(path, number, messages)
     if sample_id is not None and (once is None or once.is_new(sample_id, number)):
         problems.unreadable_ids.add(sample_id)
-
-
-def find_struct_problems(data: bytes, kind: Any, shape: RowSchema, first: str) -> list[str]:
-    """Return every problem of JSON that does not fit a struct of this type, ``first`` included."""
-    return _find_problems(data, kind, shape, first)[0]
-
-
-def _find_problems(line: bytes, kind: Any, shape: RowSchema, first: str) -> tuple[list[str], Any]:
-    """Return the problems, and the sample id."""
-    found: list[str] = []
-    try:
-        text = line.decode()
-    except UnicodeDecodeError:
-        found.append(first)  # it names the byte; with a replacement character the rest can be read
-        text = line.decode(errors="replace")
-    try:
-        raw: Any = json.loads(text, parse_float=_parse_number)
-    except (ValueError, RecursionError):
-        return list(dict.fromkeys([*found, first])), None
-    sample_id = raw.get("sample_id") if isinstance(raw, dict) else None
-    found += replace_invalid_values(raw)
-    try:
-        found += [value_problem(problem, raw, shape) for problem in _invalid_parts(raw, kind, "$")]
-    except RecursionError:
-        found.append(TOO_DEEP)
-    except UnicodeEncodeError:  # the line is one invalid string: reported as the first problem
-        pass
-    found = list(dict.fromkeys(found if first in found else [first, *found]))
-    return (found if len(found) <= MAX_PROBLEMS else [*found[:MAX_PROBLEMS], _MORE_PROBLEMS]), sample_id
-
-
-def _parse_number(text: str) -> float:
-    value = float(text)
-    return OverflowedFloat(value) if math.isinf(value) else value
-
-
-def _invalid_parts(value: Any, kind: Any, path: str) -> list[msgspec.ValidationError]:
-    """Return the errors of a value that does not fit a type: those of its parts, or its own if all parts fit."""
-    try:
-        msgspec.convert(value, kind)
-        return []
-    except msgspec.ValidationError as error:
-        own = str(error)
-    found: list[msgspec.ValidationError] = []
-    parts: list[tuple[Any, Any, str]] = []
-    for one in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
-        origin, inner = get_origin(one) or one, get_args(one)
-        if isinstance(value, list) and origin is list:
-            parts += [(item, inner[0], f"{path}[{index}]") for index, item in enumerate(value)]
-        elif isinstance(value, dict) and origin is dict:
-            parts += [(item, inner[1], f"{path}.{key}") for key, item in value.items()]
-        elif isinstance(value, dict) and isinstance(origin, type) and issubclass(origin, msgspec.Struct):
-            found += _invalid_fields(value, one, path, others=not origin.__struct_config__.forbid_unknown_fields)
-    for part in parts:
-        found += _invalid_parts(*part)
-    if found:
-        return found
-    at = _WITH_PATH.fullmatch(own)
-    return [msgspec.ValidationError(f"{at[1]} - at `{path}{at[2]}`" if at else f"{own} - at `{path}`")]
-
-
-def _invalid_fields(
-    values: dict[str, Any], struct: Any, path: str, *, others: bool
-) -> Iterator[msgspec.ValidationError]:
-    """Yield the errors of the fields of a struct; ``others``: whether it may have unknown ones."""
-    fields = {one.encode_name: one for one in msgspec.structs.fields(struct)}
-    for key, value in values.items():
-        if key in fields:
-            yield from _invalid_parts(value, fields[key].type, f"{path}.{key}")
-        elif not others:
-            yield msgspec.ValidationError(f"Object contains unknown field `{key}` - at `{path}`")
-    for key, field in fields.items():
-        if field.required and key not in values:
-            yield msgspec.ValidationError(f"Object missing required field `{key}` - at `{path}`")
 
 
 # --- a journal: an append-only file of JSON lines that several threads and processes share ---------------------------

@@ -21,6 +21,7 @@ from .problems import (
     Problems,
     RowSchema,
     UniqueIds,
+    find_struct_problems,
     first_invalid_value,
     quote_text,
     value_problem,
@@ -69,10 +70,8 @@ def iter_questions(path: Path, problems: Problems) -> Iterator[ParsedSample]:
         try:
             return msgspec.json.decode(data, type=raw)
         except msgspec.ValidationError as error:
-            from .jsonl import find_struct_problems
-
             whole = kind[Any] if kind is not _Question else kind
-            found = find_struct_problems(bytes(data), whole, _SHAPE, value_problem(error, None, _SHAPE))
+            found, _ = find_struct_problems(bytes(data), whole, _SHAPE, value_problem(error, None, _SHAPE))
             replacement = ("each line must be one JSON object", "must be an object")
             problems.add_all(path, None, [place + problem.replace(*replacement) for problem in found])
         except (ValueError, RecursionError):  # only the whole file can be malformed: its parts were scanned with it

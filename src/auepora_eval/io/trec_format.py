@@ -22,7 +22,16 @@ from ..runtime.processes import gc_paused
 from .codec import ErrorCollector, Id, LineError, encode_output, encode_outputs
 from .formats import Format, looks_like_trec, looks_like_trec_rag, register_format
 from .grades import provenance_counts_by_query
-from .problems import ParsedOutput, ParsedSample, Problems, RowSchema, UniqueIds, quote_text, value_problem
+from .problems import (
+    ParsedOutput,
+    ParsedSample,
+    Problems,
+    RowSchema,
+    UniqueIds,
+    find_struct_problems,
+    quote_text,
+    value_problem,
+)
 from .tables import read_records
 from .trec import (
     Reader,
@@ -251,10 +260,9 @@ def _output(values: dict[str, Any]) -> tuple[str, SystemOutputs]:
     try:
         row = msgspec.convert(values, _AnswerRow)
     except msgspec.ValidationError as error:
-        from .jsonl import find_struct_problems
-
         first = value_problem(error, values, _SHAPE)
-        raise LineError(*find_struct_problems(msgspec.json.encode(values), _AnswerRow, _SHAPE, first)) from error
+        messages, _ = find_struct_problems(msgspec.json.encode(values), _AnswerRow, _SHAPE, first)
+        raise LineError(*messages) from error
     errors = ErrorCollector()
     topic = errors.call(_require_topic_id, values)
     cited = [

@@ -323,7 +323,7 @@ def read_columns(data: bytes, layout: TrecLayout) -> TrecLines[TextColumn] | Non
     """Read the lines of a file; ``None`` if there are none or they must be read one by one."""
     queries = _QueryNumbering()
     read_values = _read_scores if layout is RUN else _read_levels
-    padded = b"\n" + data + _PADDING
+    padded = b"".join((b"\n", data, _PADDING))
     blocks: list[tuple[Ints, npt.NDArray[Any], Ints, Ints]] = []
     try:
         for block in iter_blocks(padded, layout):

@@ -342,19 +342,18 @@ class _QueryNumbering:
     """Numbers queries by first occurrence."""
 
     def __init__(self) -> None:
-        # Keys are the bytes of the ids as an integer: ids contain no zero byte, so they are unique.
-        self._numbers: defaultdict[int, int] = defaultdict(count().__next__)
+        self._numbers: defaultdict[bytes, int] = defaultdict(count().__next__)
         self._cached_words = np.zeros(1 << _CACHE_BITS, dtype=np.uint64)
         self._cached_numbers = np.zeros(1 << _CACHE_BITS, dtype=np.int64)
 
     def names(self) -> list[str]:
-        return [word.to_bytes((word.bit_length() + 7) // 8, "little").decode() for word in self._numbers]
+        return [query.decode() for query in self._numbers]
 
     def rows(self, block: LineBlock) -> Ints:
         """Return the number of the query of each line."""
         words = block.words(QUERY)
         if words is None:
-            return self._look_up([int.from_bytes(cell, "little") for cell in block.cells(QUERY).split()])
+            return self._look_up(block.cells(QUERY).split())
         changed = np.concatenate(([True], words[1:] != words[:-1]))
         numbers = self._look_up_cached(words[changed])
         return np.repeat(numbers, np.diff(np.flatnonzero(changed), append=len(block)))
@@ -365,15 +364,15 @@ class _QueryNumbering:
         numbers = self._cached_numbers[places]
         missed = np.flatnonzero(self._cached_words[places] != words)
         if len(missed):
-            numbers[missed] = self._look_up(words[missed].tolist())
-            self._cached_words[places[missed]] = words[
-                missed
-            ]  # the last of several words for one slot wins, in both arrays
+            # NumPy removes zero bytes from the end of a string; an id contains none.
+            numbers[missed] = self._look_up(words[missed].view("S8").tolist())
+            # The last of several words for one slot wins, in both arrays.
+            self._cached_words[places[missed]] = words[missed]
             self._cached_numbers[places[missed]] = numbers[missed]
         return numbers
 
-    def _look_up(self, words: list[int]) -> Ints:
-        return np.fromiter(map(self._numbers.__getitem__, words), np.int64, len(words))
+    def _look_up(self, queries: list[bytes]) -> Ints:
+        return np.fromiter(map(self._numbers.__getitem__, queries), np.int64, len(queries))
 
 
 _JSON_NUMBERS = msgspec.json.Decoder(list[float])

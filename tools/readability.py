@@ -39,13 +39,13 @@ FIGURES = (
         "cond",
         "conditional expressions that are not the whole right side of an assignment (plain, annotated or augmented) "
         "or of a return",
-        1_588,
+        1_583,
     ),
     Figure(
         "conditional_in_comprehension",
         "cond/comp",
         "conditional expressions inside a comprehension, at any depth",
-        322,
+        321,
     ),
     Figure("nested_comprehension", "nested", "comprehensions that contain another one, at any depth", 211),
     Figure("several_clauses", "several", "comprehensions with more than one `for` or more than one `if`", 299),
@@ -61,7 +61,7 @@ FIGURES = (
         188,
     ),
     Figure("lambda", "lambda", "lambdas", 382),
-    Figure("map_filter", "map", "calls of the built-in functions `map` and `filter`", 375),
+    Figure("map_filter", "map", "calls of the built-in functions `map` and `filter`", 372),
     Figure("keyword_parameters", "**kw", "functions and lambdas with a parameter for any keyword (`**kwargs`)", 54),
 )
 

@@ -88,16 +88,16 @@ class Judge(StructuredCritic):
 """
 
 PLANS = {
-    "baseline": "name: baseline\noutputs: {jsonl: a.jsonl, config: {model: one}}",
-    "second": "name: second\noutputs: {jsonl: b.jsonl, config: {model: two}}",
-    "third": "name: third\noutputs: {jsonl: c.jsonl}",
+    "baseline": "name: baseline\noutputs: {jsonl: a.jsonl, config: {model: one, top_k: 3}}",
+    "second": "name: second\noutputs: {jsonl: b.jsonl, config: {model: two, top_k: 3}}",
+    "third": "name: third\noutputs: {jsonl: c.jsonl, config: {top_k: 2}}",
 }
 METRICS = 'metrics: [recall@5, mrr, ndcg@10, map, token_f1, bleu, "mean_latency[end_to_end]"]\nprimary: [recall@5, token_f1]\n'
 OTHER_PLANS = {
-    "gated": "name: gated\ndataset: data.jsonl\noutputs: b.jsonl\nmetrics: [recall@5, token_f1]\nslices: [labels.lang]\nstore: runs.sqlite\n"
+    "gated": "name: gated\ndataset: data.jsonl\noutputs: {jsonl: b.jsonl, config: {top_k: 3}}\nmetrics: [recall@5, token_f1]\nslices: [labels.lang]\nstore: runs.sqlite\n"
     "gates: [recall@5 >= 0.1, 'recall@5 where labels.lang = de >= 0.1', low(token_f1) >= 0, coverage >= 0.5]\n",
-    "failing": "name: failing\ndataset: data.jsonl\noutputs: a.jsonl\nmetrics: [recall@5]\nstore: runs.sqlite\ngates: [recall@5 >= 0.99]\n",
-    "open": "name: open\ndataset: data.jsonl\noutputs: b.jsonl\nmetrics: [recall@5]\nstore: runs.sqlite\ngates: [delta(recall@5) > -0.01]\n",
+    "failing": "name: failing\ndataset: data.jsonl\noutputs: {jsonl: a.jsonl, config: {top_k: 3}}\nmetrics: [recall@5]\nstore: runs.sqlite\ngates: [recall@5 >= 0.99]\n",
+    "open": "name: open\ndataset: data.jsonl\noutputs: {jsonl: b.jsonl, config: {top_k: 3}}\nmetrics: [recall@5]\nstore: runs.sqlite\ngates: [delta(recall@5) > -0.01]\n",
     "judged": "name: judged\ndataset: data.jsonl\noutputs: a.jsonl\nresources: {judge: {python: 'golden_cli_system:Judge', args: {broken: [q04]}}}\n"
     "metrics: [token_f1, {llm_faithfulness: {critic: {use: judge}}}]\njudge: {cache: false}\nstore: runs.sqlite\n",
     "unjudged": "name: unjudged\ndataset: data.jsonl\noutputs: b.jsonl\nresources: {judge: {python: 'golden_cli_system:Judge', args: {broken: [all]}}}\n"

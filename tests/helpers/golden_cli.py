@@ -114,11 +114,11 @@ OTHER_PLANS = {
     "run: {concurrency: 1, retries: 0, max_failures: 2}\nstore: runs.sqlite\n",
     "interrupted": "name: interrupted\ndataset: data.jsonl\nsystem: {python: 'golden_cli_system:Broken', args: {interrupted: q05}}\nmetrics: [recall@5]\n"
     "run: {concurrency: 1, retries: 0}\nstore: runs.sqlite\n",
-    "chunks-1": "name: chunks-1\ndataset: golden.yaml\noutputs: {jsonl: chunks-1.jsonl, config: {chunker_version: '1'}}\n"
+    "chunks-1": "name: chunks-1\ndataset: golden.yaml\noutputs: {jsonl: chunks-1.jsonl, config: {chunker_version: '1', top_k: 1}}\n"
     "metrics: [mrr, recall_doc@5, groundedness]\nstore: runs.sqlite\n",
-    "chunks-1b": "name: chunks-1b\ndataset: golden.yaml\noutputs: {jsonl: chunks-2.jsonl, config: {chunker_version: '1'}}\n"
+    "chunks-1b": "name: chunks-1b\ndataset: golden.yaml\noutputs: {jsonl: chunks-2.jsonl, config: {chunker_version: '1', top_k: 1}}\n"
     "metrics: [mrr, recall_doc@5, groundedness]\nstore: runs.sqlite\n",
-    "chunks-2": "name: chunks-2\ndataset: golden.yaml\noutputs: {jsonl: chunks-2.jsonl, config: {chunker_version: '2'}}\n"
+    "chunks-2": "name: chunks-2\ndataset: golden.yaml\noutputs: {jsonl: chunks-2.jsonl, config: {chunker_version: '2', top_k: 1}}\n"
     "metrics: [mrr, recall_doc@5, groundedness]\nstore: runs.sqlite\n",
 }
 STORED = (

@@ -164,6 +164,7 @@ def test_a_blind_session_with_a_scale(auepora: Command, labelled_run: str, type_
     assert [label for _, label in labels_of()] == [4]
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_text(labelled_run: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "auepora_eval", *LABEL, "--annotator", "ann"],

@@ -54,15 +54,16 @@ WAYS = {
 CASES = [(way, table) for way in WAYS for table in (False, True) if not (table and "ray" in WAYS[way])]
 
 
+def marks_of(way: str, table: bool) -> list[pytest.MarkDecorator]:
+    if "ray" in WAYS[way]:
+        return [pytest.mark.part("ray")]
+    return [pytest.mark.slow] if table and way != "directories" else []
+
+
 @pytest.mark.parametrize(
     ("way", "table"),
     [
-        pytest.param(
-            way,
-            table,
-            id=f"{way}-{'parquet' if table else 'jsonl'}",
-            marks=[pytest.mark.part("ray")] if "ray" in WAYS[way] else [],
-        )
+        pytest.param(way, table, id=f"{way}-{'parquet' if table else 'jsonl'}", marks=marks_of(way, table))
         for way, table in CASES
     ],
 )

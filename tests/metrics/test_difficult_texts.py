@@ -118,6 +118,7 @@ def test_reference_page_names_the_scripts_of_rouge() -> None:
         assert "scores 0" in " ".join((cls.__doc__ or "").split())
 
 
+@pytest.mark.slow
 def test_answers_of_thirty_thousand_words() -> None:
     long = " ".join(f"w{n % 5000}" for n in range(30_000))
     found = scored(pair(long, long), pair(long + " more", long), pair("short", long))

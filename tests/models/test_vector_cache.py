@@ -74,6 +74,7 @@ for start in range(0, 400, 20):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "vectors.sqlite"
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stderr=subprocess.PIPE) for _ in range(2)]

@@ -46,6 +46,7 @@ def test_no_break_that_unicode_forbids(text: str) -> None:
 RANGES = [(0, 0x3400), (0xA000, 0xAC40), (0xD780, 0xD800), (0xF900, 0x18800), (0x1B000, 0x20000), (0xE0000, 0xE0200)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [("a", "a"), ("क\u094d", "क"), ("👩\u200d", "👩"), ("\u1100", "\u11a8")])
 def test_no_forbidden_break_around_any_character(before: str, after: str) -> None:
     every = [chr(code) for start, stop in RANGES for code in range(start, stop)]

@@ -231,6 +231,7 @@ store: runs.sqlite
 """
 
 
+@pytest.mark.slow
 def test_bundled_questions_to_noise_robustness(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, auepora: Command
 ) -> None:

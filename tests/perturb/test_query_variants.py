@@ -294,6 +294,7 @@ def test_invalid_paraphraser() -> None:
 # --- what it is for ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_noise_robustness_of_bundled_system_is_defined() -> None:
     plain = [one for one in load_jsonl_dataset(dataset_path()) if one.labels.get("variant_of") is None]
     samples = perturb_queries(plain, [Typo(0.1), Keyboard(0.1), DropWords(0.3), LowerCase()], seed=1)

@@ -228,6 +228,7 @@ class TestDemoInitCompare:
         assert page.startswith("# 3 runs against each other")
         assert "| token_f1 | C − A" in page
 
+    @pytest.mark.slow
     def test_report_explains_changes(self, project: Projects, auepora: Run) -> None:
         mine = project(20)
         auepora("run", "plan.yaml", "--name", "one")

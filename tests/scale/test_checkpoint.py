@@ -47,6 +47,7 @@ def test_the_same_numbers_as_without_a_folder(tmp_path: Path, keep_scores: bool)
     assert not log.exists()  # all of it was there
 
 
+@pytest.mark.slow
 def test_scores_of_processes_are_written(tmp_path: Path) -> None:
     with ProcessExecutor(2) as others:
         same(scored_into(tmp_path / "scores", others), expected())

@@ -98,6 +98,7 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     assert not [one for one in open_files if one.startswith(str(tmp_path))]
 
 
+@pytest.mark.slow
 def test_number_of_open_streams(tmp_path: Path) -> None:
     for number in range(12):
         folder = tmp_path / str(number)
@@ -161,6 +162,7 @@ print(sum(len(one.read()[0]) for one in sources))
 """
 
 
+@pytest.mark.slow
 def test_workers_in_another_folder_find_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, ".jsonl", mixed=False)
     monkeypatch.chdir(tmp_path)

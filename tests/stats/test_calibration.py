@@ -158,6 +158,7 @@ def test_a_verdict_is_zero_or_one() -> None:
         confusion([0.5], [1])
 
 
+@pytest.mark.slow
 def test_auroc_interval_covers() -> None:
     rng = np.random.default_rng(1)
     repetitions = examples(250)

@@ -85,6 +85,7 @@ def test_words_to_all_others(texts: list[str], rng: Any) -> None:
     assert (word_cosines_to_others(coded([texts[at] for at in order])) == got[order]).all()
 
 
+@pytest.mark.slow
 def test_many_texts_in_linear_memory() -> None:
     """Two hundred thousand texts: twenty thousand million pairs would not be done in a day."""
     got = word_cosines_to_others(coded(["a b", "a c"] * 100_000))

@@ -515,6 +515,7 @@ def test_text_deleted_by_another_process_is_written_again(store: RunStore, url: 
     assert [one.output for one in store.outputs(second)] == OUTPUTS[:1]
 
 
+@pytest.mark.slow
 def test_concurrent_writing_and_deletion(store: RunStore, url: str) -> None:
     """Runs that share their texts come and go while another is written: no text of it is ever missing."""
     kept = create_run(store, samples=[]).run_id

@@ -114,6 +114,7 @@ def test_equals_nltk_on_its_irregular_words(nltk_stem: Stem) -> None:
     check_all(need("nltk.stem.porter").PorterStemmer().pool, nltk_stem)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["rouge_score/*.txt", "clapnq/*.jsonl", "squad2/*.json"])
 def test_equals_nltk_on_written_words(source: str, nltk_stem: Stem) -> None:
     folder, pattern = source.split("/")

@@ -258,7 +258,7 @@ class MetricMeta:
     has_direction: bool = True
     """Whether a difference can be better or worse; the proportion of one of several classes only differs."""
     reads: float = 0
-    """How many ranks it reads: infinite for all, 0 if it reads no ranking."""
+    """How many ranks it looks for gold in: infinite for all, 0 for a metric that compares no ranking with gold."""
 
     @property
     def direction(self) -> bool | None:
@@ -351,8 +351,9 @@ def metric_meta(one: BatchMetric, scores: Scores | None) -> MetricMeta:
 
 
 def _ranks_read(metric: BatchMetric) -> float:
+    """How many ranks a metric looks for gold in."""
     attribute = metric.metadata.reads_depth
-    if not attribute:
+    if not attribute or "relevant_docs" not in metric.required_fields():
         return 0
     depth: float | None = getattr(metric, attribute)
     return math.inf if depth is None else depth

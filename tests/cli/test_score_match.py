@@ -203,6 +203,24 @@ def test_contradiction_over_all_samples(auepora: Auepora, monkeypatch: pytest.Mo
         assert warning.endswith("repeat with --match parent if that is right")
 
 
+def test_contradiction_in_shards_counts_every_sample(auepora: Auepora, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers count while they score; parts that were scored before keep their counts."""
+    requirements.need("pyarrow")
+    write("parent")
+    lines = "".join(json.dumps(row) + "\n" for row in rows("id")[0][:1] + rows("parent")[0][1:])
+    Path("datas", "b.jsonl").unlink()
+    Path("datas", "a.jsonl").write_text(lines)
+    monkeypatch.setattr(MatchCounts.__init__, "__defaults__", (1,))
+    arguments = ("datas", "outs", "-m", "recall@5", "--parts", "scores", "--batch-size", "1")
+    document, _ = scored(auepora, *arguments)
+    (warning,) = document["warnings"]
+    assert "over 12 it would be by document (1 of 12 gold ids are retrieved ids" in warning
+    next(Path("scores").glob("*.parquet")).unlink()
+    resumed, err = scored(auepora, *arguments)
+    assert "samples were read from the checkpoint scores" in err
+    assert resumed["warnings"] == document["warnings"]
+
+
 def test_checkpoint_keeps_its_way(auepora: Auepora, monkeypatch: pytest.MonkeyPatch) -> None:
     requirements.need("pyarrow")
     write("parent")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -146,6 +146,8 @@ class BatchMembership:
     """The rows of each group, by the names of slice and group."""
     annotated: frozenset[str] = frozenset()
     """The requested fields that any of them has; ``relevant_groups`` always."""
+    gold_sums: Mapping[str, int] = field(default_factory=dict)
+    """How their gold occurs in their rankings, where the way of matching it is checked at the end."""
 
 
 def batch_membership(
@@ -180,6 +182,8 @@ class Grouping:
         self.ids: list[str] = []
         self.annotated: set[str] = set()
         """The requested fields that any sample has; ``relevant_groups`` always."""
+        self.gold_sums = Counter[str]()
+        """How gold occurs in rankings, summed over the batches that workers have read."""
         self.keep = keep
         self._clustered = False
         self._families: list[tuple[bool, str]] = []
@@ -198,6 +202,7 @@ class Grouping:
             self._clustered = True
             self._families = [(False, one) for one in self.ids]  # so far each sample is its own cluster
         self.annotated |= members.annotated
+        self.gold_sums.update(members.gold_sums)
         self.ids += members.ids
         if self._clustered and self.keep:
             self._families += members.families or [(False, one) for one in members.ids]

@@ -473,15 +473,26 @@ def evaluate_stream(
     return evaluation.score(evaluation.batches(pairs, check_batch_size(batch_size)))
 
 
-def evaluate_sources(sources: Iterable[BatchSource], metrics: Metrics, **options: Unpack[EvaluationOptions]) -> Results:
+def evaluate_sources(
+    sources: Iterable[BatchSource],
+    metrics: Metrics,
+    *,
+    gold: GoldReading | None = None,
+    **options: Unpack[EvaluationOptions],
+) -> Results:
     """Score batches that the workers read themselves, such as ranges of files; otherwise like ``evaluate_stream``.
 
-    A source is a batch: its size decides how much is read at once and changes no result.
+    A source is a batch: its size decides how much is read at once and changes no result. ``gold`` gets the counts of
+    all samples.
     """
     evaluation = Evaluation(metrics, **options)
     evaluation.require_batch_metrics()
     slice_tuple, keep, fields = tuple(evaluation.slices), evaluation.keep, evaluation.fields
-    return evaluation.score(SourcedBatch(source, slice_tuple, keep, fields) for source in sources)
+    counts_gold = gold is not None and gold.counts_all
+    results = evaluation.score(SourcedBatch(source, slice_tuple, keep, fields, counts_gold) for source in sources)
+    if gold is not None:
+        gold.add_sums(evaluation.grouping.gold_sums)
+    return results
 
 
 def _require_annotated(grouping: Grouping, metrics: Sequence[Metric], results: Results) -> None:

@@ -25,6 +25,7 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, WorkerError, did_you_mean
 from ..options import PositiveInt, check_arguments
 from ..runtime.processes import LoopThread, gc_paused, prepare_worker, wait_for_result
+from .gold_match import count_gold
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -62,12 +63,16 @@ class SourcedBatch:
     slices: tuple[Slice, ...] = ()
     keep: bool = True
     fields: frozenset[str] = frozenset()
+    count_gold: bool = False
+    """Whether to count how gold occurs in rankings."""
 
     def load(self, memory: dict[Hashable, Any] | None = None) -> tuple[Batch, BatchMembership]:
         """Read the batch; the second value is the membership of its samples."""
         samples, outputs = self.source.read()
         check_samples(samples)
         members = batch_membership(samples, self.slices, keep=self.keep, fields=self.fields)
+        if self.count_gold:
+            members = replace(members, gold_sums=count_gold(samples, outputs))
         return Batch(samples, outputs, memory=memory), members
 
 

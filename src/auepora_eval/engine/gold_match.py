@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import chain, islice
@@ -33,6 +34,8 @@ Pair = tuple[EvaluationSample, SystemOutputs | None]
 
 SAMPLES_READ = 1000
 """How many samples with gold and a ranking decide."""
+_TEXTS_PER_BATCH = 10
+"""How many texts a worker compares in each batch."""
 _MOST_READ = 20 * SAMPLES_READ
 """Among how many samples they are looked for: input that can be read once keeps these in memory."""
 _ID_MARGIN = 0.05
@@ -140,37 +143,38 @@ def has_gold_and_ranking(sample: EvaluationSample, output: SystemOutputs | None)
 class MatchCounts:
     """Counts how the gold of samples occurs in their rankings, up to a number of samples."""
 
-    def __init__(self, limit: int | None = SAMPLES_READ) -> None:
+    def __init__(self, limit: int | None = SAMPLES_READ, *, texts_read: int = SAMPLES_READ) -> None:
+        """``texts_read`` is how many texts are compared and measured, which takes longer than comparing ids."""
         self._limit = limit
-        self.samples = self.gold = self.ids = self.parents = self.documents = 0
-        self.comparable = self.reused = 0
-        self._has_common_parent = False
-        self._spans = self._texts = 0
-        self._gold_lengths: list[int] = []
-        self._text_lengths: list[int] = []
+        self._texts_read = texts_read
+        self.sums = Counter[str]()
+        """Sums over the samples; those of several batches may be added."""
+        self.gold_lengths: list[int] = []
+        self.text_lengths: list[int] = []
 
     @property
     def is_full(self) -> bool:
         """Whether further samples are ignored."""
-        return self._limit is not None and self.samples >= self._limit
+        return self._limit is not None and self.sums["samples"] >= self._limit
 
     def add(self, sample: EvaluationSample, output: SystemOutputs | None) -> bool:
         """Count one sample; whether it has gold and a ranking."""
         if self.is_full or output is None or not has_gold_and_ranking(sample, output):
             return False
         retrieved = [item.doc for item in output.retrieved]
-        self.samples += 1
         by_id = {doc.doc_id: doc for doc in reversed(retrieved)}  # the first of each id
         parents = {doc.parent for doc in retrieved}
         gold = {doc.doc_id: doc for doc in sample.relevant_docs or ()}
-        self.gold += len(gold)
+        sums = self.sums
+        sums["samples"] += 1
+        sums["gold"] += len(gold)
         for doc_id, passage in gold.items():
-            self.ids += doc_id in by_id
-            self.parents += doc_id in by_id or doc_id in parents
-            self.documents += passage.parent in parents
-            self._spans += span_of(passage) is not None
-            self._texts += is_evidence(passage.text)
-            if doc_id in by_id and self.comparable < SAMPLES_READ:
+            sums["ids"] += doc_id in by_id
+            sums["parents"] += doc_id in by_id or doc_id in parents
+            sums["documents"] += passage.parent in parents
+            sums["spans"] += span_of(passage) is not None
+            sums["texts"] += is_evidence(passage.text)
+            if doc_id in by_id and sums["comparable"] < self._texts_read:
                 self._compare(passage, by_id[doc_id])
         self._add_spans(gold.values(), retrieved)
         self._add_texts(gold.values(), retrieved)
@@ -179,47 +183,57 @@ class MatchCounts:
     def _compare(self, passage: Document, doc: Document) -> None:
         """Count whether two documents of the same id are the same passage."""
         if span_of(passage) is not None and span_of(doc) is not None:
-            self.comparable += 1
-            self.reused += is_other_passage(passage, doc)
+            self.sums["comparable"] += 1
+            self.sums["reused"] += is_other_passage(passage, doc)
         elif is_evidence(passage.text) and doc.text:
             wanted = trigrams(passage.text)
-            self.comparable += 1
-            self.reused += len(wanted & trigrams(doc.text)) < FOUND_FROM * len(wanted)
+            self.sums["comparable"] += 1
+            self.sums["reused"] += len(wanted & trigrams(doc.text)) < FOUND_FROM * len(wanted)
 
     def _add_spans(self, gold: Iterable[Document], retrieved: Sequence[Document]) -> None:
         own = {passage.parent for passage in gold if span_of(passage) is not None}
-        if own and not self._has_common_parent:
+        if own and not self.sums["common_parents"]:
             with_span = {doc.parent for doc in retrieved if span_of(doc) is not None}
-            self._has_common_parent = not own.isdisjoint(with_span)
+            self.sums["common_parents"] += not own.isdisjoint(with_span)
 
     def _add_texts(self, gold: Iterable[Document], retrieved: Sequence[Document]) -> None:
         """Add the lengths of texts, until there are enough for a median."""
-        if len(self._gold_lengths) < SAMPLES_READ:
-            self._gold_lengths += [len(auto_tokens(passage.text)) for passage in gold if is_evidence(passage.text)]
-        if len(self._text_lengths) < SAMPLES_READ:
-            self._text_lengths += [len(auto_tokens(doc.text)) for doc in retrieved if doc.text]
+        if len(self.gold_lengths) < self._texts_read:
+            self.gold_lengths += [len(auto_tokens(passage.text)) for passage in gold if is_evidence(passage.text)]
+        if len(self.text_lengths) < self._texts_read:
+            self.text_lengths += [len(auto_tokens(doc.text)) for doc in retrieved if doc.text]
 
     @property
     def _has_texts(self) -> bool:
-        if not self._gold_lengths or not self._text_lengths:
+        if not self.gold_lengths or not self.text_lengths:
             return False
-        return median(self._gold_lengths) <= _LONGEST_GOLD * median(self._text_lengths)
+        return median(self.gold_lengths) <= _LONGEST_GOLD * median(self.text_lengths)
 
     def choose(self) -> Match:
         """The first way that applies."""
-        enough_ids = self.ids > 0 and self.ids >= self.parents - _ID_MARGIN * self.gold
-        if enough_ids and self.reused <= _MOST_REUSED * self.comparable:
+        sums = self.sums
+        enough_ids = sums["ids"] > 0 and sums["ids"] >= sums["parents"] - _ID_MARGIN * sums["gold"]
+        if enough_ids and sums["reused"] <= _MOST_REUSED * sums["comparable"]:
             return "id"
         possible: tuple[Match, ...] = ("span", "text", "parent")
         return next((match for match in possible if self.supports(match)), "id")
 
     def supports(self, match: Match) -> bool:
         """Whether gold and rankings have the fields by which this way compares them."""
+        sums = self.sums
         if match == "span":
-            return self._has_common_parent and self._spans >= _MOST_GOLD * self.gold
+            return sums["common_parents"] > 0 and sums["spans"] >= _MOST_GOLD * sums["gold"]
         if match == "text":
-            return self._has_texts and self._texts >= _MOST_GOLD * self.gold
-        return match == "id" or self.parents > 0 or self.documents > 0
+            return self._has_texts and sums["texts"] >= _MOST_GOLD * sums["gold"]
+        return match == "id" or sums["parents"] > 0 or sums["documents"] > 0
+
+
+def count_gold(samples: Iterable[EvaluationSample], outputs: Iterable[SystemOutputs | None]) -> Mapping[str, int]:
+    """The sums of one batch, for a worker that reads it; few texts are compared, since there are many batches."""
+    counts = MatchCounts(limit=None, texts_read=_TEXTS_PER_BATCH)
+    for sample, output in zip(samples, outputs, strict=True):
+        counts.add(sample, output)
+    return counts.sums
 
 
 # --- evaluations: the samples that decide, the counts over all, and what results say about it ------------------------
@@ -234,8 +248,8 @@ class GoldReading:
         """``stored`` is what ``auto`` has chosen before in an evaluation that is resumed."""
         self._unread = iter(pairs)
         self._first: list[Pair] = []
-        self.resolved = self._resolve(conventions, choice, stored)
         self._counts = MatchCounts(limit=None)
+        self.resolved = self._resolve(conventions, choice, stored)
 
     def _resolve(self, conventions: Conventions, choice: MatchChoice, stored: Match | None) -> GoldMatch:
         """How gold is matched: as chosen, or by the rule of ``auto``.
@@ -255,17 +269,19 @@ class GoldReading:
         match = counts.choose() if choice == "auto" else choice
         match = stored or match
         replace(conventions, match=match)  # a way that the conventions do not allow is an error
+        self._counts.gold_lengths, self._counts.text_lengths = counts.gold_lengths, counts.text_lengths
         deciding = self._deciding()
-        parents, chance = counts.parents, None
+        sums = counts.sums
+        parents, chance = sums["parents"], None
         if match == "parent":
-            parents, chance = max(counts.parents, counts.documents), _document_chance(deciding)
+            parents, chance = max(parents, sums["documents"]), _document_chance(deciding)
         return GoldMatch(
             match,
-            gold=counts.gold,
-            ids=counts.ids,
+            gold=sums["gold"],
+            ids=sums["ids"],
             parents=parents,
-            samples=counts.samples,
-            reused=counts.reused,
+            samples=sums["samples"],
+            reused=sums["reused"],
             unresolved=_count_unresolved(deciding, match),
             chance=chance,
             is_auto=choice == "auto",
@@ -278,13 +294,21 @@ class GoldReading:
         """All pairs of input that can be read once: those read first, then the others."""
         return chain(self._first, self._unread)
 
+    @property
+    def counts_all(self) -> bool:
+        """Whether the counts of all samples are checked: ``auto`` has decided from some."""
+        return self.resolved.is_auto and self.resolved.samples > 0
+
     def count(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """The same pairs, counted where ``auto`` has decided."""
-        decided = self.resolved.is_auto and self.resolved.samples > 0
         for sample, output in pairs:
-            if decided:
+            if self.counts_all:
                 self._counts.add(sample, output)
             yield sample, output
+
+    def add_sums(self, sums: Mapping[str, int]) -> None:
+        """Add the sums of batches that workers have read."""
+        self._counts.sums.update(sums)
 
     def finish(self, metrics: Sequence[Metric], results: Results) -> None:
         """Add to the results how gold is matched, what speaks against it, and the chance levels by document."""
@@ -304,14 +328,14 @@ class GoldReading:
 
     def _contradictions(self) -> list[str]:
         """A warning where the counts over all samples choose another way than the samples read first."""
-        resolved, counts = self.resolved, self._counts
-        if not resolved.is_auto or counts.samples <= resolved.samples or counts.choose() == resolved.match:
+        resolved, sums = self.resolved, self._counts.sums
+        chosen = self._counts.choose()
+        if not resolved.is_auto or sums["samples"] <= resolved.samples or chosen == resolved.match:
             return []
-        chosen = counts.choose()
         return [
             f"the first {resolved.samples} samples with gold decided to match it {resolved.label}; over "
-            f"{counts.samples} it would be by {MATCH_WORDS[chosen]} ({counts.ids} of {counts.gold} gold ids are "
-            f"retrieved ids, {counts.parents} ids or parents); repeat with --match {chosen} if that is right"
+            f"{sums['samples']} it would be by {MATCH_WORDS[chosen]} ({sums['ids']} of {sums['gold']} gold ids are "
+            f"retrieved ids, {sums['parents']} ids or parents); repeat with --match {chosen} if that is right"
         ]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b, sha256
@@ -116,6 +116,9 @@ def _merge_members(parts: Sequence[BatchMembership]) -> BatchMembership:
     if clustered:
         for one in parts:
             families += one.families or [(False, name) for name in one.ids]
+    gold_sums = Counter[str]()
+    for part in parts:
+        gold_sums.update(part.gold_sums)
     return BatchMembership(
         size=seen,
         ids=tuple(name for one in parts for name in one.ids),
@@ -123,6 +126,7 @@ def _merge_members(parts: Sequence[BatchMembership]) -> BatchMembership:
         families=tuple(families),
         groups={key: np.concatenate(rows) for key, rows in groups.items()},
         annotated=frozenset[str]().union(*(one.annotated for one in parts)),
+        gold_sums=gold_sums,
     )
 
 
@@ -166,6 +170,7 @@ def write_part(
         "slices": slices,
         "clustered": members.clustered,
         "annotated": sorted(members.annotated),
+        "gold_sums": members.gold_sums,
         "notes": {message: list(noted) for message, noted in scored.notes.items()},
     }
     table = pa.table(columns).replace_schema_metadata({_META: json.dumps(about)})
@@ -288,6 +293,7 @@ def read_part(path: Path) -> CheckpointPart:
                 for group, rows in _group_rows(table.column(f"slice.{name}"), groups).items()
             },
             annotated=frozenset(about["annotated"]),
+            gold_sums=about.get("gold_sums", {}),  # parts of earlier versions have none
         )
         scores = [_read_scores(table, one) for one in about["metrics"]]
     except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:

@@ -63,6 +63,7 @@ from .ray_executor import POLL_SECONDS, RayExecutor, cancel_tasks
 from .streams import close_streams
 
 if TYPE_CHECKING:
+    from ..engine.gold_match import GoldReading
     from ..judge.critic import JudgePolicy
     from ..judge.session import JudgeSession
 
@@ -689,8 +690,12 @@ def evaluate_sharded(
     judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
     on_checkpoint: Callable[[CheckpointExecutor], None] | None = None,
+    gold: GoldReading | None = None,
 ) -> Results:
-    """Score the files of ``sharded_input``; ``on_checkpoint`` gets the executor that counts what is already scored."""
+    """Score the files of ``sharded_input``.
+
+    ``on_checkpoint`` gets the executor that counts what is already scored, ``gold`` the counts of all samples.
+    """
     groups = parse_slices(slices)
     scoring = executor
     if parts is not None:
@@ -716,6 +721,7 @@ def evaluate_sharded(
             keep_scores=keep_scores,
             judging=judging,
             progress=progress,
+            gold=gold,
         )
     finally:
         close_streams()

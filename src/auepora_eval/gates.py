@@ -7,10 +7,10 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from .compare.types import MetricComparison
+from .compare.types import GuardrailOutcome, MetricComparison
 from .core.results import (
     CLAIM_ALL,
     Results,
@@ -28,16 +28,23 @@ from .plan.gates import (
     CoverageGate,
     DeltaGate,
     Gate,
+    GuardrailsGate,
     Operator,
     ValueGate,
     VerdictGate,
+    describe_relation,
+    format_interval,
+    format_number,
+    interval_ends,
+    is_close,
     needs_baseline,
     parse_gates,
     resolve_names,
+    status_of,
 )
+from .plan.gates import GateStatus as GateStatus
 from .render.blocks import Block, Cell, Details, Prose, Row, TableColumn, Tone, simple_table
 from .render.markdown import blocks_markdown
-from .render.tables import format_value
 from .render.terminal import blocks_text
 
 if TYPE_CHECKING:
@@ -50,7 +57,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 
-GateStatus = Literal["passed", "failed", "inconclusive"]
 _EXIT_CODES: dict[GateStatus, int] = {"passed": 0, "failed": 1, "inconclusive": 3}
 
 
@@ -227,56 +233,6 @@ def _clean(text: str) -> str:
     return _INVALID.sub("", text)
 
 
-# --- thresholds: comparison with numbers and intervals, and its wording ----------------------------------------------
-
-_TOLERANCE = 1e-12
-"""Numbers closer than this are equal: 0.79 - 0.80 is -0.01, despite rounding."""
-_PASSED_WORDS: dict[Operator, str] = {">=": "at least", ">": "above", "<=": "at most", "<": "below"}
-_FAILED_WORDS: dict[Operator, str] = {">=": "below", ">": "not above", "<=": "above", "<": "not below"}
-
-
-def holds(value: float, operator: Operator, threshold: float) -> bool:
-    """Whether ``value operator threshold``, up to rounding."""
-    if _is_close(value, threshold):
-        return operator in (">=", "<=")
-    return value > threshold if operator in (">", ">=") else value < threshold
-
-
-def status_of(ends: Iterable[float], operator: Operator, threshold: float, shift: float = 0.0) -> GateStatus:
-    """``passed`` where all ends of an interval satisfy the condition, ``failed`` where none does.
-
-    Otherwise it is ``inconclusive``. A value is an interval with one end. ``shift`` is added to every end.
-    """
-    satisfied = [holds(end + shift, operator, threshold) for end in ends]
-    return "passed" if all(satisfied) else "inconclusive" if any(satisfied) else "failed"
-
-
-def describe_relation(value: float, operator: Operator, threshold: float) -> str:
-    """A value and its relation to a threshold: ``0.7833, below 0.8``."""
-    words = _PASSED_WORDS if holds(value, operator, threshold) else _FAILED_WORDS
-    return f"{format_number(value, threshold)}, {words[operator]} {threshold:g}"
-
-
-def format_number(value: float, other: float | None = None) -> str:
-    """A number with four decimals, or with as many as it takes to differ from ``other``."""
-    short = format_value(value)
-    looks_equal = other is not None and float(short) == other and not _is_close(value, other)
-    return f"{value:.12g}" if looks_equal else short
-
-
-def format_interval(interval: tuple[float, float]) -> str:
-    """An interval as text."""
-    return f"95 % interval {_interval_ends(interval)}"
-
-
-def _interval_ends(interval: tuple[float, float]) -> str:
-    return f"{format_value(interval[0])} to {format_value(interval[1])}"
-
-
-def _is_close(value: float, other: float) -> bool:
-    return abs(value - other) <= _TOLERANCE * max(1.0, abs(other))
-
-
 # --- coverage gates: the required proportion of scored answers of every gated metric, 95 % by default ----------------
 # Coverage is scored / (scored + failed). Skipped samples do not count.
 
@@ -304,7 +260,7 @@ def coverage_gates(gates: Sequence[Gate], results: Mapping[str, MetricResult]) -
     """A coverage gate per gated metric, and whether it is implied."""
     general = next((one for one in gates if isinstance(one, CoverageGate) and one.metric is None), None)
     by_metric = {one.metric: one for one in gates if isinstance(one, CoverageGate) and one.metric is not None}
-    named = [one.metric for one in gates if not isinstance(one, CoverageGate)]
+    named = [one.metric for one in gates if not isinstance(one, CoverageGate) and one.metric is not None]
     if not named and general is not None:
         named = list(results)
     result: list[tuple[CoverageGate, bool]] = []
@@ -336,6 +292,7 @@ def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied
 # --- the check of results and a comparison: passed, failed or inconclusive -------------------------------------------
 
 NO_BASELINE = "there is no run to compare with; name one with --against"
+NO_GUARDRAILS = "the plan has no guardrails; write 'guardrails: {METRIC: MARGIN}' in it"
 
 
 def check_gates(
@@ -346,11 +303,13 @@ def check_gates(
     refused: Mapping[str, str] | None = None,
     without: str = NO_BASELINE,
     against: str | None = None,
+    guardrails: Sequence[GuardrailOutcome] = (),
 ) -> GateReport:
     """Check results against gates. Gates on a difference or verdict use the ``comparison`` with a baseline.
 
     ``refused`` says why metrics cannot be compared, ``without`` why there is no comparison at all, ``against`` is the
-    run id of the baseline. A metric that was not computed raises nothing: its gate is inconclusive.
+    run id of the baseline, ``guardrails`` are those of the comparison. A metric that was not computed raises nothing:
+    its gate is inconclusive.
     """
     results_by_name = {one.name: one for one in results}
     parsed = resolve_names(parse_gates(gates), results_by_name)
@@ -368,6 +327,8 @@ def check_gates(
             ]
         elif isinstance(gate, ValueGate):
             outcomes.append(_check_value(gate, results_by_name.get(gate.metric)))
+        elif isinstance(gate, GuardrailsGate):
+            outcomes.append(_check_guardrails(gate, guardrails, baseline))
         else:
             outcomes.append(_check_difference(gate, baseline))
     outcomes += [
@@ -376,6 +337,21 @@ def check_gates(
         if implied
     ]
     return GateReport(tuple(outcomes), getattr(results, "run_id", None), against)
+
+
+def _check_guardrails(
+    gate: GuardrailsGate, guardrails: Sequence[GuardrailOutcome], baseline: BaselineComparison
+) -> GateOutcome:
+    """Passed where all guardrails are within their margins, failed where one is worse."""
+    if baseline.comparison is None:
+        return _inconclusive(gate, baseline.without)
+    if not guardrails:
+        return _inconclusive(gate, NO_GUARDRAILS)
+    states = {guardrail.state for guardrail in guardrails}
+    status: GateStatus = "passed"
+    if states != {"within_margin"}:
+        status = "failed" if "worse" in states else "inconclusive"
+    return GateOutcome(gate.text, status, "; ".join(guardrail.describe() for guardrail in guardrails))
 
 
 def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
@@ -437,10 +413,10 @@ def _check_sequential(gate: ValueGate, result: MetricResult, test: Mapping[str, 
     if look is None or test.get("reason") is None:
         return _inconclusive(gate, f"{gate.metric} is not decided yet ({note})", result.value)
     ends, threshold = (look["low"], look["high"]), design["threshold"]
-    reason = f"{gate.metric} is {format_number(look['mean'])} (repeated interval {_interval_ends(ends)})"
+    reason = f"{gate.metric} is {format_number(look['mean'])} (repeated interval {interval_ends(ends)})"
     upwards = gate.operator in (">", ">=")
     status: GateStatus
-    if _is_close(threshold, gate.threshold) and upwards == design.get("higher_is_better", True):
+    if is_close(threshold, gate.threshold) and upwards == design.get("higher_is_better", True):
         statuses: dict[str, GateStatus] = {"pass": "passed", "fail": "failed"}
         status = statuses.get(test["verdict"], "inconclusive")
         reason += f", repeated p {look['p_value']:.3g}"
@@ -622,7 +598,7 @@ def _difference_text(one: MetricComparison) -> str:
     assert one.delta is not None
     interval = "" if one.interval is None else f" ({format_interval(one.interval)})"
     if one.sequential is not None and one.interval is not None:
-        interval = f" (repeated interval {_interval_ends(one.interval)})"
+        interval = f" (repeated interval {interval_ends(one.interval)})"
     return f"{'+' * (one.delta >= 0)}{format_number(one.delta)}{interval} on {one.n} sample{'s' * (one.n != 1)}"
 
 
@@ -769,6 +745,8 @@ def _check_results(
     verdict_metrics = list(
         dict.fromkeys(one.metric for one in comparison_gates if isinstance(one, VerdictGate) and one.by is None)
     )
+    has_guardrails = any(isinstance(gate, GuardrailsGate) for gate in gates)
+    margins: Mapping[str, float] | None = None if has_guardrails else {}
     try:
         compared = compare_metrics(
             store,
@@ -778,12 +756,20 @@ def _check_results(
             primary=verdict_metrics or None,
             other_dataset=other_dataset,
             samples=samples,
+            guardrails=margins,
         )
     except AueporaError as error:
         if strict:
             raise
         return check_gates(gates, results, without=f"{other.run_id} cannot be compared with: {error}")
-    report = check_gates(gates, results, comparison=compared.by_name, refused=compared.refused, against=other.run_id)
+    report = check_gates(
+        gates,
+        results,
+        comparison=compared.by_name,
+        refused=compared.refused,
+        against=other.run_id,
+        guardrails=compared.guardrails,
+    )
     statuses = {one.metric: one.status for one in report.outcomes if one.metric in names}
     name = None if samples is None else samples.name
     return replace(report, register=register_decision(store, [other, record], "gate", statuses, samples=name))

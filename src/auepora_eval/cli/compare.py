@@ -58,6 +58,13 @@ MAX_SHOWN = 20
     help="Metric that decides the verdict; repeatable. Default: the primary metrics of the plan, else all.",
 )
 @click.option(
+    "--guardrail",
+    "guardrails",
+    multiple=True,
+    metavar="METRIC=MARGIN",
+    help="Metric that must not get worse by more than this; repeatable. Default: the guardrails of the plan.",
+)
+@click.option(
     "--adjust",
     type=click.Choice(["max-t", "holm", "tukey"]),
     default="max-t",
@@ -84,6 +91,7 @@ def command(
     deltas: tuple[str, ...],
     metrics: tuple[str, ...],
     primary: tuple[str, ...],
+    guardrails: tuple[str, ...],
     adjust: Literal["max-t", "holm", "tukey"],
     qrels: str | None,
     golden: str | None,
@@ -110,19 +118,23 @@ def command(
     \b
     auepora compare baseline latest
     auepora compare latest~1 latest --delta 0.02 --delta mrr=0.01 --why
+    auepora compare baseline latest --guardrail hallucination_rate=0.02
     auepora compare one two three -m recall@5 --adjust tukey
     auepora compare baseline latest --samples refunds
     auepora compare --qrels qrels.txt baseline.run new.run -m map -m ndcg@10
     """
     from ..compare.analysis import parse_margin
+    from ..compare.guardrails import parse_guardrails
     from ..store.connect import default_store
 
     if len(runs) < 2:
         raise click.UsageError("give two runs or more; `auepora runs` lists them")
     if len(runs) == 2 and adjust == "tukey":
         raise click.UsageError("--adjust tukey goes with three runs or more")
-    if len(runs) > 2 and (why or golden or corpus or strict_chunker_version or runs_dir):
-        raise click.UsageError("--why, --golden, --corpus, --strict-chunker-version and --report go with two runs")
+    if len(runs) > 2 and (why or golden or corpus or strict_chunker_version or runs_dir or guardrails):
+        raise click.UsageError(
+            "--why, --golden, --corpus, --guardrail, --strict-chunker-version and --report go with two runs"
+        )
     if why_metric is not None and not why:
         raise click.UsageError("--why-metric goes with --why")
     no_csv = "a CSV contains only metrics; with --why write .json, .md or a table" if why else None
@@ -135,6 +147,7 @@ def command(
         "delta": parse_margin(deltas),
         "metrics": None if qrels is not None else metrics or None,  # TREC runs are scored with these metrics only
         "primary": primary or None,
+        "guardrails": parse_guardrails(guardrails) or None,
         "other_dataset": other_dataset,
         "seed": seed,
         "samples": find_samples(samples, default_store(store)),

@@ -770,7 +770,7 @@ class Analysis:
         apart = reading.differences[both] * (1 if definition.higher_score_is_better else -1)
         return int((apart > 0).sum()), int((apart < 0).sum()), int((apart == 0).sum())
 
-    def power(self, place: int, *, open_: bool) -> _Power:
+    def power(self, place: int, *, open_: bool, alpha: float = ALPHA) -> _Power:
         """Effect size, MDE and samples needed; for metrics that are not means, from the width of the interval."""
         reading, interval, units = self.pair(place), self.intervals[place], self._units(place)
         effect, sd = math.nan, math.nan
@@ -784,7 +784,7 @@ class Analysis:
             sd = sd if 0 < sd < math.inf else math.nan
         margin, needed, n = self.inputs[place].margin, None, int(reading.used.sum())
         if open_ and margin is not None:
-            needed = required_n(margin, sd)
+            needed = required_n(margin, sd, alpha=alpha)
             if needed is not None and units:  # a number of units; users collect samples
                 needed = math.ceil(needed * n / units)
         enough = needed is not None and needed <= n

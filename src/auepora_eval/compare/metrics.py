@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -133,17 +133,23 @@ def build_comparisons(
     golden: Sequence[EvaluationSample] | None = None,
     answers: RunOutputsCache | None = None,
     samples: SampleSet | None = None,
+    guardrails: Collection[str] = (),
 ) -> ComparisonInputs:
-    """The samples that all runs have, and the input of the comparison of each metric and pair of runs."""
+    """The samples that all runs have, and the input of the comparison of each metric and pair of runs.
+
+    Metrics that are ``guardrails`` are compared even if ``metrics`` does not select them.
+    """
     shared = shared_samples(store, records, other_dataset=other_dataset, samples=samples)
     runs = [RunResults(store, record) for record in records]
     names = select_metric_names(runs, metrics)
     require_margin(delta, names)
+    known = select_metric_names(runs, None)
+    names += [name for name in guardrails if name in known and name not in names]
     metric_objects = {metric.name: metric for metric in metrics or () if isinstance(metric, Metric)}
     read = answers or outputs_cache(store)
     matcher = _RunMatcher(runs, read, golden)
     matcher.match_alike(names, metric_objects)
-    primaries = primary_metrics(reversed(records), primary, names)
+    primaries = primary_metrics(reversed(records), primary, names, guardrails)
     inputs, refused = pair_metrics(
         runs,
         shared,
@@ -161,8 +167,13 @@ def build_comparisons(
     return ComparisonInputs(shared, inputs, refused, refused_primary, missing=missing, notes=notes)
 
 
-def primary_metrics(records: Iterable[RunRecord], chosen: Sequence[str] | None, known: Iterable[str]) -> set[str]:
-    """The metrics that share one 5 %: those given, else those of the first plan that names any, else all."""
+def primary_metrics(
+    records: Iterable[RunRecord], chosen: Sequence[str] | None, known: Iterable[str], guardrails: Collection[str] = ()
+) -> set[str]:
+    """The metrics that share one 5 %: those given, else those of the first plan that names any, else all.
+
+    Guardrails are among them only if they are named.
+    """
     names = list(known)
     if chosen is not None:
         for name in chosen:
@@ -172,7 +183,7 @@ def primary_metrics(records: Iterable[RunRecord], chosen: Sequence[str] | None, 
     for record in records:
         if planned := record.plan.get("primary"):
             return set(planned)
-    return set(names)
+    return set(names).difference(guardrails)
 
 
 def pair_metrics(

@@ -259,6 +259,8 @@ class MetricMeta:
     """Whether a difference can be better or worse; the proportion of one of several classes only differs."""
     reads: float = 0
     """How many ranks it looks for gold in: infinite for all, 0 for a metric that compares no ranking with gold."""
+    function_of: str = ""
+    """The name of the metric whose score decides this one, with the same options in its name; else empty."""
 
     @property
     def direction(self) -> bool | None:
@@ -347,7 +349,15 @@ def metric_meta(one: BatchMetric, scores: Scores | None) -> MetricMeta:
         one.active_conventions.on_system_failure == "worst",
         one.metadata.has_direction,
         _ranks_read(one),
+        function_of=_deciding_metric(one),
     )
+
+
+def _deciding_metric(metric: BatchMetric) -> str:
+    """The name of the metric that this one is a function of: ``support_density[k=5]`` for that of the other."""
+    registered = getattr(type(metric), "registered_as", metric.name)
+    decided_by = metric.metadata.function_of
+    return decided_by and metric.name.replace(registered, decided_by, 1)
 
 
 def _ranks_read(metric: BatchMetric) -> float:

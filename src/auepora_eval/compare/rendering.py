@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -442,10 +442,59 @@ def _pair_summary(board: Leaderboard, main: LeaderboardMetric | None) -> Compari
         refused = f"{len(board.refused_primary)} could not be compared ({listed}); "
     sentence = f"Of {pluralize(total, of_all)}, {refused}{b} against {a} is {verdicts}"
     change = "" if main is None else _describe_change(main.pairs[0].comparison)
-    outcome: Literal["better", "worse", "open"] = "open"
-    if bool(counts["better"]) != bool(counts["worse"]):
-        outcome = "better" if counts["better"] else "worse"
-    return ComparisonSummary("; ".join(filter(None, [sentence, change])) + ".", outcome)
+    first = f"{sentence}; {change}." if change else f"{sentence}."
+    against_it = _losses_sentence(board, main)
+    return ComparisonSummary(f"{first} {against_it}".rstrip(), _pair_outcome(board, counts))
+
+
+def _pair_outcome(board: Leaderboard, counts: Mapping[str, int]) -> Literal["better", "worse", "open"]:
+    """Better only if no other metric fell, and all guardrails are within their margins."""
+    states = [guardrail.state for guardrail in board.guardrails]
+    if counts["better"]:
+        is_kept = all(state == "within_margin" for state in states) and not board.fallen
+        return "better" if is_kept and not counts["worse"] else "open"
+    return "worse" if counts["worse"] or "worse" in states else "open"
+
+
+def _losses_sentence(board: Leaderboard, main: LeaderboardMetric | None) -> str:
+    """What is worse, and how the guardrails stand; empty where nothing is said of either."""
+    by_name = {found.name: found for found in board.comparisons}
+    primary = [found for found in board.comparisons if found.primary and found.verdict == "worse"]
+    described = None if main is None else main.name
+    sentences = []
+    if listed := [_values_change(found) for found in primary if found.name != described]:
+        sentences.append(f"Worse: {name_first(listed)}.")
+    if board.fallen:
+        listed = [_values_change(by_name[name]) for name in board.fallen]
+        sentences.append(f"Not primary, but worse: {name_first(listed)}.")
+    if board.guardrails:
+        states = "; ".join(guardrail.describe() for guardrail in board.guardrails)
+        sentences.append(f"Guardrails: {states}.")
+    return " ".join(sentences)
+
+
+def _values_change(found: MetricComparison) -> str:
+    return f"{found.name} ({value_text(found.a)} to {value_text(found.b)})"
+
+
+def guardrails_table(board: Leaderboard) -> list[Block]:
+    """A row for each guardrail with its bounds; empty without guardrails."""
+    if not board.guardrails:
+        return []
+    tones: dict[str, Tone] = {"within_margin": "good", "worse": "bad", "inconclusive": "open"}
+    signs = {"within_margin": "=", "worse": "▼", "inconclusive": "?"}
+    rows: list[Row] = []
+    for guardrail in board.guardrails:
+        state = Cell(guardrail.state.replace("_", " "), tone=tones[guardrail.state], sign=signs[guardrail.state])
+        name = Cell(guardrail.metric, note=guardrail.reason)
+        loss = f"{signed(guardrail.least)} to {signed(guardrail.most)}" if guardrail.least is not None else "n/a"
+        needed = f"{guardrail.n_needed:,}" if guardrail.n_needed else ""
+        rows.append([name, signed(guardrail.delta), f"{guardrail.margin:g}", loss, f"{guardrail.n:,}", needed, state])
+    numbers = ("B − A", "margin", "worse by", "n", "n to decide")
+    columns = [TableColumn("guardrail"), *(TableColumn(title, number=True) for title in numbers)]
+    table = simple_table([*columns, TableColumn("state", brief=True)], rows)
+    note = "worse by: one-sided bounds at 95 %, not adjusted for other metrics; negative where B is better"
+    return [without_empty_columns(table), Bullets([note])]
 
 
 def _count_verdicts(primary: Sequence[MetricComparison]) -> dict[str, int]:
@@ -501,6 +550,8 @@ def comparison_page(
     if board.notes or two:
         differences = Bullets(board.notes) if board.notes else Prose("Nothing that is stored with the runs.")
         sections.append(ReportSection("differences", "What differs", [differences]))
+    if board.guardrails:
+        sections.append(ReportSection("guardrails", "Guardrails", guardrails_table(board)))
     sections.append(ReportSection("metrics", "Metrics", list(metric_blocks(board)), _metrics_lead(board)))
     if report is not None:
         sections.append(

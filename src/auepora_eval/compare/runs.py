@@ -39,6 +39,7 @@ from .analysis import (
 from .chunks import RunOutputsCache, outputs_cache
 from .depths import mark_longer_list
 from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_queries
+from .guardrails import check_guardrails, fallen_metrics, guardrail_margins, require_guardrails
 from .match import check_coverage
 from .metrics import build_comparisons
 from .pairing import (
@@ -53,7 +54,14 @@ from .pairing import (
 )
 from .queries import compare_run_outputs, require_same_chunks
 from .stores import DecisionRegister, Store, open_store, register_decision, version_notes
-from .types import CompareReport, ComparisonInput, MetricComparison, run_labels
+from .types import (
+    CompareReport,
+    ComparisonInput,
+    GuardrailOutcome,
+    MetricComparison,
+    guardrails_document,
+    run_labels,
+)
 
 # --- the leaderboard: values on the common samples, and a comparison of each pair ------------------------------------
 
@@ -133,6 +141,10 @@ class Leaderboard:
     """The name of the set of samples that the runs were compared on; ``None`` for all samples that they share."""
     refused_primary: tuple[str, ...] = ()
     """The primary metrics among those that cannot be compared."""
+    guardrails: tuple[GuardrailOutcome, ...] = ()
+    """Of two runs: the metrics that must not get worse by more than a margin."""
+    fallen: tuple[str, ...] = ()
+    """Of two runs without guardrails: metrics that are not primary and worse, by max-T over all of them."""
 
     @classmethod
     def of_pair(cls, report: CompareReport, names: Sequence[str] | None = None) -> Leaderboard:
@@ -154,6 +166,8 @@ class Leaderboard:
             register=report.register,
             sample_set=report.sample_set,
             refused_primary=report.refused_primary,
+            guardrails=report.guardrails,
+            fallen=report.fallen,
         )
 
     @property
@@ -221,6 +235,7 @@ def build_leaderboard(
     golden: Sequence[EvaluationSample] | None = None,
     answers: RunOutputsCache | None = None,
     samples: SampleSet | None = None,
+    guardrails: Mapping[str, float] | None = None,
 ) -> Leaderboard:
     """Compare every two of several runs on the samples that all of them have. No text of a document is read.
 
@@ -235,6 +250,9 @@ def build_leaderboard(
     need be; those that cannot match gold so are refused. Expected chunks come from the ``golden`` queries, else from
     the samples of the last run; ``answers`` is a cache of outputs that were read before. ``samples`` restricts the
     comparison to a set, which all runs must have; a run whose outcomes selected the set has no verdict.
+
+    ``guardrails`` are metrics that must not get worse, with the largest loss that is allowed; by default those of the
+    plan of the last run that has any. They are checked between two runs.
     """
     require_adjustment(adjust)
     if len(records) < 2:
@@ -243,6 +261,7 @@ def build_leaderboard(
     for run_id in run_ids:
         if run_ids.count(run_id) > 1:
             raise BadValueError(f"{run_id} is named twice; name every run once")
+    margins = guardrail_margins(records, guardrails) if len(records) == 2 else {}
     built = build_comparisons(
         store,
         records,
@@ -253,6 +272,7 @@ def build_leaderboard(
         golden=golden,
         answers=answers,
         samples=samples,
+        guardrails=margins,
     )
     comparisons = compute_comparisons(built.inputs, built.shared.clusters, adjust=adjust, seed=seed)
     comparisons = [
@@ -260,6 +280,12 @@ def build_leaderboard(
         for given, found in zip(built.inputs, comparisons, strict=True)
     ]
     compared = _by_metric(built.inputs, comparisons, len(records))
+    require_guardrails(guardrails, [*(found.name for found in compared), *built.refused])
+    clusters = built.shared.clusters
+    outcomes = check_guardrails(built.inputs, comparisons, margins, clusters=clusters, refused=built.refused, seed=seed)
+    fallen: tuple[str, ...] = ()
+    if len(records) == 2 and not margins:
+        fallen = fallen_metrics(built.inputs, comparisons, clusters, seed=seed)
     return Leaderboard(
         run_ids,
         tuple(one.name for one in records),
@@ -277,6 +303,8 @@ def build_leaderboard(
         tuple(built.shared.only),
         sample_set=None if samples is None else samples.name,
         refused_primary=built.refused_primary,
+        guardrails=outcomes,
+        fallen=fallen,
     )
 
 
@@ -396,6 +424,10 @@ class MetricComparisons:
     only_in_b: int = 0
     missing: tuple[int, int] = (0, 0)
     """How many outputs each run lacks, of the samples that both have."""
+    guardrails: tuple[GuardrailOutcome, ...] = ()
+    """The metrics that must not get worse by more than a margin."""
+    fallen: tuple[str, ...] = ()
+    """Metrics that are not primary and worse, by max-T over all of them; only where there are no guardrails."""
 
     @property
     def by_name(self) -> dict[str, MetricComparison]:
@@ -410,6 +442,7 @@ class MetricComparisons:
             "missing_outputs": dict(zip("ab", self.missing, strict=True)),
             "metrics": {one.name: one.to_dict() for one in self.metrics},
             "refused": dict(self.refused),
+            **guardrails_document(self.guardrails, self.fallen),
         }
 
 
@@ -420,7 +453,15 @@ def compare_metrics(store: RunStore, record_a: RunRecord, record_b: RunRecord, *
     """
     board = build_leaderboard(store, [record_a, record_b], **options)
     (only_in_a, only_in_b), (missing_a, missing_b) = board.only, board.missing
-    return MetricComparisons(board.comparisons, board.refused, only_in_a, only_in_b, (missing_a, missing_b))
+    return MetricComparisons(
+        board.comparisons,
+        board.refused,
+        only_in_a,
+        only_in_b,
+        missing=(missing_a, missing_b),
+        guardrails=board.guardrails,
+        fallen=board.fallen,
+    )
 
 
 # --- comparison by golden queries, as a report that metrics can be added to ------------------------------------------
@@ -492,6 +533,7 @@ def compare_runs(
     corpus: CorpusIds | None = None,
     seed: int = 0,
     samples: SampleSet | None = None,
+    guardrails: Mapping[str, float] | None = None,
 ) -> CompareReport:
     """Compare run B with run A. Differences are B - A, over the samples that both have. No document's text is read.
 
@@ -500,7 +542,7 @@ def compare_runs(
     difference that does not matter, ``primary`` the metrics that share one 5 %; see ``build_leaderboard``. Without
     ``aggregates`` the metrics of golden queries are not computed again from what is stored. ``corpus`` names the
     documents that golden answers may cite: the path of a corpus, or its ids. ``samples`` restricts the comparison to a
-    set of samples.
+    set of samples. ``guardrails`` are metrics that must not get worse, with the largest loss that is allowed.
     """
     with open_store(store) as opened:
         record_a, record_b = opened.find(run_id_a), opened.find(run_id_b)
@@ -523,6 +565,7 @@ def compare_runs(
             golden=queries,
             answers=answers,
             samples=samples,
+            guardrails=guardrails,
         )
         report = golden_report(
             opened,
@@ -547,6 +590,8 @@ def compare_runs(
         register=board.register,
         sample_set=board.sample_set,
         refused_primary=board.refused_primary,
+        guardrails=board.guardrails,
+        fallen=board.fallen,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from importlib import import_module
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..core.conventions import Match
 from ..core.results import ColumnKind, FrameColumn, FrameKind, make_frame, to_json_value
+from ..render.tables import format_value
 from .pairing import MetricMeta, MetricPair
 from .stores import DecisionRegister
 
@@ -194,6 +195,57 @@ class MetricComparison:
         return {**asdict(self), **columns, "metric": self.name, "flags": ", ".join(self.flags) or None}
 
 
+GuardrailState = Literal["within_margin", "worse", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardrailOutcome:
+    """How much worse the second run may be on a metric, and the margin that is allowed.
+
+    The bounds are one-sided ones at 95 %, not adjusted for other metrics. ``within_margin`` needs ``most`` within the
+    margin; otherwise ``worse`` needs ``least`` above 0.
+    """
+
+    metric: str
+    margin: float
+    """The largest loss that is allowed, in the unit of the metric."""
+    state: GuardrailState
+    delta: float | None = None
+    """The difference, B - A."""
+    least: float | None = None
+    """The lower bound of the loss; below 0 where B may be better."""
+    most: float | None = None
+    """The upper bound of the loss."""
+    n: int = 0
+    n_needed: int | None = None
+    """About how many samples would decide if the systems were equal, where these do not."""
+    reason: str = ""
+    """Why the bounds do not decide, where something else speaks against them."""
+
+    def describe(self) -> str:
+        """The state with the bound that decides: ``recall@5 is worse by at least 0.0512 (margin 0.02)``."""
+        margin = f"margin {self.margin:g}"
+        if self.least is None or self.most is None or self.reason:
+            return f"{self.metric} is inconclusive ({margin}): {self.reason}"
+        if self.state == "worse":
+            return f"{self.metric} is worse by at least {format_value(self.least)} ({margin})"
+        at_most = f"at most {format_value(max(self.most, 0.0))} worse"
+        if self.state == "within_margin":
+            return f"{self.metric} is within its margin of {self.margin:g} ({at_most})"
+        needed = f"; about {self.n_needed:,} samples would decide" if self.n_needed else ""
+        return f"{self.metric} is inconclusive: {at_most} ({margin}{needed})"
+
+
+def guardrails_document(guardrails: Iterable[GuardrailOutcome], fallen: Iterable[str]) -> dict[str, Any]:
+    """The keys of a comparison document for guardrails and other metrics that fell, where there are any."""
+    document: dict[str, Any] = {}
+    if outcomes := [asdict(outcome) for outcome in guardrails]:
+        document["guardrails"] = outcomes
+    if names := list(fallen):
+        document["fallen"] = names
+    return document
+
+
 @dataclass(frozen=True, slots=True)
 class CompareReport:
     """The comparison of two runs."""
@@ -218,6 +270,10 @@ class CompareReport:
     """The name of the set of samples that the runs were compared on; ``None`` for all samples that both have."""
     refused_primary: tuple[str, ...] = ()
     """The primary metrics among those that cannot be compared."""
+    guardrails: tuple[GuardrailOutcome, ...] = ()
+    """The metrics that must not get worse by more than a margin."""
+    fallen: tuple[str, ...] = ()
+    """Metrics that are not primary and worse, by max-T over all of them; only where there are no guardrails."""
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison document."""
@@ -234,6 +290,7 @@ class CompareReport:
             "missing_outputs": dict(zip("ab", self.missing, strict=True)),
             **({} if self.register is None else {"register": self.register.to_dict()}),
             **({} if self.sample_set is None else {"sample_set": self.sample_set}),
+            **guardrails_document(self.guardrails, self.fallen),
         }
 
     def to_json(self, *, indent: int | None = 2) -> str:

@@ -62,6 +62,8 @@ class MetricMetadata:
     """Whether the user must name it, because the class alone does not say what is measured."""
     reads_files: bool = False
     """Whether options name files whose content is part of the metric, so that a stored spec must contain it."""
+    function_of: str = ""
+    """The registered metric whose score decides this one, so that the two count once among metrics that got worse."""
     python_options: frozenset[str] = frozenset()
     """Options that cannot be written in a spec, such as a function."""
 
@@ -88,7 +90,7 @@ class MetricMetadata:
     """Specs that the common tests evaluate."""
 
 
-OWN_FIELDS = ("aliases", "peers", "examples")
+OWN_FIELDS = ("aliases", "peers", "examples", "function_of")
 """Fields that a subclass does not inherit: they belong to one name."""
 JOINED_FIELDS = ("output_skips", "signature")
 """Fields that a subclass adds to; all others it replaces."""

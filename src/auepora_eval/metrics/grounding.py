@@ -193,6 +193,7 @@ class HallucinationRate(SupportDensity):
 
     metadata = declare(
         higher_is_better=False,
+        function_of="support_density",
         examples=("hallucination_rate",),
     )
 

@@ -312,6 +312,7 @@ class RougeScores(_Rouge):
 
     metadata = declare(
         suggested=False,
+        function_of="rougeL_answer",
         examples=(
             "rouge_scores",
             {"rouge_scores": {"variants": ["rouge2", "rougeLsum"]}},

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from ..errors import AueporaError, BadTypeError, BadValueError, did_you_mean
+from ..render.tables import format_value
 
 # --- the tokenizer, and syntax errors with their position ------------------------------------------------------------
 
@@ -64,6 +65,7 @@ def syntax_error(text: str, position: int, problem: str) -> BadValueError:
 # --- the kinds of gates, as dataclasses ------------------------------------------------------------------------------
 
 Operator = Literal[">=", ">", "<=", "<"]
+GateStatus = Literal["passed", "failed", "inconclusive"]
 IntervalPart = Literal["low", "high", "point"]
 """The number that decides: an end of the 95 % interval, or the value itself."""
 
@@ -123,12 +125,20 @@ class CoverageGate:
     threshold: float
 
 
-Gate = ValueGate | DeltaGate | VerdictGate | CoverageGate
+@dataclass(frozen=True, slots=True)
+class GuardrailsGate:
+    """``guardrails``: all guardrails of the plan are within their margins."""
+
+    text: str
+    metric: str | None = None
+
+
+Gate = ValueGate | DeltaGate | VerdictGate | CoverageGate | GuardrailsGate
 
 
 def needs_baseline(gate: Gate) -> bool:
     """Whether the gate needs a comparison with a baseline."""
-    return isinstance(gate, DeltaGate | VerdictGate)
+    return isinstance(gate, DeltaGate | VerdictGate | GuardrailsGate)
 
 
 # --- the parser: a gate from its text, or a syntax error with its position -------------------------------------------
@@ -191,6 +201,9 @@ class _Parser:
             return self._verdict("better")
         if self._is_word("coverage"):
             return self._coverage()
+        if self._is_word("guardrails") and self._tokens[self._position + 1].kind == "end":
+            self._next()
+            return GuardrailsGate(self._text)
         for part in PARTS:
             if self._is_function(part):
                 self._next()
@@ -337,6 +350,58 @@ class _Parser:
         if sign.text in ("=", "==", "!="):
             return "; measured numbers are hardly ever equal: use >= or <="
         return ""
+
+
+# --- thresholds: comparison with numbers and intervals, and its wording ----------------------------------------------
+
+_TOLERANCE = 1e-12
+"""Numbers closer than this are equal: 0.79 - 0.80 is -0.01, despite rounding."""
+_PASSED_WORDS: dict[Operator, str] = {">=": "at least", ">": "above", "<=": "at most", "<": "below"}
+_FAILED_WORDS: dict[Operator, str] = {">=": "below", ">": "not above", "<=": "above", "<": "not below"}
+
+
+def holds(value: float, operator: Operator, threshold: float) -> bool:
+    """Whether ``value operator threshold``, up to rounding."""
+    if is_close(value, threshold):
+        return operator in (">=", "<=")
+    return value > threshold if operator in (">", ">=") else value < threshold
+
+
+def status_of(ends: Iterable[float], operator: Operator, threshold: float, shift: float = 0.0) -> GateStatus:
+    """``passed`` where all ends of an interval satisfy the condition, ``failed`` where none does.
+
+    Otherwise it is ``inconclusive``. A value is an interval with one end. ``shift`` is added to every end.
+    """
+    satisfied = [holds(end + shift, operator, threshold) for end in ends]
+    return "passed" if all(satisfied) else "inconclusive" if any(satisfied) else "failed"
+
+
+def describe_relation(value: float, operator: Operator, threshold: float) -> str:
+    """A value and its relation to a threshold: ``0.7833, below 0.8``."""
+    words = _PASSED_WORDS if holds(value, operator, threshold) else _FAILED_WORDS
+    return f"{format_number(value, threshold)}, {words[operator]} {threshold:g}"
+
+
+def format_number(value: float, other: float | None = None) -> str:
+    """A number with four decimals, or with as many as it takes to differ from ``other``."""
+    short = format_value(value)
+    looks_equal = other is not None and float(short) == other and not is_close(value, other)
+    return f"{value:.12g}" if looks_equal else short
+
+
+def format_interval(interval: tuple[float, float]) -> str:
+    """An interval as text."""
+    return f"95 % interval {interval_ends(interval)}"
+
+
+def interval_ends(interval: tuple[float, float]) -> str:
+    """The ends of an interval as text."""
+    return f"{format_value(interval[0])} to {format_value(interval[1])}"
+
+
+def is_close(value: float, other: float) -> bool:
+    """Whether two numbers are equal up to rounding."""
+    return abs(value - other) <= _TOLERANCE * max(1.0, abs(other))
 
 
 # --- the metrics and slices that gates name --------------------------------------------------------------------------

@@ -351,6 +351,8 @@ class Plan:
     match: MatchChoice
     """How gold is matched; a way other than ``auto`` is also one of the conventions."""
     primary: tuple[str, ...]
+    guardrails: Mapping[str, float]
+    """By the name of a metric the largest loss that is allowed."""
     resources: Mapping[str, ResourceSource]
     """The resources by name."""
     metrics: tuple[Spec, ...] | None
@@ -387,7 +389,7 @@ class Plan:
 
 # --- differences between two plans: a run is resumed only with the plan it started with ------------------------------
 
-IGNORED_SECTIONS = ("store", "scoring", "report", "gates")
+IGNORED_SECTIONS = ("store", "scoring", "report", "gates", "guardrails")
 """Sections that do not affect the outputs of a run."""
 RETRY_KEYS = ("retries", "backoff", "max_failures", "keep_going")
 """Keys of ``run`` that may change when a run is resumed."""
@@ -403,9 +405,9 @@ def plan_key(resolved: Mapping[str, Any]) -> str:
 def plan_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """The differences between two stored plans, such as ``run.top_k: 5 -> 10``; empty if there is none that matters.
 
-    ``store``, ``scoring``, ``report``, ``gates`` and the retry keys of ``run`` (``retries``, ``backoff``,
-    ``max_failures``, ``keep_going``) do not matter; of ``judge`` only ``repeats``, ``stop`` and two-stage judging do,
-    and of ``gold`` only a way that the plan names.
+    ``store``, ``scoring``, ``report``, ``gates``, ``guardrails`` and the retry keys of ``run`` (``retries``,
+    ``backoff``, ``max_failures``, ``keep_going``) do not matter; of ``judge`` only ``repeats``, ``stop`` and two-stage
+    judging do, and of ``gold`` only a way that the plan names.
     """
     found: list[str] = []
     _compare("", _relevant_values(old), _relevant_values(new), found)

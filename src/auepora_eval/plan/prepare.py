@@ -60,6 +60,7 @@ from .sections import (
     data_section,
     gates_section,
     gold_section,
+    guardrails_section,
     judge_section,
     metrics_section,
     primary_section,
@@ -149,6 +150,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         if judge.two_stage is not None:
             judge, metrics = _with_two_stage(findings, judge, metrics, resources)
     primary = primary_section(findings, None if metrics is None else metrics[1], other_metrics=other_metrics)
+    guardrails = guardrails_section(findings, None if metrics is None else metrics[1], other_metrics=other_metrics)
     slices = slices_section(findings)
     gates = gates_section(findings, None if metrics is None else metrics[1], slices)
     policy, repeats, seed, run = run_section(findings)
@@ -175,6 +177,8 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         "report": stored_keys["report"],
         "gates": [one.text for one in gates] or None,
     }
+    if guardrails:
+        resolved["guardrails"] = guardrails
     return Plan(
         path=source.path,
         folder=Path(os.path.abspath(findings.folder)),
@@ -185,6 +189,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         conventions=conventions,
         match=match,
         primary=primary,
+        guardrails=guardrails,
         resources=resources,
         metrics=None if metrics is None else tuple(spec for _, spec in metrics[0]),
         metric_keys=() if metrics is None else tuple(key for key, _ in metrics[0]),
@@ -578,6 +583,9 @@ def _metrics(
     for place, name in enumerate(plan.primary):
         if chosen and name not in names:  # names may depend on the conventions
             findings.add(f"primary[{place}]", f"'{name}' is not among the metrics; they are {', '.join(names)}")
+    for name in plan.guardrails:
+        if chosen and name not in names:
+            findings.add(f"guardrails.{name}", f"is not among the metrics; they are {', '.join(names)}")
     for place, gate in enumerate(plan.gates if chosen else ()):
         _collect(findings, f"gates[{place}]", partial(require_known_names, [gate], names))
     return chosen

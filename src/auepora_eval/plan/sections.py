@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ from ..io.formats import TABLE, TABLE_NAMES, Role, formats
 from ..io.problems import quote_text
 from ..io.records import table_format
 from ..judge.critic import JudgePolicy
-from ..options import option_types
+from ..options import PositiveFloat, option_types
 from ..runtime.imports import IMPORT_PATH
 from ..systems.calls import CallPolicy
-from .gates import Gate, parse_gate, parse_gates, require_known_names
+from .gates import Gate, GuardrailsGate, parse_gate, parse_gates, require_known_names
 from .model import (
     RUN_DEFAULTS,
     SQLITE,
@@ -212,20 +213,40 @@ def primary_section(findings: Findings, built: list[Metric] | None, *, other_met
             problem = f"'{name}' is named twice"
         if problem is not None:
             findings.add(key, problem)
-            continue
-        if built is None:
-            try:
-                metric(name)
-            except AueporaError as error:
-                findings.add_error(key, error)
-        elif name not in [one.name for one in built] and not findings.not_loaded:
-            if other_metrics:
-                continue
-            there = [one.name for one in built]
-            listing = f"; they are {', '.join(there)}" if there else ""
-            findings.add(key, f"'{name}' is not among the metrics{did_you_mean(name, there, otherwise=listing)}")
-        names.append(name)
+        elif _is_metric(findings, key, name, built, other_metrics=other_metrics):
+            names.append(name)
     return tuple(names)
+
+
+def _is_metric(
+    findings: Findings, key: str, name: str, built: list[Metric] | None, *, other_metrics: bool = False
+) -> bool:
+    """Whether a name is that of a metric of the plan; otherwise it is an error, or left out with ``other_metrics``."""
+    if built is None:
+        try:
+            metric(name)
+        except AueporaError as error:
+            findings.add_error(key, error)
+        return True
+    there = [found.name for found in built]
+    if name in there or findings.not_loaded:
+        return True
+    if not other_metrics:
+        listing = f"; they are {', '.join(there)}" if there else ""
+        findings.add(key, f"'{name}' is not among the metrics{did_you_mean(name, there, otherwise=listing)}")
+    return False
+
+
+def guardrails_section(
+    findings: Findings, built: list[Metric] | None, *, other_metrics: bool = False
+) -> dict[str, float]:
+    """Read ``guardrails``: by the name of a metric of the plan the largest loss that is allowed."""
+    value = findings.top.values.get("guardrails")
+    if value is None:
+        return {}
+    margins, _ = findings.top.convert("guardrails", Mapping[str, PositiveFloat], value)
+    is_metric = partial(_is_metric, findings, built=built, other_metrics=other_metrics)
+    return {name: margin for name, margin in (margins or {}).items() if is_metric(f"guardrails.{name}", name)}
 
 
 def slices_section(findings: Findings) -> tuple[str | Mapping[str, str], ...]:
@@ -296,6 +317,9 @@ def gates_section(
             good += require_known_names([gate], names, slices=[one.name for one in parse_slices(slices)])
         except AueporaError as error:
             findings.add_error(key, error)
+            continue
+        if isinstance(gate, GuardrailsGate) and not findings.top.has("guardrails"):
+            findings.add(key, "there are no guardrails; write 'guardrails: {METRIC: MARGIN}'")
     try:
         parse_gates(good)
     except AueporaError as error:

@@ -12,6 +12,7 @@ from ..compare.queries import Cause, QueryChange, cause_counts, explain_changes
 from ..compare.rendering import (
     comparison_summary,
     failure_notes,
+    guardrails_table,
     kinds_sentence,
     matching_note,
     metrics_table,
@@ -141,10 +142,8 @@ def comparison_verdict(compared: ComparedRuns) -> ReportVerdict:
 
 
 def _points(compared: ComparedRuns) -> list[str]:
-    points, board, report = [], compared.board, compared.report
-    if board is not None and len(compared.runs) == 2:
-        worse = [one.name for one in board.comparisons if one.primary and one.verdict == "worse"]
-        points += [f"Worse: {', '.join(worse[:6])}{' and others' if len(worse) > 6 else ''}."] if worse else []
+    points: list[str] = []
+    board, report = compared.board, compared.report
     if report is not None and report.per_query:
         count = pluralize(len(report.per_query), "golden query", "golden queries")
         points.append(f"Of {count}: {kinds_sentence(report)}")
@@ -184,7 +183,7 @@ def _differences_section(compared: ComparedRuns) -> ReportSection:
     name, title = ("deltas", "Differences") if two else ("leaderboard", "Leaderboard")
     if board is None:
         return ReportSection(name, title, [Prose(compared.error, tone="bad")])
-    blocks: list[Block] = []
+    blocks = guardrails_table(board)
     if board.metrics:
         table = metrics_table(board, href=card_link)
         blocks += [_differences_figure(compared), with_verdict_first(table) if two else table]

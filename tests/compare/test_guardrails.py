@@ -302,6 +302,14 @@ def test_given_guardrails_replace_those_of_the_plan(store: RunStore) -> None:
         build_leaderboard(store, records, guardrails={"mr@7": 0.5})
 
 
+def test_several_runs_have_a_note_instead(store: RunStore) -> None:
+    compared(store, {"mrr": HALF}, {"mrr": HALF}, mrr=0.02)
+    third = scored(store, "third", samples(N), {"mrr": HALF})
+    board = build_leaderboard(store, [store.find("before"), store.find("after"), third])
+    assert board.guardrails == ()
+    assert "guardrails (mrr) are checked between two runs only" in board.notes
+
+
 @pytest.mark.parametrize("text", ["0.02", "recall@5=", "recall@5=x", "recall@5=0", "recall@5=-0.1", "=0.1", "a=nan"])
 def test_options_that_are_no_guardrails(text: str) -> None:
     with pytest.raises(BadValueError, match="write METRIC=MARGIN"):

@@ -261,7 +261,11 @@ def build_leaderboard(
     for run_id in run_ids:
         if run_ids.count(run_id) > 1:
             raise BadValueError(f"{run_id} is named twice; name every run once")
-    margins = guardrail_margins(records, guardrails) if len(records) == 2 else {}
+    margins = guardrail_margins(records, guardrails)
+    guardrail_notes = []
+    if margins and len(records) > 2:
+        guardrail_notes.append(f"guardrails ({', '.join(margins)}) are checked between two runs only")
+        margins = {}
     built = build_comparisons(
         store,
         records,
@@ -296,6 +300,7 @@ def build_leaderboard(
         (
             *([] if samples is None else [samples.note]),
             *([selection_note(built.shared.selecting)] if built.shared.selecting else []),
+            *guardrail_notes,
             *built.notes,
             *_empty_answer_notes(store, run_ids, compared),
             *_control_notes(store, run_ids),

@@ -22,6 +22,7 @@ from ..compare.metrics import headline_order
 from ..compare.pairing import selecting_runs, selection_note
 from ..compare.queries import Cause
 from ..compare.rendering import (
+    guardrails_table,
     matching_note,
     metrics_table,
     missing_note,
@@ -352,6 +353,7 @@ def _pair_blocks(chosen: ComparisonRequest, board: Leaderboard) -> Iterator[Bloc
     )
     caption = "B − A with 95 % intervals. The shape tells the verdict, and so does the table below."
     yield Figure(chart, caption)
+    yield from guardrails_table(board)
     primary = [one for one in board.metrics if one.primary]
     exploratory = [_without_p(one) for one in board.metrics if not one.primary]
     if primary:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -60,6 +58,7 @@ from ..systems.calls import (
     require_ready,
 )
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
+from .commit import git_commit
 from .gold import read_gold, stored_match
 from .judging import JudgeProgress, ignore_progress
 from .scoring import score_run
@@ -392,35 +391,6 @@ def unasked_notes(outputs: Sequence[SystemOutputs], consequence: str) -> list[st
             "give its parts as a pair (retriever, generator)"
         )
     return [f"{unasked} of {len(outputs)} answers were given without calling the retriever"] if unasked else []
-
-
-# --- the git commit of the user's repository, stored with a run ------------------------------------------------------
-
-TIMEOUT_S = 5.0
-"""Timeout of a git command."""
-
-
-def git_commit(folder: Path) -> str | None:
-    """The commit of a folder, with ``+changes`` if files differ from it; ``None`` outside a repository."""
-    commit = _git(folder, "rev-parse", "HEAD")
-    if not commit:
-        return None
-    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return f"{commit}+changes" if changed else commit
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(  # noqa: S603 -- the arguments are ours
-            ["git", "-C", str(folder), *arguments],  # noqa: S607 -- the user's own git
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
 
 
 # --- ``run_plan`` and ``run_system`` ---------------------------------------------------------------------------------

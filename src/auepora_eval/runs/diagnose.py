@@ -335,7 +335,7 @@ class _ArmRunner:
                 one.sample_id: _as_context(self._mixed(one, [item.doc for item in found[one.sample_id].retrieved]))
                 for one in samples
             }
-        return replace(self.request, repeats=1, system=self._system(contexts))
+        return replace(self.request, repeats=1, system=self._system(contexts), gives_documents=True)
 
     def _mixed(self, sample: EvaluationSample, retrieved: Sequence[Document]) -> list[Document]:
         gold = self.texts.documents(sample)
@@ -346,7 +346,8 @@ class _ArmRunner:
         if not samples:
             raise BadValueError("the system retrieved no document for any question, so there is none to give it alone")
         metrics = list({one.name: one for one in (self.correctness.metric, self.utility)}.values())
-        return replace(self.request, samples=samples, metrics=metrics, slices=(), system=self._system(contexts))
+        system = self._system(contexts)
+        return replace(self.request, samples=samples, metrics=metrics, slices=(), system=system, gives_documents=True)
 
     def _system(self, contexts: Mapping[str, ReplayContext]) -> object:
         return make_replay_system(self.request.system, contexts, requirements=REQUIREMENTS)

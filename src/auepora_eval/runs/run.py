@@ -57,6 +57,7 @@ from ..systems.calls import (
     require_distinct_ids,
     require_ready,
 )
+from ..systems.first_calls import FIRST_CALLS
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
 from .commit import git_commit
 from .gold import read_gold, stored_match
@@ -84,6 +85,8 @@ class RunRequest:
     """The system to call; ``None`` if ``outputs`` are given."""
     outputs: SavedOutputs | None = None
     policy: CallPolicy = field(default_factory=CallPolicy)
+    gives_documents: bool = False
+    """Whether the system answers from documents that it is given: to fail on all of them is then an outcome."""
     repeats: int = 1
     slices: Sequence[SliceSpec] = ()
     options: Scoring = field(default_factory=Scoring)
@@ -136,6 +139,10 @@ class RunOutcome:
     message: str = ""
     unreachable: bool = False
     """Whether it stopped because the system could not be reached; ``retry_failed`` retries those samples."""
+    always_failed: bool = False
+    """Whether it stopped because the first calls all failed in the same way; ``retry_failed`` retries them."""
+    traceback: str = field(repr=False, default="")
+    """The traceback of the user's code in the first of them, if their own code raised."""
     gates: GateReport | None = None
     """The outcome of the gates; ``None`` if the plan has none, or if the run was not scored."""
     report: Path | None = None
@@ -313,8 +320,14 @@ def _finish_early(store: RunStore, record: RunRecord, summary: CallSummary, coun
     record = store.find(record.run_id)
     # The stored message, without secrets that the system may have returned.
     message = record.message or ""
-    unreachable = summary.ended == "connection_errors"
-    return RunOutcome(record, ended, None, counter.stored, counter.failed, message, unreachable=unreachable)
+    shown = store.as_stored({"traceback": summary.traceback})
+    return RunOutcome(
+        record, ended, None, counter.stored, counter.failed,
+        message=message,
+        unreachable=summary.ended == "connection_errors",
+        always_failed=summary.ended == "same_error",
+        traceback=shown["traceback"],
+    )  # fmt: skip
 
 
 def _collect_outputs(
@@ -338,7 +351,12 @@ def _collect_outputs(
         counter.add(_append(store, record.run_id, rows))
 
     assert request.system is not None
-    return call_system(request.system, _tasks(request, done), request.policy, deliver, stop=stop, total=to_do)
+    stored, failed = store.counts(record.run_id)
+    watched = 0
+    if stored == failed and not request.policy.keep_going and not request.gives_documents:
+        watched = min(FIRST_CALLS, to_do)
+    tasks = _tasks(request, done)
+    return call_system(request.system, tasks, request.policy, deliver, stop=stop, total=to_do, first_calls=watched)
 
 
 def _tasks(request: RunRequest, done: set[tuple[int, int]]) -> Iterator[Task]:
@@ -520,11 +538,11 @@ def run_system(
 ) -> RunOutcome:
     """Run a live system on a dataset, store its outputs and score them: ``auepora run`` without a plan file.
 
-    By default there is one call at a time and no timeout. After 20 connection errors in a row the run stops, unless
-    ``keep_going`` is set. Without ``metrics``, all that the data supports are computed. ``judging`` is the policy for
-    judge calls. ``config`` describes the system, in addition to its own attribute ``config``. ``match`` is how gold is
-    matched with retrieved documents: ``auto``, ``id``, ``span``, ``text`` or ``parent``; by default as in
-    ``conventions``.
+    By default there is one call at a time and no timeout. The run stops if its first 10 calls all fail in the same way,
+    and after 20 connection errors in a row, unless ``keep_going`` is set. Without ``metrics``, all that the data
+    supports are computed. ``judging`` is the policy for judge calls. ``config`` describes the system, in addition to
+    its own attribute ``config``. ``match`` is how gold is matched with retrieved documents: ``auto``, ``id``, ``span``,
+    ``text`` or ``parent``; by default as in ``conventions``.
     """
     request = system_request(
         system,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -262,6 +262,8 @@ def validate_plan(path: str, *, as_json: bool, load: bool, call: int | None = No
     With ``load`` the user's code is imported, and the system built. With ``call`` it is called on so many samples.
     """
     from ..plan.prepare import check_plan
+    from ..render.terminal import report_text
+    from .show import sample_page
 
     with progress(f"checking {path}"), stdout_to_stderr():
         checked = check_plan(path, load=load or call is not None)
@@ -272,7 +274,7 @@ def validate_plan(path: str, *, as_json: bool, load: bool, call: int | None = No
     if call is not None and checked.fine:
         found = _call_system(path, call)
         document["calls"] = found
-        texts += [found["conclusion"], *(_call_text(sample) for sample in found["samples"])]
+        texts += [found["conclusion"], *(report_text(sample_page(sample)) for sample in found["samples"])]
         code = 0 if found["answered"] else STOPPED_EARLY
     write_out(json.dumps(document, indent=2, ensure_ascii=False) if as_json else "\n\n".join(texts), None)
     return code
@@ -280,7 +282,7 @@ def validate_plan(path: str, *, as_json: bool, load: bool, call: int | None = No
 
 def _call_system(path: str, count: int) -> dict[str, Any]:
     """Call the system of a plan on its first samples and score the answers without judges, in a temporary store."""
-    from ..core.metrics_base import is_judged
+    from ..core.metrics_base import BatchMetric, is_judged
     from ..errors import BadValueError
     from ..plan.prepare import read_plan
     from ..runs.run import open_plan, start_run
@@ -295,7 +297,7 @@ def _call_system(path: str, count: int) -> dict[str, Any]:
         progress(f"calling the system of {path}"),
         open_plan(plan, store=Path(folder) / "runs.sqlite", limit=count) as (request, store, _),
     ):
-        unjudged = [metric for metric in request.metrics or () if not is_judged(metric)]
+        unjudged = [one for one in request.metrics or () if not (isinstance(one, BatchMetric) and is_judged(one))]
         outcome = start_run(replace(request, metrics=unjudged or None, repeats=1, two_stage=None), store)
         run_id = outcome.record.run_id
         samples = [sample_document(store, outcome.record, sample_id) for sample_id in store.sample_ids(run_id)]
@@ -304,13 +306,6 @@ def _call_system(path: str, count: int) -> dict[str, Any]:
     if outcome.message:
         conclusion = f"{conclusion}; {outcome.message}\n{outcome.traceback}".rstrip()
     return {"conclusion": conclusion, "answered": answered, "samples": samples}
-
-
-def _call_text(document: dict[str, Any]) -> str:
-    from ..render.terminal import report_text
-    from .show import sample_page
-
-    return report_text(sample_page(document))
 
 
 # --- auepora convert -------------------------------------------------------------------------------------------------
@@ -398,8 +393,6 @@ def _messages(done: Conversion) -> list[str]:
 
 
 def _document(done: Conversion) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {
         "schema": 1,
         "written": {role: {"path": str(path), "count": done.counts[role]} for role, path in done.written.items()},

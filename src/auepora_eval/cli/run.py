@@ -409,13 +409,10 @@ def _finish_run(outcome: RunOutcome) -> None:
             sys.exit(outcome.gates.exit_code)
         return
     echo_early_end(outcome)
-    is_systematic = outcome.unreachable or outcome.always_failed
-    again = " --retry-failed" if is_systematic else ""  # the samples that failed for that reason
-    stored = f"{outcome.asked} answers are stored"
-    if outcome.failed:
-        stored = f"{outcome.asked - outcome.failed} answers and {outcome.failed} failures are stored"
+    again = " --retry-failed" if outcome.unreachable else ""  # the samples that failed for that reason
+    stored = f"{outcome.asked - outcome.failed} answers and {outcome.failed} failures are stored"
     echo_err(f"{stored}. To resume: {resume}{again}", always=True)
-    if is_systematic:
+    if outcome.unreachable:
         echo_err(
             "With --keep-going (or 'keep_going: true' under 'run:') a run does not stop for this reason.", always=True
         )

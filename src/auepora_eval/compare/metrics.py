@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -687,6 +687,40 @@ def _default_headline_metric(
 def _shared_key(result: MetricResult) -> tuple[str, str | None]:
     """What a metric of two runs has in common; gold is matched in one way by those who compare."""
     return result.name, comparable_signature(result.signature)
+
+
+LATEST_RUNS = 50
+"""A metric with the same value in so many of the latest runs on a dataset tells none of them apart."""
+
+
+def rank_metrics(record: RunRecord, results: Sequence[MetricResult]) -> list[str]:
+    """The metrics of a run that have a value, the most important first: the primary ones of its plan in their order,
+    then the others by ``headline_order``, where the first is one that has a better and a worse."""
+    defined = [result for result in results if result.defined]
+    ordered = sorted(defined, key=lambda result: headline_order(result.name, result.target.name))
+    names = [result.name for result in ordered]
+    listed = [name for name in record.plan.get("primary") or () if name in names]
+    if not listed:
+        listed = [next((one.name for one in ordered if lookup_metric(one, record, {}).has_direction), "")]
+    return [name for name in dict.fromkeys([*listed, *names]) if name]
+
+
+def equal_metrics(records: Sequence[RunRecord], results: Mapping[str, Sequence[MetricResult]]) -> set[tuple[str, str]]:
+    """The datasets, by fingerprint, and metrics with the same value in all latest runs; runs are given newest first."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for record in records:
+        for result in results.get(record.run_id, ()):
+            if result.defined:
+                found.setdefault((record.fingerprint, result.name), []).append(result.value)
+    return {key for key, values in found.items() if len(values) > 1 and len(set(values[:LATEST_RUNS])) == 1}
+
+
+def main_metric_name(record: RunRecord, ranked: Sequence[str], equal: Collection[tuple[str, str]]) -> str:
+    """The metric that a run is shown by: the first that tells it from other runs on its dataset, else the first.
+
+    ``ranked`` comes from ``rank_metrics``, ``equal`` from ``equal_metrics``. Empty where no metric has a value.
+    """
+    return next((name for name in ranked if (record.fingerprint, name) not in equal), next(iter(ranked), ""))
 
 
 def headline_order(name: str, target: str, listed: Sequence[str] = ()) -> tuple[float, ...]:

@@ -362,6 +362,21 @@ def display_name(result: MetricResult) -> str:
     return result.name if base is None or base[1] in result.name else f"{result.name} ({base[1]}{hits})"
 
 
+def size_notes(listed: Sequence[MetricResult | None]) -> list[str]:
+    """For each result of a list ``n = 12``, if the list has the same metric with another number of samples."""
+    sizes: dict[str, set[int]] = {}
+    for result in listed:
+        if result is not None:
+            sizes.setdefault(result.name, set()).add(result.details.get("num_samples", 0))
+    notes = []
+    for result in listed:
+        note = ""
+        if result is not None and len(sizes[result.name]) > 1:
+            note = f"n = {result.details.get('num_samples', 0):,}"
+        notes.append(note)
+    return notes
+
+
 def registered_name(result: MetricResult) -> str:
     """The registered name of the metric, without alias and cut-off."""
     return (result.signature or result.name).partition("|")[0].partition("@")[0]

@@ -138,11 +138,10 @@ class RunOutcome:
     """Number of failures among them."""
     message: str = ""
     unreachable: bool = False
-    """Whether it stopped because the system could not be reached; ``retry_failed`` retries those samples."""
-    always_failed: bool = False
-    """Whether it stopped because the first calls all failed in the same way; ``retry_failed`` retries them."""
+    """Whether it stopped because the system could not be reached, or because the first calls all failed in the same
+    way; ``retry_failed`` retries those samples."""
     traceback: str = field(repr=False, default="")
-    """The traceback of the user's code in the first of them, if their own code raised."""
+    """The traceback of the user's code in the first call, where all first calls failed."""
     gates: GateReport | None = None
     """The outcome of the gates; ``None`` if the plan has none, or if the run was not scored."""
     report: Path | None = None
@@ -320,13 +319,11 @@ def _finish_early(store: RunStore, record: RunRecord, summary: CallSummary, coun
     record = store.find(record.run_id)
     # The stored message, without secrets that the system may have returned.
     message = record.message or ""
-    shown = store.as_stored({"traceback": summary.traceback})
     return RunOutcome(
         record, ended, None, counter.stored, counter.failed,
         message=message,
-        unreachable=summary.ended == "connection_errors",
-        always_failed=summary.ended == "same_error",
-        traceback=shown["traceback"],
+        unreachable=summary.ended in ("connection_errors", "same_error"),
+        traceback=store.as_stored({"traceback": summary.traceback})["traceback"],
     )  # fmt: skip
 
 

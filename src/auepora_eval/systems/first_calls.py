@@ -35,7 +35,7 @@ class FirstCalls:
         if not self._failures:
             calls = "call failed" if self._number == 1 else f"{self._number} calls all failed in the same way"
             self.message = f"the first {calls}: {' '.join((output.error or '').split())[:_LONGEST_ERROR]}"
-            self.traceback = user_traceback(error)
+            self.traceback = "" if error is None else user_traceback(error)
         self._failures.append(_failure(output, error))
         return len(self._failures) == self._number and {*self._failures} == {self._failures[0]} != {()}
 
@@ -51,10 +51,8 @@ def _failure(output: SystemOutputs, error: BaseException | None) -> tuple[str, .
     return reason, type(error).__name__, *places[-1:]
 
 
-def user_traceback(error: BaseException | None) -> str:
+def user_traceback(error: BaseException) -> str:
     """The traceback of an exception of the user's code; empty where only this package's code was involved."""
-    if error is None:
-        return ""
     found = traceback.TracebackException.from_exception(error)
     chain = [found]
     for link in chain:

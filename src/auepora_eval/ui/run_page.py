@@ -23,7 +23,7 @@ from ..render.charts.chart import Chart
 from ..render.charts.svg import BandScale, build_scale, plot_areas
 from ..render.html import MEDIUM, NARROW, ChartRenderer, interval_text, percentage, pluralize, reason_counts, value_text
 from ..report.explain import Explanation, Influence, explain, explanation_report
-from ..report.pages import answers_result, build_report, main_result, report_html, run_subtitle, run_verdict
+from ..report.pages import answers_result, build_report, report_html, run_subtitle, run_verdict
 from ..report.run_sections import (
     CAUSES,
     StoredRun,
@@ -367,7 +367,7 @@ class PageSection:
 
 
 def _main_name(run: StoredRun) -> str | None:
-    best = main_result(run)
+    best = run.main_result
     return None if best is None else best.name
 
 

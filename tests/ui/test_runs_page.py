@@ -224,7 +224,7 @@ def test_runs_without_a_usable_answer_are_marked_and_left_out_of_the_trend(
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         skipped = {"no_reference": np.array([False, False, True])}
         scored(store, "three", samples(3), {"token_f1": Scores.of([1, 0, math.nan], skip=skipped)})
-        run(store, "down", samples(3), lambda n: RuntimeError("no reply"), ["token_f1"], keep_going=True)
+        run(store, "down", samples(3), lambda n: RuntimeError("no reply"), ["token_f1"])
         scored(store, "all", samples(3), {"token_f1": [1, 1, 0]})
         with ui_server(store) as server:
             page = server.get("/runs").text

@@ -299,10 +299,10 @@ def _call_system(path: str, count: int) -> dict[str, Any]:
     ):
         unjudged = [one for one in request.metrics or () if not (isinstance(one, BatchMetric) and is_judged(one))]
         outcome = start_run(replace(request, metrics=unjudged or None, repeats=1, two_stage=None), store)
-        run_id = outcome.record.run_id
-        samples = [sample_document(store, outcome.record, sample_id) for sample_id in store.sample_ids(run_id)]
-    calls, answered = outcome.asked, outcome.asked - outcome.failed
-    conclusion = f"{answered} of {calls} {_plural(calls, 'call')} gave an answer"
+        ids = store.sample_ids(outcome.record.run_id)
+        samples = [sample_document(store, outcome.record, sample_id) for sample_id in ids]
+    answered = outcome.asked - outcome.failed
+    conclusion = f"{answered} of {outcome.asked} {_plural(outcome.asked, 'call')} gave an answer"
     if outcome.message:
         conclusion = f"{conclusion}; {outcome.message}\n{outcome.traceback}".rstrip()
     return {"conclusion": conclusion, "answered": answered, "samples": samples}

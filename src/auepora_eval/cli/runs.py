@@ -147,10 +147,8 @@ def _main_values(records: Sequence[RunRecord], summaries: Mapping[str, Results])
         shown.append(next((result for result in results if result.name == name), None))
     values = []
     for result, size in zip(shown, size_notes(shown), strict=True):
-        if result is None:
-            values.append("")
-        else:
-            values.append(f"{display_name(result)} {format_value(result.value)} {size and f'({size})'}".rstrip())
+        note = size and f" ({size})"
+        values.append("" if result is None else f"{display_name(result)} {format_value(result.value)}{note}")
     return values
 
 

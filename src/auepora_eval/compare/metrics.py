@@ -6,14 +6,14 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.conventions import Match, Signature
 from ..core.metrics_base import BatchMetric, Metric
-from ..core.results import Results, sequential_details
+from ..core.results import Results, display_name, sequential_details
 from ..core.scores import NOT_JUDGED, Scores
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import mean_over_repeats
@@ -194,7 +194,10 @@ def pair_metrics(
         if isinstance(results, str):
             refused[name] = results
             continue
-        definition = lookup_metric(runs[-1].with_scores(results[-1]), runs[-1].record, metric_objects)
+        definition = replace(
+            lookup_metric(runs[-1].with_scores(results[-1]), runs[-1].record, metric_objects),
+            label=display_name(results[-1]),
+        )
         reason = (
             depths.hits_problem(results[-1])
             or _chunk_problem(definition, matcher)
@@ -700,9 +703,8 @@ def rank_metrics(record: RunRecord, results: Sequence[MetricResult]) -> list[str
     ordered = sorted(defined, key=lambda result: headline_order(result.name, result.target.name))
     names = [result.name for result in ordered]
     listed = [name for name in record.plan.get("primary") or () if name in names]
-    if not listed:
-        listed = [next((one.name for one in ordered if lookup_metric(one, record, {}).has_direction), "")]
-    return [name for name in dict.fromkeys([*listed, *names]) if name]
+    directed = (result.name for result in ordered if lookup_metric(result, record, {}).has_direction)
+    return list(dict.fromkeys([*(listed or islice(directed, 1)), *names]))
 
 
 def equal_metrics(records: Sequence[RunRecord], results: Mapping[str, Sequence[MetricResult]]) -> set[tuple[str, str]]:

@@ -259,6 +259,8 @@ class MetricMeta:
     """Whether a difference can be better or worse; the proportion of one of several classes only differs."""
     reads: float = 0
     """How many ranks it looks for gold in: infinite for all, 0 for a metric that compares no ranking with gold."""
+    label: str = ""
+    """The name for display; empty if it is the name."""
 
     @property
     def direction(self) -> bool | None:

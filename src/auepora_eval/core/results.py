@@ -346,6 +346,10 @@ def _cell(name: str) -> str:
     return " ".join(name.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
+UNITS = {"mean_latency": "seconds", "quantile_latency": "seconds", "throughput": "answers per second"}
+"""The units of metrics that are no proportions, by registered name."""
+
+
 def display_name(result: MetricResult) -> str:
     """The name for a table.
 
@@ -357,6 +361,8 @@ def display_name(result: MetricResult) -> str:
         return f"{result.name} (word overlap)"
     if "|ap:hits|" in signature:
         return f"{result.name} (over hits)"
+    if registered_name(result).partition("[")[0] in UNITS:
+        return f"{result.name} ({UNITS[registered_name(result).partition('[')[0]]})"
     base = re.search(r"\|(?:base|similarity):([^|]*)\|", signature)
     hits = " over hits" if "|base.ap:hits|" in signature else ""
     return result.name if base is None or base[1] in result.name else f"{result.name} ({base[1]}{hits})"

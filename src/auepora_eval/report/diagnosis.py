@@ -12,7 +12,6 @@ from ..compare.diagnosis import (
     CAUSES,
     FEW_AT_POSITION,
     MIRAGE,
-    NOT_BEYOND,
     DiagnosisNumbers,
     Effect,
     Quantity,
@@ -79,7 +78,7 @@ def _effects_table(title: str, effects: Mapping[str, Effect], meanings: Mapping[
     rows: list[Row] = []
     for name, one in effects.items():
         compared = name != "context_acceptability" and bool(one.proportion.count)
-        verdict = "" if not compared else "yes" if one.is_named else NOT_BEYOND
+        verdict = "" if not compared else "yes" if one.is_named else one.unnamed
         rows.append([name, *_cells(one.proportion), verdict, *([meanings[name]] if explained else [])])
     columns: list[TableColumn | str] = [title, _NUMBER, _INTERVAL, _COUNT, "beyond a second run?"]
     return simple_table([*columns, "meaning"] if explained else columns, rows)

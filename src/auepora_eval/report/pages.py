@@ -110,7 +110,7 @@ def run_verdict(run: StoredRun, gates: GateCheck, *, timings: bool = True) -> Re
     elif gates is not None:
         tone = {"passed": tone or "good", "failed": "bad", "inconclusive": tone or "open"}[gates.status]
     failures = "no answer failed" if not failed else f"{failed:,} of {pluralize(done, 'answer')} failed"
-    best = run.main_result
+    best = run.find_result(run.main_metric)
     if not record.num_samples:
         return ReportVerdict(f"{record.name} has no queries, so there is nothing to tell.", "open", points)
     if not run.results:
@@ -120,9 +120,8 @@ def run_verdict(run: StoredRun, gates: GateCheck, *, timings: bool = True) -> Re
         return ReportVerdict(f"{record.name} was scored, and no metric has a value; {failures}.", "bad", points)
     queries = pluralize(record.num_samples, "query", "queries")
     measured = best.details.get("num_samples", record.num_samples)
-    if measured != record.num_samples:
-        queries = f"{measured:,} of {queries}"
-    sentence = f"On {queries} of {record.dataset_name}, {describe_result(best)}; {failures}."
+    part = "" if measured == record.num_samples else f"{measured:,} of "
+    sentence = f"On {part}{queries} of {record.dataset_name}, {describe_result(best)}; {failures}."
     return ReportVerdict(sentence, tone, [*_secondary_points(run, best, timings), *points])
 
 
@@ -152,9 +151,8 @@ def answers_result(run: StoredRun) -> MetricResult | None:
 
 def run_sections(run: StoredRun, gates: GateCheck) -> list[ReportSection]:
     """The sections of a run; those that would be empty are left out."""
-    best = run.main_result
     own = [gates_section(gates), scores_section(run)]
-    return _present([*own, *_common_sections([run], None if best is None else best.name)])
+    return _present([*own, *_common_sections([run], run.main_metric or None)])
 
 
 def _common_sections(runs: Sequence[StoredRun], main: str | None) -> list[ReportSection | None]:
@@ -256,10 +254,10 @@ def build_report(store: RunStore, records: Sequence[RunRecord], *, title: str | 
     made = f"made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by auepora {__version__}"
     if len(records) == 1:
         run = StoredRun(store, records[0])
-        best, gates = run.main_result, check_stored_gates(run)
+        gates = check_stored_gates(run)
         verdict, sections = run_verdict(run, gates), run_sections(run, gates)
         report = Report(title or run.record.name, run_subtitle(run), verdict, sections, made)
-        return ReportContent(report, [run], None if best is None else best.name)
+        return ReportContent(report, [run], run.main_metric or None)
     letters = run_labels(len(records))
     runs = [StoredRun(store, record, letter) for record, letter in zip(records, letters, strict=True)]
     compared = compare_stored_runs(runs)

@@ -150,12 +150,12 @@ class StoredRun:
         return {one.name: lookup_metric(one, self.record, {}) for one in self.results}
 
     @cached_property
-    def main_result(self) -> MetricResult | None:
-        """The result of the main metric; ``None`` where no metric has a value."""
+    def main_metric(self) -> str:
+        """The name of the main metric; empty where no metric has a value."""
         records = self.store.runs(dataset=self.record.dataset_name, limit=LATEST_RUNS)
         results = all_result_summaries(self.store, [record.run_id for record in records])
         ranked = rank_metrics(self.record, self.results)
-        return self.find_result(main_metric_name(self.record, ranked, equal_metrics(records, results)))
+        return main_metric_name(self.record, ranked, equal_metrics(records, results))
 
     def find_result(self, name: str) -> MetricResult | None:
         """The result of that name."""

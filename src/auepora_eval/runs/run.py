@@ -349,11 +349,16 @@ def _collect_outputs(
 
     assert request.system is not None
     stored, failed = store.counts(record.run_id)
-    watched = 0
-    if stored == failed and not request.policy.keep_going and not request.gives_documents:
-        watched = min(FIRST_CALLS, to_do)
-    tasks = _tasks(request, done)
-    return call_system(request.system, tasks, request.policy, deliver, stop=stop, total=to_do, first_calls=watched)
+    is_trial = stored == failed and not request.policy.keep_going and not request.gives_documents
+    return call_system(
+        request.system,
+        _tasks(request, done),
+        request.policy,
+        deliver,
+        stop=stop,
+        total=to_do,
+        first_calls=min(FIRST_CALLS, to_do) if is_trial else 0,
+    )
 
 
 def _tasks(request: RunRequest, done: set[tuple[int, int]]) -> Iterator[Task]:

@@ -11,7 +11,6 @@ from ..net.retry import WrappedError
 
 FIRST_CALLS = 10
 """A run stops if this many calls at its start, or all of its calls, fail in the same way."""
-_LONGEST_ERROR = 300
 _OWN_CODE = str(Path(__file__).parent.parent)
 
 
@@ -34,7 +33,7 @@ class FirstCalls:
             error = error.cause
         if not self._failures:
             calls = "call failed" if self._number == 1 else f"{self._number} calls all failed in the same way"
-            self.message = f"the first {calls}: {' '.join((output.error or '').split())[:_LONGEST_ERROR]}"
+            self.message = f"the first {calls}: {' '.join((output.error or '').split())[:300]}"
             self.traceback = "" if error is None else user_traceback(error)
         self._failures.append(_failure(output, error))
         return len(self._failures) == self._number and {*self._failures} == {self._failures[0]} != {()}

@@ -366,11 +366,6 @@ class PageSection:
     empty: str = "There is nothing to show."
 
 
-def _main_name(run: StoredRun) -> str | None:
-    best = run.main_result
-    return None if best is None else best.name
-
-
 def _retrieval(run: StoredRun) -> list[ReportSection]:
     return retrieval_sections([run], answers_result(run))
 
@@ -405,7 +400,7 @@ SECTIONS = {
     ),
     "slices": PageSection(
         "Slices",
-        lambda run: [slices_section([run], _main_name(run))],
+        lambda run: [slices_section([run], run.main_metric or None)],
         lambda run: any(one.slices for one in run.results),
     ),
     "distributions": PageSection(

@@ -356,10 +356,9 @@ def trend_lines(
         result = results[one.run_id].find(metric)
         if result is None or not result.defined:
             continue
-        change = ""
         now = one.fingerprint, result.signature
-        if one.dataset_name in before and before[one.dataset_name] != now:
-            change = _change_text(before[one.dataset_name], now)
+        earlier = before.get(one.dataset_name, now)
+        change = "" if earlier == now else _change_text(earlier, now)
         before[one.dataset_name] = now
         low, high = result.interval or (None, None)
         lines.setdefault(one.dataset_name, []).append(

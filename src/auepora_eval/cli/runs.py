@@ -135,8 +135,8 @@ def _verdict_text(name: str, found: Any) -> str:
 
 def _main_values(records: Sequence[RunRecord], summaries: Mapping[str, Results]) -> list[str]:
     """The main metric of each run with its value, and the number of samples where it differs from that of others."""
-    from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics
-    from ..core.results import display_name, size_notes
+    from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics, size_notes
+    from ..core.results import display_name
     from ..render.tables import format_value
 
     equal = equal_metrics(records, summaries)

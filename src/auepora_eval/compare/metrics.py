@@ -725,6 +725,21 @@ def main_metric_name(record: RunRecord, ranked: Sequence[str], equal: Collection
     return next((name for name in ranked if (record.fingerprint, name) not in equal), next(iter(ranked), ""))
 
 
+def size_notes(listed: Sequence[MetricResult | None]) -> list[str]:
+    """For each result of a list ``n = 12``, if the list has the same metric with another number of samples."""
+    sizes: dict[str, set[int]] = {}
+    for result in listed:
+        if result is not None:
+            sizes.setdefault(result.name, set()).add(result.details.get("num_samples", 0))
+    notes = []
+    for result in listed:
+        note = ""
+        if result is not None and len(sizes[result.name]) > 1:
+            note = f"n = {result.details.get('num_samples', 0):,}"
+        notes.append(note)
+    return notes
+
+
 def headline_order(name: str, target: str, listed: Sequence[str] = ()) -> tuple[float, ...]:
     """The key that sorts metrics by importance, the headline metric first; ``listed`` are primary ones of a plan."""
     place = listed.index(name) if name in listed else math.inf

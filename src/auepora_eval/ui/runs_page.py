@@ -15,9 +15,9 @@ from markupsafe import escape
 from starlette.responses import RedirectResponse, Response
 
 from ..compare.filters import Condition
-from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics
+from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics, size_notes
 from ..core.conventions import Signature
-from ..core.results import display_name, size_notes
+from ..core.results import display_name
 from ..core.types import MetricResult
 from ..errors import AueporaError, BadValueError
 from ..render import charts

@@ -251,8 +251,8 @@ def test_a_metric_has_one_label_in_results_and_comparisons(store: RunStore) -> N
     runs = [run(store, name, samples(3), lambda n: ["gold"], metrics) for name in ("one", "two", "three")]
     labels = [
         "map@10 (over hits)",
-        "mean_latency[end_to_end] (seconds)",
-        "throughput (answers per second)",
+        "mean_latency[end_to_end] (s)",
+        "throughput (answers/s)",
         "quality_given_hit@1 (token_f1)",
     ]
     for text in (

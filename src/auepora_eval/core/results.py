@@ -346,7 +346,7 @@ def _cell(name: str) -> str:
     return " ".join(name.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-UNITS = {"mean_latency": "seconds", "quantile_latency": "seconds", "throughput": "answers per second"}
+UNITS = {"mean_latency": "s", "quantile_latency": "s", "throughput": "answers/s"}
 """The units of metrics that are no proportions, by registered name."""
 
 

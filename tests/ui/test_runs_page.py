@@ -248,6 +248,18 @@ def test_runs_without_a_usable_answer_are_marked_and_left_out_of_the_trend(
     assert listed["three"].endswith("token_f1 0.5000 (n = 2)")
 
 
+def test_a_run_that_always_failed_is_resumed_with_its_failures(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        record = run(store, "down", samples(3), lambda n: RuntimeError("no reply"), ["token_f1"], keep_going=False)
+        with ui_server(store) as server:
+            page = unescape(server.get(f"/runs/{record.run_id}").text)
+    assert (
+        "This run failed (stopped: the first 3 calls all failed in the same way: raised: RuntimeError: no reply)"
+        in page
+    )
+    assert f"auepora run PLAN.yaml --resume --run {record.run_id} --retry-failed --store" in page
+
+
 def test_the_first_page_reads_no_results_again(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 

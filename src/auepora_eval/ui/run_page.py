@@ -541,7 +541,8 @@ def status_notes(workbench: Workbench, run: StoredRun) -> dict[str, Any] | None:
         RunStatus.FAILED: "This run failed",
     }
     why = f" ({record.message})" if record.message else ""
-    command = f"auepora run PLAN.yaml --resume --run {record.run_id} --store {shlex.quote(workbench.label)}"
+    again = " --retry-failed" if 0 < run.counts[1] == run.counts[0] else ""
+    command = f"auepora run PLAN.yaml --resume --run {record.run_id}{again} --store {shlex.quote(workbench.label)}"
     return {"text": f"{reasons[record.status]}{why}: {stored}", "is_live": False, "command": command}
 
 

@@ -51,7 +51,7 @@ def run(store: RunStore) -> Callable[..., RunRecord]:
 
     def make(samples: list[EvaluationSample], script: Mapping[str, Any], **options: Any) -> RunRecord:
         metrics = options.pop("metrics", ["token_f1", "recall@3", "ndcg@3"])
-        return run_system(Scripted(script), samples, metrics, store=store, top_k=5, **options).record
+        return run_system(Scripted(script), samples, metrics, store=store, top_k=5, keep_going=True, **options).record
 
     return make
 

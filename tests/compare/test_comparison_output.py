@@ -10,10 +10,11 @@ from auepora_eval.compare import CompareReport, MetricComparison, compare_runs, 
 from auepora_eval.compare.queries import Cause, QueryChange, explain_changes
 from auepora_eval.compare.rendering import alternative_differences, comparison_page, signed
 from auepora_eval.compare.runs import Leaderboard, build_leaderboard
-from auepora_eval.core.registry import metric
+from auepora_eval.core.registry import Spec, metric
 from auepora_eval.core.scores import Scores
 from auepora_eval.gates import check_gates
 from auepora_eval.render.markdown import report_markdown
+from auepora_eval.render.tables import results_table
 from auepora_eval.render.terminal import report_text
 from auepora_eval.store.runs import RunStore
 from helpers.scripted_critic import Scripted
@@ -221,3 +222,46 @@ def test_no_text_breaks_a_line_of_the_terminal(store: RunStore) -> None:
     assert text.count("\n") == lines
     assert not {"\t", "\r"} & set(text)
     assert "q\\n1" in text
+
+
+def test_identical_scores_have_no_interval(store: RunStore) -> None:
+    scores = {"exact_match": [1, 0, 1, 1, 0] * 4}
+    records = [scored(store, name, samples(20), scores) for name in ("one", "two")]
+    text = comparison_text(compare_runs(records[0].run_id, records[1].run_id, store=store))
+    (row,) = [line for line in text.splitlines() if "exact_match" in line and "0 / 0" in line]
+    assert row.endswith("= equal")
+    assert " to " not in row, "nothing was estimated"
+
+
+def test_runs_without_gold_have_no_block_of_golden_queries(store: RunStore) -> None:
+    without = [replace(one, relevant_docs=None) for one in samples(3)]
+    names = [run(store, name, without, lambda n: "yes", ["exact_match"]).run_id for name in ("one", "two")]
+    assert "olden queries" not in comparison_text(compare_runs(*names, store=store))
+    names = [run(store, name, samples(3), lambda n: ["gold"], ["recall@1"]).run_id for name in ("three", "four")]
+    assert "Golden queries" in comparison_text(compare_runs(*names, store=store))
+
+
+def test_a_metric_has_one_label_in_results_and_comparisons(store: RunStore) -> None:
+    metrics: list[Spec] = [
+        "map@10",
+        "mean_latency[end_to_end]",
+        "throughput",
+        {"quality_given_hit@1": {"base": "token_f1"}},
+    ]
+    runs = [run(store, name, samples(3), lambda n: ["gold"], metrics) for name in ("one", "two", "three")]
+    labels = [
+        "map@10 (over hits)",
+        "mean_latency[end_to_end] (s)",
+        "throughput (answers/s)",
+        "quality_given_hit@1 (token_f1)",
+    ]
+    for text in (
+        results_table(store.results(runs[0].run_id)),
+        report_text(comparison_page(build_leaderboard(store, runs[:2]))),
+        report_text(comparison_page(build_leaderboard(store, runs))),
+    ):
+        assert [label for label in labels if label not in text] == []
+    names = {one.name for one in build_leaderboard(store, runs[:2]).comparisons}
+    assert "map@10" in names, "names of metrics, as in JSON, do not change"
+    (first, *_) = build_leaderboard(store, runs[:2]).comparisons
+    assert "label" not in first.to_dict()

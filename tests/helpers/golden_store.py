@@ -106,7 +106,7 @@ COMMANDS: dict[str, list[str]] = {  # in this order
     "nightly, worse": ["run", "nightly_worse.yaml", "--tag", "candidate", "--tag", "kept"],
     "another definition": ["rescore", "nightly", "-m", "ndcg@5", "-m", "chrf", "--conventions", "trec"],
     "some failed": ["run", "some_failed.yaml"],
-    "all failed": ["run", "all_failed.yaml"],
+    "all failed": ["run", "all_failed.yaml", "--keep-going"],
     "repeated": ["run", "repeated.yaml"],
     "interrupted": ["run", "interrupted.yaml"],
     "saved outputs": ["run", "saved.yaml"],

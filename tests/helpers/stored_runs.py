@@ -54,7 +54,8 @@ def run(
     metrics: Sequence[Spec | Metric],
     **options: object,
 ) -> RunRecord:
-    """A run of such a system."""
+    """A run of such a system; it is stored and scored even if every answer fails."""
+    options = {"keep_going": True, **options}
     return run_system(answering(answers), dataset, list(metrics), store=store, name=name, **options).record  # type: ignore[arg-type]
 
 

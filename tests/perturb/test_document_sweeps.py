@@ -296,7 +296,8 @@ def test_generator_failure_keeps_the_perturbation_record() -> None:
         def generate(self, query: str, context_docs: list[Document]) -> Response:
             raise ValueError("cannot read")
 
-    runs = run_sweep("noise=0.5,1", (KeywordRetriever(), Choking()), corpus=corpus(), store="runs.sqlite")
+    options: dict[str, Any] = {"corpus": corpus(), "store": "runs.sqlite", "keep_going": True}
+    runs = run_sweep("noise=0.5,1", (KeywordRetriever(), Choking()), **options)
     with RunStore.open("runs.sqlite") as store:
         rows = list(store.outputs(runs.outcomes[1.0].record.run_id))
     assert all(row.output.error == "raised: ValueError: cannot read" for row in rows)

@@ -215,7 +215,7 @@ def test_validate_imports_code_with_load_alone(module: str, tmp_path: Path, auep
     code, out, _ = auepora("validate", str(path), "--load")
     assert (code, f"metrics[1]: '{module}' has no 'Missing'" in out) == (2, True)
     code, _, err = auepora("validate", str(tmp_path / "data.jsonl"), "--load")
-    assert (code, "--load goes with a plan" in err) == (2, True)
+    assert (code, "--load and --call go with a plan" in err) == (2, True)
 
 
 def test_without_load_the_rest_is_checked(module: str, tmp_path: Path) -> None:

@@ -245,6 +245,7 @@ def test_keys_of_json_output(source: Path, tmp_path: Path) -> None:
     found: dict[str, Any] = {}
     with project(source, tmp_path / "project") as folder:
         _write_more(folder)
+        call("run", "system-1.yaml", "--store", "diagnosis.sqlite")  # the texts of gold for a diagnosis
         for case, arguments in CASES.items():
             outcome = call(*arguments, "--json")
             assert outcome.out.startswith(("{", "[")), f"{case}: {outcome}"

@@ -168,7 +168,11 @@ class TestDemoInitCompare:
         code, out, err = auepora("demo")
         assert code == 0, err
         assert out.index("Retrieval relevance") < out.index("Did it get better?")
-        assert "▲ better" in out
+        comparison = out.partition("Did it get better?\n\n")[2]
+        assert comparison.startswith(
+            "Of 3 primary metrics, B (quickstart-bm25) against A (quickstart-baseline) is better"
+        )
+        assert "▲ better" in comparison
         assert ("sbert_similarity" in out) == ("bertscore" in out) == (find_installed_model() is not None)
         assert ("auepora-eval[semantic]" in err) == (find_installed_model() is None)
         assert err.rstrip().endswith(str(Path("auepora-demo", "report.html")))

@@ -443,15 +443,21 @@ def test_texts_of_gold_come_from_samples_a_corpus_or_what_was_retrieved(store: R
         )
         for one in questions(4)
     ]
-    assert diagnose((Finder(), Reader()), bare, store=store).numbers is not None  # retrieved
+    unknown = r"the texts of 4 gold documents are not known \(first: 'd00' of sample 'q00'"
+    with pytest.raises(BadValueError, match=unknown):
+        diagnose((Finder(), Reader()), bare, store=store, name="mine")
+    assert store.runs() == [], "nothing is called"
+    assert diagnose((Finder(), Reader()), bare, arms="none,retrieved", store=store).numbers is not None
+    run_system((Finder(), Reader()), bare, store=store, name="mine")
+    assert diagnose((Finder(), Reader()), bare, store=store, name="mine").numbers is not None  # retrieved before
     blind = Finder(lambda one: True)
-    with pytest.raises(
-        BadValueError, match=r"the texts of 1 gold documents are not known \(first: 'd00' of sample 'q00'"
-    ):
-        diagnose((blind, Reader()), bare, store=store, top_k=4)
+    run_system((blind, Reader()), bare, store=store, name="blind", top_k=4)
+    with pytest.raises(BadValueError, match="the texts of 1 gold documents are not known"):
+        diagnose((blind, Reader()), bare, store=store, name="blind", top_k=4)
+    assert store.runs()[0].name == "blind", "nothing is called"
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text("".join(json.dumps({"doc_id": f"d{one:02}", "text": text(one)}) + "\n" for one in range(4)))
-    found = diagnose((blind, Reader()), bare, store=store, top_k=4, corpus=corpus, resume=True)
+    found = diagnose((blind, Reader()), bare, store=store, top_k=4, corpus=corpus)
     assert found.numbers is not None
     assert found.numbers.causes["retrieval"].proportion.value == 1
 

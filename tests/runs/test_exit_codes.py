@@ -108,6 +108,71 @@ class TestMassFailures:
         assert json.loads(out)["results"][0]["value"] is not None
 
 
+class TestSystemsThatAlwaysFail:
+    def test_the_first_ten_calls_are_the_trial(self, project: Projects, auepora: Run) -> None:
+        mine = project(30)
+        mine.plan(args=broken(30), run="{concurrency: 1, retries: 0}")
+        code, out, err = auepora("run", "plan.yaml")
+        assert (code, out) == (3, ""), "no table of zeros"
+        assert mine.calls() == [str(n) for n in range(10)]
+        lines = err.splitlines()
+        assert lines[0].endswith("(nightly): 30 answers to collect")
+        first = "Error: stopped: the first 10 calls all failed in the same way: raised: ValueError: cannot answer 0"
+        assert lines[1] == first
+        assert lines[2] == "Traceback (most recent call last):"
+        assert 'my_rag.py", line ' in err
+        assert "/auepora_eval/" not in err, "only the frames of the user's code"
+        assert "0 answers and 10 failures are stored" in err
+        again = err.partition("To resume: ")[2].splitlines()[0].split()
+        (mine.folder / "mended").touch()
+        code, out, err = auepora(*again[1:], "--json")
+        assert code == 0, err
+        assert json.loads(out)["results"][0]["details"]["num_failed"] == 0
+        assert len(mine.calls()) == 10 + 30, (
+            "after the fix the ten failures are retried, and nothing else is called twice"
+        )
+
+    def test_all_calls_of_a_small_dataset(self, project: Projects, auepora: Run) -> None:
+        mine = project(3)
+        mine.plan(args=broken(3))
+        code, out, err = auepora("run", "plan.yaml")
+        assert (code, out) == (3, "")
+        assert "the first 3 calls all failed in the same way" in err
+        assert auepora("runs", "--json")[1].count('"status": "failed"') == 1
+
+    def test_a_run_with_an_answer_is_not_stopped(self, project: Projects, auepora: Run) -> None:
+        mine = project(30)
+        mine.plan(args=f"{{broken: {[str(n) for n in range(30) if n != 9]}}}", run="{concurrency: 1, retries: 0}")
+        code, _, err = auepora("run", "plan.yaml", "--json")
+        assert (code, len(mine.calls())) == (3, 30), "29 of 30 failures are a result"
+        assert "29 of 30 samples are system failures" in err
+        code, _, err = auepora("run", "plan.yaml", "--resume", "--retry-failed")
+        assert len(mine.calls()) == 30 + 29, "a run with an answer has passed its trial"
+
+    def test_keep_going(self, project: Projects, auepora: Run) -> None:
+        mine = project(12)
+        mine.plan(args=broken(12))
+        code, out, _ = auepora("run", "plan.yaml", "--keep-going")
+        assert (code, len(mine.calls())) == (3, 12)
+        assert "12 failed, counted worst" in out
+
+    def test_secrets_are_not_in_the_traceback(
+        self, project: Projects, auepora: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("RAG_KEY", "sesame-1234567890")
+        mine = project(2)
+        (mine.folder / "leaky_rag.py").write_text(
+            "def build(key):\n    def run(sample, *, top_k):\n        raise ValueError(f'no {key}')\n    return run\n"
+        )
+        plan = mine.folder / "plan.yaml"
+        text = (
+            plan.read_text().replace("my_rag:Rag", "leaky_rag:build").replace("args: {}", 'args: {key: "${RAG_KEY}"}')
+        )
+        plan.write_text(text)
+        code, _, err = auepora("run", "plan.yaml")
+        assert (code, "ValueError: no " in err, "sesame" in err) == (3, True, False), err
+
+
 class TestConnectionErrors:
     @pytest.fixture
     def down(self, project: Projects) -> Project:
@@ -168,7 +233,9 @@ class TestConnectionErrors:
             )
             code, _, err = auepora("run", "http.yaml")
         assert code == 3
-        assert "Error: stopped after 20 connection errors in a row; the last one: connection_error: " in err
+        assert "Error: stopped: the first 10 calls all failed in the same way: connection_error: " in err
+        assert "60 answers to collect" in err
+        assert "Traceback" not in err, "no code of the user was involved"
 
 
 class TestClosedPipes:

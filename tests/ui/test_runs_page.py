@@ -1,13 +1,15 @@
 """The list of runs: filters, order, trend, tags, comparison; in the browser with the keyboard alone."""
 
+import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from auepora_eval.core.conventions import Conventions
@@ -214,6 +216,48 @@ def test_the_trend_names_the_option_that_changed(tmp_path: Path) -> None:
             points = trend_lines(records, read_results(server.workbench, records), "ndcg@5")["made"]
     assert points[0]["change"] == ""
     assert points[1]["change"].startswith("other signature (gain binary → linear")
+
+
+def test_runs_without_a_usable_answer_are_marked_and_left_out_of_the_trend(
+    tmp_path: Path, auepora: Callable[..., tuple[int, str, str]]
+) -> None:
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        skipped = {"no_reference": np.array([False, False, True])}
+        scored(store, "three", samples(3), {"token_f1": Scores.of([1, 0, math.nan], skip=skipped)})
+        run(store, "down", samples(3), lambda n: RuntimeError("no reply"), ["token_f1"])
+        scored(store, "all", samples(3), {"token_f1": [1, 1, 0]})
+        with ui_server(store) as server:
+            page = server.get("/runs").text
+            trend = server.get("/runs?fragment=trend").text
+    rows = {
+        name: row for row in page.split("<tr>")[2:] for name in ("three", "down", "all") if f"<bdi>{name}</bdi>" in row
+    }
+    assert [name for name, row in rows.items() if "no usable answer" in row] == ["down"]
+    assert {name: re.findall(r"n = \d", row) for name, row in rows.items()} == {
+        "all": ["n = 3"],
+        "down": ["n = 3"],
+        "three": ["n = 2"],
+    }
+    assert "Runs without a usable answer are left out" in trend
+    assert "three" in trend
+    assert "down" not in trend
+    out = auepora("runs", "--store", str(tmp_path / "runs.sqlite"))[1]
+    listed = {line.split()[1]: " ".join(line.split()[2:]) for line in out.splitlines()[2:]}
+    assert listed["down"].startswith("finished, no usable answer ")
+    assert listed["down"].endswith("token_f1 0.0000 (n = 3)"), "failures count"
+    assert listed["three"].endswith("token_f1 0.5000 (n = 2)")
+
+
+def test_a_run_that_always_failed_is_resumed_with_its_failures(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        record = run(store, "down", samples(3), lambda n: RuntimeError("no reply"), ["token_f1"], keep_going=False)
+        with ui_server(store) as server:
+            page = unescape(server.get(f"/runs/{record.run_id}").text)
+    assert (
+        "This run failed (stopped: the first 3 calls all failed in the same way: raised: RuntimeError: no reply)"
+        in page
+    )
+    assert f"auepora run PLAN.yaml --resume --run {record.run_id} --retry-failed --store" in page
 
 
 def test_the_first_page_reads_no_results_again(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:

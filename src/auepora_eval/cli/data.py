@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from ..render.terminal import progress
 from .console import echo, echo_err, quiet_option, stdout_to_stderr
+from .judge_options import STOPPED_EARLY
 from .label import login
 from .main import LazyGroup
 from .options import columns_option, complete_run, open_store, refuse_input_as_output, store_option, write_out
@@ -45,6 +49,12 @@ HAS_PROBLEMS = 2
 @click.option("--nuggets", type=click.Path(), help="JSONL file with the nuggets of the samples, matched by id.")
 @click.option("--all", "show_all", is_flag=True, help=f"Print all problems, not only the first {MAX_SHOWN}.")
 @click.option("--load", is_flag=True, help="Of a plan: import the user's code that it names, and check it too.")
+@click.option(
+    "--call",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of a plan: call its system on the first N samples, and show question, documents, answer and scores.",
+)
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def validate_command(
@@ -58,16 +68,18 @@ def validate_command(
     nuggets: str | None,
     show_all: bool,
     load: bool,
+    call: int | None,
     as_json: bool,
 ) -> None:
     """Report every problem in a DATASET, and in OUTPUTS for it, and the metrics that they support.
 
     Given a plan instead, report every problem in the plan and the files it names, and what would run. Systems,
-    resources and metrics that are given by import path are imported and checked only with --load.
+    resources and metrics that are given by import path are imported and checked only with --load. With --call, which
+    loads them too, the system is called on a few samples. Nothing is stored, and no judge is called.
 
     Problems are printed one per line, as file:line: message; everything that `auepora score` refuses is a problem. Then
     the fields of the samples are counted, and for every target its metrics are listed, or what they lack. The exit code
-    is 2 if there is a problem; warnings do not change it.
+    is 2 if there is a problem, and 3 if no call of --call gave an answer; warnings do not change it.
 
     \b
     auepora validate data.jsonl
@@ -75,6 +87,7 @@ def validate_command(
     auepora validate data.jsonl outputs.jsonl --json
     auepora validate answers.csv --columns query=Question,response=Answer,reference=Expected
     auepora validate plan.yaml --load
+    auepora validate plan.yaml --call 3
     """
     from ..io.validate import validate_files
     from ..plan.source import looks_like_plan
@@ -82,11 +95,9 @@ def validate_command(
     if outputs is None and (outputs_format is not None or outputs_columns is not None):
         raise click.UsageError(f"--outputs-{'columns' if outputs_format is None else 'format'} goes with OUTPUTS")
     if outputs is None and dataset_format is None and columns is None and looks_like_plan(dataset):
-        if not validate_plan(dataset, as_json=as_json, load=load):
-            sys.exit(HAS_PROBLEMS)
-        return
-    if load:
-        raise click.UsageError("--load goes with a plan")
+        sys.exit(validate_plan(dataset, as_json=as_json, load=load, call=call))
+    if load or call is not None:
+        raise click.UsageError("--load and --call go with a plan")
     with progress(f"reading {dataset}"):
         checked = validate_files(
             dataset,
@@ -245,22 +256,56 @@ def _verdict(checked: Validation) -> str:
 # --- plans: every problem in a plan and the files it names, and what would run ---------------------------------------
 
 
-def validate_plan(path: str, *, as_json: bool, load: bool) -> bool:
-    """Print the problems and notes of a plan; returns whether it would run. No system is called.
+def validate_plan(path: str, *, as_json: bool, load: bool, call: int | None = None) -> int:
+    """Print the problems and notes of a plan; returns the exit code.
 
-    With ``load`` the user's code is imported, and the system built.
+    With ``load`` the user's code is imported, and the system built. With ``call`` it is called on so many samples.
     """
     from ..plan.prepare import check_plan
+    from ..render.terminal import report_text
+    from .show import sample_page
 
     with progress(f"checking {path}"), stdout_to_stderr():
-        checked = check_plan(path, load=load)
-    if as_json:
-        write_out(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False), None)
-        return checked.fine
+        checked = check_plan(path, load=load or call is not None)
     count = len(checked.problems)
-    verdict = f"\n{count or 'no'} problem{'s' if count != 1 else ''}"
-    write_out("\n".join([*map(str, checked.problems), *checked.notes, verdict]), None)
-    return checked.fine
+    document = checked.to_dict()
+    texts = ["\n".join([*map(str, checked.problems), *checked.notes, f"\n{count or 'no'} {_plural(count, 'problem')}"])]
+    code = 0 if checked.fine else HAS_PROBLEMS
+    if call is not None and checked.fine:
+        found = _call_system(path, call)
+        document["calls"] = found
+        texts += [found["conclusion"], *(report_text(sample_page(sample)) for sample in found["samples"])]
+        code = 0 if found["answered"] else STOPPED_EARLY
+    write_out(json.dumps(document, indent=2, ensure_ascii=False) if as_json else "\n\n".join(texts), None)
+    return code
+
+
+def _call_system(path: str, count: int) -> dict[str, Any]:
+    """Call the system of a plan on its first samples and score the answers without judges, in a temporary store."""
+    from ..core.metrics_base import BatchMetric, is_judged
+    from ..errors import BadValueError
+    from ..plan.prepare import read_plan
+    from ..runs.run import open_plan, start_run
+    from .show import sample_document
+
+    plan = read_plan(path)
+    if plan.system is None:
+        raise BadValueError(f"{path} has saved outputs and no system to call; leave out --call")
+    with (
+        tempfile.TemporaryDirectory(prefix="auepora-") as folder,
+        stdout_to_stderr(),
+        progress(f"calling the system of {path}"),
+        open_plan(plan, store=Path(folder) / "runs.sqlite", limit=count) as (request, store, _),
+    ):
+        unjudged = [one for one in request.metrics or () if not (isinstance(one, BatchMetric) and is_judged(one))]
+        outcome = start_run(replace(request, metrics=unjudged or None, repeats=1, two_stage=None), store)
+        ids = store.sample_ids(outcome.record.run_id)
+        samples = [sample_document(store, outcome.record, sample_id) for sample_id in ids]
+    answered = outcome.asked - outcome.failed
+    conclusion = f"{answered} of {outcome.asked} {_plural(outcome.asked, 'call')} gave an answer"
+    if outcome.message:
+        conclusion = f"{conclusion}; {outcome.message}\n{outcome.traceback}".rstrip()
+    return {"conclusion": conclusion, "answered": answered, "samples": samples}
 
 
 # --- auepora convert -------------------------------------------------------------------------------------------------
@@ -348,8 +393,6 @@ def _messages(done: Conversion) -> list[str]:
 
 
 def _document(done: Conversion) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {
         "schema": 1,
         "written": {role: {"path": str(path), "count": done.counts[role]} for role, path in done.written.items()},

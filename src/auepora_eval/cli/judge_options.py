@@ -537,7 +537,7 @@ class RunProgress(ScoringProgress):
     def _on_start(self, record: RunRecord, to_do: int) -> None:
         self._progress_bar.close()  # that of the previous run of a sweep
         self.run_id, self._failed_calls = record.run_id, 0
-        echo_err(f"{record.run_id} ({record.name}): {to_do} calls of {record.num_samples * record.repeats}")
+        echo_err(f"{record.run_id} ({record.name}): {to_do} answers to collect")
         line = progress("asking", to_do, rate=True, suffix=self._failed_calls_note)
         self._advance = self._progress_bar.enter_context(line)
 

@@ -137,9 +137,11 @@ def resume_command(command: str, words: list[str]) -> str:
 
 
 def echo_early_end(outcome: RunOutcome, label: str = "") -> None:
-    """Print why a run ended early."""
+    """Print why a run ended early, with the traceback of the user's code."""
     what = "Stopped" if outcome.ended == "stopped" else "Error"
     echo_err(f"{what}: {label}{outcome.message or outcome.record.message}", always=True)
+    if outcome.traceback:
+        echo_err(outcome.traceback, always=True)
 
 
 def _refuse_single_run_options(params: Mapping[str, Any], perturb: tuple[str, ...], form: str) -> None:
@@ -199,7 +201,11 @@ def finish_runs(outcomes: Mapping[str, RunOutcome], note: str = "") -> None:
 @click.option("--conventions", type=click.Choice(PRESETS), help="Conventions to use instead of those of the plan.")
 @match_option(None, "default: that of the plan, else auto")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Maximum number of concurrent calls.")
-@click.option("--keep-going", is_flag=True, help="Do not stop after 20 connection errors in a row.")
+@click.option(
+    "--keep-going",
+    is_flag=True,
+    help="Do not stop where the first 10 calls all fail in the same way, nor after 20 connection errors in a row.",
+)
 @executor_options
 @click.option(
     "--perturb",
@@ -404,7 +410,8 @@ def _finish_run(outcome: RunOutcome) -> None:
         return
     echo_early_end(outcome)
     again = " --retry-failed" if outcome.unreachable else ""  # the samples that failed for that reason
-    echo_err(f"{outcome.asked} answers are stored. To resume: {resume}{again}", always=True)
+    stored = f"{outcome.asked - outcome.failed} answers and {outcome.failed} failures are stored"
+    echo_err(f"{stored}. To resume: {resume}{again}", always=True)
     if outcome.unreachable:
         echo_err(
             "With --keep-going (or 'keep_going: true' under 'run:') a run does not stop for this reason.", always=True

@@ -15,6 +15,7 @@ from .options import complete_run, format_time, open_store, run_dict, store_opti
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ..core.results import Results
     from ..store.records import RunRecord
 
 
@@ -56,7 +57,7 @@ def command(
     auepora runs tag latest good
     auepora runs delete run_01HX
     """
-    from ..store.runs import count_all_outputs
+    from ..store.runs import all_result_summaries, count_all_outputs
 
     context.obj = store
     if context.invoked_subcommand is not None:
@@ -68,12 +69,14 @@ def command(
         return
     with open_store(store) as found:
         records = found.runs(name=name, tag=tag, status=status, dataset=dataset, limit=limit)
-        counts = count_all_outputs(found, [one.run_id for one in records])
+        run_ids = [one.run_id for one in records]
+        counts = count_all_outputs(found, run_ids)
+        summaries = all_result_summaries(found, run_ids)
     if as_json:
         listed = [run_dict(one, counts[one.run_id]) for one in records]
         write_out(json.dumps(listed, indent=2, ensure_ascii=False), None)
     elif records:
-        write_out(_runs_table(records, counts), None)
+        write_out(_runs_table(records, counts, _main_values(records, summaries)), None)
     else:
         echo_err("no such run" if name or tag or status or dataset else "no runs yet")
 
@@ -130,31 +133,53 @@ def _verdict_text(name: str, found: Any) -> str:
     return f"{name} {found if isinstance(found, str) else 'best ' + ' = '.join(found)}"
 
 
-def _runs_table(records: Sequence[RunRecord], counts: Mapping[str, tuple[int, int]]) -> str:
-    rows = []
-    for one in records:
+def _main_values(records: Sequence[RunRecord], summaries: Mapping[str, Results]) -> list[str]:
+    """The main metric of each run with its value, and the number of samples where it differs from that of others."""
+    from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics, size_notes
+    from ..core.results import display_name
+    from ..render.tables import format_value
+
+    equal = equal_metrics(records, summaries)
+    shown = []
+    for record in records:
+        results = summaries.get(record.run_id, ())
+        name = main_metric_name(record, rank_metrics(record, results), equal)
+        shown.append(next((result for result in results if result.name == name), None))
+    values = []
+    for result, size in zip(shown, size_notes(shown), strict=True):
+        note = size and f" ({size})"
+        values.append("" if result is None else f"{display_name(result)} {format_value(result.value)}{note}")
+    return values
+
+
+def _runs_table(records: Sequence[RunRecord], counts: Mapping[str, tuple[int, int]], main_values: Sequence[str]) -> str:
+    from ..render.blocks import Row, TableColumn, simple_table, without_empty_columns
+    from ..render.terminal import blocks_text
+
+    rows: list[Row] = []
+    for one, main_value in zip(records, main_values, strict=True):
         done, failed = counts[one.run_id]
+        status = one.status.value
+        if 0 < failed == done:
+            status = f"{status}, no usable answer"
         expected = one.num_samples * one.repeats
         outputs = str(done) if done == expected else f"{done} of {expected}"
         rows.append(
             [
                 one.run_id,
                 one.name,
-                one.status.value,
+                status,
                 format_time(one.created_at),
                 one.dataset_name,
                 outputs,
-                str(failed),
+                str(failed or ""),
+                main_value,
                 ", ".join(one.tags),
             ]
         )
-    headers = ["run", "name", "status", "began", "dataset", "outputs", "failed", "tags"]
-    shown = [
-        column for column in range(len(headers)) if column < 6 or any(row[column] not in ("", "0") for row in rows)
-    ]
-    cells = [[row[column] for column in shown] for row in rows]
-    right = [place for place, column in enumerate(shown) if headers[column] in ("outputs", "failed")]
-    return table(cells, headers=[headers[column] for column in shown], right=right)
+    headers = ["run", "name", "status", "began", "dataset", "outputs", "failed", "main metric", "tags"]
+    columns = [TableColumn(title, number=title in ("outputs", "failed")) for title in headers]
+    return blocks_text([without_empty_columns(simple_table(columns, rows))])
 
 
 @command.command(name="tag")

@@ -111,8 +111,8 @@ def command(
     with open_store(store, output=output) as found:
         record = found.find(run)
         if sample_id is not None:
-            sample = _sample(found, record, sample_id)
-            write_out(render_page(form, sample, lambda: _sample_page(sample)), output)
+            sample = sample_document(found, record, sample_id)
+            write_out(render_page(form, sample, lambda: sample_page(sample)), output)
         elif failures:
             rows = [*_failures(found, record), *(unjudged := judge_failures(found, record))]
             rows += _measure_failures(found, record, unjudged)
@@ -229,7 +229,8 @@ def _repeat(row: dict[str, Any]) -> str:
     return f" (repeat {row['repeat']})" if row["repeat"] else ""
 
 
-def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any]:
+def sample_document(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any]:
+    """A sample of a run with its outputs, scores and judgements, for JSON and ``sample_page``."""
     from ..core.scores import AnswerSpans, marked_answers
     from ..features.matching import has_spans
     from ..io.codec import encode_output, encode_sample
@@ -286,7 +287,7 @@ def _gold_ranks(sample: EvaluationSample, output: SystemOutputs, match: Match) -
     return [{"doc_id": one.doc_id, "rank": at.rank, "by": at.by} for one, at in zip(gold, ranks, strict=True)]
 
 
-def _sample_page(document: dict[str, Any]) -> Report:
+def sample_page(document: dict[str, Any]) -> Report:
     """The question, its gold, each output with its documents, scores and judgements."""
     sample = document["sample"]
     gold = {_id(one) for one in sample.get("relevant_docs") or ()}

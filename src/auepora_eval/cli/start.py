@@ -98,13 +98,15 @@ def _semantic_scores(model: str, store: str, outcomes: Mapping[str, RunOutcome])
 
 
 def _comparison(store: str, outcomes: Mapping[str, RunOutcome]) -> str:
-    from ..compare.rendering import metric_blocks
+    from ..compare.rendering import comparison_page, metric_blocks
     from ..compare.runs import build_leaderboard
     from ..render.terminal import blocks_text
     from ..store.runs import RunStore
 
     with RunStore.open(store) as runs:
-        return blocks_text(metric_blocks(build_leaderboard(runs, [outcomes[name].record for name in PLANS])))
+        board = build_leaderboard(runs, [outcomes[name].record for name in PLANS])
+    verdict = comparison_page(board).verdict
+    return "\n\n".join([" ".join([verdict.sentence, *verdict.points]), blocks_text(metric_blocks(board))])
 
 
 def _next_steps(target: Path, store: str) -> str:

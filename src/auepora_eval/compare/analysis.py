@@ -703,8 +703,7 @@ class Analysis:
         if math.isnan(a) and math.isnan(b) and one.stored is not None and not reading.has_test:
             a, b = one.stored
         flags, notes = list(() if interval is None else interval.flags), list(one.notes)
-        verdict, bounds = self.verdict(place), None
-        downgrade = one.withheld
+        verdict, bounds, downgrade = self.verdict(place), None, one.withheld
         if pair.definition.direction is None and verdict == "inconclusive":
             downgrade = downgrade or "no_direction"
             notes.append("a class is no better than another: its proportion can differ, and no sample is won or lost")
@@ -728,6 +727,7 @@ class Analysis:
         wins, losses, draws = self._counts(place)
         return MetricComparison(
             name=pair.name,
+            label=pair.definition.label,
             target=one.target,
             a=finite_or_none(a),
             b=finite_or_none(b),

@@ -135,6 +135,8 @@ class Effect:
     proportion: Quantity
     beyond: Quantity
     """The proportion minus that of answers that changed when they were asked for again."""
+    unnamed: str
+    """The verdict where it is not named."""
 
     @property
     def is_named(self) -> bool:
@@ -146,11 +148,13 @@ class Effect:
         return {
             **self.proportion.to_dict(),
             "beyond_retest": self.beyond.to_dict(),
-            "verdict": "named" if self.is_named else NOT_BEYOND,
+            "verdict": "named" if self.is_named else self.unnamed,
         }
 
 
 NOT_BEYOND = "not beyond its own randomness"
+TOO_FEW = "too few to tell"
+"""Where no answer changed in a second run, so that there is no randomness to compare with."""
 
 
 def effects(
@@ -158,9 +162,10 @@ def effects(
 ) -> dict[str, Effect]:
     """The proportion of each class, compared with the proportion of answers that ``changed`` in a second run."""
     found: dict[str, Effect] = {}
+    unnamed = NOT_BEYOND if changed.any() else TOO_FEW
     for name in names:
         members = np.array([one == name for one in classes], np.bool_)
-        found[name] = Effect(proportion(members, clusters), difference(changed, members, clusters))
+        found[name] = Effect(proportion(members, clusters), difference(changed, members, clusters), unnamed)
     return found
 
 
@@ -540,6 +545,17 @@ _ADVICE = {
 }
 
 
+_NOT_DECLINED = (
+    "Let the system decline where it has no evidence: {} of {} answers are wrong, not declined, although no gold "
+    "document was retrieved."
+)
+_DECLINED = "The system declines too often: {} of {} questions, although a gold document was retrieved."
+_UNSTABLE = (
+    "Make the generator more deterministic (temperature, seed): {} of {} answers change between right and wrong when "
+    "asked again."
+)
+
+
 def named_causes(numbers: DiagnosisNumbers) -> list[str]:
     """The causes that exceed the randomness of the system, the most frequent first."""
     named = [name for name, one in numbers.causes.items() if one.is_named]
@@ -554,24 +570,14 @@ def recommendations(numbers: DiagnosisNumbers) -> list[str]:
         found.append(f"{_ADVICE[name]} ({cause.count} of {cause.n} wrong answers).")
     if numbers.gain is not None and not numbers.gain.excludes_zero:
         found.append(f"Retrieval adds nothing that this data shows: its gain is {signed(numbers.gain)}.")
-    lost = numbers.sufficiency.get("insufficient", {}).get("wrong")
-    if lost is not None and lost.interval is not None and lost.interval[0] > 0.05:
-        found.append(
-            f"Let the system decline where it has no evidence: {lost.count} of {lost.n} answers are wrong, not "
-            "declined, although no gold document was retrieved."
-        )
-    declined = numbers.sufficiency.get("sufficient", {}).get("abstained")
-    if declined is not None and declined.interval is not None and declined.interval[0] > 0.05:
-        found.append(
-            f"The system declines too often: {declined.count} of {declined.n} questions, although a gold document was "
-            "retrieved."
-        )
-    unstable = numbers.retest.get("retrieved")
-    if unstable is not None and unstable.interval is not None and unstable.interval[0] > 0.05:
-        found.append(
-            f"Make the generator more deterministic (temperature, seed): {unstable.count} of {unstable.n} answers "
-            "change between right and wrong when asked again."
-        )
+    checks = (
+        (numbers.sufficiency.get("insufficient", {}).get("wrong"), _NOT_DECLINED),
+        (numbers.sufficiency.get("sufficient", {}).get("abstained"), _DECLINED),
+        (numbers.retest.get("retrieved"), _UNSTABLE),
+    )
+    for quantity, advice in checks:
+        if quantity is not None and quantity.interval is not None and quantity.interval[0] > 0.05:
+            found.append(advice.format(quantity.count, quantity.n))
     return found
 
 

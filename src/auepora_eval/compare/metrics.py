@@ -6,14 +6,14 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.conventions import Match, Signature
 from ..core.metrics_base import BatchMetric, Metric
-from ..core.results import Results, sequential_details
+from ..core.results import Results, display_name, sequential_details
 from ..core.scores import NOT_JUDGED, Scores
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import mean_over_repeats
@@ -205,7 +205,10 @@ def pair_metrics(
         if isinstance(results, str):
             refused[name] = results
             continue
-        definition = lookup_metric(runs[-1].with_scores(results[-1]), runs[-1].record, metric_objects)
+        definition = replace(
+            lookup_metric(runs[-1].with_scores(results[-1]), runs[-1].record, metric_objects),
+            label=display_name(results[-1]),
+        )
         reason = (
             depths.hits_problem(results[-1])
             or _chunk_problem(definition, matcher)
@@ -698,6 +701,54 @@ def _default_headline_metric(
 def _shared_key(result: MetricResult) -> tuple[str, str | None]:
     """What a metric of two runs has in common; gold is matched in one way by those who compare."""
     return result.name, comparable_signature(result.signature)
+
+
+LATEST_RUNS = 50
+"""A metric with the same value in so many of the latest runs on a dataset tells none of them apart."""
+
+
+def rank_metrics(record: RunRecord, results: Sequence[MetricResult]) -> list[str]:
+    """The metrics of a run that have a value, the most important first: the primary ones of its plan in their order,
+    then the others by ``headline_order``, where the first is one that has a better and a worse."""
+    defined = [result for result in results if result.defined]
+    ordered = sorted(defined, key=lambda result: headline_order(result.name, result.target.name))
+    names = [result.name for result in ordered]
+    listed = [name for name in record.plan.get("primary") or () if name in names]
+    directed = (result.name for result in ordered if lookup_metric(result, record, {}).has_direction)
+    return list(dict.fromkeys([*(listed or islice(directed, 1)), *names]))
+
+
+def equal_metrics(records: Sequence[RunRecord], results: Mapping[str, Sequence[MetricResult]]) -> set[tuple[str, str]]:
+    """The datasets, by fingerprint, and metrics with the same value in all latest runs; runs are given newest first."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for record in records:
+        for result in results.get(record.run_id, ()):
+            if result.defined:
+                found.setdefault((record.fingerprint, result.name), []).append(result.value)
+    return {key for key, values in found.items() if len(values) > 1 and len(set(values[:LATEST_RUNS])) == 1}
+
+
+def main_metric_name(record: RunRecord, ranked: Sequence[str], equal: Collection[tuple[str, str]]) -> str:
+    """The metric that a run is shown by: the first that tells it from other runs on its dataset, else the first.
+
+    ``ranked`` comes from ``rank_metrics``, ``equal`` from ``equal_metrics``. Empty where no metric has a value.
+    """
+    return next((name for name in ranked if (record.fingerprint, name) not in equal), next(iter(ranked), ""))
+
+
+def size_notes(listed: Sequence[MetricResult | None]) -> list[str]:
+    """For each result of a list ``n = 12``, if the list has the same metric with another number of samples."""
+    sizes: dict[str, set[int]] = {}
+    for result in listed:
+        if result is not None:
+            sizes.setdefault(result.name, set()).add(result.details.get("num_samples", 0))
+    notes = []
+    for result in listed:
+        note = ""
+        if result is not None and len(sizes[result.name]) > 1:
+            note = f"n = {result.details.get('num_samples', 0):,}"
+        notes.append(note)
+    return notes
 
 
 def headline_order(name: str, target: str, listed: Sequence[str] = ()) -> tuple[float, ...]:

@@ -261,6 +261,8 @@ class MetricMeta:
     """How many ranks it looks for gold in: infinite for all, 0 for a metric that compares no ranking with gold."""
     function_of: str = ""
     """The name of the metric whose score decides this one, with the same options in its name; else empty."""
+    label: str = ""
+    """The name for display; empty if it is the name."""
 
     @property
     def direction(self) -> bool | None:

@@ -80,6 +80,8 @@ def verdict_cell(one: MetricComparison) -> Cell:
 
 def _ends_text(one: MetricComparison) -> str:
     ends = one.shown_interval
+    if one.verdict == "equal" and one.delta == one.wins == one.losses == 0:
+        return ""  # nothing was estimated: all scores are identical
     return "" if ends is None else f"{signed(ends[0])} to {signed(ends[1])}"
 
 
@@ -111,7 +113,7 @@ def metrics_table(board: Leaderboard, *, href: Link = no_link) -> Table:
 def _pair_row(metric: LeaderboardMetric, href: Link) -> Row:
     (pair,) = metric.pairs
     notes = [*_direction(metric), *comparison_notes(pair.comparison)]
-    name = Cell(metric.name, href=href(metric.name), note="; ".join(notes))
+    name = Cell(metric.label, href=href(metric.name), note="; ".join(notes))
     return [name, *map(value_text, metric.values), signed(pair.comparison.delta), *_pair_cells(pair.comparison)]
 
 
@@ -120,7 +122,7 @@ def _values_row(board: Leaderboard, one: LeaderboardMetric, href: Link) -> Row:
     cells = [Cell(value_text(value), sign=_BEST if run in starred else "") for run, value in enumerate(one.values)]
     wins = ", ".join(f"{labels[better]} > {labels[worse]}" for better, worse in one.wins)
     last = Cell(wins or "none" if one.primary else "exploratory", tone="" if wins else "muted")
-    return [Cell(one.name, href=href(one.name), note="".join(_direction(one))), *cells, last]
+    return [Cell(one.label, href=href(one.name), note="".join(_direction(one))), *cells, last]
 
 
 def _starred(one: LeaderboardMetric) -> list[int]:
@@ -143,15 +145,16 @@ def pairs_table(board: Leaderboard) -> Table:
 def _named_pair_row(board: Leaderboard, metric: LeaderboardMetric, pair: LeaderboardPair) -> Row:
     one, labels = pair.comparison, board.labels
     runs = Cell(f"{labels[pair.second]} − {labels[pair.first]}", note="; ".join(comparison_notes(one)))
-    return [metric.name, runs, signed(one.delta), *_pair_cells(one)]
+    return [metric.label, runs, signed(one.delta), *_pair_cells(one)]
 
 
 def _pair_cells(one: MetricComparison) -> Row:
-    mark = " ?" if one.flags and one.interval is not None else ""
+    ends = _ends_text(one)
+    mark = " ?" if one.flags and ends else ""
     p = one.p_adjusted if one.primary else one.p_value
     n = f"{one.n:,}" if one.clusters in (0, one.n) else f"{one.n:,} in {one.clusters:,}"
     won = "" if one.higher_is_better is None else f"{one.wins:,} / {one.losses:,}"
-    return [f"{_ends_text(one)}{mark}", p_text(p), won, n, verdict_cell(one)]
+    return [f"{ends}{mark}", p_text(p), won, n, verdict_cell(one)]
 
 
 def comparison_notes(one: MetricComparison) -> list[str]:
@@ -474,7 +477,7 @@ def _losses_sentence(board: Leaderboard, main: LeaderboardMetric | None) -> str:
 
 
 def _values_change(found: MetricComparison) -> str:
-    return f"{found.name} ({value_text(found.a)} to {value_text(found.b)})"
+    return f"{found.label or found.name} ({value_text(found.a)} to {value_text(found.b)})"
 
 
 def guardrails_table(board: Leaderboard) -> list[Block]:
@@ -553,7 +556,7 @@ def comparison_page(
     if board.guardrails:
         sections.append(ReportSection("guardrails", "Guardrails", guardrails_table(board)))
     sections.append(ReportSection("metrics", "Metrics", list(metric_blocks(board)), _metrics_lead(board)))
-    if report is not None:
+    if report is not None and report.per_query:
         sections.append(
             ReportSection("golden", "Golden queries", _golden_blocks(report, limit), kinds_sentence(report))
         )

@@ -95,6 +95,11 @@ class LeaderboardMetric:
     pairs: tuple[LeaderboardPair, ...]
 
     @property
+    def label(self) -> str:
+        """The name for display."""
+        return self.pairs[0].comparison.label or self.name
+
+    @property
     def primary(self) -> bool:
         """Whether there are verdicts on it; otherwise it is exploratory."""
         return all(pair.comparison.primary for pair in self.pairs)

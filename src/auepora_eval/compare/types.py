@@ -166,6 +166,8 @@ class MetricComparison:
     """How gold is matched in both runs, where it is not as in the stored results of both."""
     longer_list: str | None = None
     """That the second run returns the same ranking, only longer, so that the metric can only rise."""
+    label: str = ""
+    """The name for display; empty if it is the name."""
 
     @property
     def shown_interval(self) -> tuple[float, float] | None:
@@ -175,7 +177,7 @@ class MetricComparison:
     def to_dict(self) -> dict[str, Any]:
         """The entry of the comparison document, without the name."""
         values = asdict(self)
-        del values["name"]
+        del values["name"], values["label"]
         values["missing_outputs"] = dict(zip("ab", values.pop("missing"), strict=True))
         for key in ("sequential", "two_stage", "match", "longer_list"):
             found = values.pop(key)

@@ -336,7 +336,7 @@ def results_to_markdown(results: Sequence[MetricResult]) -> str:
         lines = [f"{lines[0]} Mean of |", f"{lines[1]}---------|"]
     for result, note in zip(results, notes, strict=True):
         value = f"{result.value:.4f}" if result.defined else "n/a"
-        line = f"| {result.target.name} | {_cell(display_name(result))} | {value} |"
+        line = f"| {result.target.name} | {_cell(display_name(result, unit=False))} | {value} |"
         lines.append(f"{line} {_cell(note) or 'all'} |" if with_coverage else line)
     return "\n".join(lines)
 
@@ -346,17 +346,23 @@ def _cell(name: str) -> str:
     return " ".join(name.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-def display_name(result: MetricResult) -> str:
+UNITS = {"mean_latency": "s", "quantile_latency": "s", "throughput": "answers/s"}
+"""The units of metrics that are no proportions, by registered name."""
+
+
+def display_name(result: MetricResult, *, unit: bool = True) -> str:
     """The name for a table.
 
     It marks average precision over hits, which differs from the usual one, answer relevance as word overlap with the
-    question, and names the inner metric of a metric over another one.
+    question, and names the inner metric of a metric over another one, and the ``unit`` of a value that has one.
     """
     signature = result.signature or ""
     if registered_name(result) == "answer_relevance":
         return f"{result.name} (word overlap)"
     if "|ap:hits|" in signature:
         return f"{result.name} (over hits)"
+    if unit and (name := registered_name(result).partition("[")[0]) in UNITS:
+        return f"{result.name} ({UNITS[name]})"
     base = re.search(r"\|(?:base|similarity):([^|]*)\|", signature)
     hits = " over hits" if "|base.ap:hits|" in signature else ""
     return result.name if base is None or base[1] in result.name else f"{result.name} ({base[1]}{hits})"

@@ -35,10 +35,10 @@ class GoldTexts:
         """The ids of gold documents whose texts are joined from chunks."""
 
     def add_retrieved(self, documents: Iterable[Document]) -> None:
-        """Documents that the system returned."""
+        """Documents that the system returned; they replace earlier ones of the same id."""
         for one in documents:
             if one.text.strip():
-                self._retrieved.setdefault(one.doc_id, one)
+                self._retrieved[one.doc_id] = one
 
     def documents(self, sample: EvaluationSample) -> list[Document]:
         """The gold documents of a sample; one without a known text has an empty text."""
@@ -86,7 +86,8 @@ class GoldTexts:
             raise BadValueError(
                 f"the texts of {len(missing)} gold documents are not known (first: '{missing[0][1]}' of sample "
                 f"'{missing[0][0]}'), so they cannot be given to the system; put them into the dataset, or name a "
-                "corpus (--corpus FILE, or 'corpus' under 'dataset:'), and resume"
+                "corpus (--corpus FILE, or 'corpus' under 'dataset:'). Texts that the latest run of this name "
+                "retrieved are known, too"
             )
 
 

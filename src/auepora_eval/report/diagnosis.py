@@ -12,7 +12,6 @@ from ..compare.diagnosis import (
     CAUSES,
     FEW_AT_POSITION,
     MIRAGE,
-    NOT_BEYOND,
     DiagnosisNumbers,
     Effect,
     Quantity,
@@ -79,7 +78,7 @@ def _effects_table(title: str, effects: Mapping[str, Effect], meanings: Mapping[
     rows: list[Row] = []
     for name, one in effects.items():
         compared = name != "context_acceptability" and bool(one.proportion.count)
-        verdict = "" if not compared else "yes" if one.is_named else NOT_BEYOND
+        verdict = "" if not compared else "yes" if one.is_named else one.unnamed
         rows.append([name, *_cells(one.proportion), verdict, *([meanings[name]] if explained else [])])
     columns: list[TableColumn | str] = [title, _NUMBER, _INTERVAL, _COUNT, "beyond a second run?"]
     return simple_table([*columns, "meaning"] if explained else columns, rows)
@@ -226,15 +225,15 @@ def build_diagnosis_report(
         sections.append(ReportSection("causes", "Why answers are wrong", [figure, causes]))
     if advice:
         sections.append(ReportSection("next", "What to do", [Bullets(advice)]))
-    if any(numbers.questions.values()):
-        sections.append(ReportSection("questions", "Questions with a wrong answer", _question_lists(numbers)))
-    sections.append(ReportSection("arms", "Arms", [arms_table(numbers), *([] if mirage is None else [mirage])]))
-    sections.append(ReportSection("sufficiency", "Was the evidence there?", [sufficiency_table(numbers)]))
-    if numbers.positions:
-        sections.append(ReportSection("positions", "Position of gold", positions_blocks(numbers)))
-    if numbers.utility is not None:
-        sections.append(ReportSection("utility", "Utility of single documents", utility_blocks(numbers)))
-    sections.append(ReportSection("notes", "Notes", [Bullets([f"an answer is right if {correct}", *notes])]))
+    parts: list[tuple[str, str, list[Block]]] = [
+        ("questions", "Questions with a wrong answer", _question_lists(numbers)),
+        ("arms", "Arms", without_none(arms_table(numbers), mirage)),
+        ("sufficiency", "Was the evidence there?", [sufficiency_table(numbers)]),
+        ("positions", "Position of gold", positions_blocks(numbers)),
+        ("utility", "Utility of single documents", utility_blocks(numbers)),
+        ("notes", "Notes", [Bullets([f"an answer is right if {correct}", *notes])]),
+    ]
+    sections += [ReportSection(anchor, title, blocks) for anchor, title, blocks in parts if blocks]
     provenance = provenance_section(runs)
     sections += [provenance] if provenance is not None else []
     made = f"made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by auepora {__version__}"

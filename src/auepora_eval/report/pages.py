@@ -13,12 +13,12 @@ from urllib.parse import unquote
 import numpy as np
 
 from .._version import __version__
-from ..compare.metrics import main_metric
+from ..compare.metrics import headline_order
 from ..compare.stores import Store, open_store
 from ..compare.types import QueryComparison, run_labels
 from ..core.results import controls_warnings
 from ..core.types import MetricResult, TargetCategory
-from ..errors import AueporaError, BadValueError
+from ..errors import BadValueError
 from ..io.sample_sets import set_label
 from ..render.blocks import Report, ReportSection, ReportVerdict, Tone
 from ..render.html import (
@@ -110,7 +110,7 @@ def run_verdict(run: StoredRun, gates: GateCheck, *, timings: bool = True) -> Re
     elif gates is not None:
         tone = {"passed": tone or "good", "failed": "bad", "inconclusive": tone or "open"}[gates.status]
     failures = "no answer failed" if not failed else f"{failed:,} of {pluralize(done, 'answer')} failed"
-    best = main_result(run)
+    best = run.find_result(run.main_metric)
     if not record.num_samples:
         return ReportVerdict(f"{record.name} has no queries, so there is nothing to tell.", "open", points)
     if not run.results:
@@ -119,16 +119,20 @@ def run_verdict(run: StoredRun, gates: GateCheck, *, timings: bool = True) -> Re
     if best is None:
         return ReportVerdict(f"{record.name} was scored, and no metric has a value; {failures}.", "bad", points)
     queries = pluralize(record.num_samples, "query", "queries")
-    sentence = f"On {queries} of {record.dataset_name}, {describe_result(best)}; {failures}."
+    measured = best.details.get("num_samples", record.num_samples)
+    part = "" if measured == record.num_samples else f"{measured:,} of "
+    sentence = f"On {part}{queries} of {record.dataset_name}, {describe_result(best)}; {failures}."
     return ReportVerdict(sentence, tone, [*_secondary_points(run, best, timings), *points])
 
 
 def _secondary_points(run: StoredRun, best: MetricResult, timings: bool) -> list[str]:
-    """The first metric of retrieval, where the main one judges answers; and how long answers took."""
+    """The first metric of answers or of retrieval, whichever the main one is not; and how long answers took."""
     points = []
     if best.target not in RETRIEVAL:
         found = [one for target in RETRIEVAL for one in run.results if one.target is target and one.defined]
         points += [f"Retrieval: {describe_result(one)}." for one in found[:1]]
+    elif (answers := answers_result(run)) is not None:
+        points.append(f"Answers: {describe_result(answers)}.")
     times = run.timings.get("end_to_end") if timings else None
     if times is not None:
         middle, slow = np.quantile(times, (0.5, 0.95), method="inverted_cdf").tolist()
@@ -138,32 +142,17 @@ def _secondary_points(run: StoredRun, best: MetricResult, timings: bool) -> list
     return points
 
 
-def main_result(run: StoredRun) -> MetricResult | None:
-    """The result of the main metric; ``None`` where no metric has a value."""
-    defined = [one for one in run.results if one.defined]
-    try:
-        found = run.find_result(main_metric(run.record, run.results, run.record, run.results).name)
-    except AueporaError:
-        found = None
-    if found is not None and found.defined:
-        return found
-    return next((one for one in defined if one.target is not TargetCategory.LATENCY), defined[0] if defined else None)
-
-
 def answers_result(run: StoredRun) -> MetricResult | None:
     """The main result that judges answers; ``None`` where no such metric has scores per query."""
-    best = main_result(run)
-    if best is not None and best.target in ANSWERS and len(score_column(best)):
-        return best
+    primary = run.record.plan.get("primary") or ()
     listed = [one for one in run.results if one.target in ANSWERS and one.defined and len(score_column(one))]
-    return min(listed, key=lambda one: ANSWERS.index(one.target), default=None)
+    return min(listed, key=lambda one: headline_order(one.name, one.target.name, primary), default=None)
 
 
 def run_sections(run: StoredRun, gates: GateCheck) -> list[ReportSection]:
     """The sections of a run; those that would be empty are left out."""
-    best = main_result(run)
     own = [gates_section(gates), scores_section(run)]
-    return _present([*own, *_common_sections([run], None if best is None else best.name)])
+    return _present([*own, *_common_sections([run], run.main_metric or None)])
 
 
 def _common_sections(runs: Sequence[StoredRun], main: str | None) -> list[ReportSection | None]:
@@ -265,10 +254,10 @@ def build_report(store: RunStore, records: Sequence[RunRecord], *, title: str | 
     made = f"made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by auepora {__version__}"
     if len(records) == 1:
         run = StoredRun(store, records[0])
-        best, gates = main_result(run), check_stored_gates(run)
+        gates = check_stored_gates(run)
         verdict, sections = run_verdict(run, gates), run_sections(run, gates)
         report = Report(title or run.record.name, run_subtitle(run), verdict, sections, made)
-        return ReportContent(report, [run], None if best is None else best.name)
+        return ReportContent(report, [run], run.main_metric or None)
     letters = run_labels(len(records))
     runs = [StoredRun(store, record, letter) for record, letter in zip(records, letters, strict=True)]
     compared = compare_stored_runs(runs)

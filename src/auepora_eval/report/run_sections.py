@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..compare.metrics import LATEST_RUNS, equal_metrics, main_metric_name, rank_metrics
 from ..compare.pairing import MetricMeta, lookup_metric
 from ..core.metrics_base import sample_clusters
 from ..core.reduce import Clusters
@@ -48,7 +49,7 @@ from ..render.blocks import (
 from ..render.html import describe_result, format_time, interval_text, percentage, pluralize, shorten, value_text
 from ..render.tables import ONE_JUDGE_NOTE, controls_blocks
 from ..store.records import RunRecord, conventions_label, plan_conventions
-from ..store.runs import RunStore, aligned_outputs, iter_samples, packed_outputs
+from ..store.runs import RunStore, aligned_outputs, all_result_summaries, iter_samples, packed_outputs
 from .cards import Card, ReasonCount, card
 from .explain import resolve_result_metric
 from .plots import cause_rows
@@ -147,6 +148,14 @@ class StoredRun:
     def definitions(self) -> dict[str, MetricMeta]:
         """The metadata of the metric of each result, by name."""
         return {one.name: lookup_metric(one, self.record, {}) for one in self.results}
+
+    @cached_property
+    def main_metric(self) -> str:
+        """The name of the main metric; empty where no metric has a value."""
+        records = self.store.runs(dataset=self.record.dataset_name, limit=LATEST_RUNS)
+        results = all_result_summaries(self.store, [record.run_id for record in records])
+        ranked = rank_metrics(self.record, self.results)
+        return main_metric_name(self.record, ranked, equal_metrics(records, results))
 
     def find_result(self, name: str) -> MetricResult | None:
         """The result of that name."""

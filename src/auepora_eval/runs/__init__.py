@@ -1,6 +1,7 @@
 """Running plans: call the system, store its outputs, score them; resume and rescore.
 
 * ``run``: ``run_plan``, ``run_system``, ``resume_run``
+* ``commit``: the git commit that is stored with a run
 * ``scoring``: scores from stored outputs; ``rescore``
 * ``sequential``: judging that stops when a comparison or a threshold is decided
 * ``judging``: judge sessions whose judgements are stored with the run; estimates of judge calls; preference

@@ -223,8 +223,7 @@ def arm_outcomes(
     ]
     failed = scores.status == Status.SYSTEM_FAILED
     right = (scores.status == Status.SCORED) & (scores.values >= correctness.threshold)
-    measured = (scores.status == Status.SCORED) | failed
-    return ArmOutcomes(right, np.array(abstained, np.bool_), failed, measured)
+    return ArmOutcomes(right, np.array(abstained, np.bool_), failed, (scores.status == Status.SCORED) | failed)
 
 
 def _scores(outcome: RunOutcome, name: str) -> Scores:
@@ -335,18 +334,26 @@ class _ArmRunner:
                 one.sample_id: _as_context(self._mixed(one, [item.doc for item in found[one.sample_id].retrieved]))
                 for one in samples
             }
-        return replace(self.request, repeats=1, system=self._system(contexts))
+        return replace(self.request, repeats=1, system=self._system(contexts), gives_documents=True)
 
     def _mixed(self, sample: EvaluationSample, retrieved: Sequence[Document]) -> list[Document]:
-        gold = self.texts.documents(sample)
-        return mixed_documents(sample, gold, retrieved, self.k, self.options.seed, match=self.texts.match)
+        return mixed_documents(
+            sample, self.texts.documents(sample), retrieved, self.k, self.options.seed, match=self.texts.match
+        )
 
     def _each_request(self, found: Mapping[str, ReplayContext]) -> RunRequest:
         samples, contexts = single_document_samples(self.request.samples, found, self.k)
         if not samples:
             raise BadValueError("the system retrieved no document for any question, so there is none to give it alone")
         metrics = list({one.name: one for one in (self.correctness.metric, self.utility)}.values())
-        return replace(self.request, samples=samples, metrics=metrics, slices=(), system=self._system(contexts))
+        return replace(
+            self.request,
+            samples=samples,
+            metrics=metrics,
+            slices=(),
+            system=self._system(contexts),
+            gives_documents=True,
+        )
 
     def _system(self, contexts: Mapping[str, ReplayContext]) -> object:
         return make_replay_system(self.request.system, contexts, requirements=REQUIREMENTS)
@@ -387,8 +394,15 @@ def _diagnose(
     outcomes: dict[str, RunOutcome] = {}
     result = Diagnosis(request.name, options, str(correctness), correctness.metric.name, outcomes, None, notes, where)
     retrieved: RunRecord | None = None
+    for record in (
+        *store.runs(name=request.name, limit=1),
+        *store.runs(name=f"{request.name} [{run_label('retrieved')}]", limit=1),
+    ):
+        _add_retrieved(texts, store, record)
+    if {"oracle", "mixed"} & {*options.arms}:
+        texts.require(request.samples)  # before any call
     for arm, retest in arm_runs(options.arms):
-        if arm in ("oracle", "mixed") and retrieved is not None:
+        if arm in ("oracle", "mixed"):
             texts.require(request.samples)
         outcome = runner.run(arm, retest, retrieved)
         outcomes[run_label(arm, retest)] = outcome
@@ -396,17 +410,13 @@ def _diagnose(
             return result
         if arm == "retrieved" and not retest:
             retrieved = outcome.record
-            texts.match = plan_conventions(retrieved).match
-            for row in store.outputs(retrieved.run_id):
-                require_ranking(
-                    retrieved,
-                    row,
-                    "it is unknown whether gold was among the documents; let the system return its documents",
-                )
-                texts.add_retrieved(item.doc for item in row.output.retrieved)
+            consequence = "it is unknown whether gold was among the documents; let the system return its documents"
+            for row in store.outputs(retrieved.run_id, texts=False):
+                require_ranking(retrieved, row, consequence)
+            _add_retrieved(texts, store, retrieved)
         elif arm != "retrieved":
-            consequence = f"its documents are not those of the arm in {outcome.record.run_id}"
-            found = unasked_notes(stored_answers(store, outcome.record), consequence)
+            answers = stored_answers(store, outcome.record)
+            found = unasked_notes(answers, f"its documents are not those of the arm in {outcome.record.run_id}")
             notes += [f"{run_label(arm, retest)}: {note}" for note in found]
     if texts.joined:
         notes.append(
@@ -414,6 +424,13 @@ def _diagnose(
             "question; a corpus (--corpus) has them complete"
         )
     return replace(result, numbers=_numbers(runner, outcomes))
+
+
+def _add_retrieved(texts: GoldTexts, store: RunStore, record: RunRecord) -> None:
+    """Take the texts of gold from the documents that a run retrieved."""
+    texts.match = plan_conventions(record).match
+    for row in store.outputs(record.run_id):
+        texts.add_retrieved(item.doc for item in row.output.retrieved)
 
 
 def _prepare_request(
@@ -495,8 +512,7 @@ def _gold_ranks(runner: _ArmRunner, outcome: RunOutcome) -> list[int | None]:
     """The first rank of gold in each ranking of a run."""
     match = runner.texts.match
     outputs = aligned_outputs(runner.store, outcome.record.run_id, texts=match == "text")
-    pairs = zip(runner.request.samples, outputs, strict=True)
-    return [_gold_rank(sample, output, runner.k, match) for sample, output in pairs]
+    return [_gold_rank(*pair, runner.k, match) for pair in zip(runner.request.samples, outputs, strict=True)]
 
 
 def _gold_rank(sample: EvaluationSample, output: SystemOutputs | None, k: int, match: Match) -> int | None:

@@ -339,6 +339,7 @@ class LevelRunner:
             ),
             plan={**base.plan, PERTURBATION: self.plan_entry(level, noise)},
             config={**self.request.config, PERTURBATION: label},
+            gives_documents=level != self.sweep.base,
             tags=(*self.request.tags, PERTURBED_TAG, label),
         )
         changed = "the dataset has changed since; start a new sweep without --resume, or restore the old samples"

@@ -374,6 +374,7 @@ def _request(
         metrics=metrics,
         conventions=plan_conventions(record_b),
         system=system,
+        gives_documents=True,
         policy=replace(policy, top_k=depth or policy.top_k),
         repeats=record_b.repeats,
         plan={

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -59,7 +57,9 @@ from ..systems.calls import (
     require_distinct_ids,
     require_ready,
 )
+from ..systems.first_calls import FIRST_CALLS
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
+from .commit import git_commit
 from .gold import read_gold, stored_match
 from .judging import JudgeProgress, ignore_progress
 from .scoring import score_run
@@ -85,6 +85,8 @@ class RunRequest:
     """The system to call; ``None`` if ``outputs`` are given."""
     outputs: SavedOutputs | None = None
     policy: CallPolicy = field(default_factory=CallPolicy)
+    gives_documents: bool = False
+    """Whether the system answers from documents that it is given: to fail on all of them is then an outcome."""
     repeats: int = 1
     slices: Sequence[SliceSpec] = ()
     options: Scoring = field(default_factory=Scoring)
@@ -136,7 +138,10 @@ class RunOutcome:
     """Number of failures among them."""
     message: str = ""
     unreachable: bool = False
-    """Whether it stopped because the system could not be reached; ``retry_failed`` retries those samples."""
+    """Whether it stopped because the system could not be reached, or because the first calls all failed in the same
+    way; ``retry_failed`` retries those samples."""
+    traceback: str = field(repr=False, default="")
+    """The traceback of the user's code in the first call, where all first calls failed."""
     gates: GateReport | None = None
     """The outcome of the gates; ``None`` if the plan has none, or if the run was not scored."""
     report: Path | None = None
@@ -314,8 +319,12 @@ def _finish_early(store: RunStore, record: RunRecord, summary: CallSummary, coun
     record = store.find(record.run_id)
     # The stored message, without secrets that the system may have returned.
     message = record.message or ""
-    unreachable = summary.ended == "connection_errors"
-    return RunOutcome(record, ended, None, counter.stored, counter.failed, message, unreachable=unreachable)
+    return RunOutcome(
+        record, ended, None, counter.stored, counter.failed,
+        message=message,
+        unreachable=summary.ended in ("connection_errors", "same_error"),
+        traceback=store.as_stored({"traceback": summary.traceback})["traceback"],
+    )  # fmt: skip
 
 
 def _collect_outputs(
@@ -339,7 +348,17 @@ def _collect_outputs(
         counter.add(_append(store, record.run_id, rows))
 
     assert request.system is not None
-    return call_system(request.system, _tasks(request, done), request.policy, deliver, stop=stop, total=to_do)
+    stored, failed = store.counts(record.run_id)
+    is_trial = stored == failed and not request.policy.keep_going and not request.gives_documents
+    return call_system(
+        request.system,
+        _tasks(request, done),
+        request.policy,
+        deliver,
+        stop=stop,
+        total=to_do,
+        first_calls=min(FIRST_CALLS, to_do) if is_trial else 0,
+    )
 
 
 def _tasks(request: RunRequest, done: set[tuple[int, int]]) -> Iterator[Task]:
@@ -392,35 +411,6 @@ def unasked_notes(outputs: Sequence[SystemOutputs], consequence: str) -> list[st
             "give its parts as a pair (retriever, generator)"
         )
     return [f"{unasked} of {len(outputs)} answers were given without calling the retriever"] if unasked else []
-
-
-# --- the git commit of the user's repository, stored with a run ------------------------------------------------------
-
-TIMEOUT_S = 5.0
-"""Timeout of a git command."""
-
-
-def git_commit(folder: Path) -> str | None:
-    """The commit of a folder, with ``+changes`` if files differ from it; ``None`` outside a repository."""
-    commit = _git(folder, "rev-parse", "HEAD")
-    if not commit:
-        return None
-    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return f"{commit}+changes" if changed else commit
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(  # noqa: S603 -- the arguments are ours
-            ["git", "-C", str(folder), *arguments],  # noqa: S607 -- the user's own git
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
 
 
 # --- ``run_plan`` and ``run_system`` ---------------------------------------------------------------------------------
@@ -550,11 +540,11 @@ def run_system(
 ) -> RunOutcome:
     """Run a live system on a dataset, store its outputs and score them: ``auepora run`` without a plan file.
 
-    By default there is one call at a time and no timeout. After 20 connection errors in a row the run stops, unless
-    ``keep_going`` is set. Without ``metrics``, all that the data supports are computed. ``judging`` is the policy for
-    judge calls. ``config`` describes the system, in addition to its own attribute ``config``. ``match`` is how gold is
-    matched with retrieved documents: ``auto``, ``id``, ``span``, ``text`` or ``parent``; by default as in
-    ``conventions``.
+    By default there is one call at a time and no timeout. The run stops if its first 10 calls all fail in the same way,
+    and after 20 connection errors in a row, unless ``keep_going`` is set. Without ``metrics``, all that the data
+    supports are computed. ``judging`` is the policy for judge calls. ``config`` describes the system, in addition to
+    its own attribute ``config``. ``match`` is how gold is matched with retrieved documents: ``auto``, ``id``, ``span``,
+    ``text`` or ``parent``; by default as in ``conventions``.
     """
     request = system_request(
         system,

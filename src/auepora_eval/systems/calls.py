@@ -34,6 +34,7 @@ from ..net.retry import Backoff, is_connection_error, is_transient
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, check_options
 from ..runtime.processes import DaemonThreadPool, LoopThread
 from ..runtime.secrets import ELLIPSIS
+from .first_calls import FirstCalls
 from .interfaces import GenerationFailedError, System, as_system
 
 # --- stopping from outside: from another thread, or by a signal ------------------------------------------------------
@@ -139,7 +140,7 @@ class CallPolicy:
     max_failures: NonNegativeInt | None = None
     """Stop once more samples than this have failed; ``None`` never stops."""
     keep_going: bool = True
-    """Go on after ``CONNECTION_ERRORS`` connection errors in a row. Runs that can be resumed stop by default."""
+    """Go on where all first calls or 20 connections in a row fail. Runs that can be resumed stop there by default."""
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -414,7 +415,7 @@ def _storable_text(text: str) -> str:
 
 # --- the loop over all tasks: outputs are delivered as they arrive, whatever the system does -------------------------
 
-EndReason = Literal["done", "stopped", "max_failures", "hung", "connection_errors"]
+EndReason = Literal["done", "stopped", "max_failures", "hung", "connection_errors", "same_error"]
 
 _MAX_WAIT = 1.0  # seconds; some platforms handle Ctrl-C only between two waits
 _log = logging.getLogger(__name__)
@@ -431,9 +432,11 @@ class CallSummary:
     ended: EndReason
     """``done``: every task has an output. ``stopped``: by the caller. ``max_failures``: too many outputs failed.
     ``connection_errors``: too many calls in a row could not connect, so the system counts as unreachable.
-    ``hung``: too many calls hang."""
+    ``hung``: too many calls hang. ``same_error``: the first calls all failed in the same way."""
     message: str = ""
     """Why it ended early."""
+    traceback: str = ""
+    """The traceback of the user's code, where the first calls all failed in the same way."""
 
 
 def call_system(
@@ -444,6 +447,7 @@ def call_system(
     *,
     stop: Stop | None = None,
     total: int | None = None,
+    first_calls: int = 0,
 ) -> CallSummary:
     """Call the system for every task and deliver the outputs as they arrive.
 
@@ -452,9 +456,11 @@ def call_system(
     limit. ``deliver`` is called in this thread with all outputs that arrived since its last call; only then are new
     tasks drawn, so that after a crash only calls in flight need to be repeated. Exceptions, invalid return values and
     timeouts of the system are outputs with an ``error``. An exception of ``deliver`` ends the calls. ``total`` is the
-    number of tasks, if known.
+    number of tasks, if known. The calls end early if the first ``first_calls`` of them all fail in the same way.
     """
-    return _CallLoop(as_system(system), iter(tasks), policy, deliver, stop or Stop(), total).run()
+    loop = _CallLoop(as_system(system), iter(tasks), policy, deliver, stop or Stop(), total)
+    loop.first_calls = FirstCalls(first_calls)
+    return loop.run()
 
 
 class _CallLoop:
@@ -471,6 +477,7 @@ class _CallLoop:
     ) -> None:
         self._system, self._tasks, self._policy, self._deliver = system, tasks, policy, deliver
         self._stop, self._total = stop, total
+        self.first_calls = FirstCalls(0)
         self._inbox: Inbox = Inbox()
         self._backoff = Backoff(policy)
         self._most_hung = max(64, 8 * policy.concurrency)
@@ -600,7 +607,10 @@ class _CallLoop:
                 # If no new call is started any more, this is dropped with the other retries.
                 heapq.heappush(self._retries_due, (due, next(self._sequence), attempt))
                 return
-        self._undelivered.append(TaskOutput(attempt.task, make_output(attempt, self._system.called)))
+        output = make_output(attempt, self._system.called)
+        self._undelivered.append(TaskOutput(attempt.task, output))
+        if self.first_calls.all_fail(output, error) and self._ended is None:
+            self._ended, self._message = "same_error", f"stopped: {self.first_calls.message}"
         self._connection_errors = 0 if error is None or not is_connection_error(error) else self._connection_errors + 1
         if self._connection_errors == MAX_CONNECTION_ERRORS and self._ended is None and not self._policy.keep_going:
             self._ended = "connection_errors"
@@ -658,10 +668,11 @@ class _CallLoop:
     def _summary(self) -> CallSummary:
         left_over = bool(self._in_flight or self._retries_due or self._dropped)
         complete = not left_over and (self._exhausted or self._delivered == self._total)
-        if complete:
+        if complete and self._ended != "same_error":
             return CallSummary(self._delivered, self._failed, "done")
         if self._ended is not None:
-            return CallSummary(self._delivered, self._failed, self._ended, self._message)
+            found = self.first_calls.traceback if self._ended == "same_error" else ""
+            return CallSummary(self._delivered, self._failed, self._ended, self._message, found)
         of = "" if self._total is None else f" of {self._total}"
         return CallSummary(self._delivered, self._failed, "stopped", f"stopped after {self._delivered}{of} answers")
 

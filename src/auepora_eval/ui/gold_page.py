@@ -474,7 +474,7 @@ def effect_blocks(effects: Sequence[RunEffect]) -> list[Block]:
 
 def _effect_sentence(name: str, effect: RunEffect) -> str:
     """The name of the run with the number of metrics that change, and the first of them."""
-    changed = [one for one in _in_order(effect.metrics) if one.difference]
+    changed = [one for one in _in_order(effect) if one.difference]
     if not changed:
         return f"{name}: no value changes"
     first = changed[0]
@@ -485,7 +485,7 @@ def _effect_sentence(name: str, effect: RunEffect) -> str:
 def _effect_table(effect: RunEffect) -> list[Block]:
     """The metrics of a run that change, and a sentence about the others."""
     same = [one.name for one in effect.metrics if one.status == "computed" and one.difference == 0 and not one.changed]
-    rows = [_effect_row(one) for one in _in_order(effect.metrics) if one.name not in same]
+    rows = [_effect_row(one) for one in _in_order(effect) if one.name not in same]
     columns = [
         TableColumn("Metric"),
         *(TableColumn(title, number=True) for title in ("Old", "New", "Difference", "Changed queries")),
@@ -494,9 +494,10 @@ def _effect_table(effect: RunEffect) -> list[Block]:
     return [*blocks, Prose(f"Same value: {', '.join(same)}.")] if same else blocks
 
 
-def _in_order(metrics: Sequence[MetricEffect]) -> list[MetricEffect]:
-    """The metrics in their order, those without a new value last."""
-    return sorted(metrics, key=lambda one: one.status != "computed")
+def _in_order(effect: RunEffect) -> list[MetricEffect]:
+    """The metrics of a run, the primary ones of its plan first, those without a new value last."""
+    names = [*(effect.record.plan.get("primary") or ()), *(one.name for one in effect.metrics)]
+    return sorted(effect.metrics, key=lambda one: (one.status != "computed", names.index(one.name)))
 
 
 def _effect_row(effect: MetricEffect) -> Row:

@@ -23,7 +23,7 @@ from ..render.charts.chart import Chart
 from ..render.charts.svg import BandScale, build_scale, plot_areas
 from ..render.html import MEDIUM, NARROW, ChartRenderer, interval_text, percentage, pluralize, reason_counts, value_text
 from ..report.explain import Explanation, Influence, explain, explanation_report
-from ..report.pages import answers_result, build_report, main_result, report_html, run_subtitle, run_verdict
+from ..report.pages import answers_result, build_report, report_html, run_subtitle, run_verdict
 from ..report.run_sections import (
     CAUSES,
     StoredRun,
@@ -366,11 +366,6 @@ class PageSection:
     empty: str = "There is nothing to show."
 
 
-def _main_name(run: StoredRun) -> str | None:
-    best = main_result(run)
-    return None if best is None else best.name
-
-
 def _retrieval(run: StoredRun) -> list[ReportSection]:
     return retrieval_sections([run], answers_result(run))
 
@@ -405,7 +400,7 @@ SECTIONS = {
     ),
     "slices": PageSection(
         "Slices",
-        lambda run: [slices_section([run], _main_name(run))],
+        lambda run: [slices_section([run], run.main_metric or None)],
         lambda run: any(one.slices for one in run.results),
     ),
     "distributions": PageSection(
@@ -546,7 +541,8 @@ def status_notes(workbench: Workbench, run: StoredRun) -> dict[str, Any] | None:
         RunStatus.FAILED: "This run failed",
     }
     why = f" ({record.message})" if record.message else ""
-    command = f"auepora run PLAN.yaml --resume --run {record.run_id} --store {shlex.quote(workbench.label)}"
+    again = " --retry-failed" if 0 < run.counts[1] == run.counts[0] else ""
+    command = f"auepora run PLAN.yaml --resume --run {record.run_id}{again} --store {shlex.quote(workbench.label)}"
     return {"text": f"{reasons[record.status]}{why}: {stored}", "is_live": False, "command": command}
 
 

@@ -15,8 +15,7 @@ from markupsafe import escape
 from starlette.responses import RedirectResponse, Response
 
 from ..compare.filters import Condition
-from ..compare.metrics import headline_order
-from ..compare.pairing import lookup_metric
+from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics, size_notes
 from ..core.conventions import Signature
 from ..core.results import display_name
 from ..core.types import MetricResult
@@ -52,7 +51,7 @@ class RunFilter:
     since: date | None = None
     until: date | None = None
     metric: str = ""
-    """The metric in the list and in the trend; empty: the headline metric of each run."""
+    """The metric in the list and in the trend; empty: the main metric of each run."""
     sort: str = "-began"
     page: int = 1
 
@@ -102,21 +101,24 @@ def _contains_words(record: RunRecord, words: str) -> bool:
 
 # --- results of runs, without scores ---------------------------------------------------------------------------------
 
-KEPT_DETAILS = ("judged", "judged_depth", "num_measure_failed")
+KEPT_DETAILS = ("judged", "judged_depth", "num_measure_failed", "num_samples")
 
 
 @dataclass(frozen=True, slots=True)
 class ResultSummaries:
-    """The results of a run by name without scores and slices, and which of them is its headline metric."""
+    """The results of a run by name without scores and slices, and which of them is its main metric."""
 
     version: object
     """Changes with the results."""
     by_name: Mapping[str, MetricResult]
-    headline: str = ""
+    ranked: Sequence[str] = ()
+    """The metrics with a value, the most important first."""
+    main: str = ""
+    """The main metric, chosen by the results of all runs."""
 
     def find(self, name: str) -> MetricResult | None:
-        """The result of that name, or of the headline metric where it is empty."""
-        return self.by_name.get(name or self.headline)
+        """The result of that name, or of the main metric where it is empty."""
+        return self.by_name.get(name or self.main)
 
 
 def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str, ResultSummaries]:
@@ -130,37 +132,20 @@ def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str
     }
     missing = [one for one in records if one.run_id not in found]
     summaries = all_result_summaries(workbench.store, [one.run_id for one in missing if one.run_id in times])
-    directions: dict[tuple[str, str | None], bool] = {}
     for one in missing:
         results = {result.name: result for result in summaries.get(one.run_id, ())}
         for result in results.values():
             result.slices = {}
             result.details = {name: result.details[name] for name in KEPT_DETAILS if name in result.details}
-        headline = headline_metric(one, list(results.values()), directions)
-        found[one.run_id] = ResultSummaries(times.get(one.run_id), results, headline)
+        ranked = rank_metrics(one, list(results.values()))
+        found[one.run_id] = ResultSummaries(times.get(one.run_id), results, ranked)
     known.clear()  # without deleted runs
     known.update(found)
+    equal = equal_metrics(records, {run_id: list(summary.by_name.values()) for run_id, summary in found.items()})
+    for record in records:
+        summary = found[record.run_id]
+        found[record.run_id] = replace(summary, main=main_metric_name(record, summary.ranked, equal))
     return found
-
-
-def headline_metric(
-    record: RunRecord, results: Sequence[MetricResult], directions: dict[tuple[str, str | None], bool]
-) -> str:
-    """The name of the most important metric with a value: a primary one of the plan, or one of answers, if any.
-
-    ``directions`` caches whether metrics have a better and a worse, by name and signature.
-    """
-    primary = record.plan.get("primary") or ()
-    listed = [primary] if isinstance(primary, str) else list(primary)
-    defined = [one for one in results if one.defined]
-    ordered = sorted(defined, key=lambda one: headline_order(one.name, one.target.name, listed))
-    for one in ordered:
-        key = one.name, one.signature
-        if key not in directions:
-            directions[key] = lookup_metric(one, record, {}).has_direction
-        if directions[key]:
-            return one.name
-    return ordered[0].name if ordered else ""
 
 
 def count_answers(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str, tuple[int, int]]:
@@ -186,6 +171,13 @@ class RunRow:
     """The number of outputs, and of failed ones."""
     judged: MetricResult | None
     """The retrieval metric that records which proportion of the documents is judged."""
+    size: str = ""
+    """The number of samples of the value, where it differs from that of other rows."""
+
+    @property
+    def is_unusable(self) -> bool:
+        """Whether every answer of the run failed."""
+        return 0 < self.counts[1] == self.counts[0]
 
     @property
     def tone(self) -> str:
@@ -210,9 +202,10 @@ class RunRow:
         if one is None:
             return Cell("none", tone="muted")
         low, high = metric_range(one.name, one.signature) or (0.0, 0.0)
+        notes = [interval_text(one.interval), self.size]
         return Cell(
             value_text(one.value if one.defined else None),
-            note=interval_text(one.interval) if one.interval else "",
+            note="; ".join(note for note in notes if note),
             bar=value_bar(one, low, high),
         )
 
@@ -306,11 +299,11 @@ def make_rows(
 ) -> list[RunRow]:
     """The rows of a page of the list."""
     counts = count_answers(workbench, records)
+    shown = [results[record.run_id].find(metric) for record in records]
     rows = []
-    for one in records:
-        found = results[one.run_id]
-        shown = found.find(metric)
-        rows.append(RunRow(one, shown, counts[one.run_id], _judged_result(shown, found)))
+    for record, result, size in zip(records, shown, size_notes(shown), strict=True):
+        judged = _judged_result(result, results[record.run_id])
+        rows.append(RunRow(record, result, counts[record.run_id], judged, size))
     return rows
 
 
@@ -363,10 +356,9 @@ def trend_lines(
         result = results[one.run_id].find(metric)
         if result is None or not result.defined:
             continue
-        change = ""
         now = one.fingerprint, result.signature
-        if one.dataset_name in before and before[one.dataset_name] != now:
-            change = _change_text(before[one.dataset_name], now)
+        earlier = before.get(one.dataset_name, now)
+        change = "" if earlier == now else _change_text(earlier, now)
         before[one.dataset_name] = now
         low, high = result.interval or (None, None)
         lines.setdefault(one.dataset_name, []).append(
@@ -407,7 +399,10 @@ def trend_figure(records: Sequence[RunRecord], results: Mapping[str, ResultSumma
     shown = valued[:TREND_RUNS]
     chart = charts.trend_chart(trend_lines(shown, results, metric), metric)
     latest = f" The latest {len(shown):,} of {len(valued):,} runs." if len(valued) > len(shown) else ""
-    caption = f"95 % intervals. A line is broken where values are not comparable.{latest}"
+    caption = (
+        "95 % intervals. A line is broken where values are not comparable. Runs without a usable answer are left out."
+        f"{latest}"
+    )
     return Figure(chart, caption, 1200)
 
 
@@ -436,11 +431,13 @@ def runs_page(request: PageRequest) -> Response:
         return render_template(request, "runs.html", total=0, commands=start_commands(workbench))
     results = read_results(workbench, records)
     listed = [one for one in records if run_filter.accepts(one)]
-    headlines = Counter(results[one.run_id].headline for one in listed if results[one.run_id].headline)
-    trend_metric = run_filter.metric or next((name for name, _ in headlines.most_common(1)), "")
+    main_names = Counter(results[one.run_id].main for one in listed if results[one.run_id].main)
+    trend_metric = run_filter.metric or next((name for name, _ in main_names.most_common(1)), "")
     fragment = params.get("fragment")
     if fragment == "trend":
-        figure = trend_figure(listed, results, trend_metric)
+        rows = make_rows(workbench, listed, results, trend_metric)
+        usable = [row.record for row in rows if not row.is_unusable]
+        figure = trend_figure(usable, results, trend_metric)
         return render_template(request, "block_list.html", listed=[figure])
     metrics = Counter(name for one in listed for name in results[one.run_id].by_name)
     if run_filter.metric:

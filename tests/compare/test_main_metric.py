@@ -1,0 +1,64 @@
+"""The main metric of a run: the first primary one that has a value and tells the run from others on its dataset."""
+
+from pathlib import Path
+
+import pytest
+
+from auepora_eval.annotate.corrections import MetricEffect, RunEffect
+from auepora_eval.compare.metrics import equal_metrics, main_metric_name, rank_metrics
+from auepora_eval.render.blocks import Details
+from auepora_eval.report.run_sections import StoredRun
+from auepora_eval.store.runs import RunStore, all_result_summaries
+from auepora_eval.ui.gold_page import effect_blocks
+from auepora_eval.ui.runs_page import read_results
+from auepora_eval.ui.workbench import Workbench
+from helpers.stored_runs import samples, scored
+
+SAME = [1.0, 1.0, 0.0]
+ROWS = [  # primary metrics, scores of the runs, the main metric of the last run, why
+    (["recall@1", "token_f1"], [{"token_f1": [1, 0, 0], "recall@1": [1, 1, 0]}], "recall@1", "the first of the plan"),
+    (["ndcg@1", "token_f1"], [{"token_f1": [1, 0, 0], "recall@1": SAME}], "token_f1", "the first has no result"),
+    ([], [{"recall@1": SAME, "token_f1": [1, 0, 0]}], "token_f1", "without primary ones the one of answers"),
+    (
+        ["support_density", "recall@1"],
+        [{"support_density": SAME, "recall@1": [1, 0, 0]}, {"support_density": SAME, "recall@1": [1, 1, 0]}],
+        "recall@1",
+        "the first has one value in all runs",
+    ),
+    (
+        ["support_density"],
+        [{"support_density": SAME, "recall@1": [1, 0, 0]}, {"support_density": SAME, "recall@1": [1, 1, 0]}],
+        "recall@1",
+        "all primary metrics have one value in all runs",
+    ),
+    (["recall@1"], [{"recall@1": SAME}, {"recall@1": SAME}], "recall@1", "nothing tells the runs apart"),
+    (["recall@1"], [{"recall@1": SAME}], "recall@1", "a single run is not compared with others"),
+    (["recall@1"], [{}], "", "no results"),
+]
+
+
+@pytest.mark.parametrize(("primary", "scores", "main", "why"), ROWS, ids=[why for *_, why in ROWS])
+def test_main_metric(
+    tmp_path: Path, primary: list[str], scores: list[dict[str, list[float]]], main: str, why: str
+) -> None:
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        for number, values in enumerate(scores):
+            last = scored(store, f"run {number}", samples(3), values, plan={"primary": primary})
+        other = scored(store, "other questions", samples(4), {"support_density": [1, 0, 0, 0]})
+        records = store.runs()
+        results = all_result_summaries(store, [record.run_id for record in records])
+        ranked = rank_metrics(last, results.get(last.run_id, ()))
+        assert main_metric_name(last, ranked, equal_metrics(records, results)) == main
+        assert StoredRun(store, last).main_metric == main, "on the page of the run"
+        listed = read_results(Workbench(store), records)
+        assert (listed[last.run_id].main, listed[other.run_id].main) == (main, "support_density"), "in the list"
+
+
+def test_the_effect_of_corrections_names_the_first_primary_metric_that_changes(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        record = scored(store, "run", samples(1), {}, plan={"primary": ["token_f1", "recall@1", "mrr"]})
+    changes = {"precision@1": 1.0, "mrr": 1.0, "recall@1": 1.0, "token_f1": 0.0}
+    effects = tuple(MetricEffect(name, name, 0.0, new) for name, new in changes.items())
+    (details,) = effect_blocks([RunEffect(record, effects)])
+    assert isinstance(details, Details)
+    assert details.summary == "run: 3 values of 4 change, recall@1 0.0000 → 1.0000", "token_f1 keeps its value"

@@ -257,7 +257,7 @@ class TestClosedPipes:
         assert Path("run.xml").exists()
         assert "stored as run_" in done.stderr, "the command goes on to its end"
         Path("bad.jsonl").write_text('{"sample_id": "q01", "query": 5}\n')
-        mine.plan("broken.yaml", args=broken(6))
+        mine.plan("broken.yaml", args=broken(5))
         for arguments, code in [("validate bad.jsonl", 2), ("run broken.yaml", 3), ("runs", 0), ("show latest", 0)]:
             done = piped(arguments, "true")
             assert (done.returncode, "Traceback" in done.stderr) == (code, False), (arguments, done.stderr)

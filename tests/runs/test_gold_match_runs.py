@@ -82,6 +82,8 @@ def check_diagnosis(auepora: Auepora, retriever: str, generator: str) -> None:
 def test_gold_texts_from_retrieved_chunks(folder: Path, auepora: Auepora, form: str) -> None:
     """Gold without texts is given as the chunks that were retrieved for any question, which is said."""
     write_project(folder, form, "good", "bad")
+    assert auepora("diagnose", "plan.yaml")[0] == 2, "no text is known before the first run"
+    auepora("run", "plan.yaml")
     code, out, err = auepora("diagnose", "plan.yaml", "--json", "--arms", "none,oracle,retrieved,mixed,each")
     assert code == 0, err
     document = json.loads(out)

@@ -421,7 +421,7 @@ def comparison_summary(board: Leaderboard) -> ComparisonSummary:
         return ComparisonSummary("No primary metric has a value.", "open")
     names = [f"{label} ({name})" for label, name in zip(board.labels, board.names, strict=True)]
     first = main.ranking[0]
-    head = f"By {main.name}, {names[first]} is first with {value_text(main.values[first])}"
+    head = f"By {main.label}, {names[first]} is first with {value_text(main.values[first])}"
     if len({worse for better, worse in main.wins if better == first}) == len(names) - 1:
         return ComparisonSummary(f"{head}, and significantly better than every other run.", "better")
     others = ", ".join(names[run] for run in main.unbeaten() if run != first)
@@ -517,17 +517,18 @@ def _describe_change(one: MetricComparison) -> str:
     """The difference of a metric in words; empty where there is none."""
     if one.delta is None:
         return ""
+    name = one.label or one.name
     if one.delta == 0:
-        return f"{one.name} stays at {value_text(one.b)}"
+        return f"{name} stays at {value_text(one.b)}"
     if one.doubt == "partly_judged":
-        return f"{one.name} is judged in part ({signed(one.delta)} so far)"
+        return f"{name} is judged in part ({signed(one.delta)} so far)"
     if one.doubt == "selected_samples":
-        return f"{one.name} differs by {signed(one.delta)} on samples that the outcomes of a run selected"
+        return f"{name} differs by {signed(one.delta)} on samples that the outcomes of a run selected"
     interval = "" if one.shown_interval is None else f", 95 % interval {_ends_text(one)}"
     p = p_text(one.p_value if one.p_adjusted is None else one.p_adjusted)
     way = "rises" if one.delta > 0 else "falls"
     chance = f", p {p}" if p else ""
-    return f"{one.name} {way} from {value_text(one.a)} to {value_text(one.b)} ({signed(one.delta)}{interval}{chance})"
+    return f"{name} {way} from {value_text(one.a)} to {value_text(one.b)} ({signed(one.delta)}{interval}{chance})"
 
 
 def comparison_page(

@@ -29,7 +29,7 @@ import msgspec
 
 from .._version import __version__
 from ..errors import BadTypeError, BadValueError
-from ..runtime.secrets import MIN_SECRET_LENGTH, PUBLIC_HEADERS, Secrets
+from ..runtime.secrets import MIN_SECRET_LENGTH, PUBLIC_HEADERS, REDACTED, Secrets
 from .retry import HttpRequestError, parse_retry_after
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 _PORTS = {"http": 80, "https": 443}
 _SAFE = "%/:=&?~+!$,;'@()*[]"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_USERINFO = re.compile(r"(//)[^/?#\s@]*@")
+_PLAIN_AUTHORITY = re.compile(r"(\[[^\]@]*\]|[^:@]*)(:\d{0,5})?")
+_ESCAPES = "in a user or password write / as %2F, # as %23, ? as %3F and @ as %40"
 _RESERVED_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "host"})
 
 
@@ -68,8 +69,12 @@ class Address:
 
 
 def without_userinfo(url: str) -> str:
-    """A URL that may be shown: no user, no password, no query."""
-    return _USERINFO.sub(r"\1", url).partition("?")[0]
+    """A URL that may be shown: no user, no password, no query. A password may contain any character, ``/`` too."""
+    scheme, separator, rest = url.partition("//")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if separator and not _PLAIN_AUTHORITY.fullmatch(authority):
+        rest = rest.rpartition("@")[2]
+    return f"{scheme}{separator}{rest}".partition("?")[0]
 
 
 def parse_address(url: object) -> Address:
@@ -89,7 +94,8 @@ def parse_address(url: object) -> Address:
         port = parts.port
         (parts.hostname or "").encode("idna")
     except ValueError as error:
-        raise BadValueError(f"url: {shown} cannot be read: {error}") from None
+        problem = _ESCAPES if "@" in url else str(error)
+        raise BadValueError(f"url: {shown} cannot be read: {problem}") from None
     if parts.scheme.lower() not in _PORTS or not parts.hostname:
         raise BadValueError(
             f"url: {shown!r} must begin with http:// or https:// and a host, as http://localhost:8000/ask"
@@ -102,11 +108,14 @@ def _address(parts: SplitResult, port: int | None) -> Address:
     path = quote(parts.path or "/", safe=_SAFE)
     target = f"{path}?{quote(parts.query, safe=_SAFE)}" if parts.query else path
     at = f"[{host}]" if ":" in host else host
+    shown = f"{scheme}://{at}{'' if port is None else f':{port}'}{path}"
+    if parts.username is not None and "@" in path:  # the part of a password after its first @
+        shown = f"{scheme}://{REDACTED}@{path.rpartition('@')[2]}"
     return Address(
         host=host,
         port=port if port is not None else _PORTS[scheme],
         target=target,
-        shown=f"{scheme}://{at}{'' if port is None else f':{port}'}{path}",
+        shown=shown,
         is_encrypted=scheme == "https",
         user=None if parts.username is None else unquote(parts.username),
         password=unquote(parts.password or ""),

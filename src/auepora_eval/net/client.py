@@ -280,6 +280,7 @@ class HttpClient:
         call = _Call(
             method, target, _complete_headers(headers, has_body=body is not None), body, max_bytes or self._max_bytes
         )
+        self.load()
         token = _current_call.set(call)
         try:
             async with asyncio.timeout(self._timeout):
@@ -291,6 +292,15 @@ class HttpClient:
             raise HttpRequestError("connect_timeout", problem, retry=True) from None
         finally:
             _current_call.reset(token)
+
+    def load(self) -> None:
+        """Import what a call needs, and read the certificates, so that no deadline includes it."""
+        import aiohttp  # noqa: F401
+        import yarl  # noqa: F401
+
+        if self._address.is_encrypted:
+            _environment_ssl_context()
+        _connector_class()
 
     async def aclose(self) -> None:
         """Close the connections of the running loop."""
@@ -372,7 +382,7 @@ def _close_sessions(sessions: dict[asyncio.AbstractEventLoop, _Session]) -> None
 async def _open_session(*, is_encrypted: bool) -> AsyncGenerator[aiohttp.ClientSession]:
     import aiohttp
 
-    context = _ssl_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")) if is_encrypted else True
+    context = _environment_ssl_context() if is_encrypted else True
     session = aiohttp.ClientSession(
         connector=_connector_class()(limit=0, ssl=context, resolver=aiohttp.ThreadedResolver()),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -383,6 +393,10 @@ async def _open_session(*, is_encrypted: bool) -> AsyncGenerator[aiohttp.ClientS
         yield session
     finally:
         await session.close()
+
+
+def _environment_ssl_context() -> ssl.SSLContext:
+    return _ssl_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
 
 
 @lru_cache(maxsize=4)
@@ -487,6 +501,11 @@ def _complete_headers(headers: Mapping[str, str], *, has_body: bool) -> dict[str
 def _translate_error(error: aiohttp.ClientError, place: str, *, is_replied: bool) -> HttpRequestError:
     import aiohttp
 
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        place = f"{place}: the proxy {error.host}:{error.port}"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        problem = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
+        return HttpRequestError("unreachable", f"{place}: its TLS certificate is refused: {problem}", retry=True)
     if isinstance(error, aiohttp.ClientConnectorError):
         cause = error.os_error
         if isinstance(cause, TimeoutError):
@@ -557,6 +576,10 @@ class _Decompressor:
     def append(self, data: bytes, body: bytearray, max_bytes: int) -> None:
         """Decompress the next part, until the body exceeds the limit."""
         while data and len(body) <= max_bytes:
+            if self._inflate.eof:
+                if self._encoding != "gzip" or not b"\x1f\x8b".startswith(data[:2]):
+                    return  # what follows the end is not part of the reply
+                self._inflate = zlib.decompressobj(_WINDOW_BITS["gzip"])
             try:
                 body += self._inflate.decompress(data, _PART_BYTES)
             except zlib.error as error:
@@ -564,7 +587,7 @@ class _Decompressor:
                     raise self._error(str(error)) from None
                 self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers leave the zlib header out
             else:
-                data = self._inflate.unconsumed_tail
+                data = self._inflate.unconsumed_tail or self._inflate.unused_data
             self._is_first = False
 
     def require_end(self) -> None:

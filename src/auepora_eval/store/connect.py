@@ -199,6 +199,8 @@ def _open_sqlite_store(path: Path, *, create: bool, timeout: float) -> Database:
             raise StoreError(label, "does not exist; check the name, or make a run first")
         if not path.absolute().parent.is_dir():
             raise StoreError(label, f"its folder {path.absolute().parent} does not exist; create it first")
+    if path.exists() and not create and not path.stat().st_size:  # opening it would write a header
+        raise StoreError(label, "is an empty file and holds no runs; check the name, or make a run first")
     read_only = path.exists() and not is_writable(path)
 
     def open_one() -> sqlite3.Connection:

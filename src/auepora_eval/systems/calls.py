@@ -503,6 +503,8 @@ class _CallLoop:
 
     def _caller(self) -> Caller:
         policy = self._policy
+        if self._system.load is not None:
+            self._system.load()
         if self._system.is_async:
             threads = self._most_hung + max(32, policy.concurrency)
             return LoopCaller(self._system, policy.top_k, self._inbox, threads=threads, timeout=policy.timeout)

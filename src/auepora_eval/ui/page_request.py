@@ -68,11 +68,13 @@ class Fields(QueryParams):
             raise BadValueError(f"{name} must be a date such as 2026-11-18, not {text!r:.60}") from None
 
     def page(self) -> int:
-        """The page of a list, from 1. No list has a page whose number is longer than nine digits."""
+        """The page of a list, from 1; 404 for a number of more than nine digits, which no list has."""
         text = self.get("page") or "1"
-        if not (text.isascii() and text.isdigit() and int(text[:9]) > 0):
+        if not (text.isascii() and text.isdigit() and text.strip("0")):
             raise BadValueError(f"page must be a number from 1, not {text!r:.60}")
-        return int(text[:9])
+        if len(text) > 9:
+            raise HTTPException(404, "page: no list has so many pages")
+        return int(text)
 
 
 class PageRequest(Request):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
-from unicodedata import category, normalize
 
 import msgspec
 
@@ -23,8 +22,9 @@ from ..runtime.files import open_bytes, write_lines
 from ..runtime.processes import gc_paused
 from ..store.records import plan_conventions
 from ..store.runs import RunStore, sample_at
-from .agreement import decided_label
+from .batch_journal import BatchJournal
 from .draws import Selection, draw_path, read_draws
+from .names import check_annotator, check_name, check_text
 from .pool import SHOWN, read_pair_draw
 from .session import (
     CHOICE_LABELS,
@@ -45,11 +45,6 @@ SHOWN_PARTS = ("documents", "reference", "relevance")
 """What a batch may show of an item beside question and answer."""
 LEASE_S = 600.0
 """Seconds for which an item stays with an annotator, from the last time the page was opened or renewed."""
-MAX_NAME = 100
-MAX_TEXT = 10_000
-"""The number of characters of a comment, or of the reason of a skip."""
-_CONTROL = ("Cc", "Cs", "Zl", "Zp")
-"""Categories of characters that a name must not contain: control characters, surrogates and ends of lines."""
 
 # --- what a batch is -------------------------------------------------------------------------------------------------
 
@@ -395,122 +390,6 @@ class BatchProgress:
     """The number of annotators who have labelled each item that has a label."""
 
 
-class _BatchJournal(LabelJournal):
-    """The journal of a batch, with its labels and skips by item."""
-
-    may_be_missing = False  # it is created with the batch
-
-    def __init__(self, batch: LabelBatch) -> None:
-        self._batch = batch
-        self._numbers = {(one.sample_id, one.doc_id): number for number, one in enumerate(batch.items, start=1)}
-        self._runs = {None} if batch.purpose in ("grade", "drafts") else set(batch.runs)
-        super().__init__(batch.journal)
-
-    def number(self, key: LabelKey | None) -> int | None:
-        """The number of the item that a label is about; ``None`` if it is about something else."""
-        if key is None or key.run not in self._runs or key.metric != self._batch.metric:
-            return None
-        return self._numbers.get((key.sample_id, key.doc_id)) if key.chosen == self._batch.is_chosen else None
-
-    def _clear(self) -> None:
-        super()._clear()
-        self.item_labels: dict[int, dict[str, dict[LabelKey, Label]]] = {}
-        """Labels by item and annotator."""
-        self.adjudications: dict[int, dict[LabelKey, Label]] = {}
-        self.skipped: dict[str, dict[int, LabelEvent]] = {}
-        """Skips by annotator and item."""
-        self._full: set[int] = set()
-        """Items with labels of as many annotators as wanted."""
-        self.own_items: dict[str, set[int]] = {}
-        """Items that an annotator has labelled or skipped."""
-
-    def _apply(self, number: int, entry: Label | LabelEvent) -> None:
-        super()._apply(number, entry)
-        key = entry.key
-        item = None if key is None else self.number(key)
-        if key is None or item is None:
-            return
-        found, name = self.find(key), key.annotator
-        label = found if isinstance(found, Label) and found.provenance != "model" else None
-        by_name = self.item_labels.setdefault(item, {})
-        labels = self.adjudications.setdefault(item, {}) if key.adjudicated else by_name.setdefault(name, {})
-        labels.pop(key, None)
-        if label is not None:
-            labels[key] = label
-        if key.adjudicated:
-            return
-        if not labels:
-            del by_name[name]
-        self.skipped.get(name, {}).pop(item, None)
-        if isinstance(found, LabelEvent):
-            self.skipped.setdefault(name, {})[item] = found
-        own = self.own_items.setdefault(name, set())
-        (own.discard if self.is_open(item, name) else own.add)(item)
-        (self._full.add if len(by_name) >= self._batch.annotators else self._full.discard)(item)
-
-    def is_open(self, number: int, name: str) -> bool:
-        """Whether an annotator has neither labelled nor skipped an item."""
-        if number in self.skipped.get(name, ()):
-            return False
-        return len(self.item_labels.get(number, {}).get(name, ())) < self._batch.answers
-
-    def has_place(self, number: int, name: str, busy: Collection[str] = ()) -> bool:
-        """Whether an item needs one more annotator, not counting those who have labelled it or are ``busy`` with it."""
-        labels = self.item_labels.get(number, {})
-        others = len(labels) - (name in labels) + sum(one not in labels and self.is_open(number, one) for one in busy)
-        return others < self._batch.annotators
-
-    def open_items(self, name: str) -> Iterator[int]:
-        """The items that an annotator can label, now or when others have given back their leases; in order."""
-        own = self.own_items.get(name, set())
-        for number in range(1, len(self._batch.items) + 1):
-            if number not in own and (number not in self._full or self.has_place(number, name)):
-                yield number
-
-    def complete_labels(self, number: int) -> dict[str, dict[LabelKey, Label]]:
-        """The labels of an item by annotator, of those who have labelled all its answers."""
-        return {name: one for name, one in self.item_labels.get(number, {}).items() if len(one) == self._batch.answers}
-
-    def differs(self, number: int) -> bool:
-        """Whether two annotators labelled an item differently."""
-        if len(self.item_labels.get(number, ())) < 2:
-            return False
-        labels = self.complete_labels(number).values()
-        return len({tuple(sorted((str(one.run), one.value) for one in each.values())) for each in labels}) > 1
-
-    def new_entries(self, number: int, name: str, labels: Sequence[Label]) -> Sequence[Label | LabelEvent]:
-        """What to append for the labels of an item, without those that the journal has; all if it has all of them.
-
-        The terminal labels the two answers of a comparison one by one: the label of one alone may be replaced.
-        """
-        new: list[Label | LabelEvent] = []
-        is_partial = len(self.item_labels.get(number, {}).get(name, ())) < len(labels)
-        for one in labels:
-            before = self.find(one.key) if len(labels) > 1 else None
-            if isinstance(before, Label) and before.id != one.id:
-                if before.label == one.label:
-                    continue
-                new += [LabelEvent("retract", one.key, at=current_time())] if is_partial else []
-            new.append(one)
-        return new or labels
-
-    def is_accepted(self, number: int) -> bool:
-        """Whether a draft was accepted by adjudication, or by more annotators than rejected it."""
-        by_name = (*self.item_labels.get(number, {}).values(), self.adjudications.get(number, {}))
-        return decided_label([one for each in by_name for one in each.values()], by_majority=True) == "right"
-
-    def needs_adjudication(self, number: int) -> bool:
-        """Whether two annotators labelled an item differently, and nobody has decided between them."""
-        return self.differs(number) and not self.adjudications.get(number)
-
-    def check_adjudication(self, number: int, name: str) -> None:
-        """Raise ``ConflictError`` where there is nothing to decide, or another person has."""
-        if not self.differs(number):
-            raise ConflictError("the annotators agree on this item; there is nothing to adjudicate")
-        if any(one.annotator != name for one in self.adjudications.get(number, ())):
-            raise ConflictError("another person has decided this item already")
-
-
 Leases = dict[tuple[int, str], float]
 """The end of each lease by item and annotator."""
 
@@ -558,7 +437,7 @@ class LabelQueue:
     def __init__(self, batch: LabelBatch, store: RunStore, *, clock: Callable[[], float] = time.time) -> None:
         self.batch = batch
         self._items = _ItemReader(batch, store)
-        self._journal = _BatchJournal(batch)
+        self._journal = BatchJournal(batch)
         self._leases = _LeaseFile(batch.file(".leases.json"), clock)
         self._mutex = threading.RLock()
         self._shown_parts: dict[int, tuple[str, ...]] = {}
@@ -633,7 +512,7 @@ class LabelQueue:
         name = check_annotator(annotator)
         check_text(reason, "reason")
         events = [
-            LabelEvent("skip", key, reason=reason, at=current_time(), id=_check_name(submission, "submission"))
+            LabelEvent("skip", key, reason=reason, at=current_time(), id=check_name(submission, "submission"))
             for key in self._keys(number, name)
         ]
         with self._public_errors(), self._writing():
@@ -647,7 +526,7 @@ class LabelQueue:
         """
         name = check_annotator(annotator)
         if submission:
-            _check_name(submission, "submission")
+            check_name(submission, "submission")
         with self._public_errors(), self._writing():
             before = self._journal.submission(submission) if submission else []
             if not before and self._journal.closed is not None:
@@ -775,7 +654,7 @@ class LabelQueue:
                 position=selection.position,
                 shown=shown,
                 chosen=key.chosen,
-                id=_check_name(submission, "submission"),
+                id=check_name(submission, "submission"),
                 doc_id=key.doc_id,
             )
             for key, label in zip(self._keys(number, name, adjudicated=adjudicated), labels, strict=True)
@@ -832,22 +711,3 @@ class LabelQueue:
             raise DataFileError("the label file", error.line, problem) from error
         except StoreError as error:
             raise StoreError("of this batch", error.problem) if self.batch.blind else error from error
-
-
-def check_annotator(name: str) -> str:
-    """The name of an annotator without spaces around it; ``BadValueError`` for one that cannot be stored."""
-    return _check_name(normalize("NFC", name).strip(), "annotator")  # another keyboard may write é as two characters
-
-
-def _check_name(text: str, field: str) -> str:
-    if not text or len(text) > MAX_NAME or any(category(one) in _CONTROL for one in text):
-        raise BadValueError(f"{field}: 1 to {MAX_NAME} characters on one line are possible")
-    return text
-
-
-def check_text(text: str, field: str) -> None:
-    """Raise ``BadValueError`` for a comment or reason that cannot be stored."""
-    if len(text) > MAX_TEXT:
-        raise BadValueError(f"{field}: {len(text):,} characters; at most {MAX_TEXT:,} are possible")
-    if any(category(one) == "Cs" for one in text):
-        raise BadValueError(f"{field}: it contains half of a surrogate pair, which cannot be stored")

@@ -23,7 +23,7 @@ from ..annotate.batch_plans import (
     plan_batch,
     result_commands,
 )
-from ..annotate.batches import MAX_NAME, BatchProgress, LabelBatch, LabelQueue, Purpose
+from ..annotate.batches import BatchProgress, LabelBatch, LabelQueue, Purpose
 from ..annotate.calibration import calibrate, labelled_metric, load_compared_scores, register_verdict
 from ..annotate.calibration_report import (
     CalibrationReport,
@@ -33,6 +33,7 @@ from ..annotate.calibration_report import (
     verdict_sentence,
 )
 from ..annotate.draws import LabelDraw, describe_forecast, read_all_draws, read_draws
+from ..annotate.names import MAX_NAME
 from ..annotate.relevance import DEFAULT_METRICS
 from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
 from ..io.labels import LabelJournal

@@ -16,16 +16,8 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from ..annotate.batches import (
-    MAX_NAME,
-    MAX_TEXT,
-    BatchItem,
-    ItemDisagreement,
-    LabelBatch,
-    LabelQueue,
-    Submission,
-    check_annotator,
-)
+from ..annotate.batches import BatchItem, ItemDisagreement, LabelBatch, LabelQueue, Submission
+from ..annotate.names import MAX_NAME, MAX_TEXT, check_annotator
 from ..annotate.session import LabelChoice, ShownDocument
 from ..errors import AueporaError, BadValueError, ConflictError
 from .page_request import Fields, PageRequest, page_route

@@ -20,9 +20,10 @@ from auepora_eval.annotate.batch_plans import (
     new_batch_id,
     plan_batch,
 )
-from auepora_eval.annotate.batches import LEASE_S, BatchEntry, BatchItem, LabelBatch, LabelQueue
+from auepora_eval.annotate.batches import LEASE_S, BatchItem, LabelQueue
 from auepora_eval.annotate.calibration import calibrate, load_run_scores
 from auepora_eval.annotate.draws import read_all_draws, read_draws
+from auepora_eval.annotate.label_batch import BatchEntry, LabelBatch
 from auepora_eval.annotate.pool import read_human_grades, read_pair_draw
 from auepora_eval.errors import AueporaWarning, BadValueError, ConflictError, DataFileError, UnknownBatchError
 from auepora_eval.io.grades import Grade, write_grades

@@ -11,7 +11,7 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
-from auepora_eval.annotate.batches import LabelBatch
+from auepora_eval.annotate.label_batch import LabelBatch
 from auepora_eval.io.labels import Label, LabelJournal, read_labels
 from auepora_eval.store.runs import RunStore
 from helpers import stored_runs

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from ..errors import ConflictError
 from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey, current_time
 from .agreement import decided_label
-
-if TYPE_CHECKING:
-    from .batches import LabelBatch
+from .label_batch import LabelBatch
 
 
 class BatchJournal(LabelJournal):
@@ -44,6 +41,8 @@ class BatchJournal(LabelJournal):
 
     def _apply(self, number: int, entry: Label | LabelEvent) -> None:
         super()._apply(number, entry)
+        if isinstance(entry, LabelEvent) and entry.event == "shown":
+            return
         key = entry.key
         item = None if key is None else self.number(key)
         if key is None or item is None:
@@ -121,9 +120,25 @@ class BatchJournal(LabelJournal):
         """Whether two annotators labelled an item differently, and nobody has decided between them."""
         return self.differs(number) and not self.adjudications.get(number)
 
-    def check_adjudication(self, number: int, name: str) -> None:
-        """Raise ``ConflictError`` where there is nothing to decide, or another person has."""
+    def has_all_labels(self, number: int) -> bool:
+        """Whether as many annotators as wanted have labelled or skipped an item."""
+        skipped = sum(number in items for items in self.skipped.values())
+        return len(self.complete_labels(number)) + skipped >= self._batch.annotators
+
+    def adjudication_problem(self, number: int, name: str) -> str | None:
+        """Why a person must not see the labels of others for an item and decide; ``None`` if they may."""
         if not self.differs(number):
-            raise ConflictError("the annotators agree on this item; there is nothing to adjudicate")
-        if any(one.annotator != name for one in self.adjudications.get(number, ())):
-            raise ConflictError("another person has decided this item already")
+            return "the annotators agree on this item; there is nothing to adjudicate"
+        if not self.has_all_labels(number):
+            return "labels of this item are missing; it is adjudicated when all are there"
+        if name in self.item_labels.get(number, {}):
+            return "you have labelled this item; another person must decide"
+        if any(key.annotator != name for key in self.adjudications.get(number, ())):
+            return "another person has decided this item already"
+        return None
+
+    def check_adjudication(self, number: int, name: str) -> None:
+        """Raise ``ConflictError`` where a person must not decide."""
+        problem = self.adjudication_problem(number, name)
+        if problem is not None:
+            raise ConflictError(problem)

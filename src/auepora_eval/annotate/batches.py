@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from ..core.types import SystemOutputs
-from ..errors import BadValueError, ConflictError, DataFileError, StoreError, UnknownBatchError, UnknownRunError
+from ..errors import ConflictError, DataFileError, StoreError, UnknownBatchError, UnknownRunError
 from ..io.codec import decode_sample
 from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey, current_time
 from ..perturb.edits import hash_uniform
@@ -23,144 +23,20 @@ from ..runtime.processes import gc_paused
 from ..store.records import plan_conventions
 from ..store.runs import RunStore, sample_at
 from .batch_journal import BatchJournal
+from .claims import NameClaims
 from .draws import Selection, draw_path, read_draws
+from .label_batch import BatchEntry, LabelBatch
 from .names import check_annotator, check_name, check_text
 from .pool import SHOWN, read_pair_draw
 from .session import (
-    CHOICE_LABELS,
-    CHOICES,
-    GRADE_TEXTS,
-    LabelChoice,
     LabelItem,
-    LabelScale,
     PreviousLabel,
     ShownDocument,
     build_item,
 )
 
-Purpose = Literal["calibrate", "compare", "grade", "drafts", "review"]
-"""What the labels are for: to calibrate a judge, to decide between two runs, to grade documents, to accept or reject
-drafts of samples, or to review samples that a person picked."""
-SHOWN_PARTS = ("documents", "reference", "relevance")
-"""What a batch may show of an item beside question and answer."""
 LEASE_S = 600.0
 """Seconds for which an item stays with an annotator, from the last time the page was opened or renewed."""
-
-# --- what a batch is -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class BatchEntry:
-    """Where an item of a batch is stored."""
-
-    sample_id: str
-    positions: tuple[int, ...] = ()
-    """The position of the sample in the dataset of each run; -1 where a run does not have it. Of drafts, the line."""
-    doc_id: str | None = None
-    """The document to grade."""
-
-
-@dataclass(frozen=True, slots=True)
-class LabelBatch:
-    """What a batch is; it never changes."""
-
-    id: str
-    """Random; the only name of the batch that annotators see."""
-    title: str
-    purpose: Purpose
-    runs: tuple[str, ...]
-    """Ids of the runs."""
-    metric: str | None
-    """The metric that the labels are about; ``None``: any."""
-    scale: str | None
-    """Such as ``1-5``; ``None`` for right and wrong, accepted and rejected."""
-    instructions: str
-    annotators: int
-    """The number of annotators who label each item."""
-    blind: bool
-    shown: tuple[str, ...]
-    """What annotators see beside question and answer, of ``SHOWN_PARTS``."""
-    seed: int
-    created: str
-    created_by: str
-    draw: str | None
-    """The id of the draw; ``None`` where a person picked the samples."""
-    items: tuple[BatchEntry, ...]
-    """In the order of labelling."""
-    folder: str = ""
-    name: str = ""
-    """The start of the names of its files."""
-
-    @property
-    def journal(self) -> Path:
-        """The journal of labels, which ``auepora label`` and ``auepora judge calibrate`` read."""
-        return self.file(".jsonl")
-
-    @property
-    def drafts_file(self) -> Path:
-        """The samples of a batch of drafts."""
-        return self.file(".drafts.jsonl")
-
-    @property
-    def accepted_file(self) -> Path:
-        """The accepted drafts, written when the batch is closed."""
-        return self.file(".accepted.jsonl")
-
-    @property
-    def answers(self) -> int:
-        """The number of labels of one annotator for an item: two for the answers of two runs."""
-        return 2 if self.purpose == "compare" else 1
-
-    @property
-    def is_chosen(self) -> bool:
-        """Whether a person picked the samples, so that nothing is estimated from the labels."""
-        return self.purpose in ("review", "drafts")
-
-    @property
-    def question(self) -> str:
-        """The question to the annotator."""
-        if self.purpose == "drafts":
-            return "Is this a good test question, with the right reference?"
-        if self.purpose == "grade":
-            return "How relevant is the document to the question?"
-        if self.purpose == "compare":
-            return "Which answer is right?" if self.scale is None else "How good is each answer?"
-        return "Is the answer right?" if self.scale is None else "How good is the answer?"
-
-    @property
-    def choices(self) -> tuple[LabelChoice, ...]:
-        """What can be chosen: for the item, or on a scale for each of its answers."""
-        if self.scale is not None:
-            scale = LabelScale.of(self.scale)
-            texts = GRADE_TEXTS if self.purpose == "grade" else {scale.low: "worst", scale.high: "best"}
-            return tuple(
-                LabelChoice(str(one), str(one), f"{one}: {texts[one]}" if one in texts else str(one))
-                for one in range(scale.low, scale.high + 1)
-            )
-        return CHOICES.get(self.purpose, CHOICES["calibrate"])
-
-    def parse_values(self, values: Sequence[str]) -> tuple[str | int, ...]:
-        """The labels of the answers, in the order shown, of what an annotator chose.
-
-        Without a scale this is the name of one choice; on a scale one grade for each answer.
-        """
-        names = [one.name for one in self.choices]
-        expected = 1 if self.scale is None else self.answers
-        if len(values) != expected or any(one not in names for one in values):
-            count = "one value" if expected == 1 else f"{expected} values"
-            raise BadValueError(f"label: {count} of {', '.join(names)} expected, not {', '.join(values)!r:.80}")
-        return tuple(map(int, values)) if self.scale is not None else CHOICE_LABELS[values[0]]
-
-    def describe(self, labels: tuple[str | float, ...]) -> str:
-        """The labels of an annotator for the answers of an item, in the order shown, in words."""
-        if self.scale is not None:
-            return ", ".join(one if isinstance(one, str) else f"{one:g}" for one in labels)
-        return next((one.text for one in self.choices if CHOICE_LABELS[one.name] == labels), "")
-
-    def file(self, suffix: str) -> Path:
-        """The path of one of its files."""
-        return Path(self.folder, f"{self.name}{suffix}")
-
 
 # --- items as annotators see them, read one at a time ----------------------------------------------------------------
 
@@ -335,6 +211,8 @@ class AnnotatorProgress:
     """Items that this annotator can label now or later, skipped ones left out."""
     waiting: int = 0
     """Those of them that other annotators are labelling at present."""
+    is_claimed: bool = False
+    """Whether the name belongs to a browser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +233,8 @@ class ItemDisagreement:
     labels: tuple[PreviousLabel, ...]
     """The annotators are numbered."""
     adjudicated: bool
+    problem: str | None = None
+    """Why the person who asks must not decide it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,6 +318,7 @@ class LabelQueue:
         self.batch = batch
         self._items = _ItemReader(batch, store)
         self._journal = BatchJournal(batch)
+        self._claims = NameClaims(self._journal, batch.id)
         self._leases = _LeaseFile(batch.file(".leases.json"), clock)
         self._mutex = threading.RLock()
         self._shown_parts: dict[int, tuple[str, ...]] = {}
@@ -447,6 +328,25 @@ class LabelQueue:
         """Whether labelling has ended."""
         with self._public_errors(), self._reading():
             return self._journal.closed is not None
+
+    def claim(self, annotator: str, secret: str) -> None:
+        """Make a name that of the browser with this secret; ``ConflictError`` where it is that of another one."""
+        with self._public_errors(), self._mutex:
+            self._claims.require(check_annotator(annotator), secret)
+
+    def is_free_for(self, annotator: str, secret: str) -> bool:
+        """Whether the browser with this secret may use a name."""
+        with self._public_errors(), self._reading():
+            return self._claims.is_free_for(check_annotator(annotator), secret)
+
+    def record_shown_labels(self, annotator: str, number: int) -> None:
+        """Record that a person sees the labels of others; ``ConflictError`` where they must not decide the item."""
+        name = check_annotator(annotator)
+        with self._public_errors(), self._writing():
+            self._journal.check_adjudication(number, name)
+            key = self._keys(number, name, adjudicated=True)[0]
+            if key not in self._journal.seen:
+                self._journal.append(LabelEvent("shown", key, reason="labels", at=current_time()))
 
     def item(self, number: int) -> BatchItem:
         """The item with this number; ``UnknownBatchError`` where it is not there or its run was deleted."""
@@ -505,6 +405,8 @@ class LabelQueue:
             entries = self._entries(number, name, labels, comment, submission, adjudicated=adjudicated)
         check = (lambda _: self._journal.check_adjudication(number, name)) if adjudicated else None
         with self._public_errors(), self._writing():
+            if self._keys(number, name, adjudicated=True)[0] in self._journal.seen and not adjudicated:
+                entries = [replace(label, shown=(*(label.shown or ()), "labels")) for label in entries]
             return self._append(number, *self._journal.new_entries(number, name, entries), check=check)
 
     def skip(self, annotator: str, number: int, reason: str, *, submission: str) -> Submission:
@@ -560,6 +462,7 @@ class LabelQueue:
             counts = {one: count for one in journal.item_labels if (count := len(journal.complete_labels(one)))}
             names = dict.fromkeys(name for name, items in journal.own_items.items() if items)
             names |= dict.fromkeys(one.annotator for each in journal.adjudications.values() for one in each)
+            names |= dict.fromkeys(journal.claims)
             return BatchProgress(
                 items=len(self.batch.items),
                 complete=sum(count >= self.batch.annotators for count in counts.values()),
@@ -587,7 +490,7 @@ class LabelQueue:
         with self._public_errors(), self._reading():
             return sorted(self._journal.skipped.get(annotator, ()))
 
-    def disagreements(self) -> list[ItemDisagreement]:
+    def disagreements(self, adjudicator: str = "") -> list[ItemDisagreement]:
         """The items that annotators labelled differently, with their labels."""
         with self._public_errors(), self._reading():
             names = dict.fromkeys(one.annotator for one in self._journal.labels if not one.adjudicated)
@@ -599,7 +502,9 @@ class LabelQueue:
                     for name, each in self._journal.complete_labels(number).items()
                 )
                 shown = tuple(PreviousLabel(f"annotator {place}", label, comment) for place, label, comment in labels)
-                found.append(ItemDisagreement(number, shown, bool(self._journal.adjudications.get(number))))
+                is_decided = bool(self._journal.adjudications.get(number))
+                problem = self._journal.adjudication_problem(number, adjudicator)
+                found.append(ItemDisagreement(number, shown, is_decided, problem))
             return found
 
     def reveal(self) -> Iterator[RevealedItem]:
@@ -623,6 +528,7 @@ class LabelQueue:
             adjudicated=sum(any(one.annotator == name for one in each) for each in journal.adjudications.values()),
             remaining=len(numbers),
             waiting=sum(number in busy and not journal.has_place(number, name, busy[number]) for number in numbers),
+            is_claimed=name in journal.claims,
         )
 
     def _keys(self, number: int, name: str, *, adjudicated: bool = False) -> list[LabelKey]:
@@ -698,16 +604,20 @@ class LabelQueue:
             self._journal.refresh()
             yield
 
-    @contextmanager
-    def _public_errors(self) -> Iterator[None]:
-        """Leave names of files and stores, and ids, out of errors that annotators of a blind batch see."""
-        try:
-            yield
-        except DataFileError as error:
-            if not self.batch.blind:
-                raise
-            is_access = error.problem.startswith(("cannot be", "no such file"))
-            problem = error.problem if is_access else "it is damaged; the page of the batch has the details"
-            raise DataFileError("the label file", error.line, problem) from error
-        except StoreError as error:
-            raise StoreError("of this batch", error.problem) if self.batch.blind else error from error
+    def _public_errors(self) -> AbstractContextManager[None]:
+        return public_errors(is_blind=self.batch.blind)
+
+
+@contextmanager
+def public_errors(*, is_blind: bool) -> Iterator[None]:
+    """Leave names of files and stores, and ids, out of errors that annotators of a blind batch see."""
+    try:
+        yield
+    except DataFileError as error:
+        if not is_blind:
+            raise
+        is_access = error.problem.startswith(("cannot be", "no such file"))
+        problem = error.problem if is_access else "it is damaged; the page of the batch has the details"
+        raise DataFileError("the label file", error.line, problem) from error
+    except StoreError as error:
+        raise StoreError("of this batch", error.problem) if is_blind else error from error

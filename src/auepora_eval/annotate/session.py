@@ -720,7 +720,9 @@ def _item(state: FormState, item: LabelItem) -> Iterator[str]:
 def _document_heading(document: ShownDocument, retrieved: int, blind: bool) -> str:
     if document.rank is None:
         return f"Relevant, not retrieved: {document.doc_id}"
-    relevant = "  * relevant" if document.gold and not blind else ""
+    if blind:
+        return f"Document {document.rank} of {retrieved}"
+    relevant = "  * relevant" if document.gold else ""
     return f"Document {document.rank} of {retrieved}: {document.doc_id}{relevant}"
 
 

@@ -23,7 +23,7 @@ from ..annotate.batch_plans import (
     plan_batch,
     result_commands,
 )
-from ..annotate.batches import BatchProgress, LabelBatch, LabelQueue, Purpose
+from ..annotate.batches import BatchProgress, LabelQueue
 from ..annotate.calibration import calibrate, labelled_metric, load_compared_scores, register_verdict
 from ..annotate.calibration_report import (
     CalibrationReport,
@@ -33,6 +33,7 @@ from ..annotate.calibration_report import (
     verdict_sentence,
 )
 from ..annotate.draws import LabelDraw, describe_forecast, read_all_draws, read_draws
+from ..annotate.label_batch import LabelBatch, Purpose
 from ..annotate.names import MAX_NAME
 from ..annotate.relevance import DEFAULT_METRICS
 from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
@@ -523,8 +524,7 @@ def batch_page(request: PageRequest) -> Response:
         subtitle=f"{PURPOSES[batch.purpose].title}. {batch_state(progress)[0].capitalize()}.",
         runs=runs,
         banners=list(_banners(view, runs)),
-        # It signs browsers in for the pages of labels alone.
-        label_address=make_url(f"{request.base_url}label/{batch.id}", token=request.app.state.access.label_token),
+        label_address=request.label_address(batch.id),
         terminal_command=label_command(batch, read_draw(view.workbench, batch), view.workbench.label),
         forecast_lines=_forecast_lines(view),
         metrics=metrics,

@@ -16,7 +16,8 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from ..annotate.batches import BatchItem, ItemDisagreement, LabelBatch, LabelQueue, Submission
+from ..annotate.batches import BatchItem, ItemDisagreement, LabelQueue, Submission
+from ..annotate.label_batch import LabelBatch
 from ..annotate.names import MAX_NAME, MAX_TEXT, check_annotator
 from ..annotate.session import LabelChoice, ShownDocument
 from ..errors import AueporaError, BadValueError, ConflictError
@@ -72,8 +73,10 @@ class LabelRequest:
     @classmethod
     def of(cls, request: PageRequest, fields: Fields) -> LabelRequest:
         """Check the parameters; an error names the parameter and what is allowed."""
-        queue = request.queue
-        return cls(queue, fields, read_name(fields.get("as", "")), read_number(queue.batch, fields.get("item", "")))
+        queue, annotator = request.queue, read_name(fields.get("as", ""))
+        require_adjudicator(request, fields)
+        queue.claim(annotator, request.scope["name_secret"])
+        return cls(queue, fields, annotator, read_number(queue.batch, fields.get("item", "")))
 
     @property
     def batch(self) -> LabelBatch:
@@ -117,6 +120,12 @@ class LabelRequest:
         adjudicate = "1" if self.adjudicates else None
         fields = {"as": self.annotator, "adjudicate": adjudicate, "item": number, "part": part}
         return make_url(f"/label/{self.batch.id}/{page}", **fields)
+
+
+def require_adjudicator(request: PageRequest, fields: Fields) -> None:
+    """Raise where an annotator asks for the labels of others."""
+    if fields.get("adjudicate", "") == "1" and not request.is_organiser:
+        raise HTTPException(403, "adjudicate: only the organiser of the batch sees labels of others and decides")
 
 
 def is_pair_of_grades(batch: LabelBatch) -> bool:
@@ -244,13 +253,17 @@ def find_text(item: BatchItem, part: str) -> str:
 
 def start_page(request: PageRequest) -> Response:
     """The start of an annotator: name, instructions and, with a name, the progress."""
+    require_adjudicator(request, request.parameters)
     text = request.parameters.get("as", "")
-    return show_start(request, read_name(text) if text else "")
+    annotator = read_name(text) if text else ""
+    is_own = bool(annotator) and request.queue.is_free_for(annotator, request.scope["name_secret"])
+    return show_start(request, annotator if is_own else "")
 
 
 def show_start(request: PageRequest, annotator: str, message: str = "") -> Response:
     """The start page; with a message where the name cannot be used."""
     queue = request.queue
+    is_adjudication = request.is_organiser and request.parameters.get("adjudicate", "") == "1"
     return render_template(
         request,
         "label.html",
@@ -258,7 +271,7 @@ def show_start(request: PageRequest, annotator: str, message: str = "") -> Respo
         batch_id=queue.batch.id,
         task=describe_task(queue.batch),
         annotator=annotator,
-        disputed=queue.disagreements() if request.parameters.get("adjudicate", "") == "1" else None,
+        disputed=queue.disagreements() if is_adjudication else None,
         progress=describe_progress(queue, annotator) if annotator and not message else None,
         is_closed=queue.is_closed,
         message=message,
@@ -275,6 +288,10 @@ def item_page(request: PageRequest) -> Response:
         if error.status_code != 400 or fields.get("fragment"):
             raise
         return show_start(request, fields.get("as", "")[:MAX_NAME], str(error.detail))
+    except ConflictError as error:
+        if fields.get("fragment"):
+            raise
+        return show_start(request, fields.get("as", "")[:MAX_NAME], f"as: {error}")
     return show_item(request, found, found.number)
 
 
@@ -283,9 +300,11 @@ def show_item(
 ) -> Response:
     """An item with its form, by default the next one; after an error with the message and what was entered."""
     queue, is_closed = found.queue, found.queue.is_closed
-    disputed = {one.number: one for one in queue.disagreements()} if found.adjudicates else {}
+    disputed = find_disputed(found) if found.adjudicates else {}
     if found.adjudicates:
         number = number or next((one.number for one in disputed.values() if not one.adjudicated), None)
+        if number is not None and not is_closed:
+            queue.record_shown_labels(found.annotator, number)
     elif number is None and not is_closed:
         number = queue.next(found.annotator)
     progress = describe_progress(queue, found.annotator, disputed.values())
@@ -318,6 +337,12 @@ def show_item(
         max_comment=MAX_TEXT,
         max_reason=MAX_REASON,
     )
+
+
+def find_disputed(found: LabelRequest) -> dict[int, ItemDisagreement]:
+    """The items that the organiser may decide or has decided, by number."""
+    disputed = found.queue.disagreements(found.annotator)
+    return {item.number: item for item in disputed if item.problem is None}
 
 
 def whole_text(request: PageRequest) -> Response:

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from ..annotate.batches import LabelQueue
 from ..errors import BadValueError
 from ..store.records import RunRecord
-from .workbench import Workbench
+from .workbench import Workbench, make_url
 
 
 class Fields(QueryParams):
@@ -99,6 +99,15 @@ class PageRequest(Request):
     def run(self) -> RunRecord:
         """The run that the path names."""
         return self.workbench.find(self.path_params["run_id"])
+
+    @property
+    def is_organiser(self) -> bool:
+        """Whether the request has the session of the person who started the workbench."""
+        return bool(self.scope["role"] == "organiser")
+
+    def label_address(self, batch_id: str) -> str:
+        """The address that signs browsers in for the items of a batch alone."""
+        return make_url(f"{self.base_url}label/{batch_id}", token=self.app.state.access.label_token(batch_id))
 
     @property
     def queue(self) -> LabelQueue:

@@ -47,7 +47,7 @@ from ..report.run_sections import Floats, StoredRun
 from ..runtime.processes import return_free_memory
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore, lazy_samples, run_version, sample_at, samples_contain
-from .security import LABEL_PATHS
+from .security import batch_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -304,7 +304,7 @@ _PARTS = itertools.count(1)
 
 def is_blind(request: Request) -> bool:
     """Whether the page is for annotators: it names no run, file or store, and links to no page that does."""
-    return request.url.path.startswith(LABEL_PATHS)
+    return bool(batch_of(request.url.path))
 
 
 def make_url(path: str, /, **parameters: Any) -> UncutText:
@@ -345,7 +345,7 @@ def render_template(request: Request, name: str, *, status: int = 200, **context
     Templates that extend ``parent`` are a page, or with the parameter ``fragment`` a part of one.
     """
     common = {
-        "csrf_token": request.app.state.access.csrf_token,
+        "csrf_token": request.app.state.access.csrf_token_for(request.scope["role"], request.url.path),
         "store_label": "" if is_blind(request) else request.app.state.workbench.label,
         "is_blind": is_blind(request),
         "parent": "fragment.html" if request.query_params.get("fragment") else "layout.html",

@@ -304,7 +304,7 @@ _PARTS = itertools.count(1)
 
 def is_blind(request: Request) -> bool:
     """Whether the page is for annotators: it names no run, file or store, and links to no page that does."""
-    return bool(batch_of(request.url.path))
+    return bool(batch_of(request.url.path)) or request.url.path.startswith("/assets/")
 
 
 def make_url(path: str, /, **parameters: Any) -> UncutText:

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from ..core.types import SystemOutputs
-from ..errors import ConflictError, DataFileError, StoreError, UnknownBatchError, UnknownRunError
+from ..errors import BadValueError, ConflictError, DataFileError, StoreError, UnknownBatchError, UnknownRunError
 from ..io.codec import decode_sample
 from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey, current_time
 from ..perturb.edits import hash_uniform
@@ -65,6 +65,11 @@ class BatchItem:
     """The turns before the question."""
     shown: tuple[str, ...] = ()
     """What is shown beside question and answer, as labels record it."""
+
+    @property
+    def has_equal_answers(self) -> bool:
+        """Whether both answers have the same text, so that one label is about both."""
+        return len(self.answers) == 2 and self.answers[0].text.strip() == self.answers[1].text.strip()
 
 
 class _ItemReader:
@@ -321,7 +326,8 @@ class LabelQueue:
         self._claims = NameClaims(self._journal, batch.id)
         self._leases = _LeaseFile(batch.file(".leases.json"), clock)
         self._mutex = threading.RLock()
-        self._shown_parts: dict[int, tuple[str, ...]] = {}
+        self._read_items: dict[int, tuple[tuple[str, ...], bool]] = {}
+        """What is shown of an item, and whether its answers are equal."""
 
     @property
     def is_closed(self) -> bool:
@@ -352,7 +358,7 @@ class LabelQueue:
         """The item with this number; ``UnknownBatchError`` where it is not there or its run was deleted."""
         with self._public_errors():
             found = self._items.read(number)
-        self._shown_parts[number] = found.shown
+        self._read_items[number] = found.shown, found.has_equal_answers
         return found
 
     def next(self, annotator: str) -> int | None:
@@ -403,11 +409,14 @@ class LabelQueue:
         check_text(comment, "comment")
         with self._public_errors():
             entries = self._entries(number, name, labels, comment, submission, adjudicated=adjudicated)
+            _, has_equal_answers = self._read_items.get(number, ((), False))
+        if has_equal_answers and len(set(labels)) > 1:
+            raise BadValueError("label: both answers have the same text, so that they get the same label")
         check = (lambda _: self._journal.check_adjudication(number, name)) if adjudicated else None
         with self._public_errors(), self._writing():
             if self._keys(number, name, adjudicated=True)[0] in self._journal.seen and not adjudicated:
                 entries = [replace(label, shown=(*(label.shown or ()), "labels")) for label in entries]
-            return self._append(number, *self._journal.new_entries(number, name, entries), check=check)
+            return _append(self._journal, number, *self._journal.new_entries(number, name, entries), check=check)
 
     def skip(self, annotator: str, number: int, reason: str, *, submission: str) -> Submission:
         """Record that an annotator gives no label to an item; it goes to others, and not to this one again."""
@@ -419,7 +428,9 @@ class LabelQueue:
         ]
         with self._public_errors(), self._writing():
             labelled = self._journal.item_labels.get(number, {}).get(name, {})
-            return self._append(number, *(one for one in events if one.key not in labelled or len(events) == 1))
+            return _append(
+                self._journal, number, *(one for one in events if one.key not in labelled or len(events) == 1)
+            )
 
     def undo(self, annotator: str, *, submission: str = "") -> int | None:
         """Retract the last label or skip of an annotator: the number of its item, which is leased again.
@@ -566,24 +577,16 @@ class LabelQueue:
             for key, label in zip(self._keys(number, name, adjudicated=adjudicated), labels, strict=True)
         ]
 
-    def _append(
-        self, number: int, *entries: Label | LabelEvent, check: Callable[[LabelJournal], None] | None = None
-    ) -> Submission:
-        try:
-            is_new = self._journal.append(*entries, check=check)
-        except ConflictError as error:
-            return Submission("conflict", number, str(error))
-        return Submission("saved" if is_new else "already saved", number)
-
     def _shown(self, number: int, *, adjudicated: bool) -> tuple[str, ...]:
         """What was shown of an item, as labels record it."""
-        if number not in self._shown_parts:
+        if number not in self._read_items:
             try:
-                self._shown_parts[number] = self._items.read(number).shown
+                self.item(number)
             except UnknownBatchError:
                 self._items.entry(number)
                 return self.batch.shown  # the run was deleted while the page was open: the label is kept
-        return (*self._shown_parts[number], *(("labels",) if adjudicated else ()))
+        shown, _ = self._read_items[number]
+        return (*shown, *(("labels",) if adjudicated else ()))
 
     def _format(self, number: int, labels: Mapping[LabelKey, Label]) -> str:
         """The labels of an annotator for an item in words."""
@@ -606,6 +609,20 @@ class LabelQueue:
 
     def _public_errors(self) -> AbstractContextManager[None]:
         return public_errors(is_blind=self.batch.blind)
+
+
+def _append(
+    journal: LabelJournal,
+    number: int,
+    *entries: Label | LabelEvent,
+    check: Callable[[LabelJournal], None] | None = None,
+) -> Submission:
+    """Append what was sent for an item."""
+    try:
+        is_new = journal.append(*entries, check=check)
+    except ConflictError as error:
+        return Submission("conflict", number, str(error))
+    return Submission("saved" if is_new else "already saved", number)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from ..errors import BadValueError, ConflictError, did_you_mean
 from ..io.labels import LabelEvent, LabelJournal, current_time
 
 TAKEN = (
-    "the name is in use in another browser; take another name, or ask the organiser of the batch to release this one"
+    "the name is in use in another browser: take another name, or ask the organiser of the batch to release this one"
 )
 
 

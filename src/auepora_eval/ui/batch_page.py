@@ -43,7 +43,7 @@ from ..render.html import UncutText, format_time, pluralize
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, sample_at
 from .page_request import Fields, PageRequest, page_route
-from .workbench import Workbench, error_status, make_url, recorded_response, render_template, run_url
+from .workbench import Workbench, error_status, make_url, page_message, recorded_response, render_template, run_url
 
 T = TypeVar("T")
 
@@ -220,7 +220,7 @@ def make_forecast(workbench: Workbench, form: BatchForm) -> BatchForecast:
         store = workbench.run(workbench.find(form.run(0))).store if form.runs else workbench.store
         return BatchForecast(plan_batch(store, form.options(workbench.labels)).forecast)
     except AueporaError as error:
-        return BatchForecast(problem=str(error))
+        return BatchForecast(problem=page_message(error))
 
 
 def form_context(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
@@ -297,7 +297,7 @@ def create(request: PageRequest) -> Response:
         fields = Fields([*form.fields.multi_items(), ("id", new_batch_id())])
         return _render_form(request, BatchForm(form.purpose, fields), problem=problem, status=409)
     except AueporaError as error:
-        return _render_form(request, form, problem=str(error), status=error_status(error))
+        return _render_form(request, form, problem=page_message(error), status=error_status(error))
     return RedirectResponse(batch_url(batch), 303)
 
 

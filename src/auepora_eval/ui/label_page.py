@@ -108,6 +108,8 @@ class LabelRequest:
     def values(self) -> Sequence[str]:
         """The names of the choices, or the grades."""
         names = ("first", "second") if is_pair_of_grades(self.batch) else ("value",)
+        if names[1:] and self.queue.item(self.item).has_equal_answers:
+            names = ("first", "first")  # one grade for both
         values = [self.fields.get(name, "") for name in names]
         try:
             self.batch.parse_values(values)
@@ -154,14 +156,19 @@ def read_number(batch: LabelBatch, text: str) -> int | None:
 # --- what a page shows -----------------------------------------------------------------------------------------------
 
 
-def describe_task(batch: LabelBatch) -> dict[str, Any]:
-    """The question to the annotator, what can be chosen, and the instructions."""
+def describe_task(batch: LabelBatch, item: BatchItem | None = None) -> dict[str, Any]:
+    """The question to the annotator, what can be chosen, and the instructions; of an item with equal answers, once."""
+    has_equal_answers = item is not None and item.has_equal_answers
+    choices = [describe_choice(choice) for choice in batch.choices]
+    if has_equal_answers and batch.scale is None:
+        choices = [choice for choice in choices if choice["value"] in ("both", "neither")]
     default = INSTRUCTIONS.get(batch.purpose, DEFAULT_INSTRUCTIONS)
     return {
         "summary": SUMMARIES[batch.purpose],
         "question": batch.question,
         "instructions": batch.instructions.strip() or default,
-        "choices": [describe_choice(one) for one in batch.choices],
+        "choices": choices,
+        "has_equal_answers": has_equal_answers,
         "is_compact": batch.scale is not None and batch.purpose != "grade",
         "is_pair_of_grades": is_pair_of_grades(batch),
     }
@@ -291,7 +298,7 @@ def item_page(request: PageRequest) -> Response:
     except ConflictError as error:
         if fields.get("fragment"):
             raise
-        return show_start(request, fields.get("as", "")[:MAX_NAME], f"as: {error}")
+        return show_start(request, fields.get("as", "")[:MAX_NAME], str(error).capitalize() + ".")
     return show_item(request, found, found.number)
 
 
@@ -316,7 +323,7 @@ def show_item(
         "label_item.html",
         status=status,
         batch_id=found.batch.id,
-        task=describe_task(found.batch),
+        task=describe_task(found.batch, item),
         annotator=found.annotator,
         adjudicates=found.adjudicates,
         state=state,
@@ -358,14 +365,17 @@ def whole_text(request: PageRequest) -> Response:
 
 def _save_label(found: LabelRequest) -> tuple[int | None, str]:
     values = found.values()
-    saved = found.queue.submit(
-        found.annotator,
-        found.item,
-        values,
-        comment=found.comment,
-        submission=found.submission,
-        adjudicated=found.adjudicates,
-    )
+    try:
+        saved = found.queue.submit(
+            found.annotator,
+            found.item,
+            values,
+            comment=found.comment,
+            submission=found.submission,
+            adjudicated=found.adjudicates,
+        )
+    except BadValueError as error:  # it names what was sent, no run and no file
+        raise HTTPException(400, str(error)) from error
     _require_saved(saved)
     texts = {one.name: one.text for one in found.batch.choices}
     return None, f"Saved: {' and '.join(texts[one] for one in values)}"

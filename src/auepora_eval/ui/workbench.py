@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -425,6 +426,18 @@ def recorded_response(register: DecisionRegister | None) -> Response:
     return JSONResponse({"recorded": register is not None})
 
 
+_OPTION_NOTE = re.compile(r" \((?:-\w|--[a-z-]+|[a-z_]+=[^()]*)\)")
+_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
+
+
+def page_message(error: AueporaError) -> str:
+    """An error in words for a page, which has fields: options are named without dashes, commands stay as they are."""
+    parts = str(error).split("`")
+    for place in range(0, len(parts), 2):
+        parts[place] = _OPTION.sub(r"\1", _OPTION_NOTE.sub("", parts[place]))
+    return "`".join(parts)
+
+
 def describe_error(request: Request, error: AueporaError | HTTPException) -> tuple[int, str]:
     """The status and the message of an error. Annotators get a message that names no run and no file."""
     if isinstance(error, HTTPException):
@@ -433,7 +446,7 @@ def describe_error(request: Request, error: AueporaError | HTTPException) -> tup
         return error.status_code, message or str(error.detail)
     status = error_status(error)
     if not is_blind(request) or isinstance(error, ConflictError | UnknownBatchError):
-        return status, str(error)
+        return status, page_message(error)
     logger.warning("%s", error.__cause__ or error)  # queues replace errors by such as name no file
     status = 503 if isinstance(error, StoreError) else status
     return status, f"{BLIND_MESSAGES[status]} The terminal of `auepora ui` has the reason."

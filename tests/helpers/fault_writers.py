@@ -214,12 +214,12 @@ def main() -> None:
         folder.mkdir()
         writer.prepare(folder)
         n = int(number)
-        told = list(forked_lines(partial(_act, writer, folder, n)))
-        faults += "-- pending" not in told
-        problems = [line for line in told if line.startswith("-- ") and line not in ("-- complete", "-- pending")]
+        reported = list(forked_lines(partial(_act, writer, folder, n)))
+        faults += "-- pending" not in reported
+        problems = [line for line in reported if line.startswith("-- ") and line not in ("-- complete", "-- pending")]
         found = set(forked_lines(partial(_check, writer, folder)))
         problems += [line for line in found if line.startswith("-- ")]
-        lost = [line for line in told if not line.startswith("-- ") and line not in found]
+        lost = [line for line in reported if not line.startswith("-- ") and line not in found]
         if lost:
             problems.append(f"acknowledged and lost: {lost}")
         for problem in problems:

@@ -109,7 +109,8 @@ def test_every_acknowledged_label_is_there_once(tmp_path: Path) -> None:
     """Both answers of each item are labelled in one request: never one of them without the other."""
     rng, path = random.Random(36), tmp_path / "runs.sqlite"
     with RunStore.open(path) as store:
-        runs = [answered_run(store, name, ITEMS, lambda number: "yes") for name in ("old", "new")]
+        runs = [answered_run(store, "old", ITEMS, lambda number: "yes")]
+        runs += [answered_run(store, "new", ITEMS, lambda number: "yes, it is")]
         options = {"runs": tuple(runs), "metric": "containment", "n": ITEMS, "annotators": 2 * len(NAMES)}
         batch = new_batch(store, tmp_path / "labels", purpose="compare", **options)
         queue = LabelQueue(batch, store)
@@ -179,7 +180,10 @@ def marked_system(letter: str, sample: EvaluationSample, *, top_k: int) -> Syste
     )
     return SystemOutputs(
         [RetrievedDocument(document, SCORE, 1)],
-        Response(f"It is rule {number + number % (2 if letter == 'a' else 3)}.", metadata={"model": f"{MARK}-answer"}),
+        Response(
+            f"It is rule {number + number % (2 if letter == 'a' else 3)}{'.' if letter == 'a' else '!'}",
+            metadata={"model": f"{MARK}-answer"},
+        ),
         {"end_to_end": SCORE},
         extra={"model": f"{MARK}-extra"},
         citations=[document.doc_id],
@@ -410,7 +414,7 @@ def test_labels_chosen_by_hand_change_nothing(tmp_path: Path, monkeypatch: pytes
             answered_run(store, name, 40, answers)
             for name, answers in (
                 ("old", lambda n: "yes" if n % 3 else "no"),
-                ("new", lambda n: "yes" if n % 7 else "no"),
+                ("new", lambda n: "yes!" if n % 7 else "no!"),  # equal answers get one label
             )
         ]
         common = {"metric": "containment", "annotators": 2}
@@ -513,6 +517,7 @@ def label_items(page: Any, count: int, choose: Callable[[int, str, list[str]], s
         number = page.locator("#label-item").get_attribute("data-item")
         question = page.locator(".is-question .text").inner_text()
         answers = page.locator(".is-answer .text").all_inner_texts()
+        answers *= 3 - len(answers)  # equal ones are shown once
         page.keyboard.press(choose(int(number), question, answers))
         page.wait_for_selector(f"#label-item:not([data-item='{number}'])")
 

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 GOLDEN = REPO / "tests" / "golden" / "store"
 MEGABYTE = 2**20
-LIMITS = range(260, 1060, 40) if IS_COMPLETE else (300,)
+LIMITS = range(260, 1060, 80) if IS_COMPLETE else (300,)
 """Megabytes of memory."""
 
 

@@ -16,7 +16,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/cost
 
-.PHONY: demo test fast-tests test-all all-tests test-random lint package docs golden lock structure mutants coverage bench clean
+.PHONY: demo test fast-tests test-all all-tests test-random lint package docs golden lock structure mutants faults coverage bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -96,6 +96,11 @@ structure: $(VENV)/.dev
 # A hundred seeded faults in the metric kernels: at least 95 must make a test fail.
 mutants: $(VENV)/.dev
 	AUEPORA_MUTANTS=1 $(BIN)/python -m pytest -s tests/mutation
+
+# Mutated stores and files, writes that fail, too little memory, old schemas: all of them, nothing else.
+faults: export AUEPORA_HYPOTHESIS = thorough
+faults: $(VENV)/.dev
+	$(PYTEST) -q -n $(WORKERS) --dist load tests/faults
 
 # Line and branch coverage of the fast tests, then of all tests. The golden tests are left out: they run much code and check little of it.
 coverage: $(VENV)/.dev

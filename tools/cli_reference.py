@@ -17,7 +17,7 @@ Generated from the commands themselves by `make docs`; for a guide see [Command 
 
 Results go to stdout, everything else to stderr. `--json` prints JSON wherever a command prints results.
 Exit codes: 0 fine, 1 a gate failed or `crosscheck` deviates, 2 bad input or plan, 3 a run that stopped early or scored
-nothing, or a gate that is inconclusive, 130 Ctrl-C.
+nothing, or a gate that is inconclusive, 4 an unexpected error, 130 Ctrl-C.
 """
 
 

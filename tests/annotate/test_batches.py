@@ -20,9 +20,10 @@ from auepora_eval.annotate.batch_plans import (
     new_batch_id,
     plan_batch,
 )
-from auepora_eval.annotate.batches import LEASE_S, BatchEntry, BatchItem, LabelBatch, LabelQueue
+from auepora_eval.annotate.batches import LEASE_S, BatchItem, LabelQueue
 from auepora_eval.annotate.calibration import calibrate, load_run_scores
 from auepora_eval.annotate.draws import read_all_draws, read_draws
+from auepora_eval.annotate.label_batch import BatchEntry, LabelBatch
 from auepora_eval.annotate.pool import read_human_grades, read_pair_draw
 from auepora_eval.errors import AueporaWarning, BadValueError, ConflictError, DataFileError, UnknownBatchError
 from auepora_eval.io.grades import Grade, write_grades
@@ -41,7 +42,8 @@ def answer(number: int, word: str) -> SystemOutputs | Exception:
     names = [f"doc-secret-{number % 5}", "gold"]
     documents = [Document(name, f"text of document {place}", {"m": "meta-secret"}) for place, name in enumerate(names)]
     hits = [RetrievedDocument(one, 1 / place, place) for place, one in enumerate(documents, start=1)]
-    return SystemOutputs(hits, Response("yes" if number % 3 else f"{word} {number}"))
+    right = {"first": "yes", "secon": "yes!"}[word]  # equal answers get one label
+    return SystemOutputs(hits, Response(right if number % 3 else f"{word} {number}"))
 
 
 @pytest.fixture(scope="module")
@@ -299,7 +301,7 @@ def test_a_comparison_saves_both_labels_at_once(store: RunStore, tmp_path: Path)
         answers = queue.item(number).answers
         for run, value, shown in zip(revealed.runs, values, answers, strict=True):
             name = store.get(run).name
-            assert shown.text in ("yes", f"{name[:5]} {int(revealed.sample_id[1:])}")
+            assert shown.text in ("yes", "yes!", f"{name[:5]} {int(revealed.sample_id[1:])}")
             if number < 4:
                 assert by_item[revealed.sample_id, run].value == value
     with pytest.raises(BadValueError, match="designed with n 20"):

@@ -70,6 +70,16 @@ def test_a_scale_takes_its_digits_and_nothing_else() -> None:
     assert change.given == GivenLabel(4)
 
 
+def test_equal_answers_of_two_runs_have_one_label() -> None:
+    pair = tuple(LabelItem("q0", "Who?", answer, run=run) for answer, run in (("Ada did.", "a"), ("Ada did. ", "b")))
+    state = typed(FormState(pair), "r")
+    refused, change = handle_line(state, "w")
+    assert (change, refused.message) == (None, "not saved: the other answer has the same text and the label right")
+    assert labels_of(typed(state, "w", "r")).keys() == {("q0", "a"), ("q0", "b")}
+    different = (pair[0], LabelItem("q0", "Who?", "Bob did.", run="b"))
+    assert len(labels_of(typed(FormState(different), "r", "w"))) == 2
+
+
 def test_digits_are_no_labels_without_a_scale() -> None:
     state, change = handle_line(FormState(items(3)), "1")
     assert change is None

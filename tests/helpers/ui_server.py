@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from auepora_eval.store.runs import RunStore
-from auepora_eval.ui.security import CSRF_HEADER, Access
+from auepora_eval.ui.security import CSRF_HEADER, NAME_COOKIE, Access
 from auepora_eval.ui.server import WorkbenchServer, open_socket
 from auepora_eval.ui.workbench import Workbench
 from helpers.browser_page import Watched
@@ -40,6 +40,8 @@ class UiClient:
     cookie: str
     """The header Cookie."""
     csrf_token: str
+    name_secret: str = "secret-of-this-client"
+    """The cookie that claims the names of annotators."""
 
     @property
     def address(self) -> str:
@@ -62,6 +64,8 @@ class UiClient:
     def request(self, method: str, path: str, *, body: str | None = None, headers: Mapping[str, str]) -> Reply:
         """A request with exactly these headers, and Host unless it is given."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if "cookie" in named:
+            named["cookie"] += f"; {NAME_COOKIE}={self.name_secret}"
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
             connection.request(method, path, body, named)
             response = connection.getresponse()
@@ -82,7 +86,7 @@ class UiServer(UiClient):
 
     def change_secrets(self) -> None:
         """Change what a restart of the server changes; this client is signed in again, browsers are not."""
-        for name in ("token", "session", "csrf_token"):
+        for name in ("token", "session", "csrf_token", "label_key"):
             object.__setattr__(self.access, name, f"next-{getattr(self.access, name)}")
         self.sign_in()
 

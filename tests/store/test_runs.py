@@ -3,6 +3,7 @@
 import threading
 from dataclasses import replace
 from datetime import UTC
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -22,7 +23,7 @@ from auepora_eval.core.types import (
     TargetCategory,
 )
 from auepora_eval.engine.repeats import evaluate_repeats
-from auepora_eval.errors import BadValueError, UnknownMetricError, UnknownRunError
+from auepora_eval.errors import BadValueError, StoreError, UnknownMetricError, UnknownRunError
 from auepora_eval.io.codec import LineError
 from auepora_eval.io.golden import dataset_fingerprint
 from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput, texts
@@ -571,3 +572,13 @@ def test_scores_with_every_outcome(store: RunStore) -> None:
     assert back == given
     assert isinstance(back, Scores)
     back.values[0] = 1.0  # a copy of one's own
+
+
+def test_an_empty_file_is_not_written_to(tmp_path: Path) -> None:
+    path = tmp_path / "empty.sqlite"
+    path.touch()
+    with pytest.raises(StoreError, match="is an empty file and holds no runs"):
+        RunStore.open(path, create=False)
+    assert [(found.name, found.stat().st_size) for found in tmp_path.iterdir()] == [("empty.sqlite", 0)]
+    with RunStore.open(path) as store:
+        assert store.runs() == []

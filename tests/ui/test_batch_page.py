@@ -102,7 +102,7 @@ def test_a_batch_is_created_once_from_its_form(server: UiServer, ids: dict[str, 
         assert "0 of 12" in page
     page = server.get(address).text
     assert f"auepora label {ids['old']} --n 6 --seed 0 -m token_f1 --blind" in page
-    assert f"{server.address}/label/{fields['id']}?token={server.access.label_token}" in page
+    assert f"{server.address}/label/{fields['id']}?token={server.access.label_token(fields['id'])}" in page
     assert server.access.token not in page
 
 

@@ -20,7 +20,8 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, find_batch, plan_batch
-from auepora_eval.annotate.batches import LabelBatch, LabelQueue
+from auepora_eval.annotate.batches import LabelQueue
+from auepora_eval.annotate.label_batch import LabelBatch
 from auepora_eval.core.dataset import InMemoryDataset
 from auepora_eval.engine.evaluate import evaluate
 from auepora_eval.io.jsonl import save_jsonl_dataset
@@ -108,7 +109,8 @@ def test_every_acknowledged_label_is_there_once(tmp_path: Path) -> None:
     """Both answers of each item are labelled in one request: never one of them without the other."""
     rng, path = random.Random(36), tmp_path / "runs.sqlite"
     with RunStore.open(path) as store:
-        runs = [answered_run(store, name, ITEMS, lambda number: "yes") for name in ("old", "new")]
+        runs = [answered_run(store, "old", ITEMS, lambda number: "yes")]
+        runs += [answered_run(store, "new", ITEMS, lambda number: "yes, it is")]
         options = {"runs": tuple(runs), "metric": "containment", "n": ITEMS, "annotators": 2 * len(NAMES)}
         batch = new_batch(store, tmp_path / "labels", purpose="compare", **options)
         queue = LabelQueue(batch, store)
@@ -145,7 +147,9 @@ def test_every_acknowledged_label_is_there_once(tmp_path: Path) -> None:
         for place, label in enumerate(CHOICES[value])
     }
     lines = [json.loads(line) for line in batch.journal.read_text().splitlines()[1:-1]]
-    assert Counter(one["id"] for one in lines) == {
+    claims = [one["by"] for one in lines if one.get("event") == "claim"]
+    assert sorted(claims) == sorted({name for each in clients for name, _ in each.values})
+    assert Counter(one["id"] for one in lines if one.get("event") != "claim") == {
         f"{name} {item}": 2 for each in clients for name, item in each.values
     }
 
@@ -176,7 +180,10 @@ def marked_system(letter: str, sample: EvaluationSample, *, top_k: int) -> Syste
     )
     return SystemOutputs(
         [RetrievedDocument(document, SCORE, 1)],
-        Response(f"It is rule {number + number % (2 if letter == 'a' else 3)}.", metadata={"model": f"{MARK}-answer"}),
+        Response(
+            f"It is rule {number + number % (2 if letter == 'a' else 3)}{'.' if letter == 'a' else '!'}",
+            metadata={"model": f"{MARK}-answer"},
+        ),
         {"end_to_end": SCORE},
         extra={"model": f"{MARK}-extra"},
         citations=[document.doc_id],
@@ -194,6 +201,11 @@ class Recorder(UiClient):
 
     def __post_init__(self) -> None:
         self.port, self.csrf_token = self.server.port, self.server.csrf_token
+
+    def sign_in_to(self, batch: LabelBatch) -> None:
+        """Have the cookie and the CSRF token of an annotator of a batch."""
+        self.cookie = "=".join(self.server.access.label_cookie(batch.id))
+        self.csrf_token = self.server.access.csrf_token_for("annotator", f"/label/{batch.id}")
 
     def request(self, method: str, path: str, *, body: str | None = None, headers: Mapping[str, str]) -> Reply:
         reply = super().request(method, path, body=body, headers=headers)
@@ -243,9 +255,16 @@ def use_every_page(client: Recorder, batch: LabelBatch, value: str) -> None:
     assert {one for place, one in enumerate(saved) if place % 6 > 1} <= {400, 404, 409}, saved
     for part in ("question", "answer-1", "first-1", "document-1", "reference-1", "answer-99", f"{batch.purpose}-1"):
         assert client.get(f"{path}/text?as=ann&item=1&part={part}").status in (200, 404)
-    for wrong in (f"{path}/none", "/label/none", f"/label/{batch.id}0/item?as=ann", "/assets/none"):
+    for wrong in (f"{path}/none", "/assets/none"):
         assert client.get(wrong).status in (404, 405)
-    for other in (f"/batches/{batch.id}", f"/batches/{batch.id}/items", "/runs", "/live/events"):
+    for other in (
+        "/label/none",
+        f"/label/{batch.id}0/item?as=ann",
+        f"/batches/{batch.id}",
+        f"/batches/{batch.id}/items",
+        "/runs",
+        "/live/events",
+    ):
         assert client.get(other).status == 403
     assert client.post(f"{path}/label", {"as": "ann", "csrf_token": "none"}, x_csrf_token="").status == 403
 
@@ -282,17 +301,19 @@ def test_blind_pages_contain_no_name_in_any_byte(tmp_path: Path) -> None:
             )
         }
         with ui_server(store) as server:
-            annotator = f"{server.access.label_cookie}={server.access.label_session}"
-            organiser, client = Recorder(server, server.cookie), Recorder(server, annotator)
+            organiser, client = Recorder(server, server.cookie), Recorder(server, "")
+            decider = Recorder(server, server.cookie)
             organiser.get("/runs")
             assert organiser.leaks()
             for batch in batches.values():
                 first, second = (one.name for one in batch.choices[:2])
                 for name, value in (("one", first), ("other", second)):  # for an adjudication
                     LabelQueue(batch, store).submit(f"{MARK} {name}", 3, [value], submission=name)
+                client.sign_in_to(batch)
                 use_every_page(client, batch, first)
-                assert "annotator 2" in client.get(item_path(batch, "ann", adjudicate=1)).text
-            assert client.leaks() == []
+                assert client.get(item_path(batch, "ann", adjudicate=1)).status == 403
+                assert "annotator 2" in decider.get(item_path(batch, "eve", adjudicate=1)).text
+            assert client.leaks() == decider.leaks() == []
             # A journal that was damaged, a run that was deleted, and a store that was: what names a file stays out, too.
             with batches["compare"].journal.open("a") as journal:
                 journal.write('{"sample_id": 7}\n')
@@ -300,6 +321,7 @@ def test_blind_pages_contain_no_name_in_any_byte(tmp_path: Path) -> None:
             batches["grade"].file(".batch.json").write_text(f'{{"version": 1, "{MARK}": 1}}')
             store.delete(runs[0])
             for batch in batches.values():
+                client.sign_in_to(batch)
                 client.get(f"/label/{batch.id}?as=ann")
                 client.get(item_path(batch, "ann"))
                 client.post(
@@ -307,6 +329,7 @@ def test_blind_pages_contain_no_name_in_any_byte(tmp_path: Path) -> None:
                 )
             assert {404, 503} < {reply.status for _, reply in client.received[-15:]}
             (folder / f"{MARK}-store.sqlite").rename(folder / "moved.sqlite")
+            client.sign_in_to(batches["calibrate"])
             for accept in ("text/html", "application/json"):
                 client.get(item_path(batches["calibrate"], "ann"), accept=accept)
             assert client.leaks() == []
@@ -391,7 +414,7 @@ def test_labels_chosen_by_hand_change_nothing(tmp_path: Path, monkeypatch: pytes
             answered_run(store, name, 40, answers)
             for name, answers in (
                 ("old", lambda n: "yes" if n % 3 else "no"),
-                ("new", lambda n: "yes" if n % 7 else "no"),
+                ("new", lambda n: "yes!" if n % 7 else "no!"),  # equal answers get one label
             )
         ]
         common = {"metric": "containment", "annotators": 2}
@@ -494,6 +517,7 @@ def label_items(page: Any, count: int, choose: Callable[[int, str, list[str]], s
         number = page.locator("#label-item").get_attribute("data-item")
         question = page.locator(".is-question .text").inner_text()
         answers = page.locator(".is-answer .text").all_inner_texts()
+        answers *= 3 - len(answers)  # equal ones are shown once
         page.keyboard.press(choose(int(number), question, answers))
         page.wait_for_selector(f"#label-item:not([data-item='{number}'])")
 

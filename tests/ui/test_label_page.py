@@ -11,9 +11,10 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
-from auepora_eval.annotate.batches import LabelBatch
+from auepora_eval.annotate.label_batch import LabelBatch
 from auepora_eval.io.labels import Label, LabelJournal, read_labels
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.security import NAME_COOKIE
 from helpers import stored_runs
 from helpers.ui_server import Reply, UiServer, ui_server, workbench_page
 
@@ -317,6 +318,7 @@ def test_a_label_survives_a_lost_answer_a_lost_connection_and_a_restart(browser:
         other.close()
         wait_for_item(page, 4)
         server.__dict__.update(vars(UiServer(server.workbench, server.access)))  # signs in again
+        server.name_secret = next(one["value"] for one in page.context.cookies() if one["name"] == NAME_COOKIE)
         sent = {"as": "ann", "item": 4, "value": "wrong", "submission": "another tab"}
         assert send(server, batch, "label", sent).status == 303
         page.keyboard.press("r")

@@ -8,7 +8,7 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, SystemOutputs
 from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, find_batch, plan_batch
-from auepora_eval.annotate.batches import LabelBatch
+from auepora_eval.annotate.label_batch import LabelBatch
 from auepora_eval.core.scores import Score
 from auepora_eval.io.labels import read_labels
 from auepora_eval.io.sample_sets import load_sample_set

@@ -118,6 +118,7 @@ BAD_VALUES = {
     "sort=colour": "sort must be one of began, name, dataset",
     "page=0": "page must be a number from 1",
     "page=x": "page must be a number from 1",
+    "page=" + "0" * 5000: "page must be a number from 1",
     "compare=1&run=": "choose two or more runs",
 }
 
@@ -126,6 +127,12 @@ def test_bad_values_of_parameters(server: UiServer) -> None:
     for query, message in BAD_VALUES.items():
         reply = server.get(f"/runs?{query}")
         assert (reply.status, message in reply.text) == (404 if "run=" in query else 400, "run=" not in query), query
+
+
+def test_a_page_number_without_end_is_not_found(server: UiServer) -> None:
+    for digits in (10, 5000):
+        reply = server.get(f"/runs?page={'9' * digits}")
+        assert (reply.status, "no list has so many pages" in reply.text) == (404, True)
 
 
 def test_a_row_has_the_numbers_of_its_run_and_opens_its_queries(server: UiServer, ids: Mapping[str, str]) -> None:

@@ -35,16 +35,33 @@ def test_the_token_becomes_a_cookie(server: UiServer) -> None:
 
 
 def test_the_token_of_annotators_opens_labels_alone(server: UiServer) -> None:
-    token = server.access.label_token
+    token = server.access.label_token("none")
     reply = server.request("GET", f"/label/none?as=a&token={token}", headers={})
     assert (reply.status, reply.headers["location"]) == (303, "/label/none?as=a")
     cookie = reply.headers["set-cookie"].partition(";")[0]
-    expected = {"/label/none": 404, "/label/../runs": 404, "/label/..%2fruns": 404, "/assets/theme.css": 200}
-    closed = ("/", "/runs", f"/runs/{RUN}", "/batches", "/labels", "/live/events", "//label/x", f"/runs?token={token}")
+    expected = {"/label/none": 404, "/label/none/../../runs": 404, "/assets/theme.css": 200}
+    closed = (
+        "/",
+        "/runs",
+        f"/runs/{RUN}",
+        "/batches",
+        "/labels",
+        "/live/events",
+        "//label/x",
+        "/label/other",
+        "/label/other?as=a",
+        "/label/nonesuch",
+        "/label/../runs",
+        "/label/..%2fruns",
+        f"/runs?token={token}",
+    )
     expected |= dict.fromkeys(closed, 403)
     assert {path: server.request("GET", path, headers={"cookie": cookie}).status for path in expected} == expected
-    assert server.post("/label/none/label", cookie=cookie).status == 404
+    csrf = server.access.csrf_token_for("annotator", "/label/none")
+    assert server.post("/label/none/label", cookie=cookie, x_csrf_token=csrf).status == 404
+    assert server.post("/label/none/label", cookie=cookie).status == 403, "the CSRF token is that of the organiser"
     assert server.post("/batches/new", cookie=cookie).status == 403
+    assert server.post("/batches/new", x_csrf_token=csrf).status == 403, "that of an annotator"
     assert server.request("GET", "/runs", headers={"cookie": f"{cookie}; {server.cookie}"}).status == 200
 
 

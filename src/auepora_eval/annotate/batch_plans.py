@@ -33,7 +33,6 @@ from ..stats.sequential import SequentialDesign
 from ..store.connect import default_labels
 from ..store.records import RunRecord
 from ..store.runs import RunStore
-from .batches import SHOWN_PARTS, BatchEntry, LabelBatch, Purpose
 from .draws import (
     ASSUMED_ERROR,
     ComparisonDesign,
@@ -46,6 +45,7 @@ from .draws import (
     read_all_draws,
     record_draw,
 )
+from .label_batch import SHOWN_PARTS, BatchEntry, LabelBatch, Purpose
 from .pool import PairDraw, PooledRuns, correctable_metrics, draw_pairs, gold_grades, pool_outputs, write_pair_draw
 from .session import LabelScale, load_population
 

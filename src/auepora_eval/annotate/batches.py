@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
-from unicodedata import category, normalize
 
 import msgspec
 
@@ -23,149 +22,21 @@ from ..runtime.files import open_bytes, write_lines
 from ..runtime.processes import gc_paused
 from ..store.records import plan_conventions
 from ..store.runs import RunStore, sample_at
-from .agreement import decided_label
+from .batch_journal import BatchJournal
+from .claims import NameClaims
 from .draws import Selection, draw_path, read_draws
+from .label_batch import BatchEntry, LabelBatch
+from .names import check_annotator, check_name, check_text
 from .pool import SHOWN, read_pair_draw
 from .session import (
-    CHOICE_LABELS,
-    CHOICES,
-    GRADE_TEXTS,
-    LabelChoice,
     LabelItem,
-    LabelScale,
     PreviousLabel,
     ShownDocument,
     build_item,
 )
 
-Purpose = Literal["calibrate", "compare", "grade", "drafts", "review"]
-"""What the labels are for: to calibrate a judge, to decide between two runs, to grade documents, to accept or reject
-drafts of samples, or to review samples that a person picked."""
-SHOWN_PARTS = ("documents", "reference", "relevance")
-"""What a batch may show of an item beside question and answer."""
 LEASE_S = 600.0
 """Seconds for which an item stays with an annotator, from the last time the page was opened or renewed."""
-MAX_NAME = 100
-MAX_TEXT = 10_000
-"""The number of characters of a comment, or of the reason of a skip."""
-_CONTROL = ("Cc", "Cs", "Zl", "Zp")
-"""Categories of characters that a name must not contain: control characters, surrogates and ends of lines."""
-
-# --- what a batch is -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class BatchEntry:
-    """Where an item of a batch is stored."""
-
-    sample_id: str
-    positions: tuple[int, ...] = ()
-    """The position of the sample in the dataset of each run; -1 where a run does not have it. Of drafts, the line."""
-    doc_id: str | None = None
-    """The document to grade."""
-
-
-@dataclass(frozen=True, slots=True)
-class LabelBatch:
-    """What a batch is; it never changes."""
-
-    id: str
-    """Random; the only name of the batch that annotators see."""
-    title: str
-    purpose: Purpose
-    runs: tuple[str, ...]
-    """Ids of the runs."""
-    metric: str | None
-    """The metric that the labels are about; ``None``: any."""
-    scale: str | None
-    """Such as ``1-5``; ``None`` for right and wrong, accepted and rejected."""
-    instructions: str
-    annotators: int
-    """The number of annotators who label each item."""
-    blind: bool
-    shown: tuple[str, ...]
-    """What annotators see beside question and answer, of ``SHOWN_PARTS``."""
-    seed: int
-    created: str
-    created_by: str
-    draw: str | None
-    """The id of the draw; ``None`` where a person picked the samples."""
-    items: tuple[BatchEntry, ...]
-    """In the order of labelling."""
-    folder: str = ""
-    name: str = ""
-    """The start of the names of its files."""
-
-    @property
-    def journal(self) -> Path:
-        """The journal of labels, which ``auepora label`` and ``auepora judge calibrate`` read."""
-        return self.file(".jsonl")
-
-    @property
-    def drafts_file(self) -> Path:
-        """The samples of a batch of drafts."""
-        return self.file(".drafts.jsonl")
-
-    @property
-    def accepted_file(self) -> Path:
-        """The accepted drafts, written when the batch is closed."""
-        return self.file(".accepted.jsonl")
-
-    @property
-    def answers(self) -> int:
-        """The number of labels of one annotator for an item: two for the answers of two runs."""
-        return 2 if self.purpose == "compare" else 1
-
-    @property
-    def is_chosen(self) -> bool:
-        """Whether a person picked the samples, so that nothing is estimated from the labels."""
-        return self.purpose in ("review", "drafts")
-
-    @property
-    def question(self) -> str:
-        """The question to the annotator."""
-        if self.purpose == "drafts":
-            return "Is this a good test question, with the right reference?"
-        if self.purpose == "grade":
-            return "How relevant is the document to the question?"
-        if self.purpose == "compare":
-            return "Which answer is right?" if self.scale is None else "How good is each answer?"
-        return "Is the answer right?" if self.scale is None else "How good is the answer?"
-
-    @property
-    def choices(self) -> tuple[LabelChoice, ...]:
-        """What can be chosen: for the item, or on a scale for each of its answers."""
-        if self.scale is not None:
-            scale = LabelScale.of(self.scale)
-            texts = GRADE_TEXTS if self.purpose == "grade" else {scale.low: "worst", scale.high: "best"}
-            return tuple(
-                LabelChoice(str(one), str(one), f"{one}: {texts[one]}" if one in texts else str(one))
-                for one in range(scale.low, scale.high + 1)
-            )
-        return CHOICES.get(self.purpose, CHOICES["calibrate"])
-
-    def parse_values(self, values: Sequence[str]) -> tuple[str | int, ...]:
-        """The labels of the answers, in the order shown, of what an annotator chose.
-
-        Without a scale this is the name of one choice; on a scale one grade for each answer.
-        """
-        names = [one.name for one in self.choices]
-        expected = 1 if self.scale is None else self.answers
-        if len(values) != expected or any(one not in names for one in values):
-            count = "one value" if expected == 1 else f"{expected} values"
-            raise BadValueError(f"label: {count} of {', '.join(names)} expected, not {', '.join(values)!r:.80}")
-        return tuple(map(int, values)) if self.scale is not None else CHOICE_LABELS[values[0]]
-
-    def describe(self, labels: tuple[str | float, ...]) -> str:
-        """The labels of an annotator for the answers of an item, in the order shown, in words."""
-        if self.scale is not None:
-            return ", ".join(one if isinstance(one, str) else f"{one:g}" for one in labels)
-        return next((one.text for one in self.choices if CHOICE_LABELS[one.name] == labels), "")
-
-    def file(self, suffix: str) -> Path:
-        """The path of one of its files."""
-        return Path(self.folder, f"{self.name}{suffix}")
-
 
 # --- items as annotators see them, read one at a time ----------------------------------------------------------------
 
@@ -194,6 +65,11 @@ class BatchItem:
     """The turns before the question."""
     shown: tuple[str, ...] = ()
     """What is shown beside question and answer, as labels record it."""
+
+    @property
+    def has_equal_answers(self) -> bool:
+        """Whether both answers have the same text, so that one label is about both."""
+        return len(self.answers) == 2 and self.answers[0].text.strip() == self.answers[1].text.strip()
 
 
 class _ItemReader:
@@ -340,6 +216,8 @@ class AnnotatorProgress:
     """Items that this annotator can label now or later, skipped ones left out."""
     waiting: int = 0
     """Those of them that other annotators are labelling at present."""
+    is_claimed: bool = False
+    """Whether the name belongs to a browser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +238,8 @@ class ItemDisagreement:
     labels: tuple[PreviousLabel, ...]
     """The annotators are numbered."""
     adjudicated: bool
+    problem: str | None = None
+    """Why the person who asks must not decide it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,122 +273,6 @@ class BatchProgress:
     """Who closed the batch, and when."""
     counts: Mapping[int, int]
     """The number of annotators who have labelled each item that has a label."""
-
-
-class _BatchJournal(LabelJournal):
-    """The journal of a batch, with its labels and skips by item."""
-
-    may_be_missing = False  # it is created with the batch
-
-    def __init__(self, batch: LabelBatch) -> None:
-        self._batch = batch
-        self._numbers = {(one.sample_id, one.doc_id): number for number, one in enumerate(batch.items, start=1)}
-        self._runs = {None} if batch.purpose in ("grade", "drafts") else set(batch.runs)
-        super().__init__(batch.journal)
-
-    def number(self, key: LabelKey | None) -> int | None:
-        """The number of the item that a label is about; ``None`` if it is about something else."""
-        if key is None or key.run not in self._runs or key.metric != self._batch.metric:
-            return None
-        return self._numbers.get((key.sample_id, key.doc_id)) if key.chosen == self._batch.is_chosen else None
-
-    def _clear(self) -> None:
-        super()._clear()
-        self.item_labels: dict[int, dict[str, dict[LabelKey, Label]]] = {}
-        """Labels by item and annotator."""
-        self.adjudications: dict[int, dict[LabelKey, Label]] = {}
-        self.skipped: dict[str, dict[int, LabelEvent]] = {}
-        """Skips by annotator and item."""
-        self._full: set[int] = set()
-        """Items with labels of as many annotators as wanted."""
-        self.own_items: dict[str, set[int]] = {}
-        """Items that an annotator has labelled or skipped."""
-
-    def _apply(self, number: int, entry: Label | LabelEvent) -> None:
-        super()._apply(number, entry)
-        key = entry.key
-        item = None if key is None else self.number(key)
-        if key is None or item is None:
-            return
-        found, name = self.find(key), key.annotator
-        label = found if isinstance(found, Label) and found.provenance != "model" else None
-        by_name = self.item_labels.setdefault(item, {})
-        labels = self.adjudications.setdefault(item, {}) if key.adjudicated else by_name.setdefault(name, {})
-        labels.pop(key, None)
-        if label is not None:
-            labels[key] = label
-        if key.adjudicated:
-            return
-        if not labels:
-            del by_name[name]
-        self.skipped.get(name, {}).pop(item, None)
-        if isinstance(found, LabelEvent):
-            self.skipped.setdefault(name, {})[item] = found
-        own = self.own_items.setdefault(name, set())
-        (own.discard if self.is_open(item, name) else own.add)(item)
-        (self._full.add if len(by_name) >= self._batch.annotators else self._full.discard)(item)
-
-    def is_open(self, number: int, name: str) -> bool:
-        """Whether an annotator has neither labelled nor skipped an item."""
-        if number in self.skipped.get(name, ()):
-            return False
-        return len(self.item_labels.get(number, {}).get(name, ())) < self._batch.answers
-
-    def has_place(self, number: int, name: str, busy: Collection[str] = ()) -> bool:
-        """Whether an item needs one more annotator, not counting those who have labelled it or are ``busy`` with it."""
-        labels = self.item_labels.get(number, {})
-        others = len(labels) - (name in labels) + sum(one not in labels and self.is_open(number, one) for one in busy)
-        return others < self._batch.annotators
-
-    def open_items(self, name: str) -> Iterator[int]:
-        """The items that an annotator can label, now or when others have given back their leases; in order."""
-        own = self.own_items.get(name, set())
-        for number in range(1, len(self._batch.items) + 1):
-            if number not in own and (number not in self._full or self.has_place(number, name)):
-                yield number
-
-    def complete_labels(self, number: int) -> dict[str, dict[LabelKey, Label]]:
-        """The labels of an item by annotator, of those who have labelled all its answers."""
-        return {name: one for name, one in self.item_labels.get(number, {}).items() if len(one) == self._batch.answers}
-
-    def differs(self, number: int) -> bool:
-        """Whether two annotators labelled an item differently."""
-        if len(self.item_labels.get(number, ())) < 2:
-            return False
-        labels = self.complete_labels(number).values()
-        return len({tuple(sorted((str(one.run), one.value) for one in each.values())) for each in labels}) > 1
-
-    def new_entries(self, number: int, name: str, labels: Sequence[Label]) -> Sequence[Label | LabelEvent]:
-        """What to append for the labels of an item, without those that the journal has; all if it has all of them.
-
-        The terminal labels the two answers of a comparison one by one: the label of one alone may be replaced.
-        """
-        new: list[Label | LabelEvent] = []
-        is_partial = len(self.item_labels.get(number, {}).get(name, ())) < len(labels)
-        for one in labels:
-            before = self.find(one.key) if len(labels) > 1 else None
-            if isinstance(before, Label) and before.id != one.id:
-                if before.label == one.label:
-                    continue
-                new += [LabelEvent("retract", one.key, at=current_time())] if is_partial else []
-            new.append(one)
-        return new or labels
-
-    def is_accepted(self, number: int) -> bool:
-        """Whether a draft was accepted by adjudication, or by more annotators than rejected it."""
-        by_name = (*self.item_labels.get(number, {}).values(), self.adjudications.get(number, {}))
-        return decided_label([one for each in by_name for one in each.values()], by_majority=True) == "right"
-
-    def needs_adjudication(self, number: int) -> bool:
-        """Whether two annotators labelled an item differently, and nobody has decided between them."""
-        return self.differs(number) and not self.adjudications.get(number)
-
-    def check_adjudication(self, number: int, name: str) -> None:
-        """Raise ``ConflictError`` where there is nothing to decide, or another person has."""
-        if not self.differs(number):
-            raise ConflictError("the annotators agree on this item; there is nothing to adjudicate")
-        if any(one.annotator != name for one in self.adjudications.get(number, ())):
-            raise ConflictError("another person has decided this item already")
 
 
 Leases = dict[tuple[int, str], float]
@@ -558,10 +322,12 @@ class LabelQueue:
     def __init__(self, batch: LabelBatch, store: RunStore, *, clock: Callable[[], float] = time.time) -> None:
         self.batch = batch
         self._items = _ItemReader(batch, store)
-        self._journal = _BatchJournal(batch)
+        self._journal = BatchJournal(batch)
+        self._claims = NameClaims(self._journal, batch.id)
         self._leases = _LeaseFile(batch.file(".leases.json"), clock)
         self._mutex = threading.RLock()
-        self._shown_parts: dict[int, tuple[str, ...]] = {}
+        self._read_items: dict[int, tuple[tuple[str, ...], bool]] = {}
+        """What is shown of an item, and whether its answers are equal."""
 
     @property
     def is_closed(self) -> bool:
@@ -569,11 +335,30 @@ class LabelQueue:
         with self._public_errors(), self._reading():
             return self._journal.closed is not None
 
+    def claim(self, annotator: str, secret: str) -> None:
+        """Make a name that of the browser with this secret; ``ConflictError`` where it is that of another one."""
+        with self._public_errors(), self._mutex:
+            self._claims.require(check_annotator(annotator), secret)
+
+    def is_free_for(self, annotator: str, secret: str) -> bool:
+        """Whether the browser with this secret may use a name."""
+        with self._public_errors(), self._reading():
+            return self._claims.is_free_for(check_annotator(annotator), secret)
+
+    def record_shown_labels(self, annotator: str, number: int) -> None:
+        """Record that a person sees the labels of others; ``ConflictError`` where they must not decide the item."""
+        name = check_annotator(annotator)
+        with self._public_errors(), self._writing():
+            self._journal.check_adjudication(number, name)
+            key = self._keys(number, name, adjudicated=True)[0]
+            if key not in self._journal.seen:
+                self._journal.append(LabelEvent("shown", key, reason="labels", at=current_time()))
+
     def item(self, number: int) -> BatchItem:
         """The item with this number; ``UnknownBatchError`` where it is not there or its run was deleted."""
         with self._public_errors():
             found = self._items.read(number)
-        self._shown_parts[number] = found.shown
+        self._read_items[number] = found.shown, found.has_equal_answers
         return found
 
     def next(self, annotator: str) -> int | None:
@@ -624,21 +409,28 @@ class LabelQueue:
         check_text(comment, "comment")
         with self._public_errors():
             entries = self._entries(number, name, labels, comment, submission, adjudicated=adjudicated)
+            _, has_equal_answers = self._read_items.get(number, ((), False))
+        if has_equal_answers and len(set(labels)) > 1:
+            raise BadValueError("label: both answers have the same text, so that they get the same label")
         check = (lambda _: self._journal.check_adjudication(number, name)) if adjudicated else None
         with self._public_errors(), self._writing():
-            return self._append(number, *self._journal.new_entries(number, name, entries), check=check)
+            if self._keys(number, name, adjudicated=True)[0] in self._journal.seen and not adjudicated:
+                entries = [replace(label, shown=(*(label.shown or ()), "labels")) for label in entries]
+            return _append(self._journal, number, *self._journal.new_entries(number, name, entries), check=check)
 
     def skip(self, annotator: str, number: int, reason: str, *, submission: str) -> Submission:
         """Record that an annotator gives no label to an item; it goes to others, and not to this one again."""
         name = check_annotator(annotator)
         check_text(reason, "reason")
         events = [
-            LabelEvent("skip", key, reason=reason, at=current_time(), id=_check_name(submission, "submission"))
+            LabelEvent("skip", key, reason=reason, at=current_time(), id=check_name(submission, "submission"))
             for key in self._keys(number, name)
         ]
         with self._public_errors(), self._writing():
             labelled = self._journal.item_labels.get(number, {}).get(name, {})
-            return self._append(number, *(one for one in events if one.key not in labelled or len(events) == 1))
+            return _append(
+                self._journal, number, *(one for one in events if one.key not in labelled or len(events) == 1)
+            )
 
     def undo(self, annotator: str, *, submission: str = "") -> int | None:
         """Retract the last label or skip of an annotator: the number of its item, which is leased again.
@@ -647,7 +439,7 @@ class LabelQueue:
         """
         name = check_annotator(annotator)
         if submission:
-            _check_name(submission, "submission")
+            check_name(submission, "submission")
         with self._public_errors(), self._writing():
             before = self._journal.submission(submission) if submission else []
             if not before and self._journal.closed is not None:
@@ -681,6 +473,7 @@ class LabelQueue:
             counts = {one: count for one in journal.item_labels if (count := len(journal.complete_labels(one)))}
             names = dict.fromkeys(name for name, items in journal.own_items.items() if items)
             names |= dict.fromkeys(one.annotator for each in journal.adjudications.values() for one in each)
+            names |= dict.fromkeys(journal.claims)
             return BatchProgress(
                 items=len(self.batch.items),
                 complete=sum(count >= self.batch.annotators for count in counts.values()),
@@ -708,7 +501,7 @@ class LabelQueue:
         with self._public_errors(), self._reading():
             return sorted(self._journal.skipped.get(annotator, ()))
 
-    def disagreements(self) -> list[ItemDisagreement]:
+    def disagreements(self, adjudicator: str = "") -> list[ItemDisagreement]:
         """The items that annotators labelled differently, with their labels."""
         with self._public_errors(), self._reading():
             names = dict.fromkeys(one.annotator for one in self._journal.labels if not one.adjudicated)
@@ -720,7 +513,9 @@ class LabelQueue:
                     for name, each in self._journal.complete_labels(number).items()
                 )
                 shown = tuple(PreviousLabel(f"annotator {place}", label, comment) for place, label, comment in labels)
-                found.append(ItemDisagreement(number, shown, bool(self._journal.adjudications.get(number))))
+                is_decided = bool(self._journal.adjudications.get(number))
+                problem = self._journal.adjudication_problem(number, adjudicator)
+                found.append(ItemDisagreement(number, shown, is_decided, problem))
             return found
 
     def reveal(self) -> Iterator[RevealedItem]:
@@ -744,6 +539,7 @@ class LabelQueue:
             adjudicated=sum(any(one.annotator == name for one in each) for each in journal.adjudications.values()),
             remaining=len(numbers),
             waiting=sum(number in busy and not journal.has_place(number, name, busy[number]) for number in numbers),
+            is_claimed=name in journal.claims,
         )
 
     def _keys(self, number: int, name: str, *, adjudicated: bool = False) -> list[LabelKey]:
@@ -775,30 +571,22 @@ class LabelQueue:
                 position=selection.position,
                 shown=shown,
                 chosen=key.chosen,
-                id=_check_name(submission, "submission"),
+                id=check_name(submission, "submission"),
                 doc_id=key.doc_id,
             )
             for key, label in zip(self._keys(number, name, adjudicated=adjudicated), labels, strict=True)
         ]
 
-    def _append(
-        self, number: int, *entries: Label | LabelEvent, check: Callable[[LabelJournal], None] | None = None
-    ) -> Submission:
-        try:
-            is_new = self._journal.append(*entries, check=check)
-        except ConflictError as error:
-            return Submission("conflict", number, str(error))
-        return Submission("saved" if is_new else "already saved", number)
-
     def _shown(self, number: int, *, adjudicated: bool) -> tuple[str, ...]:
         """What was shown of an item, as labels record it."""
-        if number not in self._shown_parts:
+        if number not in self._read_items:
             try:
-                self._shown_parts[number] = self._items.read(number).shown
+                self.item(number)
             except UnknownBatchError:
                 self._items.entry(number)
                 return self.batch.shown  # the run was deleted while the page was open: the label is kept
-        return (*self._shown_parts[number], *(("labels",) if adjudicated else ()))
+        shown, _ = self._read_items[number]
+        return (*shown, *(("labels",) if adjudicated else ()))
 
     def _format(self, number: int, labels: Mapping[LabelKey, Label]) -> str:
         """The labels of an annotator for an item in words."""
@@ -819,35 +607,34 @@ class LabelQueue:
             self._journal.refresh()
             yield
 
-    @contextmanager
-    def _public_errors(self) -> Iterator[None]:
-        """Leave names of files and stores, and ids, out of errors that annotators of a blind batch see."""
-        try:
-            yield
-        except DataFileError as error:
-            if not self.batch.blind:
-                raise
-            is_access = error.problem.startswith(("cannot be", "no such file"))
-            problem = error.problem if is_access else "it is damaged; the page of the batch has the details"
-            raise DataFileError("the label file", error.line, problem) from error
-        except StoreError as error:
-            raise StoreError("of this batch", error.problem) if self.batch.blind else error from error
+    def _public_errors(self) -> AbstractContextManager[None]:
+        return public_errors(is_blind=self.batch.blind)
 
 
-def check_annotator(name: str) -> str:
-    """The name of an annotator without spaces around it; ``BadValueError`` for one that cannot be stored."""
-    return _check_name(normalize("NFC", name).strip(), "annotator")  # another keyboard may write é as two characters
+def _append(
+    journal: LabelJournal,
+    number: int,
+    *entries: Label | LabelEvent,
+    check: Callable[[LabelJournal], None] | None = None,
+) -> Submission:
+    """Append what was sent for an item."""
+    try:
+        is_new = journal.append(*entries, check=check)
+    except ConflictError as error:
+        return Submission("conflict", number, str(error))
+    return Submission("saved" if is_new else "already saved", number)
 
 
-def _check_name(text: str, field: str) -> str:
-    if not text or len(text) > MAX_NAME or any(category(one) in _CONTROL for one in text):
-        raise BadValueError(f"{field}: 1 to {MAX_NAME} characters on one line are possible")
-    return text
-
-
-def check_text(text: str, field: str) -> None:
-    """Raise ``BadValueError`` for a comment or reason that cannot be stored."""
-    if len(text) > MAX_TEXT:
-        raise BadValueError(f"{field}: {len(text):,} characters; at most {MAX_TEXT:,} are possible")
-    if any(category(one) == "Cs" for one in text):
-        raise BadValueError(f"{field}: it contains half of a surrogate pair, which cannot be stored")
+@contextmanager
+def public_errors(*, is_blind: bool) -> Iterator[None]:
+    """Leave names of files and stores, and ids, out of errors that annotators of a blind batch see."""
+    try:
+        yield
+    except DataFileError as error:
+        if not is_blind:
+            raise
+        is_access = error.problem.startswith(("cannot be", "no such file"))
+        problem = error.problem if is_access else "it is damaged; the page of the batch has the details"
+        raise DataFileError("the label file", error.line, problem) from error
+    except StoreError as error:
+        raise StoreError("of this batch", error.problem) if is_blind else error from error

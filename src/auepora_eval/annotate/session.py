@@ -383,9 +383,21 @@ def _set_comment(state: FormState, text: str) -> FormState:
 
 def _label(state: FormState, label: str | int) -> tuple[FormState, LabelChange | None]:
     assert state.item is not None
+    other = _label_of_equal_answer(state, state.item)
+    if other not in (None, label):
+        return replace(state, message=f"not saved: the other answer has the same text and the label {other}"), None
     given = GivenLabel(label, state.comment)
     after = replace(_advance(_add_label(state, given), state, given), message=f"saved: {given}")
     return after, LabelChange(state.item.sample_id, given, run=state.item.run, shown=state.shown)
+
+
+def _label_of_equal_answer(state: FormState, item: LabelItem) -> str | int | None:
+    """The label of the other run's answer to the same question, if it has the same text."""
+    for position, given in state.labels.items():
+        other = state.items[position]
+        if (other.sample_id, other.answer.strip()) == (item.sample_id, item.answer.strip()) and other.run != item.run:
+            return given.label
+    return None
 
 
 def _skip(state: FormState, reason: str) -> tuple[FormState, LabelChange | None]:
@@ -720,7 +732,9 @@ def _item(state: FormState, item: LabelItem) -> Iterator[str]:
 def _document_heading(document: ShownDocument, retrieved: int, blind: bool) -> str:
     if document.rank is None:
         return f"Relevant, not retrieved: {document.doc_id}"
-    relevant = "  * relevant" if document.gold and not blind else ""
+    if blind:
+        return f"Document {document.rank} of {retrieved}"
+    relevant = "  * relevant" if document.gold else ""
     return f"Document {document.rank} of {retrieved}: {document.doc_id}{relevant}"
 
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 @click.option(
     "--sample", "picked", multiple=True, metavar="ID", help="Label this sample, marked as chosen; repeatable."
 )
-@click.option("--blind", is_flag=True, help="Hide references, relevance of documents and names.")
+@click.option("--blind", is_flag=True, help="Hide references, names, and ids and relevance of documents.")
 @click.option("--tuning", is_flag=True, help="Mark the labels as used to tune a prompt; calibration refuses them.")
 @click.option(
     "--provenance",
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
 )
 @click.option("--agreement", is_flag=True, help="Report the agreement between the annotators of FILES; without RUN.")
 @click.option("--adjudicate", is_flag=True, help="Label the answers on which the annotators of FILES disagree.")
+@click.option("--release", metavar="NAME", help="Let another browser use this name in --labels; without RUN.")
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="With --agreement or --preview: print JSON.")
@@ -103,6 +104,7 @@ def command(
     provenance: Literal["human", "model"],
     agreement: bool,
     adjudicate: bool,
+    release: str | None,
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -125,7 +127,16 @@ def command(
     auepora label --for baseline latest --n 40 --labels pairs.jsonl
     auepora label --agreement ann.jsonl bob.jsonl
     auepora label latest --adjudicate ann.jsonl bob.jsonl --labels settled.jsonl
+    auepora label --release ann --labels labels/batch.jsonl
     """
+    if release is not None:
+        from ..annotate.claims import release_name
+
+        if run is not None or agreement or adjudicate or compared is not None:
+            raise click.UsageError("--release goes with --labels alone")
+        release_name(labels, release)
+        echo_err(f"{labels}: the next browser that uses the name {release!r} has it")
+        return
     if agreement:
         if adjudicate:
             raise click.UsageError("give --agreement or --adjudicate, not both")
@@ -145,6 +156,7 @@ def command(
         raise click.UsageError("--adjudicate is for a person: a model cannot resolve disagreements between people")
 
     from ..annotate.batch_plans import plan_comparison
+    from ..annotate.names import check_annotator
     from ..annotate.session import LabelFile, LabelScale
     from ..store.connect import default_store
     from .label_sessions import (
@@ -157,6 +169,7 @@ def command(
     )
 
     label_scale = None if scale is None else LabelScale.of(scale)
+    name = check_annotator(annotator or login())
     refuse_input_as_output(labels, [default_store(store), *history], option="--labels")
     with open_store(store) as found:
         if compared is not None:
@@ -169,12 +182,12 @@ def command(
             if preview:
                 print_forecast(draw, labels, as_json=as_json)
                 return
-            sheet = LabelFile(Path(labels), annotator or login(), records[0].run_id, metric, False, tuning, provenance)
+            sheet = LabelFile(Path(labels), name, records[0].run_id, metric, False, tuning, provenance)
             state, sheet = comparison_session(found, records, draw, sheet, scale=label_scale, blind=blind)
             run_session(state, sheet, title=sheet.display_name)
             return
         record = found.find(str(run))
-        sheet = LabelFile(Path(labels), annotator or login(), record.run_id, metric, adjudicate, tuning, provenance)
+        sheet = LabelFile(Path(labels), name, record.run_id, metric, adjudicate, tuning, provenance)
         if adjudicate:
             session = adjudication_session(found, record, sheet, files, scale=label_scale, blind=blind)
         elif picked:

@@ -151,6 +151,12 @@ def adjudication_session(
     if not units:
         click.echo("the annotators agree on every answer that two of them labelled")
         return None
+    own = annotators.get(sheet.annotator, {})
+    if any(unit in own for unit in units):
+        raise BadValueError(
+            f"{sheet.annotator!r} labelled answers that are adjudicated, and another person must decide; "
+            "name the one who does with --annotator"
+        )
     previous = previous_labels(annotators, units, blind=blind)
     order = [one for one in store.sample_ids(run_id) if one in previous]
     items = read_items(store, run_id, order, previous)

@@ -124,6 +124,8 @@ def _wrap_output_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:  # files that are read or written raise DataFileError
+        if error.filename is not None:
+            raise
         raise _OutputError from error
 
 
@@ -150,6 +152,7 @@ class _MainGroup(LazyGroup):
     metavar="SIZE",
     help="Largest line to read from a file, such as 256MB; default: $AUEPORA_MAX_LINE_SIZE, else 64MB.",
 )
+@click.option("--debug", is_flag=True, expose_value=False, help="Print tracebacks; also with AUEPORA_DEBUG=1.")
 @click.pass_context
 def cli(ctx: click.Context, max_line_size: str | None) -> None:
     """Evaluate retrieval-augmented generation systems, and test whether a change made one better.
@@ -175,10 +178,10 @@ def cli(ctx: click.Context, max_line_size: str | None) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit: 0 fine, 1 a gate failed, 2 bad input, 3 failed or inconclusive, 130 interrupted.
+    """Run the command line and exit: 0 fine, 1 a gate failed, 2 bad input, 3 failed or inconclusive, 4 unexpected.
 
-    Errors of the user are printed without a traceback. A closed pipe on stdout changes neither the exit code nor the
-    files that are written.
+    130 is an interrupt. Errors are printed without a traceback. A closed pipe on stdout changes neither the exit code
+    nor the files that are written.
     """
     _escape_unencodable()
     with warnings.catch_warnings(), ignore_closed_pipe(), raise_on_signals():
@@ -209,6 +212,10 @@ def _run(arguments: list[str] | None) -> int:
         assert isinstance(cause, OSError)
         _echo_message(f"Error: the output cannot be written: {cause.strerror or cause}")
         return BAD_INPUT
+    except Exception as error:
+        from .unexpected import report_unexpected
+
+        return report_unexpected(error, arguments)
     return 0
 
 

@@ -35,7 +35,7 @@ from .tables import read_records
 Provenance = Literal["human", "model", "corrected"]
 """The source of a label: a person, a model, or a person who corrected a model."""
 
-EventName = Literal["retract", "skip", "close", "tuning"]
+EventName = Literal["retract", "skip", "close", "tuning", "shown", "claim", "release"]
 """What a line of a journal that is no label does."""
 
 _NO_TIME = ", which is not a time; write it as 2030-01-31T12:00:00+00:00"
@@ -169,22 +169,25 @@ class LabelEvent:
     """A line of a journal that is no label.
 
     ``retract`` takes back a label or a skip, ``skip`` records that the annotator gave no label, ``close`` ends
-    labelling, and ``tuning`` makes a label one that was used to tune a prompt.
+    labelling, and ``tuning`` makes a label one that was used to tune a prompt. ``shown`` records that a person saw the
+    labels of others, ``claim`` that a name belongs to the browser with a secret, and ``release`` that it does not.
     """
 
     event: EventName
     key: LabelKey | None = None
-    """The label or skip that it is about; ``None`` for ``close``."""
+    """The label or skip that it is about; ``None`` for ``close``, ``claim`` and ``release``."""
     by: str = ""
-    """Who did it, if it is not the annotator of the key."""
+    """Who did it, if it is not the annotator of the key; the name that is claimed or released."""
     reason: str = ""
     at: str | None = None
     """The time, in ISO 8601."""
     id: str | None = None
     """The unique id of the submission."""
+    claim: str = ""
+    """The hash of the secret of a browser that claims a name."""
 
     def __post_init__(self) -> None:
-        if (self.key is None) != (self.event == "close"):
+        if (self.key is None) != (self.event in ("close", "claim", "release")):
             raise BadValueError(f"event {self.event!r} {'needs a' if self.key is None else 'has no'} sample")
         if self.at is not None and not _is_time(self.at):
             raise BadValueError(f"field 'at' is {quote_text(self.at)}{_NO_TIME}")
@@ -197,7 +200,7 @@ class LabelEvent:
     def to_dict(self) -> dict[str, Any]:
         """Return the event as stored in a file, without empty values."""
         values = {"event": self.event, **({} if self.key is None else self.key._asdict())}
-        values |= {"by": self.by, "reason": self.reason, "at": self.at, "id": self.id}
+        values |= {"by": self.by, "reason": self.reason, "at": self.at, "id": self.id, "claim": self.claim}
         return {name: one for name, one in values.items() if one or name == "annotator"}
 
 
@@ -291,6 +294,10 @@ class LabelJournal(Journal[Label | LabelEvent]):
         self._by_annotator: dict[str, dict[LabelKey, Label | LabelEvent]] = {}
         self._tuning: set[LabelKey] = set()
         self._closed: LabelEvent | None = None
+        self.claims: dict[str, str] = {}
+        """The hash of the secret of the browser that claims a name, by name."""
+        self.seen: set[LabelKey] = set()
+        """The items of which a person saw the labels of others."""
 
     def _decode(self, line: bytes) -> Label | None:
         try:
@@ -304,9 +311,9 @@ class LabelJournal(Journal[Label | LabelEvent]):
 
     def _apply(self, number: int, entry: Label | LabelEvent) -> None:
         key = entry.key
-        if key is None:
+        if key is None or (isinstance(entry, LabelEvent) and entry.event == "shown"):
             assert isinstance(entry, LabelEvent)
-            self._closed = self._closed or entry
+            self._apply_state(entry)
             return
         own = self._by_annotator.setdefault(key.annotator, {})
         before = own.get(key)
@@ -327,6 +334,17 @@ class LabelJournal(Journal[Label | LabelEvent]):
         elif entry.event == "skip":
             self._skips[key] = own[key] = entry
 
+    def _apply_state(self, event: LabelEvent) -> None:
+        """Apply an event that changes no label."""
+        if event.key is not None:
+            self.seen.add(event.key)
+        elif event.event == "close":
+            self._closed = self._closed or event
+        elif event.event == "claim":
+            self.claims[event.by] = event.claim
+        else:
+            self.claims.pop(event.by, None)
+
     def _describe_contradiction(self, entry: Label | LabelEvent, key: LabelKey) -> str:
         sample = f"sample {quote_text(key.sample_id)}"
         if isinstance(entry, LabelEvent) and entry.event != "skip":
@@ -339,7 +357,7 @@ class LabelJournal(Journal[Label | LabelEvent]):
         for one in entries:
             if self._closed and not (isinstance(one, LabelEvent) and one.event == "tuning"):
                 raise ConflictError("labelling is closed")
-            if one.key is None:
+            if one.key is None or (isinstance(one, LabelEvent) and one.event == "shown"):
                 continue
             before = changed[one.key] if one.key in changed else self.find(one.key)
             if _contradicts(one, before):
@@ -374,7 +392,7 @@ def _contradicts(entry: Label | LabelEvent, before: Label | LabelEvent | None) -
     return before is None or (entry.event == "tuning" and not isinstance(before, Label))
 
 
-_EVENT_KEYS = ("event", *LabelKey._fields, "by", "reason", "at", "id")
+_EVENT_KEYS = ("event", *LabelKey._fields, "by", "reason", "at", "id", "claim")
 
 
 def _parse_event(row: Mapping[str, Any]) -> LabelEvent:

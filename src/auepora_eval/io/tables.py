@@ -13,6 +13,7 @@ import json
 import re
 import warnings
 import zipfile
+import zlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, time
@@ -52,6 +53,10 @@ KINDS: dict[str, TableKind] = {
 }
 """The kind of a file by its suffix; other files are JSON."""
 TITLES: dict[TableKind, str] = {"csv": "CSV", "excel": "Excel", "parquet": "Parquet", "json": "JSON"}
+_WORKBOOK_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, ValueError, TypeError, LookupError, SyntaxError, OSError, EOFError, RuntimeError
+)  # fmt: skip
+"""What reading a damaged workbook may raise; an encrypted one is a RuntimeError."""
 _DELIMITERS = (",", ";", "\t", "|")
 _HEAD, _COMPARED_ROWS = 1 << 16, 20
 """How many characters and rows are compared to detect a delimiter."""
@@ -249,7 +254,7 @@ def _excel_rows(path: Path, sheet: str | None) -> list[Row]:
         cells = workbook[sheet or workbook.sheetnames[0]]
         cells.reset_dimensions()  # some programs write a wrong size
         rows = [(number, [_cell_text(one) for one in row]) for number, row in enumerate(cells.values, start=1)]
-    except (ValueError, TypeError, KeyError, IndexError, SyntaxError, OSError) as error:
+    except _WORKBOOK_DAMAGE as error:
         raise _reading_error(path, "Excel", error) from error
     finally:
         workbook.close()
@@ -277,7 +282,7 @@ def _open_workbook(path: Path) -> Any:
             return openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
     except FileNotFoundError as error:
         raise DataFileError(path, None, "no such file") from error
-    except (InvalidFileException, zipfile.BadZipFile, ValueError, KeyError, SyntaxError, OSError) as error:
+    except (InvalidFileException, *_WORKBOOK_DAMAGE) as error:
         raise _reading_error(path, "Excel", error) from error
 
 

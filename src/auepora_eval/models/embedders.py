@@ -161,9 +161,8 @@ class OpenAIEmbedder:
         if looks_like_secret(self.api_key_env):
             raise BadValueError("api_key_env must name the environment variable that holds the key, not the key")
         if self.base_url is not None and not str(self.base_url).startswith(("http://", "https://")):
-            raise BadValueError(
-                f"base_url must be an address such as http://127.0.0.1:8000/v1, not {self.base_url!r:.80}"
-            )
+            shown = Secrets(hide_passwords=True).text(str(self.base_url))
+            raise BadValueError(f"base_url must be an address such as http://127.0.0.1:8000/v1, not {shown!r:.80}")
         check_options(self)
 
     @property

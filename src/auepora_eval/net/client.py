@@ -29,7 +29,7 @@ import msgspec
 
 from .._version import __version__
 from ..errors import BadTypeError, BadValueError
-from ..runtime.secrets import MIN_SECRET_LENGTH, PUBLIC_HEADERS, Secrets
+from ..runtime.secrets import MIN_SECRET_LENGTH, PUBLIC_HEADERS, REDACTED, Secrets
 from .retry import HttpRequestError, parse_retry_after
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 _PORTS = {"http": 80, "https": 443}
 _SAFE = "%/:=&?~+!$,;'@()*[]"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_USERINFO = re.compile(r"(//)[^/?#\s@]*@")
+_PLAIN_AUTHORITY = re.compile(r"(\[[^\]@]*\]|[^:@]*)(:\d{0,5})?")
+_ESCAPES = "in a user or password write / as %2F, # as %23, ? as %3F and @ as %40"
 _RESERVED_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "host"})
 
 
@@ -68,8 +69,12 @@ class Address:
 
 
 def without_userinfo(url: str) -> str:
-    """A URL that may be shown: no user, no password, no query."""
-    return _USERINFO.sub(r"\1", url).partition("?")[0]
+    """A URL that may be shown: no user, no password, no query. A password may contain any character, ``/`` too."""
+    scheme, separator, rest = url.partition("//")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if separator and not _PLAIN_AUTHORITY.fullmatch(authority):
+        rest = rest.rpartition("@")[2]
+    return f"{scheme}{separator}{rest}".partition("?")[0]
 
 
 def parse_address(url: object) -> Address:
@@ -89,7 +94,8 @@ def parse_address(url: object) -> Address:
         port = parts.port
         (parts.hostname or "").encode("idna")
     except ValueError as error:
-        raise BadValueError(f"url: {shown} cannot be read: {error}") from None
+        problem = _ESCAPES if "@" in url else str(error)
+        raise BadValueError(f"url: {shown} cannot be read: {problem}") from None
     if parts.scheme.lower() not in _PORTS or not parts.hostname:
         raise BadValueError(
             f"url: {shown!r} must begin with http:// or https:// and a host, as http://localhost:8000/ask"
@@ -102,11 +108,14 @@ def _address(parts: SplitResult, port: int | None) -> Address:
     path = quote(parts.path or "/", safe=_SAFE)
     target = f"{path}?{quote(parts.query, safe=_SAFE)}" if parts.query else path
     at = f"[{host}]" if ":" in host else host
+    shown = f"{scheme}://{at}{'' if port is None else f':{port}'}{path}"
+    if parts.username is not None and "@" in path:  # the part of a password after its first @
+        shown = f"{scheme}://{REDACTED}@{path.rpartition('@')[2]}"
     return Address(
         host=host,
         port=port if port is not None else _PORTS[scheme],
         target=target,
-        shown=f"{scheme}://{at}{'' if port is None else f':{port}'}{path}",
+        shown=shown,
         is_encrypted=scheme == "https",
         user=None if parts.username is None else unquote(parts.username),
         password=unquote(parts.password or ""),
@@ -271,6 +280,7 @@ class HttpClient:
         call = _Call(
             method, target, _complete_headers(headers, has_body=body is not None), body, max_bytes or self._max_bytes
         )
+        self.load()
         token = _current_call.set(call)
         try:
             async with asyncio.timeout(self._timeout):
@@ -282,6 +292,15 @@ class HttpClient:
             raise HttpRequestError("connect_timeout", problem, retry=True) from None
         finally:
             _current_call.reset(token)
+
+    def load(self) -> None:
+        """Import what a call needs, and read the certificates, so that no deadline includes it."""
+        import aiohttp  # noqa: F401
+        import yarl  # noqa: F401
+
+        if self._address.is_encrypted:
+            _environment_ssl_context()
+        _connector_class()
 
     async def aclose(self) -> None:
         """Close the connections of the running loop."""
@@ -363,7 +382,7 @@ def _close_sessions(sessions: dict[asyncio.AbstractEventLoop, _Session]) -> None
 async def _open_session(*, is_encrypted: bool) -> AsyncGenerator[aiohttp.ClientSession]:
     import aiohttp
 
-    context = _ssl_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")) if is_encrypted else True
+    context = _environment_ssl_context() if is_encrypted else True
     session = aiohttp.ClientSession(
         connector=_connector_class()(limit=0, ssl=context, resolver=aiohttp.ThreadedResolver()),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -374,6 +393,10 @@ async def _open_session(*, is_encrypted: bool) -> AsyncGenerator[aiohttp.ClientS
         yield session
     finally:
         await session.close()
+
+
+def _environment_ssl_context() -> ssl.SSLContext:
+    return _ssl_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
 
 
 @lru_cache(maxsize=4)
@@ -478,6 +501,11 @@ def _complete_headers(headers: Mapping[str, str], *, has_body: bool) -> dict[str
 def _translate_error(error: aiohttp.ClientError, place: str, *, is_replied: bool) -> HttpRequestError:
     import aiohttp
 
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        place = f"{place}: the proxy {error.host}:{error.port}"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        problem = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
+        return HttpRequestError("unreachable", f"{place}: its TLS certificate is refused: {problem}", retry=True)
     if isinstance(error, aiohttp.ClientConnectorError):
         cause = error.os_error
         if isinstance(cause, TimeoutError):
@@ -548,6 +576,10 @@ class _Decompressor:
     def append(self, data: bytes, body: bytearray, max_bytes: int) -> None:
         """Decompress the next part, until the body exceeds the limit."""
         while data and len(body) <= max_bytes:
+            if self._inflate.eof:
+                if self._encoding != "gzip" or not b"\x1f\x8b".startswith(data[:2]):
+                    return  # what follows the end is not part of the reply
+                self._inflate = zlib.decompressobj(_WINDOW_BITS["gzip"])
             try:
                 body += self._inflate.decompress(data, _PART_BYTES)
             except zlib.error as error:
@@ -555,7 +587,7 @@ class _Decompressor:
                     raise self._error(str(error)) from None
                 self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers leave the zlib header out
             else:
-                data = self._inflate.unconsumed_tail
+                data = self._inflate.unconsumed_tail or self._inflate.unused_data
             self._is_first = False
 
     def require_end(self) -> None:

@@ -277,8 +277,8 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         raw = written.open("wb" if in_place else "xb")
     file = _compressor(path, raw)
     try:
-        yield file
         with translate_write_errors(path):
+            yield file
             if file is not raw:
                 file.close()
             raw.flush()
@@ -426,6 +426,7 @@ def sync_directory(path: Path) -> None:
 _ERROR_MESSAGES: tuple[tuple[str, str], ...] = (
     ("file is not a database", "is not a store: the file is no SQLite database; name another file"),
     ("malformed", "is damaged: restore it from a copy, or save what `sqlite3 FILE .recover` still finds"),
+    ("could not decode", "is damaged: a text in it is not UTF-8; restore it from a copy"),
     ("disk is full", "cannot grow: the disk is full; free some space and repeat, what was stored before is safe"),
     ("readonly", "is read-only: nothing can be written to it; copy it, or change its rights"),
     ("unable to open", "cannot be opened: check its folder, and the rights to read and write it"),

@@ -23,7 +23,10 @@ PUBLIC_HEADERS = frozenset({"accept", "accept-language", "cache-control", "conte
 """HTTP headers that contain no secret; any other may."""
 
 T = TypeVar("T")
-URL_PASSWORD = re.compile(r"(?P<before>\w://[^\s/?#@:]*:)(?P<password>[^\s/]+)@")
+URL_PASSWORD = re.compile(
+    r"(?!https?://[^\s/?#@:]*:\d{1,5}[/?#\s])(?P<before>\b\w[\w+.-]{0,20}://[^\s/?#@:]*:)(?P<password>[^\r\n]{1,500})@"
+)
+"""A password may contain any character, so it reaches to the last ``@`` of the line; an HTTP port is none."""
 _URL_PARAMETER = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
 _SURROGATEPASS = "surrogatepass"  # a variable that is not UTF-8 contains surrogates
 

@@ -24,6 +24,8 @@ from ..runtime.secrets import Secrets
 
 _CONNECTION_ERRORS = ("OperationalError", "InterfaceError")
 """Errors of a driver that cannot reach the server; other errors without a code concern the arguments."""
+_DAMAGE = (ValueError, TypeError, AttributeError, LookupError)
+"""Errors of reading a row whose values are not what was written: a text in place of bytes, a missing value."""
 
 
 def driver_error_message(error: BaseException, *, timeout: float, secrets: Secrets) -> str:
@@ -80,10 +82,10 @@ class Database:
         with self._translate_errors(), self.engine.connect() as connection:
             try:
                 yield connection
-            except (ValueError, KeyError) as error:
+            except _DAMAGE as error:
                 if isinstance(error, AueporaError) and not isinstance(error, LineError):
                     raise
-                raise StoreError(self.label, f"is damaged: what it holds cannot be read ({error})") from error
+                raise self._damaged(error) from error
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -129,6 +131,11 @@ class Database:
             raise self._store_error(error) from error
         except self._driver_error as error:
             raise self._store_error(error) from error
+        except UnicodeDecodeError as error:  # the message of SQLite quotes what is damaged
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> StoreError:
+        return StoreError(self.label, f"is damaged: what it holds cannot be read ({error})")
 
     def _store_error(self, error: BaseException) -> StoreError:
         return StoreError(self.label, driver_error_message(error, timeout=self._timeout, secrets=self._secrets))
@@ -192,6 +199,8 @@ def _open_sqlite_store(path: Path, *, create: bool, timeout: float) -> Database:
             raise StoreError(label, "does not exist; check the name, or make a run first")
         if not path.absolute().parent.is_dir():
             raise StoreError(label, f"its folder {path.absolute().parent} does not exist; create it first")
+    if path.exists() and not create and not path.stat().st_size:  # opening it would write a header
+        raise StoreError(label, "is an empty file and holds no runs; check the name, or make a run first")
     read_only = path.exists() and not is_writable(path)
 
     def open_one() -> sqlite3.Connection:
@@ -216,6 +225,8 @@ def _open_postgresql_store(text: str, *, timeout: float) -> Database:
     except (ArgumentError, ValueError):
         # The URL may contain a password: neither it nor the original error is shown.
         raise StoreError("postgresql://...", "is not a URL; write postgresql://user@host:5432/database") from None
+    if url.password and "@" in f"{url.host}{url.database}":
+        raise StoreError("postgresql://...", "is not a URL; in a user or password write @ as %40")
     label, secrets = _redact_url(url)
     try:
         import psycopg  # noqa: F401 - imported here for a helpful error

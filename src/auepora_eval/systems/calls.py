@@ -476,8 +476,7 @@ class _CallLoop:
         total: int | None,
     ) -> None:
         self._system, self._tasks, self._policy, self._deliver = system, tasks, policy, deliver
-        self._stop, self._total = stop, total
-        self.first_calls = FirstCalls(0)
+        self._stop, self._total, self.first_calls = stop, total, FirstCalls(0)
         self._inbox: Inbox = Inbox()
         self._backoff = Backoff(policy)
         self._most_hung = max(64, 8 * policy.concurrency)
@@ -510,6 +509,7 @@ class _CallLoop:
 
     def _caller(self) -> Caller:
         policy = self._policy
+        self._system.prepare()
         if self._system.is_async:
             threads = self._most_hung + max(32, policy.concurrency)
             return LoopCaller(self._system, policy.top_k, self._inbox, threads=threads, timeout=policy.timeout)

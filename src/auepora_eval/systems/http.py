@@ -81,6 +81,10 @@ class HttpSystem:
         # The original error may quote secrets from the request, so it is kept neither as cause nor as context.
         raise failure
 
+    def load_client(self) -> None:
+        """Import what calls need, before the deadline of the first one begins."""
+        self._client.load()
+
     def close(self) -> None:
         """Close the connections."""
         self._client.close()

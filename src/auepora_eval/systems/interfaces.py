@@ -8,7 +8,7 @@ import functools
 import inspect
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +245,13 @@ class System:
     """Whether ``call`` gives something to await."""
     call: Callable[[EvaluationSample, int], Any]
     """Takes the sample and how many documents are wanted; gives the output, or what to await for it."""
+    load: Callable[[], None] | None = None
+    """Imports what calls need, before the deadline of the first one begins."""
+
+    def prepare(self) -> None:
+        """Import what calls need."""
+        if self.load is not None:
+            self.load()
 
 
 def as_system(system: object) -> System:
@@ -264,7 +271,8 @@ def as_system(system: object) -> System:
     system = adapt(system)
     arun, run = getattr(system, "arun", None), getattr(system, "run", None)
     if callable(arun) and is_async(arun):
-        return _from_function(arun, f"{type(system).__name__}.arun", "arun()")
+        found = _from_function(arun, f"{type(system).__name__}.arun", "arun()")
+        return replace(found, load=getattr(system, "load_client", None))
     if callable(run):
         return _from_function(run, f"{type(system).__name__}.run", "run()")
     if callable(arun):

@@ -23,7 +23,7 @@ from ..annotate.batch_plans import (
     plan_batch,
     result_commands,
 )
-from ..annotate.batches import MAX_NAME, BatchProgress, LabelBatch, LabelQueue, Purpose
+from ..annotate.batches import BatchProgress, LabelQueue
 from ..annotate.calibration import calibrate, labelled_metric, load_compared_scores, register_verdict
 from ..annotate.calibration_report import (
     CalibrationReport,
@@ -33,6 +33,8 @@ from ..annotate.calibration_report import (
     verdict_sentence,
 )
 from ..annotate.draws import LabelDraw, describe_forecast, read_all_draws, read_draws
+from ..annotate.label_batch import LabelBatch, Purpose
+from ..annotate.names import MAX_NAME
 from ..annotate.relevance import DEFAULT_METRICS
 from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
 from ..io.labels import LabelJournal
@@ -41,7 +43,7 @@ from ..render.html import UncutText, format_time, pluralize
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, sample_at
 from .page_request import Fields, PageRequest, page_route
-from .workbench import Workbench, error_status, make_url, recorded_response, render_template, run_url
+from .workbench import Workbench, error_status, make_url, page_message, recorded_response, render_template, run_url
 
 T = TypeVar("T")
 
@@ -218,7 +220,7 @@ def make_forecast(workbench: Workbench, form: BatchForm) -> BatchForecast:
         store = workbench.run(workbench.find(form.run(0))).store if form.runs else workbench.store
         return BatchForecast(plan_batch(store, form.options(workbench.labels)).forecast)
     except AueporaError as error:
-        return BatchForecast(problem=str(error))
+        return BatchForecast(problem=page_message(error))
 
 
 def form_context(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
@@ -295,7 +297,7 @@ def create(request: PageRequest) -> Response:
         fields = Fields([*form.fields.multi_items(), ("id", new_batch_id())])
         return _render_form(request, BatchForm(form.purpose, fields), problem=problem, status=409)
     except AueporaError as error:
-        return _render_form(request, form, problem=str(error), status=error_status(error))
+        return _render_form(request, form, problem=page_message(error), status=error_status(error))
     return RedirectResponse(batch_url(batch), 303)
 
 
@@ -522,8 +524,7 @@ def batch_page(request: PageRequest) -> Response:
         subtitle=f"{PURPOSES[batch.purpose].title}. {batch_state(progress)[0].capitalize()}.",
         runs=runs,
         banners=list(_banners(view, runs)),
-        # It signs browsers in for the pages of labels alone.
-        label_address=make_url(f"{request.base_url}label/{batch.id}", token=request.app.state.access.label_token),
+        label_address=request.label_address(batch.id),
         terminal_command=label_command(batch, read_draw(view.workbench, batch), view.workbench.label),
         forecast_lines=_forecast_lines(view),
         metrics=metrics,

@@ -684,6 +684,8 @@ PAIR_PARTS = ("outcomes", "causes", "wins", "split")
 def download_report(request: PageRequest) -> Response:
     """The report of the runs as a file, as ``auepora report`` writes it."""
     chosen = ComparisonRequest.from_request(request)
+    if not chosen.records:
+        raise BadValueError("run: a report needs a run; choose one or more")
     return report_response(chosen.workbench, chosen.records)
 
 

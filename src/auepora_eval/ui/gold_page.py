@@ -15,7 +15,6 @@ from urllib.parse import quote, unquote
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
-from ..annotate.batches import MAX_NAME, MAX_TEXT
 from ..annotate.corrections import (
     MetricEffect,
     RunEffect,
@@ -25,6 +24,7 @@ from ..annotate.corrections import (
     run_names,
     signature_before,
 )
+from ..annotate.names import MAX_NAME, MAX_TEXT
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult
 from ..errors import AueporaError, BadValueError, ConflictError

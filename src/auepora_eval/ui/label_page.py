@@ -16,16 +16,9 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from ..annotate.batches import (
-    MAX_NAME,
-    MAX_TEXT,
-    BatchItem,
-    ItemDisagreement,
-    LabelBatch,
-    LabelQueue,
-    Submission,
-    check_annotator,
-)
+from ..annotate.batches import BatchItem, ItemDisagreement, LabelQueue, Submission
+from ..annotate.label_batch import LabelBatch
+from ..annotate.names import MAX_NAME, MAX_TEXT, check_annotator
 from ..annotate.session import LabelChoice, ShownDocument
 from ..errors import AueporaError, BadValueError, ConflictError
 from .page_request import Fields, PageRequest, page_route
@@ -80,8 +73,10 @@ class LabelRequest:
     @classmethod
     def of(cls, request: PageRequest, fields: Fields) -> LabelRequest:
         """Check the parameters; an error names the parameter and what is allowed."""
-        queue = request.queue
-        return cls(queue, fields, read_name(fields.get("as", "")), read_number(queue.batch, fields.get("item", "")))
+        queue, annotator = request.queue, read_name(fields.get("as", ""))
+        require_adjudicator(request, fields)
+        queue.claim(annotator, request.scope["name_secret"])
+        return cls(queue, fields, annotator, read_number(queue.batch, fields.get("item", "")))
 
     @property
     def batch(self) -> LabelBatch:
@@ -113,6 +108,8 @@ class LabelRequest:
     def values(self) -> Sequence[str]:
         """The names of the choices, or the grades."""
         names = ("first", "second") if is_pair_of_grades(self.batch) else ("value",)
+        if names[1:] and self.queue.item(self.item).has_equal_answers:
+            names = ("first", "first")  # one grade for both
         values = [self.fields.get(name, "") for name in names]
         try:
             self.batch.parse_values(values)
@@ -125,6 +122,12 @@ class LabelRequest:
         adjudicate = "1" if self.adjudicates else None
         fields = {"as": self.annotator, "adjudicate": adjudicate, "item": number, "part": part}
         return make_url(f"/label/{self.batch.id}/{page}", **fields)
+
+
+def require_adjudicator(request: PageRequest, fields: Fields) -> None:
+    """Raise where an annotator asks for the labels of others."""
+    if fields.get("adjudicate", "") == "1" and not request.is_organiser:
+        raise HTTPException(403, "adjudicate: only the organiser of the batch sees labels of others and decides")
 
 
 def is_pair_of_grades(batch: LabelBatch) -> bool:
@@ -153,14 +156,19 @@ def read_number(batch: LabelBatch, text: str) -> int | None:
 # --- what a page shows -----------------------------------------------------------------------------------------------
 
 
-def describe_task(batch: LabelBatch) -> dict[str, Any]:
-    """The question to the annotator, what can be chosen, and the instructions."""
+def describe_task(batch: LabelBatch, item: BatchItem | None = None) -> dict[str, Any]:
+    """The question to the annotator, what can be chosen, and the instructions; of an item with equal answers, once."""
+    has_equal_answers = item is not None and item.has_equal_answers
+    choices = [describe_choice(choice) for choice in batch.choices]
+    if has_equal_answers and batch.scale is None:
+        choices = [choice for choice in choices if choice["value"] in ("both", "neither")]
     default = INSTRUCTIONS.get(batch.purpose, DEFAULT_INSTRUCTIONS)
     return {
         "summary": SUMMARIES[batch.purpose],
         "question": batch.question,
         "instructions": batch.instructions.strip() or default,
-        "choices": [describe_choice(one) for one in batch.choices],
+        "choices": choices,
+        "has_equal_answers": has_equal_answers,
         "is_compact": batch.scale is not None and batch.purpose != "grade",
         "is_pair_of_grades": is_pair_of_grades(batch),
     }
@@ -252,13 +260,17 @@ def find_text(item: BatchItem, part: str) -> str:
 
 def start_page(request: PageRequest) -> Response:
     """The start of an annotator: name, instructions and, with a name, the progress."""
+    require_adjudicator(request, request.parameters)
     text = request.parameters.get("as", "")
-    return show_start(request, read_name(text) if text else "")
+    annotator = read_name(text) if text else ""
+    is_own = bool(annotator) and request.queue.is_free_for(annotator, request.scope["name_secret"])
+    return show_start(request, annotator if is_own else "")
 
 
 def show_start(request: PageRequest, annotator: str, message: str = "") -> Response:
     """The start page; with a message where the name cannot be used."""
     queue = request.queue
+    is_adjudication = request.is_organiser and request.parameters.get("adjudicate", "") == "1"
     return render_template(
         request,
         "label.html",
@@ -266,7 +278,7 @@ def show_start(request: PageRequest, annotator: str, message: str = "") -> Respo
         batch_id=queue.batch.id,
         task=describe_task(queue.batch),
         annotator=annotator,
-        disputed=queue.disagreements() if request.parameters.get("adjudicate", "") == "1" else None,
+        disputed=queue.disagreements() if is_adjudication else None,
         progress=describe_progress(queue, annotator) if annotator and not message else None,
         is_closed=queue.is_closed,
         message=message,
@@ -283,6 +295,10 @@ def item_page(request: PageRequest) -> Response:
         if error.status_code != 400 or fields.get("fragment"):
             raise
         return show_start(request, fields.get("as", "")[:MAX_NAME], str(error.detail))
+    except ConflictError as error:
+        if fields.get("fragment"):
+            raise
+        return show_start(request, fields.get("as", "")[:MAX_NAME], str(error).capitalize() + ".")
     return show_item(request, found, found.number)
 
 
@@ -291,9 +307,11 @@ def show_item(
 ) -> Response:
     """An item with its form, by default the next one; after an error with the message and what was entered."""
     queue, is_closed = found.queue, found.queue.is_closed
-    disputed = {one.number: one for one in queue.disagreements()} if found.adjudicates else {}
+    disputed = find_disputed(found) if found.adjudicates else {}
     if found.adjudicates:
         number = number or next((one.number for one in disputed.values() if not one.adjudicated), None)
+        if number is not None and not is_closed:
+            queue.record_shown_labels(found.annotator, number)
     elif number is None and not is_closed:
         number = queue.next(found.annotator)
     progress = describe_progress(queue, found.annotator, disputed.values())
@@ -305,7 +323,7 @@ def show_item(
         "label_item.html",
         status=status,
         batch_id=found.batch.id,
-        task=describe_task(found.batch),
+        task=describe_task(found.batch, item),
         annotator=found.annotator,
         adjudicates=found.adjudicates,
         state=state,
@@ -328,6 +346,12 @@ def show_item(
     )
 
 
+def find_disputed(found: LabelRequest) -> dict[int, ItemDisagreement]:
+    """The items that the organiser may decide or has decided, by number."""
+    disputed = found.queue.disagreements(found.annotator)
+    return {item.number: item for item in disputed if item.problem is None}
+
+
 def whole_text(request: PageRequest) -> Response:
     """A whole text of an item, as a page or as a fragment."""
     found = LabelRequest.of(request, request.parameters)
@@ -341,14 +365,17 @@ def whole_text(request: PageRequest) -> Response:
 
 def _save_label(found: LabelRequest) -> tuple[int | None, str]:
     values = found.values()
-    saved = found.queue.submit(
-        found.annotator,
-        found.item,
-        values,
-        comment=found.comment,
-        submission=found.submission,
-        adjudicated=found.adjudicates,
-    )
+    try:
+        saved = found.queue.submit(
+            found.annotator,
+            found.item,
+            values,
+            comment=found.comment,
+            submission=found.submission,
+            adjudicated=found.adjudicates,
+        )
+    except BadValueError as error:  # it names what was sent, no run and no file
+        raise HTTPException(400, str(error)) from error
     _require_saved(saved)
     texts = {one.name: one.text for one in found.batch.choices}
     return None, f"Saved: {' and '.join(texts[one] for one in values)}"

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from ..annotate.batches import LabelQueue
 from ..errors import BadValueError
 from ..store.records import RunRecord
-from .workbench import Workbench
+from .workbench import Workbench, make_url
 
 
 class Fields(QueryParams):
@@ -68,11 +68,13 @@ class Fields(QueryParams):
             raise BadValueError(f"{name} must be a date such as 2026-11-18, not {text!r:.60}") from None
 
     def page(self) -> int:
-        """The page of a list, from 1. No list has a page whose number is longer than nine digits."""
+        """The page of a list, from 1; 404 for a number of more than nine digits, which no list has."""
         text = self.get("page") or "1"
-        if not (text.isascii() and text.isdigit() and int(text[:9]) > 0):
+        if not (text.isascii() and text.isdigit() and text.strip("0")):
             raise BadValueError(f"page must be a number from 1, not {text!r:.60}")
-        return int(text[:9])
+        if len(text) > 9:
+            raise HTTPException(404, "page: no list has so many pages")
+        return int(text)
 
 
 class PageRequest(Request):
@@ -97,6 +99,15 @@ class PageRequest(Request):
     def run(self) -> RunRecord:
         """The run that the path names."""
         return self.workbench.find(self.path_params["run_id"])
+
+    @property
+    def is_organiser(self) -> bool:
+        """Whether the request has the session of the person who started the workbench."""
+        return bool(self.scope["role"] == "organiser")
+
+    def label_address(self, batch_id: str) -> str:
+        """The address that signs browsers in for the items of a batch alone."""
+        return make_url(f"{self.base_url}label/{batch_id}", token=self.app.state.access.label_token(batch_id))
 
     @property
     def queue(self) -> LabelQueue:

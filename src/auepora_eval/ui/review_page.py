@@ -15,9 +15,10 @@ from starlette.responses import RedirectResponse, Response
 
 from ..annotate.agreement import aggregate_labels
 from ..annotate.batch_plans import BatchOptions, create_batch, list_batches, plan_batch
-from ..annotate.batches import MAX_NAME, LabelBatch
 from ..annotate.calibration import judge_disagreements, load_run_scores
 from ..annotate.calibration_report import Disagreement
+from ..annotate.label_batch import LabelBatch
+from ..annotate.names import MAX_NAME
 from ..compare.columns import ANSWERED, EMPTY, QueryTable
 from ..compare.filters import Condition, SampleFilter
 from ..core.scores import Status

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -47,7 +48,7 @@ from ..report.run_sections import Floats, StoredRun
 from ..runtime.processes import return_free_memory
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore, lazy_samples, run_version, sample_at, samples_contain
-from .security import LABEL_PATHS
+from .security import batch_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -304,7 +305,7 @@ _PARTS = itertools.count(1)
 
 def is_blind(request: Request) -> bool:
     """Whether the page is for annotators: it names no run, file or store, and links to no page that does."""
-    return request.url.path.startswith(LABEL_PATHS)
+    return bool(batch_of(request.url.path)) or request.url.path.startswith("/assets/")
 
 
 def make_url(path: str, /, **parameters: Any) -> UncutText:
@@ -345,7 +346,7 @@ def render_template(request: Request, name: str, *, status: int = 200, **context
     Templates that extend ``parent`` are a page, or with the parameter ``fragment`` a part of one.
     """
     common = {
-        "csrf_token": request.app.state.access.csrf_token,
+        "csrf_token": request.app.state.access.csrf_token_for(request.scope["role"], request.url.path),
         "store_label": "" if is_blind(request) else request.app.state.workbench.label,
         "is_blind": is_blind(request),
         "parent": "fragment.html" if request.query_params.get("fragment") else "layout.html",
@@ -425,6 +426,18 @@ def recorded_response(register: DecisionRegister | None) -> Response:
     return JSONResponse({"recorded": register is not None})
 
 
+_OPTION_NOTE = re.compile(r" \((?:-\w|--[a-z-]+|[a-z_]+=[^()]*)\)")
+_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
+
+
+def page_message(error: AueporaError) -> str:
+    """An error in words for a page, which has fields: options are named without dashes, commands stay as they are."""
+    parts = str(error).split("`")
+    for place in range(0, len(parts), 2):
+        parts[place] = _OPTION.sub(r"\1", _OPTION_NOTE.sub("", parts[place]))
+    return "`".join(parts)
+
+
 def describe_error(request: Request, error: AueporaError | HTTPException) -> tuple[int, str]:
     """The status and the message of an error. Annotators get a message that names no run and no file."""
     if isinstance(error, HTTPException):
@@ -433,7 +446,7 @@ def describe_error(request: Request, error: AueporaError | HTTPException) -> tup
         return error.status_code, message or str(error.detail)
     status = error_status(error)
     if not is_blind(request) or isinstance(error, ConflictError | UnknownBatchError):
-        return status, str(error)
+        return status, page_message(error)
     logger.warning("%s", error.__cause__ or error)  # queues replace errors by such as name no file
     status = 503 if isinstance(error, StoreError) else status
     return status, f"{BLIND_MESSAGES[status]} The terminal of `auepora ui` has the reason."

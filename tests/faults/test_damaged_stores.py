@@ -1,0 +1,109 @@
+"""Mutated stores: every command ends with an exit code and one line, never with a traceback."""
+
+import random
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auepora_eval.store import RunStore
+from helpers import stored_runs
+from helpers.faults import mutate, problem_of, rounds, run_command
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+COMMANDS = (
+    ("runs",),
+    ("runs", "--json"),
+    ("show", "latest"),
+    ("show", "base", "--sample", "q00001"),
+    ("queries", "base", "other"),
+    ("compare", "base", "other", "--json"),
+    ("explain", "base", "recall@2", "--query", "q00002"),
+    ("export", "base", "-o", "exported"),
+    ("gate", "base", "-g", "recall@2 >= 0.1"),
+    ("report", "base", "other", "-o", "report.html"),
+    ("rescore", "base", "-m", "mrr"),
+    ("samples",),
+)
+VALUES: tuple[Any, ...] = (None, 0, -1, 2**40, 1.5, "", "text", "é" * 50, "{}", "[]", "null", '{"a": [1]}', b"", b"\xff\xfe\x00", b"\x28\xb5\x2f\xfd\x00")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("original") / "runs.sqlite"
+    with RunStore.open(path) as store:
+        for name, second in (("base", "other"), ("other", "gold")):
+            answers = lambda number, second=second: [second, "gold", f"d{number}"]  # noqa: E731
+            stored_runs.run(store, name, stored_runs.samples(8), answers, ["recall@2", "mrr"])
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+    return path
+
+
+def change_cell(path: Path, rng: random.Random) -> str:
+    """Put a value of another kind into a cell, or delete a row."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        tables = [
+            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table' ORDER BY 1")
+        ]
+        table = rng.choice([name for name in tables if not name.startswith("sqlite_")])
+        described = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
+        columns = [row[1] for row in described]
+        keys = [row[1] for row in described if row[5]]
+        where = " AND ".join(f'"{key}" = ?' for key in keys) or "1"
+        column, value = rng.choice(columns), rng.choice((*VALUES, "bytes"))
+        names = ", ".join(f'"{key}"' for key in keys) or "1"
+        rows = connection.execute(f'SELECT {names} FROM "{table}" ORDER BY 1').fetchall()
+        if not rows:
+            return "nothing"
+        chosen = rng.choice(rows) if keys else ()
+        try:
+            if rng.random() < 0.1:
+                connection.execute(f'DELETE FROM "{table}" WHERE {where}', chosen)
+            elif value == "bytes":
+                ((old,),) = connection.execute(f'SELECT CAST("{column}" AS BLOB) FROM "{table}" WHERE {where}', chosen)
+                kind = rng.choice(("TEXT", "BLOB"))
+                new = mutate(old or b"x", rng)
+                connection.execute(f'UPDATE "{table}" SET "{column}" = CAST(? AS {kind}) WHERE {where}', (new, *chosen))
+            else:
+                connection.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE {where}', (value, *chosen))
+        except (sqlite3.IntegrityError, ValueError):
+            pass
+    return f"{table}.{column} = {value!r:.40}"
+
+
+def test_damaged_stores(
+    original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    problems, refused, unexpected = [], 0, 0
+    count = rounds(2000, 80)
+    for number in range(count):
+        rng = random.Random(number)
+        path = tmp_path / "runs.sqlite"
+        if number % 3:
+            shutil.copyfile(original, path)
+            what = change_cell(path, rng)
+        else:
+            path.write_bytes(mutate(original.read_bytes(), rng))
+            what = "bytes"
+        command = rng.choice(COMMANDS)
+        try:
+            code, message = run_command(capsys, *command, "--store", str(path))
+        except Exception as error:  # a warning that is an error, for example
+            problems.append(f"{number} {command} {what}: {type(error).__name__}: {error}")
+            continue
+        refused += code == 2
+        unexpected += code == 4
+        found = problem_of(code, message)
+        if found is not None:
+            problems.append(f"{number} {' '.join(command)}, {what}: {found}")
+        for old in tmp_path.iterdir():
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+    assert problems == [], f"{len(problems)} problems:\n" + "\n".join(problems[:60])
+    assert refused > 10
+    assert unexpected <= 0.04 * count, "values that no check finds"

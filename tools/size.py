@@ -20,7 +20,6 @@ MAX_MODULE_LINES = 800
 LONG_MODULES = {
     "annotate.batches": 853,
     "annotate.calibration": 873,
-    "compare.analysis": 859,
     "core.metrics_base": 858,
     "io.records": 804,
     "io.traces": 857,

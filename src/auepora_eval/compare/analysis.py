@@ -39,6 +39,7 @@ from ..stats.permutation import (
     tukey_hsd,
 )
 from ..stats.sampling import join_empty_strata
+from ..stats.skew import bounds_under_skew
 from .failures import FailureCheck, recheck_with_failures, recheck_with_missing
 from .pairing import (
     Fill,
@@ -267,6 +268,7 @@ def with_sequential(one: MetricComparison, test: SequentialComparison) -> Metric
         bounds=None,
         interval=ends,
         interval_adjusted=ends,
+        interval_under_skew=None,
         p_value=p_value,
         p_adjusted=None if p_value is None else min(1.0, p_value * design.get("tests", 1)),
         effect_size=None,
@@ -298,6 +300,7 @@ def with_two_stage(
         bounds=None,
         interval=None,
         interval_adjusted=None,
+        interval_under_skew=None,
         p_value=None,
         p_adjusted=None,
         effect_size=None,
@@ -575,7 +578,34 @@ class Analysis:
             yield table
 
     def verdict(self, place: int) -> Verdict:
-        """The verdict on one metric under this assumption."""
+        """The verdict on one metric under this assumption; on skewed differences, other bounds must agree."""
+        found = self.verdict_without_skew(place)
+        ends = self.skew_bounds(place, found)
+        if found == "inconclusive" or ends is None:
+            return found
+        agrees = is_within(ends, self.inputs[place].margin) if found == "equal" else excludes_zero(ends)
+        return found if agrees else "inconclusive"
+
+    def skew_bounds(self, place: int, verdict: Verdict = "inconclusive") -> Ends:
+        """Bounds of a difference that hold under skew, at the level of a verdict; ``None`` where it needs none."""
+        reading, definition = self.pair(place), self.inputs[place].definition
+        interval = self.intervals[place] or self.adjusted[place] or self.narrow[place]
+        if reading.values is None:
+            return None
+        used, (low, high) = reading.used, definition.range
+        levels: dict[Verdict, float] = {"inconclusive": 1 - ALPHA, "equal": 1 - 2 * ALPHA}
+        return bounds_under_skew(
+            reading.values[0][used],
+            reading.values[1][used],
+            interval,
+            clusters=None if self.clusters is None else self.clusters[used],
+            lowest=low,
+            highest=high,
+            level=levels.get(verdict, 1 - ALPHA / max(self._num_tested(), 1)),
+        )
+
+    def verdict_without_skew(self, place: int) -> Verdict:
+        """The verdict by test and interval alone."""
         if self.inputs[place].withheld is not None:
             return "inconclusive"
         reading = self.pair(place)
@@ -591,8 +621,10 @@ class Analysis:
 
     def passes_bonferroni(self, place: int) -> bool:
         """Whether the p-value is small enough when multiplied by the number of primary metrics (Bonferroni)."""
-        tested = sum(one.primary and not math.isnan(p) for one, p in zip(self.inputs, self.p_values, strict=True))
-        return bool(self.p_values[place] * tested < ALPHA)
+        return bool(self.p_values[place] * self._num_tested() < ALPHA)
+
+    def _num_tested(self) -> int:
+        return sum(one.primary and not math.isnan(p) for one, p in zip(self.inputs, self.p_values, strict=True))
 
     def comparison(self, place: int, others: Sequence[Analysis]) -> MetricComparison:
         """The comparison of one metric, with the bounds that failed measurements leave."""
@@ -603,7 +635,16 @@ class Analysis:
             a, b = one.stored
         flags, notes = list(() if interval is None else interval.flags), list(one.notes)
         verdict, bounds = self.verdict(place), None
-        downgrade = one.withheld
+        downgrade, skew_bounds = one.withheld, self.skew_bounds(place)
+        if skew_bounds is not None:
+            flags.append("skewed")
+        if (plain := self.verdict_without_skew(place)) != verdict:
+            low, high = self.skew_bounds(place, plain) or (math.nan, math.nan)
+            notes.append(
+                f"'{plain}' is not certain: the differences are skewed, and allowing for that they lie between "
+                f"{low:+.4f} and {high:+.4f} on average"
+            )
+            downgrade = "skewed"
         if pair.definition.direction is None and verdict == "inconclusive":
             downgrade = downgrade or "no_direction"
             notes.append("a class is no better than another: its proportion can differ, and no sample is won or lost")
@@ -654,6 +695,7 @@ class Analysis:
             own_spread=one.own_spread,
             missing=pair.missing,
             interval_adjusted=_ends(self.adjusted[place]),
+            interval_under_skew=skew_bounds,
         )
 
     def _units(self, place: int) -> int:

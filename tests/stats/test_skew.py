@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.stats.difference import paired_interval
-from auepora_eval.stats.skew import bounds_under_skew, is_lopsided, log_wealth
+from auepora_eval.stats.skew import are_lopsided, bounds_under_skew, log_wealth
 
 Floats = npt.NDArray[np.float64]
 Ends = tuple[float, float] | None
@@ -106,7 +106,7 @@ def test_common_small_losses_without_the_rare_gain() -> None:
     """A fifth loses .1; a gain of 1 in 2 % would make the mean 0, and 80 draws lack it in a fifth of cases."""
     losses = np.repeat([-0.1, 0.0], [16, 64])
     assert "skewed" not in (paired_interval(np.ones(80), 1 + losses, lowest=0.0, highest=1.0) or pytest).flags
-    assert is_lopsided(losses, 1.0)
+    assert are_lopsided(losses, 1.0)
     assert bounds(losses) is not None
 
 

@@ -22,6 +22,7 @@ from .intervals import Bools, Floats, Interval, Ints, encode_clusters, t_quantil
 
 _BETS = np.linspace(0.02, 0.95, 30)
 _BISECTIONS = 40
+_ROUNDING = 1e-18
 # With fewer units no bet on usual differences can be won, and the skewness of the sample says little.
 _FEWEST = 20
 # With fewer units, a mean that one more unit would move is the rule: nothing follows from it.
@@ -55,7 +56,7 @@ def bounds_under_skew(
     if codes is not None:
         sizes = np.bincount(codes)
         values, most = np.bincount(codes, values) / sizes.mean(), most * float(sizes.max() / sizes.mean())
-    if "skewed" not in interval.flags and not (math.isfinite(most) and is_lopsided(values, most)):
+    if "skewed" not in interval.flags and (math.isinf(most) or not are_lopsided(values, most)):
         return None
     tail = tail_probability(level)
     if math.isinf(most):
@@ -65,19 +66,31 @@ def bounds_under_skew(
     return max(low, lowest - highest), min(high, highest - lowest)
 
 
-def is_lopsided(values: Floats, most: float) -> Bools:
-    """Whether differences up to ``most``, along the last axis, have their tail on the side of their mean.
+def are_lopsided(values: Floats, most: float) -> bool:
+    """Whether differences up to ``most`` have their tail on the side of their mean: see ``is_lopsided``."""
+    deviations = (values - values.mean()) / most
+    squares, cubes = float((deviations**2).sum()), float((deviations**3).sum())
+    skewness = skewness_of(np.array(squares), np.array(cubes), np.array(len(values)))
+    return bool(is_lopsided(np.array(len(values)), np.array(values.mean() / most), np.array(squares), skewness))
+
+
+def skewness_of(squares: Floats, cubes: Floats, units: Ints) -> Floats:
+    """The skewness that follows from sums of squared and of cubed deviations; 0 without any deviation."""
+    varies = squares > units * _ROUNDING
+    skewness: Floats = np.where(varies, cubes / np.where(varies, squares, 1.0) ** 1.5 * np.sqrt(units), 0.0)
+    return skewness
+
+
+def is_lopsided(units: Ints, means: Floats, squares: Floats, skewness: Floats) -> Bools:
+    """Whether differences have their tail on the side of their mean; means and deviations as shares of the largest.
 
     One more unit at the far end would also have to move the mean out of its interval: where small losses are common,
     large gains may be too rare to be in the sample.
     """
-    units, means = values.shape[-1], values.mean(axis=-1)
-    deviations = values - means[..., None]
-    variances = (deviations**2).mean(axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        skewness = (deviations**3).mean(axis=-1) / variances**1.5
-    half = t_quantile(0.025, max(units, 2) - 1) * np.sqrt(variances / max(units - 1, 1))
-    moved = (most - np.abs(means)) / (units + 1) > half
+    rest = np.maximum(units - 1, 1)
+    known = {count: t_quantile(0.025, count) for count in np.unique(rest).tolist()}
+    quantiles = np.vectorize(known.get, otypes=[np.float64])(rest)
+    moved = (1 - np.abs(means)) / (units + 1) > quantiles * np.sqrt(squares / np.maximum(units, 1) / rest)
     found: Bools = moved & (np.sign(means) * skewness > _LOPSIDED) & (units >= _FEW)
     return found
 

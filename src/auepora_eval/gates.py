@@ -616,7 +616,9 @@ def _failure_note(one: MetricComparison, ends: Iterable[float], operator: Operat
 def _may_be_worse(one: MetricComparison) -> bool:
     """Whether failed measurements, or the sign, allow a difference in the worse direction; unknown bounds do."""
     bounds = (one.delta or 0.0, one.delta or 0.0) if one.doubt == "skewed" else one.bounds
-    return bounds is None or (bounds[0] < 0 if one.higher_is_better else bounds[1] > 0)
+    if bounds is None:
+        return True
+    return bounds[0] < 0 if one.higher_is_better else bounds[1] > 0
 
 
 def _difference_text(one: MetricComparison) -> str:

@@ -57,7 +57,7 @@ def test_few_large_gains_among_small_losses_are_no_verdict(report: CompareReport
     assert "'worse' is not certain: the differences are skewed" in str(found.note)
 
 
-def test_sentence_table_and_json_say_so(report: CompareReport) -> None:
+def test_sentence_table_and_json_name_it(report: CompareReport) -> None:
     board = Leaderboard.of_pair(report)
     assert comparison_summary(board).sentence.endswith("p 0.0166; skewed differences, so not certain).")
     cells = str(metrics_table(board))

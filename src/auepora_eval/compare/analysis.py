@@ -588,17 +588,18 @@ class Analysis:
 
     def skew_bounds(self, place: int, verdict: Verdict = "inconclusive") -> Ends:
         """Bounds of a difference that hold under skew, at the level of a verdict; ``None`` where it needs none."""
-        reading, definition = self.pair(place), self.inputs[place].definition
+        reading, (low, high) = self.pair(place), self.inputs[place].definition.range
         interval = self.intervals[place] or self.adjusted[place] or self.narrow[place]
         if reading.values is None:
             return None
-        used, (low, high) = reading.used, definition.range
+        used = reading.used
+        inside = None if self.clusters is None else self.clusters[used]
         levels: dict[Verdict, float] = {"inconclusive": 1 - ALPHA, "equal": 1 - 2 * ALPHA}
         return bounds_under_skew(
             reading.values[0][used],
             reading.values[1][used],
             interval,
-            clusters=None if self.clusters is None else self.clusters[used],
+            clusters=inside,
             lowest=low,
             highest=high,
             level=levels.get(verdict, 1 - ALPHA / max(self._num_tested(), 1)),
@@ -640,10 +641,8 @@ class Analysis:
             flags.append("skewed")
         if (plain := self.verdict_without_skew(place)) != verdict:
             low, high = self.skew_bounds(place, plain) or (math.nan, math.nan)
-            notes.append(
-                f"'{plain}' is not certain: the differences are skewed, and allowing for that they lie between "
-                f"{low:+.4f} and {high:+.4f} on average"
-            )
+            allowing = f"allowing for that they lie between {low:+.4f} and {high:+.4f} on average"
+            notes.append(f"'{plain}' is not certain: the differences are skewed, and {allowing}")
             downgrade = "skewed"
         if pair.definition.direction is None and verdict == "inconclusive":
             downgrade = downgrade or "no_direction"

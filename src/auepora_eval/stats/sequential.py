@@ -486,7 +486,8 @@ class _Paths:
 
     def _half_widths(self, level: float, errors: Floats | None = None) -> Floats:
         """Boundaries of the mean: those of Student's t with the tails of the z boundaries, times the standard error."""
-        errors, quantiles = self.errors if errors is None else errors, np.full(self.counts.shape, np.inf)
+        errors = self.errors if errors is None else errors
+        quantiles = np.full(self.counts.shape, np.inf)
         for place, boundary in enumerate(self.design.boundaries(level)[: len(self.looks)].tolist()):
             tail, several = _tail(boundary), self.counts[:, place] > 1
             for freedom in np.unique(self.freedom[several, place]).tolist() if tail else ():

@@ -377,7 +377,7 @@ class SequentialResult:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {**asdict(self), "looks": [one.to_dict() for one in self.looks]}
+        return {**asdict(self), "looks": [look.to_dict() for look in self.looks]}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> SequentialResult:

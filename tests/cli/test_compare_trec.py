@@ -34,7 +34,7 @@ def test_compare_two_trec_runs(files: Path, auepora: Command) -> None:
     assert not list(files.glob("*.sqlite"))  # nothing is stored
 
 
-def test_runs_with_names_that_differ_in_the_middle_are_told_apart(files: Path, auepora: Command) -> None:
+def test_names_that_differ_after_the_first_dot(files: Path, auepora: Command) -> None:
     for name, file in (("weak", "input.X.gz"), ("strong", "input.Y.gz")):
         with gzip.open(file, "wt") as compressed:
             compressed.write(Path(f"{name}.run").read_text())

@@ -14,12 +14,11 @@ from pathlib import Path
 from tools.readability import FIGURES, count_figures, module_places
 from tools.source_tree import MODULES, REPO, ROOT, count_lines, module_name, module_statements, parse, statements
 
-MAX_STATEMENTS = 61_468
+MAX_STATEMENTS = 62_418
 """Of the source tree. It moves by the budget of new statements that an issue names, and by nothing else."""
 MAX_MODULE_LINES = 800
 LONG_MODULES = {
     "annotate.calibration": 873,
-    "compare.analysis": 859,
     "core.metrics_base": 858,
     "io.records": 804,
     "io.traces": 857,

@@ -529,8 +529,9 @@ def _check_verdict(gate: VerdictGate, one: MetricComparison) -> GateOutcome:
             return _decide_by_interval(gate, one, ">", margin)
         return _decide_by_interval(gate, one, "<", 0.0 - margin)
     reason = f"{gate.metric} is {_verdict_text(one)}"
-    if one.doubt == "measure_failures" and (gate.expected == "better" or _may_be_worse(one)):
-        return _inconclusive(gate, f"{reason}: measurements that failed could turn it", one.delta)
+    if one.doubt in ("measure_failures", "skewed") and (gate.expected == "better" or _may_be_worse(one)):
+        why = "skewed differences" if one.doubt == "skewed" else "measurements that failed could turn it"
+        return _inconclusive(gate, f"{reason}: {why}", one.delta)
     if one.verdict == "inconclusive" and gate.expected == "better":
         return _inconclusive(gate, reason + _mde_note(one), one.delta)
     if one.verdict == "inconclusive":
@@ -552,7 +553,7 @@ def _decide_by_number(gate: DeltaGate, one: MetricComparison) -> GateOutcome:
     elif one.interval is None:
         return _inconclusive(gate, _no_interval_message(one))
     else:
-        value = one.interval[0 if gate.part == "low" else 1]
+        value = (one.sure_interval or one.interval)[0 if gate.part == "low" else 1]
         what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {what} ({format_number(one.delta)})"
     status = status_of([value], gate.operator, gate.threshold)
     reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold)}"
@@ -563,13 +564,14 @@ def _decide_by_number(gate: DeltaGate, one: MetricComparison) -> GateOutcome:
 
 def _decide_by_interval(gate: Gate, one: MetricComparison, operator: Operator, threshold: float) -> GateOutcome:
     """Decide by the whole interval of a difference, allowing for failed measurements."""
-    if one.interval is None:
+    ends = one.sure_interval
+    if ends is None:
         return _inconclusive(gate, _no_interval_message(one), one.delta)
-    status = status_of(one.interval, operator, threshold)
+    status = status_of(ends, operator, threshold)
     words = {">": "above", ">=": "at or above", "<": "below", "<=": "at or below"}[operator]
     if status == "inconclusive":
         decided = f"it may lie on either side of {threshold:g}{_mde_note(one)}"
-    elif unsure := _failure_note(one, one.interval, operator, threshold):
+    elif unsure := _failure_note(one, ends, operator, threshold):
         status, decided = "inconclusive", unsure
     else:
         decided = f"{'all' if status == 'passed' else 'none'} of the interval is {words} {threshold:g}"
@@ -588,10 +590,11 @@ def _failure_note(one: MetricComparison, ends: Iterable[float], operator: Operat
 
 
 def _may_be_worse(one: MetricComparison) -> bool:
-    """Whether failed measurements allow a difference in the worse direction; unknown bounds do."""
-    if one.bounds is None:
+    """Whether failed measurements, or the sign, allow a difference in the worse direction; unknown bounds do."""
+    bounds = (one.delta or 0.0, one.delta or 0.0) if one.doubt == "skewed" else one.bounds
+    if bounds is None:
         return True
-    return one.bounds[0] < 0 if one.higher_is_better else one.bounds[1] > 0
+    return bounds[0] < 0 if one.higher_is_better else bounds[1] > 0
 
 
 def _difference_text(one: MetricComparison) -> str:
@@ -599,6 +602,8 @@ def _difference_text(one: MetricComparison) -> str:
     interval = "" if one.interval is None else f" ({format_interval(one.interval)})"
     if one.sequential is not None and one.interval is not None:
         interval = f" (repeated interval {interval_ends(one.interval)})"
+    elif one.interval is not None and one.interval_under_skew is not None:
+        interval = f"{interval[:-1]}, {interval_ends(one.interval_under_skew)} allowing for skew)"
     return f"{'+' * (one.delta >= 0)}{format_number(one.delta)}{interval} on {one.n} sample{'s' * (one.n != 1)}"
 
 

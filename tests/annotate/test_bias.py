@@ -184,10 +184,14 @@ def test_errors(store: RunStore) -> None:
     for labels, message in (
         (human_labels(number=3), f"3 answers have a label.*at least {MIN_ANSWERS}"),
         ([Label("q0", True, "ann", run="other")], "no label is about an answer"),
+        (
+            [Label(f"q{n}", is_right(n), "ann", chosen=True) for n in range(24)],
+            "left out: 24 labels of samples that a person picked",
+        ),
         ([], "there are no labels"),
     ):
         with pytest.raises(BadValueError, match=message):
-            measure_bias(store, [record], labels=labels)
+            measure_bias(store, [record], labels=labels, assume_random=True)
     with pytest.raises(BadValueError, match="judged by different judges"):
         measure_bias(store, [record, judged_run(store, "other", honest, critic="openai:o3")])
     with pytest.raises(BadValueError, match="which is none of the runs"):

@@ -14,10 +14,11 @@ from auepora_eval import RunStore, SystemOutputs
 from auepora_eval.annotate.calibration import (
     SampleScores,
     attach_answers,
-    calibrate,
     load_run_scores,
     read_score_file,
 )
+from auepora_eval.annotate.calibration import calibrate as calibrate_recorded
+from auepora_eval.annotate.calibration_report import CalibrationReport
 from auepora_eval.annotate.draws import DrawnItem, LabelDraw, draw_comparison, draw_samples, weigh_samples
 from auepora_eval.core.scores import Scores
 from auepora_eval.io.labels import Label
@@ -29,6 +30,13 @@ from helpers.evouna import AGREEMENT, judged
 from helpers.stored_runs import run, samples, scored
 
 pytestmark = pytest.mark.usefixtures("few_draws")
+
+
+def calibrate(labels: list[Label], *scores: Any, **options: Any) -> CalibrationReport:
+    """The calibration; labels that name a draw without its record are stated to be a random sample."""
+    is_named = "draws" not in options and any(label.draw is not None for label in labels)
+    return calibrate_recorded(labels, *scores, **{"assume_random": is_named, **options})
+
 
 SCORES = {"a": 0.9, "b": 0.8, "c": 0.6, "d": 0.4, "e": 0.3, "f": 0.1, "g": 0.7, "h": 0.2}
 DRAWN: Any = {"draw": "d1", "probability": 0.75}
@@ -386,7 +394,8 @@ def without_draw(labels: list[Label]) -> list[Label]:
 
 
 SELECTIONS: list[tuple[list[Label], dict[str, Any], tuple[str, int] | str, str]] = [
-    (LABELS, {}, ("draw", 6), "labels that name their draw"),
+    (LABELS, {"assume_random": True}, ("draw", 6), "labels that name their draw"),
+    (LABELS, {}, "the draw that they name \\(d1\\) is not recorded next to them", "a draw without its record"),
     (without_draw(LABELS), {}, "no draw is recorded", "no draw"),
     (without_draw(LABELS), {"assume_random": True}, ("assumed_random", 6), "stated to be random"),
     ([Label(one, "right", "ann") for one in SCORES], {}, ("census", 8), "every answer"),
@@ -396,13 +405,17 @@ SELECTIONS: list[tuple[list[Label], dict[str, Any], tuple[str, int] | str, str]]
         "samples that a person picked say nothing about the others",
         "picked by a person",
     ),
-    ([*LABELS, Label("g", "right", "ann", chosen=True)], {}, ("draw", 6), "one more, picked by a person"),
-    ([*LABELS, Label("g", "right", "ann")], {}, ("draw", 6), "one more without a draw"),
+    (
+        [*LABELS, Label("g", "right", "ann", chosen=True)],
+        {"assume_random": True},
+        ("draw", 6),
+        "one more, picked by a person",
+    ),
     ([*LABELS, Label("g", "right", "ann")], {"assume_random": True}, ("assumed_random", 7), "one more, stated"),
     (
         [replace(label, probability=0.5 + 0.1 * place) for place, label in enumerate(LABELS[:4])]
         + [replace(label, draw="d2") for label in LABELS[4:]],
-        {},
+        {"assume_random": True},
         "cannot be combined; give the labels of one draw",
         "two draws, one with different probabilities",
     ),
@@ -415,9 +428,9 @@ SELECTIONS: list[tuple[list[Label], dict[str, Any], tuple[str, int] | str, str]]
 def test_labels_need_a_draw(labels: list[Label], options: dict[str, Any], want: tuple[str, int] | str) -> None:
     if isinstance(want, str):
         with pytest.raises(ValueError, match=want):
-            calibrate(labels, SCORES, **options)
+            calibrate_recorded(labels, SCORES, **options)
         return
-    report = calibrate(labels, SCORES, **options)
+    report = calibrate_recorded(labels, SCORES, **options)
     (one,) = report.judged
     assert (one.basis, one.corrected.labelled) == want
     assert ("--assume-random" in report.to_text()) == (want[0] == "assumed_random")
@@ -541,3 +554,16 @@ def test_a_lexical_critic_with_human_labels(system: str, agreement: float) -> No
     assert len(one.disagreements) == round((1 - (one.agreement.value or 0)) * len(ids))
     assert one.kappa.value is not None
     assert 0.3 < one.kappa.value < agreement
+
+
+def test_labels_of_answers_with_other_scores_are_noticed() -> None:
+    """Someone labelled the answers with the lowest scores and wrote a draw into the file."""
+    scores = {f"q{n}": n / 200 for n in range(200)}
+    labels = [Label(f"q{n}", "wrong", draw="x", probability=0.2) for n in range(40)]
+    with pytest.raises(ValueError, match="is not recorded next to them"):
+        calibrate_recorded(labels, scores)
+    (one,) = calibrate_recorded(labels, scores, assume_random=True).judged
+    assert any("unlike those of all answers (0.0975 on average against 0.497" in note for note in one.notes), one.notes
+    drawn = [Label(f"q{n}", "wrong", draw="x", probability=0.2) for n in range(0, 200, 5)]
+    (other,) = calibrate_recorded(drawn, scores, assume_random=True).judged
+    assert not any("unlike" in note for note in other.notes)

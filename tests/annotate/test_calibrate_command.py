@@ -136,11 +136,17 @@ def test_scores_of_a_file(project: Path, auepora: Cli) -> None:
     rows = [{"sample_id": f"q{n:05}", "score": (n % 10) / 10} for n in range(N)]
     Path("scores.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     write_labels("own.jsonl", [Label(f"q{n:05}", n % 10 > 5, draw="d1", probability=1 / 3) for n in range(40)])
-    code, out, _ = auepora("judge", "calibrate", "--scores", "scores.jsonl", "--labels", "own.jsonl", "--show", "1")
+    code, out, _ = auepora(
+        "judge", "calibrate", "--scores", "scores.jsonl", "--labels", "own.jsonl", "--show", "1", "--assume-random"
+    )
     assert code == 0
     assert "... and 3 more; --json has all" in out  # 0.5 counts as right, and people say otherwise
     assert "question 5?" not in out
-    code, out, _ = auepora("judge", "calibrate", "new", "--scores", "scores.jsonl", "--labels", "own.jsonl")
+    options = ("--scores", "scores.jsonl", "--labels", "own.jsonl")
+    code, _, err = auepora("judge", "calibrate", "new", *options)
+    assert code == 2
+    assert "the draw that they name (d1) is not recorded next to them" in err
+    code, out, _ = auepora("judge", "calibrate", "new", *options, "--assume-random")
     assert code == 0
     assert "question 5?" in out
 
@@ -187,7 +193,7 @@ def test_help_of_the_command_group(auepora: Cli) -> None:
     assert "did you mean 'calibrate'" in err
 
 
-COMMAND = ("judge", "calibrate", "--scores", "scores.jsonl", "--labels", "own.jsonl")
+COMMAND = ("judge", "calibrate", "--scores", "scores.jsonl", "--labels", "own.jsonl", "--assume-random")
 
 
 def conclusion_of(auepora: Cli, scores: list[float], labels: list[bool]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """``auepora compare --qrels``: TREC run files scored and compared in one command."""
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,15 @@ def test_compare_two_trec_runs(files: Path, auepora: Command) -> None:
     (row,) = document["deltas"]["metrics"].values()
     assert (row["a"], row["b"], row["delta"], row["n"], row["verdict"]) == (0.5, 1.0, 0.5, 12, "better")
     assert not list(files.glob("*.sqlite"))  # nothing is stored
+
+
+def test_names_that_differ_after_the_first_dot(files: Path, auepora: Command) -> None:
+    for name, file in (("weak", "input.X.gz"), ("strong", "input.Y.gz")):
+        with gzip.open(file, "wt") as compressed:
+            compressed.write(Path(f"{name}.run").read_text())
+    code, out, err = auepora("compare", "--qrels", "qrels.txt", "input.X.gz", "input.Y.gz", "-m", "map")
+    assert code == 0, err
+    assert "B (input.Y.gz) against A (input.X.gz)" in out.replace("\n", " ")
 
 
 def test_default_metrics_and_leaderboard(files: Path, auepora: Command) -> None:

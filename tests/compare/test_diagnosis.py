@@ -26,6 +26,7 @@ from auepora_eval.compare.diagnosis import (
     udcg,
 )
 from auepora_eval.errors import BadValueError, UnknownMetricError
+from auepora_eval.report.diagnosis import mirage_table
 
 
 def bits(text: str) -> Any:
@@ -126,6 +127,21 @@ def test_numbers_of_a_small_table() -> None:
     assert table == {"sufficient": [3, 1, 1], "insufficient": [0, 1, 1]}
     assert {at: (one.count, one.n) for at, one in numbers.positions.items()} == {1: (3, 5), 2: (1, 2)}
     assert numbers.to_dict()["causes"]["retrieval"]["sample_ids"] == ["d"]
+
+
+def test_failures_are_a_class_apart() -> None:
+    """A retriever that crashes on two of four questions does not make the generator vulnerable to noise."""
+    arms = {
+        "none": outcomes("0000"),
+        "oracle": outcomes("1111"),
+        "retrieved": outcomes("1000", failed="0110"),
+    }
+    retests = {"oracle": outcomes("1111"), "retrieved": outcomes("1000")}
+    numbers = diagnosis_numbers(arms, retests, bits("1111"), ids=list("abcd"))
+    assert {name: one.proportion.count for name, one in numbers.mirage.items() if one.proportion.count} == {
+        "noise_vulnerability": 1, "context_acceptability": 1, "system_failed": 2,
+    }  # fmt: skip
+    assert "the system gave no answer" in str(mirage_table(numbers, explained=True))
 
 
 def test_clusters_widen_intervals() -> None:

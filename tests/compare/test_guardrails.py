@@ -22,6 +22,7 @@ from auepora_eval.plan.prepare import read_plan
 from auepora_eval.render.terminal import report_text
 from auepora_eval.report.comparison_sections import compare_stored_runs, comparison_verdict
 from auepora_eval.report.run_sections import StoredRun
+from auepora_eval.stats.difference import paired_interval
 from auepora_eval.store.runs import RunStore
 from helpers.requirements import examples
 from helpers.stored_runs import samples, scored
@@ -151,6 +152,20 @@ def test_other_metrics_and_primary_ones_change_nothing(store: RunStore, tmp_path
             other, [other.find("before"), other.find("after")], primary=["over_refusal_rate", "mrr"]
         )
         assert outcome(named) == alone
+
+
+def test_skewed_losses_need_bounds_that_allow_for_skew(store: RunStore) -> None:
+    """Two of 50 lose .4, the others gain .045: Student's upper bound of the loss is below .005, that of bets is not."""
+    change = np.where(np.arange(50) < 2, -0.4, 0.045)
+    before = np.full(50, 0.5)
+    found = outcome(compared(store, {"token_f1": before}, {"token_f1": before + change}, token_f1=0.005))
+    assert found.delta == pytest.approx(0.0272)
+    student = paired_interval(before, before + change, lowest=0.0, highest=1.0, level=0.9)
+    assert student is not None
+    assert -student.low < 0.005
+    assert found.state == "inconclusive"
+    assert found.most is not None
+    assert found.most > 0.005
 
 
 def test_failed_measurements_that_could_change_a_state(store: RunStore) -> None:

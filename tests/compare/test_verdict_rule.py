@@ -134,7 +134,7 @@ class TestIntervals:
                 assert one.interval_adjusted is not None
                 low, high = one.interval_adjusted
                 sure = one.p_adjusted < 0.05 and (low > 0 or high < 0)
-                assert (one.verdict in ("better", "worse")) == sure
+                assert (one.verdict in ("better", "worse")) == (sure and one.doubt != "skewed")
 
 
 def test_identical_values_are_equal(store: RunStore) -> None:

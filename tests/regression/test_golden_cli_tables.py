@@ -68,7 +68,17 @@ CASES = [
     ["pool", "baseline", "second", "-o", "pool.jsonl"],
     ["prefer", "baseline", "judged"],
     ["label", "--agreement", "ann.jsonl", "bob.jsonl"],
-    ["judge", "calibrate", "--scores", "scores.jsonl", "--labels", "ann.jsonl", "--labels", "bob.jsonl"],
+    [
+        "judge",
+        "calibrate",
+        "--scores",
+        "scores.jsonl",
+        "--labels",
+        "ann.jsonl",
+        "--labels",
+        "bob.jsonl",
+        "--assume-random",
+    ],
     ["init", "data.jsonl", "a.jsonl", "-o", "-"],
     ["plot"],
 ]

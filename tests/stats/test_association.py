@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from auepora_eval.stats.permutation import association_p_value
+from auepora_eval.stats.permutation import association_p_value, rank_sum_p_value
 from helpers.requirements import examples, need
 
 
@@ -48,3 +48,12 @@ def test_random_judge_is_significant_in_five_percent() -> None:
     ]
     assert 0.03 <= np.mean(found) <= 0.07 or len(found) < 2_000
     assert np.mean(found) <= 0.09
+
+
+def test_rank_sums_agree_with_scipy() -> None:
+    rng = np.random.default_rng(4)
+    scores, inside = rng.integers(0, 5, 60).astype(np.float64), np.arange(60) < 25
+    stats = need("scipy.stats")
+    expected = stats.mannwhitneyu(scores[inside], scores[~inside], use_continuity=False, method="asymptotic").pvalue
+    assert rank_sum_p_value(scores, inside) == pytest.approx(expected)
+    assert rank_sum_p_value(np.ones(9), np.arange(9) < 3) == 1.0

@@ -17,6 +17,7 @@ from auepora_eval.stats.planning import (
     single_run_variance,
     size_options,
 )
+from helpers.requirements import need
 
 PARTS = VarianceParts(0.04, 0.12)
 
@@ -38,6 +39,36 @@ def test_repeats_for_the_questions_at_hand(questions: int) -> None:
     assert mde(PARTS.sd(repeats), questions) <= 0.05
     assert repeats == 1 or mde(PARTS.sd(repeats - 1), questions) > 0.05
     assert repeats_needed(PARTS, 120, 0.05) is None
+
+
+POWERS = [  # changed, delta, power by the t test's number of units
+    (0.25, 0.1, 0.766),
+    (0.5, 0.1, 0.779),
+    (0.1, 0.05, 0.759),
+]
+
+
+@pytest.mark.parametrize(("changed", "delta", "before"), POWERS)
+def test_0_1_scores_reach_the_power_of_the_exact_test(changed: float, delta: float, before: float) -> None:
+    sd = math.sqrt(proportion_variance(changed, delta))
+    few, enough = required_n(delta, sd), required_n(delta, sd, binary=True)
+    assert few is not None
+    assert enough is not None
+    assert mcnemar_power(few, changed, delta) == pytest.approx(before, abs=0.001)
+    assert mcnemar_power(enough, changed, delta) >= 0.799
+    assert size_options(VarianceParts(sd**2), delta, repeats=(1, 2), binary=True)[0].questions == enough
+
+
+def mcnemar_power(n: int, changed: float, delta: float) -> float:
+    """The probability that sign flips of ``n`` 0/1 scores have p < .05, which is the exact test of McNemar."""
+    binom = need("scipy.stats").binom
+    total = 0.0
+    for count in range(1, n + 1):
+        weight = binom.pmf(count, n, changed)
+        if weight > 1e-9:
+            losses = binom.ppf(0.025, count, 0.5)  # the first at which the tail reaches half of alpha
+            total += weight * binom.cdf(losses - 1, count, (changed - delta) / (2 * changed))
+    return float(total)
 
 
 COSTS = [  # between, within, question cost, repeat cost, repeats, why

@@ -17,7 +17,7 @@ from auepora_eval.stats.sequential import (
     SequentialResult,
     spending_boundaries,
 )
-from benchmarks import verdicts
+from benchmarks import verdicts, verdicts_skew
 from helpers.requirements import need, need_data
 
 Floats = npt.NDArray[np.float64]
@@ -117,8 +117,8 @@ def test_equal_values_have_the_variance_of_one_unit_that_differs() -> None:
 
 def test_no_difference_at_all_is_equal_with_enough_units() -> None:
     result = SequentialDesign.plan(1000, delta=0.05).evaluate(np.zeros(1000))
-    # The floor: 1/t times a boundary of about 3 is below 0.05 from the look of 100 units on.
-    assert (result.verdict, result.reason, result.stopped_at) == ("equal", "boundary", 100)
+    # The floor: the root of .05 * .95 / t, times a boundary of about 3, is below 0.05 from the look of 200 units on.
+    assert (result.verdict, result.reason, result.stopped_at) == ("equal", "boundary", 200)
     assert SequentialDesign.plan(1000).evaluate(np.zeros(1000)).verdict == "inconclusive"
 
 
@@ -142,6 +142,43 @@ def test_a_unit_without_a_value_counts_for_nothing() -> None:
         (gaps,) = SequentialDesign(102, (102,), method=method).evaluate(with_gaps).looks
         assert gaps.mean == pytest.approx(full.mean)
         assert gaps.statistic == pytest.approx(full.statistic, rel=0.02)
+
+
+ONE_GAINS = np.repeat([1.0, -0.25, 0.0], [1, 20, 59])
+"""One of eighty gains much, a quarter loses a little."""
+
+
+def test_at_a_look_with_skewed_differences_bets_must_agree() -> None:
+    design = SequentialDesign(80, (80,))
+    result = design.evaluate(ONE_GAINS)
+    (look,) = result.looks
+    assert look.high < 0, "by Student's t it would be worse"
+    assert (look.verdict, look.skewed, result.verdict) == (None, True, "inconclusive")
+    assert result.to_dict()["looks"][0]["skewed"] is True
+    assert "skewed" not in design.evaluate(np.tile([0.25, -0.25], 40)).to_dict()["looks"][0]
+    many = np.repeat([1.0, -0.25, 0.0], [3, 80, 117])
+    assert SequentialDesign(200, (200,)).evaluate(many).looks[0].verdict == "worse"
+
+
+def test_differences_of_0_and_1_are_not_doubted() -> None:
+    (look,) = SequentialDesign(100, (100,)).evaluate(np.repeat([1.0, 0.0], [7, 93])).looks
+    assert (look.verdict, look.skewed) == ("better", False)
+
+
+def test_few_changed_answers_are_not_equal_before_a_margin_could_be_seen() -> None:
+    """Two of 100 answers gain; with a true difference of .05 the variance would be .05 * .95."""
+    values = np.repeat([1.0, 0.0], [2, 98])
+    (look,) = SequentialDesign(100, (100,), delta=0.05).evaluate(values).looks
+    assert look.verdict is None
+    error = math.sqrt(0.05 * 0.95 / 100)
+    assert 0.02 + t_quantile(0.05, 99) * error > 0.05
+
+
+def test_clusters_of_unlike_sizes_have_fewer_degrees_of_freedom() -> None:
+    sizes = [1, 9] * 10
+    (look,) = SequentialDesign(20, (20,)).evaluate(np.linspace(-0.5, 0.6, 20), sizes).looks
+    # 100 samples; as many units of one size: 100² / (10 * 1 + 10 * 81) = 12.2.
+    assert look.boundary == pytest.approx(t_quantile(0.025, 100**2 / 820 - 1))
 
 
 # --- the course of a test --------------------------------------------------------------------------------------------
@@ -388,6 +425,17 @@ def missed(figures: Any) -> list[str]:
 def test_error_rates_and_savings_by_simulation() -> None:
     assert missed(verdicts.acceptance_figures(4_000)) == []
     assert verdicts.peeking_rate(200, 1_000) > 0.15  # what the boundaries are for
+
+
+def test_skewed_grades_are_rarely_decided() -> None:
+    """5 % gain four grades, 20 % lose one: 10.3 % false verdicts at 200 units by Student's t alone."""
+    found = verdicts.verdict_rates(SequentialDesign.plan(200), verdicts_skew.draw(verdicts_skew.GRADES, 1_000, 200))
+    assert found.better + found.worse <= 0.04
+
+
+@pytest.mark.slow
+def test_skewed_differences_by_simulation() -> None:
+    assert missed(verdicts_skew.skewed_differences(4)) == []
 
 
 @pytest.mark.slow

@@ -231,7 +231,7 @@ def measure_bias(
     if families:
         raise BadValueError(f"--family names '{next(iter(families))}', which is none of the runs")
     relation = ASSOCIATION if label_list is None else BIAS
-    _require_enough(answers, relation, loaded)
+    _require_enough(answers, relation, loaded, notes)
     effects = [_length_effect(answers, seed), _family_effect(answers, judge_families, seed)]
     effects += [_position_effect(Path(path)) for path in preferences]
     if any(one.property == "position" for one in effects):
@@ -311,17 +311,18 @@ def _answers(
             yield JudgedAnswer(score, label, length, clusters[name], record.run_id, family)
 
 
-def _require_enough(answers: Sequence[JudgedAnswer], relation: str, loaded: Sequence[SampleScores]) -> None:
+def _require_enough(
+    answers: Sequence[JudgedAnswer], relation: str, loaded: Sequence[SampleScores], notes: Sequence[str]
+) -> None:
     if len(answers) >= MIN_ANSWERS:
         return
     if relation == ASSOCIATION:
         raise BadValueError(f"there are {len(answers)} answers with a score; a dependence needs at least {MIN_ANSWERS}")
     metric = loaded[0].metric
+    left_out = [note for note in notes if note.startswith("left out: ")]
     if not answers:
-        raise BadValueError(
-            f"no label is about an answer that has a score of {metric}; compare the sample ids and the field 'run' of "
-            "the labels with the runs"
-        )
+        what_to_do = "; ".join(left_out) or "compare the sample ids and the field 'run' of the labels with the runs"
+        raise BadValueError(f"no label is about an answer that has a score of {metric}; {what_to_do}")
     raise BadValueError(
         f"{len(answers)} answers have a label and a score of {metric}; a bias needs at least {MIN_ANSWERS}: label more "
         "with `auepora label`, or leave the labels out to see how the scores themselves depend"

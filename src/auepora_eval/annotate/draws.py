@@ -20,6 +20,7 @@ from ..errors import BadValueError, DataFileError, StoreError
 from ..io.labels import Label
 from ..perturb.edits import hash_uniform
 from ..runtime.files import plain_stem, read_bytes, write_lines
+from ..stats.permutation import rank_sum_p_value
 from ..stats.sampling import (
     UNIFORM_SHARE,
     expected_errors,
@@ -601,9 +602,9 @@ def weigh_samples(
     ``labels`` are those of people for this run, without labels of samples that a person picked; ``ids`` are the samples
     with a usable label and a score, ``population`` those with a score, ``draws`` the recorded ones by run, and
     ``names`` those of the run. Labels that cover the
-    population are a census. Other labels must come from a draw: one that is recorded, or one that the labels name with
-    the probability of each sample. Labels of samples that were not drawn are left out. Without any draw this raises
-    ``BadValueError``, unless ``assume_random`` states that the samples are a random sample.
+    population are a census. Other labels must come from a draw that is recorded; what labels say of another draw, and
+    their probabilities, count with ``assume_random`` only. Labels of samples that were not drawn are left out. Without
+    any draw this raises ``BadValueError``, unless ``assume_random`` states that the samples are a random sample.
     """
     labels, everything = list(labels), frozenset(ids)
     if population and {label.sample_id for label in labels}.issuperset(population):
@@ -611,10 +612,13 @@ def weigh_samples(
     # Scores of a file belong to no run: then the labels say which draws count.
     recorded = _recorded_draws(draws or {}, names or {label.run for label in labels if label.run} or (draws or {}))
     named = _named_draws(labels, recorded)
-    if not recorded and not named:
+    if not recorded and not (named and assume_random):
         if assume_random:
-            return SampleWeights(everything, "assumed_random", notes=(ASSUMED_NOTE,))
-        raise BadValueError(_no_draw_message(len(everything), len(population)))
+            assumed = SampleWeights(everything, "assumed_random", notes=(ASSUMED_NOTE,))
+            return replace(assumed, notes=(*assumed.notes, *_unlike_notes(assumed, population)))
+        raise BadValueError(_no_draw_message(len(everything), len(population), named))
+    if not assume_random:
+        named = {}  # whatever a label says of its draw, nothing shows that there was one
     if len(recorded) == 1 and not named:
         found = _of_recorded(recorded[0], labels, everything)
     elif len(named) == 1 and not recorded:
@@ -631,6 +635,7 @@ def weigh_samples(
         raise BadValueError(
             f"none of the {_samples(len(everything))} with a label was drawn at random from this run: {_WHAT_TO_DO}"
         )
+    found = replace(found, notes=(*found.notes, *_unlike_notes(found, population)))
     extra = len(everything) - len(found.ids)
     if assume_random and extra and found.probabilities is None and found.strata_weights is None:
         return replace(found, ids=everything, basis="assumed_random", notes=(*found.notes, ASSUMED_NOTE))
@@ -657,15 +662,41 @@ def joint_weights(first: SampleWeights, second: SampleWeights, ids: Iterable[str
     return restricted[1] if tables[1] else restricted[0]
 
 
+_UNLIKE_P_VALUE = 0.01
+
+
+def _unlike_notes(found: SampleWeights, population: Collection[str]) -> list[str]:
+    """A warning if the scores of the labelled answers are unlike those of all: a rank test, p below .01.
+
+    Draws with different probabilities select by the scores, and are not tested.
+    """
+    if not isinstance(population, Mapping) or found.relative_weights:
+        return []
+    values = list(population.values())
+    if not all(isinstance(value, (int, float)) for value in values):
+        return []
+    scores = np.array(values, dtype=np.float64)
+    inside = np.array([name in found.ids for name in population], dtype=np.bool_)
+    p_value = rank_sum_p_value(scores, inside)
+    if p_value >= _UNLIKE_P_VALUE:
+        return []
+    means = f"{scores[inside].mean():.3g} on average against {scores.mean():.3g}, p {p_value:.2g}"
+    unlike = f"the scores of the labelled answers are unlike those of all answers ({means})"
+    return [f"warning: {unlike}: they may not be a random sample"]
+
+
 _WHAT_TO_DO = (
     "draw samples with `auepora label`, label all of them, or state that these are a random sample with "
     "--assume-random (assume_random=True)"
 )
 
 
-def _no_draw_message(labelled: int, population: int) -> str:
+def _no_draw_message(labelled: int, population: int, named: Collection[str]) -> str:
+    draws = "no draw is recorded"
+    if named:
+        draws = f"the draw that they name ({', '.join(sorted(named))}) is not recorded next to them"
     return (
-        f"nothing says how the {_samples(labelled)} with a label were selected from {population}: no draw is recorded, "
+        f"nothing says how the {_samples(labelled)} with a label were selected from {population}: {draws}, "
         f"so that anything estimated from them may be biased; {_WHAT_TO_DO}"
     )
 

@@ -273,12 +273,15 @@ def scored_trec_runs(
             samples = list(load_dataset(qrels, "trec"))
         ids = [sample.sample_id for sample in samples]
         records: list[RunRecord] = []
-        for file in files:
+        names = [plain_stem(Path(file)) for file in files]
+        if len(set(names)) < len(set(files)):  # input.X.gz and input.Y.gz
+            names = [Path(file).name for file in files]
+        for name, file in zip(names, files, strict=True):
             with progress(f"reading and scoring {file}"):
                 outputs = load_outputs(file, "trec")
                 known = {one: outputs[one] for one in ids if one in outputs}
                 request = RunRequest(
-                    name=plain_stem(Path(file)),
+                    name=name,
                     dataset_name=plain_stem(Path(qrels)),
                     samples=samples,
                     metrics=chosen,

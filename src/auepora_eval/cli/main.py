@@ -85,6 +85,7 @@ COMMANDS = {
         "report": ("report:report_command", "Write a report of stored runs as one HTML file."),
         "plot": ("report:plot_command", "Plot stored runs: scores, curves, differences, ..."),
         "export": ("report:export_command", "Write a stored run as plain files."),
+        "verify": ("verify", "Recompute the results of a stored run."),
     },
     "Compare runs": {
         "compare": ("compare", "Compare stored runs, with a verdict."),

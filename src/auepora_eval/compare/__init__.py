@@ -3,7 +3,8 @@
 * ``types``: the data types of a comparison
 * ``stores``: the store that a comparison reads, and differences of configuration
 * ``pairing``: the scores of one metric in two runs, paired by sample
-* ``analysis``: tests, intervals, power, verdicts, sensitivity to failures
+* ``failures``: sensitivity of verdicts to failed and missing outputs
+* ``analysis``: tests, intervals, power, verdicts
 * ``metrics``: the metrics that runs can be compared on, with their scores
 * ``golden``: golden queries: rank of the first expected chunk, aggregate of a run
 * ``queries``: two runs query by query, and the cause of each change

@@ -1,20 +1,18 @@
-"""Statistical comparison of metrics of two runs: tests, intervals, power, verdicts, sensitivity to failures."""
+"""Statistical comparison of metrics of two runs: tests, intervals, power and verdicts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import NormalDist
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from ..core.reduce import Clusters, SumsReducer
+from ..core.reduce import Clusters
 from ..core.results import CLAIM_ALL, deciding_look, registered_name, sequential_note
-from ..core.scores import Scores, Status
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError, UnknownMetricError
 from ..options import PositiveFloat, problem_of
@@ -41,114 +39,16 @@ from ..stats.permutation import (
     tukey_hsd,
 )
 from ..stats.sampling import join_empty_strata
+from ..stats.skew import bounds_under_skew
+from .failures import FailureCheck, recheck_with_failures, recheck_with_missing
 from .pairing import (
     Fill,
-    MetricPair,
     RunPairScores,
     ScoresCache,
     completed_difference,
-    failed_without_value,
     pair_scores,
 )
-from .types import EXPLORATORY, ComparisonInput, DowngradeReason, MetricComparison, SequentialComparison, Verdict
-
-# --- sensitivity to failures: failed and missing outputs rescored against the winner ---------------------------------
-
-Bools = npt.NDArray[np.bool_]
-
-
-Change = Callable[[MetricPair], MetricPair]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FailureCheck:
-    """How failures are counted against the winner, and the note for a verdict that does not survive it."""
-
-    change: Change | None
-    """Changes the scores; ``None`` where failures cannot be counted: then no verdict stands."""
-    note: str
-    reason: DowngradeReason = "system_failures"
-    needs_bonferroni: bool = False
-    """Whether the metric's own p-value must pass Bonferroni's level."""
-
-
-def recheck_with_missing(one: ComparisonInput, verdict: Verdict) -> FailureCheck | None:
-    """How missing outputs are counted against the winner; ``None`` where they cannot have helped it.
-
-    * If a missing output has no worst value, there is no verdict.
-    * Whether missing outputs would have been equal is unknown.
-    * A worst value lowers a mean, but it may also lower the spread of the differences. So the better run must be better
-      with its missing outputs at the best value, too, and by its own p-value, whatever the other metrics do.
-    """
-    pair = one.pair
-    if not any(pair.missing):
-        return None
-    lacking = " and ".join(f"{n} outputs of {run}" for run, n in zip("AB", pair.missing, strict=True) if n)
-    if not pair.definition.counts_missing:
-        return FailureCheck(None, f"no verdict: {lacking} are missing, and have no worst value here", "missing_outputs")
-    if verdict == "equal":
-        return FailureCheck(None, f"not 'equal': {lacking} are missing", "missing_outputs")
-    second = verdict == "better"
-    if verdict == "inconclusive" or pair.at_worst is None or not (missing := pair.at_worst[second]).any():
-        return None
-    # Where the samples that count depend on the outputs, the value is a ratio, and nothing bounds it.
-    bounded = math.isfinite(pair.definition.best) and np.array_equal(pair.first.counted, pair.second.counted)
-    return FailureCheck(
-        partial(_replace_scores, failed=missing, value=pair.definition.best, second=second) if bounded else None,
-        f"'{verdict}' is not certain: {int(missing.sum())} missing outputs of {'B' if second else 'A'} could change it",
-        "missing_outputs",
-        needs_bonferroni=True,
-    )
-
-
-def recheck_with_failures(one: ComparisonInput, verdict: Verdict) -> FailureCheck | None:
-    """How failures are counted against the winner; ``None`` where failing cannot have helped it.
-
-    * Failures that a metric leaves out: the run that failed more is better, or equal, only if that holds with its
-      failed outputs at the worst value, too. Otherwise a system could improve by crashing on hard samples. A latency
-      has no worst value.
-    * Failures that count lower a mean. Metrics that are not means may rise with them, as BLEU does when a wordy system
-      fails. So the winner must also win on the samples that it answered.
-    """
-    if verdict == "inconclusive":
-        return None
-    pair, worst = one.pair, one.pair.definition.worst
-    failed = [_excluded_failures(pair.first), _excluded_failures(pair.second)]
-    more = int(failed[1].sum()) - int(failed[0].sum())
-    gains = verdict == "equal" or (verdict == "better") == (more > 0)
-    excluded = failed[more > 0]
-    left_out = f"{int(excluded.sum())} failed answers of {'B' if more > 0 else 'A'} are left out"
-    if more and gains and one.pair.definition.worst_varies:
-        return FailureCheck(None, f"no verdict: {left_out}, and their worst values are not stored")
-    if more and gains and math.isfinite(worst) and one.target != TargetCategory.LATENCY.name:
-        note = f"'{verdict}' only because {left_out}; not so with them at the worst value, {worst:g}"
-        scores = pair.second if more > 0 else pair.first
-        definition = pair.definition
-        known = definition.worst_stats is not None or scores.stats is None
-        countable = known or not isinstance(definition.reducer, SumsReducer)
-        change = partial(_replace_scores, failed=excluded, value=worst, second=more > 0)
-        return FailureCheck(change if countable else None, note)
-    if verdict == "equal" or pair.definition.is_mean:
-        return None
-    second = verdict == "better"
-    if not ((pair.second if second else pair.first).status == Status.SYSTEM_FAILED).any():
-        return None
-    note = f"'{verdict}' only because failed answers change it; not so on the samples that were answered"
-    return FailureCheck(lambda pair: pair.without_failures(second=second), note)
-
-
-def _excluded_failures(scores: Scores) -> Bools:
-    failed: Bools = failed_without_value(scores) & (scores.status == Status.SYSTEM_FAILED)
-    return failed
-
-
-def _replace_scores(pair: MetricPair, *, failed: Bools, value: float, second: bool) -> MetricPair:
-    """The pair with the failed outputs of one run at this value, which is the worst or best there is."""
-    definition, scores = pair.definition, pair.second if second else pair.first
-    stats = definition.worst_stats if value == definition.worst else None
-    filled = scores.replaced(failed, Status.SYSTEM_FAILED, "failed", value, stats)
-    return replace(pair, second=filled) if second else replace(pair, first=filled)
-
+from .types import EXPLORATORY, ComparisonInput, MetricComparison, SequentialComparison, Verdict
 
 # --- the verdict (better, worse, equal, inconclusive) and its rules --------------------------------------------------
 
@@ -368,6 +268,7 @@ def with_sequential(one: MetricComparison, test: SequentialComparison) -> Metric
         bounds=None,
         interval=ends,
         interval_adjusted=ends,
+        interval_under_skew=None,
         p_value=p_value,
         p_adjusted=None if p_value is None else min(1.0, p_value * design.get("tests", 1)),
         effect_size=None,
@@ -399,6 +300,7 @@ def with_two_stage(
         bounds=None,
         interval=None,
         interval_adjusted=None,
+        interval_under_skew=None,
         p_value=None,
         p_adjusted=None,
         effect_size=None,
@@ -676,7 +578,35 @@ class Analysis:
             yield table
 
     def verdict(self, place: int) -> Verdict:
-        """The verdict on one metric under this assumption."""
+        """The verdict on one metric under this assumption; on skewed differences, other bounds must agree."""
+        found = self.verdict_without_skew(place)
+        ends = self.skew_bounds(place, found)
+        if found == "inconclusive" or ends is None:
+            return found
+        agrees = is_within(ends, self.inputs[place].margin) if found == "equal" else excludes_zero(ends)
+        return found if agrees else "inconclusive"
+
+    def skew_bounds(self, place: int, verdict: Verdict = "inconclusive") -> Ends:
+        """Bounds of a difference that hold under skew, at the level of a verdict; ``None`` where it needs none."""
+        reading, (low, high) = self.pair(place), self.inputs[place].definition.range
+        interval = self.intervals[place] or self.adjusted[place] or self.narrow[place]
+        if reading.values is None:
+            return None
+        used = reading.used
+        inside = None if self.clusters is None else self.clusters[used]
+        levels: dict[Verdict, float] = {"inconclusive": 1 - ALPHA, "equal": 1 - 2 * ALPHA}
+        return bounds_under_skew(
+            reading.values[0][used],
+            reading.values[1][used],
+            interval,
+            clusters=inside,
+            lowest=low,
+            highest=high,
+            level=levels.get(verdict, 1 - ALPHA / max(self._num_tested(), 1)),
+        )
+
+    def verdict_without_skew(self, place: int) -> Verdict:
+        """The verdict by test and interval alone."""
         if self.inputs[place].withheld is not None:
             return "inconclusive"
         reading = self.pair(place)
@@ -692,8 +622,10 @@ class Analysis:
 
     def passes_bonferroni(self, place: int) -> bool:
         """Whether the p-value is small enough when multiplied by the number of primary metrics (Bonferroni)."""
-        tested = sum(one.primary and not math.isnan(p) for one, p in zip(self.inputs, self.p_values, strict=True))
-        return bool(self.p_values[place] * tested < ALPHA)
+        return bool(self.p_values[place] * self._num_tested() < ALPHA)
+
+    def _num_tested(self) -> int:
+        return sum(one.primary and not math.isnan(p) for one, p in zip(self.inputs, self.p_values, strict=True))
 
     def comparison(self, place: int, others: Sequence[Analysis]) -> MetricComparison:
         """The comparison of one metric, with the bounds that failed measurements leave."""
@@ -703,7 +635,15 @@ class Analysis:
         if math.isnan(a) and math.isnan(b) and one.stored is not None and not reading.has_test:
             a, b = one.stored
         flags, notes = list(() if interval is None else interval.flags), list(one.notes)
-        verdict, bounds, downgrade = self.verdict(place), None, one.withheld
+        verdict, bounds = self.verdict(place), None
+        downgrade, skew_bounds = one.withheld, self.skew_bounds(place)
+        if skew_bounds is not None:
+            flags.append("skewed")
+        if (plain := self.verdict_without_skew(place)) != verdict:
+            low, high = self.skew_bounds(place, plain) or (math.nan, math.nan)
+            allowing = f"allowing for that they lie between {low:+.4f} and {high:+.4f} on average"
+            notes.append(f"'{plain}' is not certain: the differences are skewed, and {allowing}")
+            downgrade = "skewed"
         if pair.definition.direction is None and verdict == "inconclusive":
             downgrade = downgrade or "no_direction"
             notes.append("a class is no better than another: its proportion can differ, and no sample is won or lost")
@@ -755,6 +695,7 @@ class Analysis:
             own_spread=one.own_spread,
             missing=pair.missing,
             interval_adjusted=_ends(self.adjusted[place]),
+            interval_under_skew=skew_bounds,
         )
 
     def _units(self, place: int) -> int:

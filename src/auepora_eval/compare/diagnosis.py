@@ -425,13 +425,17 @@ def diagnosis_numbers(
     )
     if {"none", "oracle", mirage_from} <= right.keys():
         classes = mirage_classes(right["none"], right[mirage_from], right["oracle"])
+        broken, class_names = found[mirage_from].failed, list(MIRAGE)
+        if broken.any():  # says nothing about how the generator uses documents
+            class_names.append("system_failed")
+            classes = np.where(broken, "system_failed", classes).tolist()
         wrong = ~right["retrieved"]
         every = failure_causes(right["none"], right["oracle"], sufficient[rows], found["retrieved"].failed)
         names = [one for one, kept in zip(ids, rows.tolist(), strict=True) if kept]
         causes = [(cause, name) for cause, name, one in zip(every, names, wrong.tolist(), strict=True) if one]
         numbers = replace(
             numbers,
-            mirage=effects(classes, list(MIRAGE), changed["oracle"], codes),
+            mirage=effects(classes, class_names, changed["oracle"], codes),
             causes=effects(
                 [cause for cause, _ in causes],
                 list(CAUSES),

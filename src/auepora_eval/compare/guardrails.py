@@ -11,15 +11,8 @@ from ..core.reduce import Clusters
 from ..errors import BadValueError, UnknownMetricError
 from ..options import PositiveFloat, problem_of
 from ..store.records import RunRecord
-from .analysis import (
-    ALPHA,
-    Analysis,
-    FailureCheck,
-    compute_comparisons,
-    is_unbounded,
-    recheck_with_failures,
-    recheck_with_missing,
-)
+from .analysis import ALPHA, Analysis, compute_comparisons, is_unbounded
+from .failures import FailureCheck, recheck_with_failures, recheck_with_missing
 from .types import ComparisonInput, GuardrailOutcome, GuardrailState, MetricComparison, Verdict
 
 Losses = tuple[float, float]
@@ -108,7 +101,10 @@ def _bounds(analysis: Analysis) -> Losses | None:
     interval = analysis.narrow[0]
     if interval is None or is_unbounded(interval):
         return None
-    return _losses(interval.low, interval.high, higher_is_better=bool(analysis.inputs[0].definition.direction))
+    low, high = interval.low, interval.high
+    if (under_skew := analysis.skew_bounds(0, "equal")) is not None:
+        low, high = min(low, under_skew[0]), max(high, under_skew[1])
+    return _losses(low, high, higher_is_better=bool(analysis.inputs[0].definition.direction))
 
 
 def _losses(low: float, high: float, *, higher_is_better: bool) -> Losses:

@@ -528,6 +528,8 @@ def _describe_change(one: MetricComparison) -> str:
     p = p_text(one.p_value if one.p_adjusted is None else one.p_adjusted)
     way = "rises" if one.delta > 0 else "falls"
     chance = f", p {p}" if p else ""
+    if one.doubt == "skewed":
+        chance += "; skewed differences, so not certain"
     return f"{name} {way} from {value_text(one.a)} to {value_text(one.b)} ({signed(one.delta)}{interval}{chance})"
 
 

@@ -35,13 +35,15 @@ DowngradeReason = Literal[
     "selected_samples",
     "covered_proportion",
     "list_length",
+    "skewed",
 ]
 """Why a verdict was downgraded to inconclusive: failed measurements could change it; it holds only because a system
 failed on some samples, or because outputs are missing; the metric is word overlap with the question, and no other
 metric rests on gold or a judge; it is the proportion of a class, which can differ but not be better; only a part of
 the samples is judged, and no sequential design says which looks are valid; the samples were selected by the outcomes
-of one of the runs; the chunks of the runs differ, and the covered proportion of the gold changed the other way; or the
-runs return lists of different lengths, and the metric divides by what is returned.
+of one of the runs; the chunks of the runs differ, and the covered proportion of the gold changed the other way; the
+runs return lists of different lengths, and the metric divides by what is returned; or the differences are skewed, and
+bounds that allow for it do not agree.
 """
 EXPLORATORY: tuple[DowngradeReason, ...] = ("partly_judged", "selected_samples")
 """Reasons for which p-values are not valid: such a comparison is not among those that share one error rate."""
@@ -168,6 +170,16 @@ class MetricComparison:
     """That the second run returns the same ranking, only longer, so that the metric can only rise."""
     label: str = ""
     """The name for display; empty if it is the name."""
+    interval_under_skew: tuple[float, float] | None = None
+    """Where the differences are skewed, 95 % bounds that hold nevertheless; a verdict needs them, too."""
+
+    @property
+    def sure_interval(self) -> tuple[float, float] | None:
+        """The interval that gates decide by: ``interval``, extended to ``interval_under_skew``."""
+        if self.interval is None or self.interval_under_skew is None:
+            return self.interval
+        (low, high), (least, most) = self.interval, self.interval_under_skew
+        return min(low, least), max(high, most)
 
     @property
     def shown_interval(self) -> tuple[float, float] | None:
@@ -179,7 +191,9 @@ class MetricComparison:
         values = asdict(self)
         del values["name"], values["label"]
         values["missing_outputs"] = dict(zip("ab", values.pop("missing"), strict=True))
-        for key in ("sequential", "two_stage", "match", "longer_list"):
+        if self.doubt != "skewed":
+            values["interval_under_skew"] = None
+        for key in ("sequential", "two_stage", "match", "longer_list", "interval_under_skew"):
             found = values.pop(key)
             values |= {} if found is None else {key: to_json_value(found)}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}

@@ -479,6 +479,7 @@ def sequential_note(test: Mapping[str, Any]) -> str:
     parts += [f"{test['failed']} judgements failed"] if test.get("failed") else []
     parts += [f"{test['known_before']} units known before the first look"] if test.get("known_before") else []
     parts += ["continued after the stop, and the first verdict stands"] if test.get("continued") else []
+    parts += ["skewed differences, so that bets must agree with a verdict"] if look and look.get("skewed") else []
     return f"sequential: {', '.join(parts)}"
 
 

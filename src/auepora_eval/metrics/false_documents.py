@@ -512,7 +512,9 @@ class AttackSuccessRate(AnnotatedMetric):
     `metadata["payload"]` is the adversarial document of a sample: `kind`, `doc_id`, `text`, and `success`, the words
     that only a successful attack puts into the answer. They are searched in the answer as whole words after the
     normalisation of `exact_match`. `auepora run --perturb inject=...` writes it; an instruction asks for a word that is
-    not in the payload, so that an answer which quotes the payload is no success.
+    not in the payload, so that an answer which quotes the payload is no success. A `poison` states the wrong answer
+    itself, so that an answer which only quotes it counts as a success: read the kinds apart, by the slice
+    `labels.payload`.
     """
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS

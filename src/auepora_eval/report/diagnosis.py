@@ -96,7 +96,8 @@ def mirage_table(numbers: DiagnosisNumbers, *, explained: bool = False) -> Table
     if not numbers.mirage:
         return None
     title = f"class of answers (from {numbers.mirage_from})"
-    return _effects_table(title, numbers.mirage, MIRAGE, explained=explained)
+    words = {**MIRAGE, "system_failed": CAUSES["system_failed"]}
+    return _effects_table(title, numbers.mirage, words, explained=explained)
 
 
 def sufficiency_table(numbers: DiagnosisNumbers) -> Table:

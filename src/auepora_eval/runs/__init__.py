@@ -4,6 +4,8 @@
 * ``commit``: the git commit that is stored with a run
 * ``scoring``: scores from stored outputs; ``rescore``
 * ``sequential``: judging that stops when a comparison or a threshold is decided
+* ``known_scores``: the executor of runs that are judged in parts
+* ``verify``: stored results recomputed from stored outputs and judgements
 * ``judging``: judge sessions whose judgements are stored with the run; estimates of judge calls; preference
 * ``two_stage``: cheap scores of all samples, an expensive judge on a draw of them
 * ``trial``: a few samples judged before a run, with prompts and replies

@@ -69,6 +69,8 @@ class PilotMetric:
     labels: tuple[Any, Any] | None = None
     """Expected errors and predicted differences of labels, for scores from 0 to 1."""
     notes: tuple[str, ...] = ()
+    binary: bool = False
+    """Whether scores are 0 or 1, and each sample is a unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def assumed_pilot(request: SizeRequest) -> Iterator[PilotMetric]:
     for changed in ASSUMED_CHANGES:
         if changed >= request.delta:
             name = f"0/1 scores, {changed:.0%} differ"
-            yield PilotMetric(name, proportion_variance(changed, request.delta), 0, 0)
+            yield PilotMetric(name, proportion_variance(changed, request.delta), 0, 0, binary=True)
 
 
 def read_pilot(
@@ -300,6 +302,7 @@ def _pilot_metric(
         cost / calls if calls and cost else None,
         labels,
         tuple(notes),
+        binary=labels is not None and clusters is None and bool(np.isin(values, (-1.0, 0.0, 1.0)).all()),
     )
 
 
@@ -337,7 +340,7 @@ def metric_size(pilot: PilotMetric, request: SizeRequest, *, labels: bool = True
     per_unit = pilot.samples / pilot.units if pilot.units else 1.0
     parts = VarianceParts.split(pilot.variance, pilot.within or 0.0, pilot.repeats)
     counts = (pilot.repeats,) if pilot.within is None else REPEATS
-    options = size_options(parts, delta, alpha=alpha, power=power, repeats=counts)
+    options = size_options(parts, delta, alpha=alpha, power=power, repeats=counts, binary=pilot.binary)
     rows = [_row(pilot, one.repeats, math.ceil(one.questions * per_unit)) for one in options]
     enough = cheapest = fewest = None
     if pilot.within is not None:

@@ -54,8 +54,8 @@ from .judging import (
     record_usage,
     rescoring_metrics,
 )
+from .known_scores import KnownScores
 from .sequential import (
-    KnownScores,
     LookProgress,
     PartialScores,
     SequentialJudging,

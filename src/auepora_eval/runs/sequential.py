@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -35,7 +35,7 @@ from ..core.reduce import Mean
 from ..core.results import Results
 from ..core.scores import NOT_JUDGED, Scores, Status
 from ..core.types import EvaluationSample, MetricResult
-from ..engine.executors import Executor, JudgingExecutor, Notes, Scorable, ScoredBatch, SerialExecutor
+from ..engine.executors import Executor, JudgingExecutor, Notes, SerialExecutor
 from ..engine.repeats import per_sample_means
 from ..errors import AueporaWarning, BadValueError, UnknownRunError, did_you_mean
 from ..gates import get_baseline
@@ -48,10 +48,12 @@ from ..plan.model import StopSettings
 from ..stats.sequential import SequentialDesign, SequentialResult
 from ..store.records import RunRecord, run_info, sum_nested
 from ..store.runs import RunStore, decisions, record_decision, result_summaries, result_with_scores
+from .known_scores import KnownScores
 
 _TRIAL_UNITS = 100
-_MAX_FAILED = 0.1
-"""With a larger proportion of failed judgements no look is made: judging ends, and can be continued later."""
+_MAX_FAILED, _ASSESSED = 0.1, 50
+"""With a larger proportion of failed judgements among 50 samples or more, or as many among fewer, no look is made:
+judging ends, and can be continued later."""
 
 Positions = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
@@ -381,6 +383,12 @@ class PartialScores:
             return self._stored[name]
         return per_sample_means(self.scores(name))
 
+    def unanswered(self) -> npt.NDArray[np.bool_]:
+        """Which samples a judge was asked about, now or in an earlier session, without a judgement."""
+        columns = [self.means(metric.name).status == Status.MEASURE_FAILED for metric in self.metrics]
+        found: npt.NDArray[np.bool_] = np.any(columns, axis=0)
+        return found
+
     def add_earlier_details(self, results: Results) -> None:
         """Add what earlier sessions used, their control items and a sequential test to the results."""
         for result in results:
@@ -423,43 +431,6 @@ class PartialScores:
         elif any(one.keys is not None for _, one in parts):
             skipped = replace(skipped, keys=(None,) * len(rest))
         return Scores.woven(*parts, (rest, skipped)) if len(rest) else Scores.woven(*parts)
-
-
-class KnownScores:
-    """An executor that has the scores of judge metrics, and lets another one compute the rest."""
-
-    asks_judges = True
-
-    def __init__(self, executor: Executor, judged: PartialScores) -> None:
-        self._executor, self._judged = executor, judged
-        self._columns = {one.name: judged.scores(one.name) for one in judged.metrics}
-        self._num_passes = 0
-        self.controls = judged.controls
-
-    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
-        """The outcomes of each batch, in order; each pass over all samples is the next repeat."""
-        repeat, self._num_passes = self._num_passes, self._num_passes + 1
-        plain = [one for one in metrics if one.name not in self._columns]
-        start = 0
-        notes, self._judged.notes = self._judged.notes, []
-        for scored in self._executor.score(batches, plain):
-            rows = np.arange(start, start + scored.size)
-            start += scored.size
-            computed = iter(scored.scores)
-            scores = [
-                self._columns[one.name][repeat].take(rows) if one.name in self._columns else next(computed)
-                for one in metrics
-            ]
-            yield ScoredBatch(scored.size, scores, _merge_notes([scored.notes, *notes]), scored.members)
-            notes = []
-
-
-def _merge_notes(notes: Iterable[Notes]) -> Notes:
-    merged: Notes = {}
-    for one in notes:
-        for message, (count, first) in one.items():
-            merged[message] = (merged.get(message, (0, first))[0] + count, merged.get(message, (0, first))[1])
-    return merged
 
 
 OpenSession = Callable[[PartialScores], AbstractContextManager[JudgeSession]]
@@ -530,7 +501,7 @@ class SequentialJudging:
             if self.baseline is not None:
                 self.baseline.judge(positions)
             failed = max(int(self._sample_values(name)[1][positions].sum()) for name in self.plan.designs)
-            if failed > _MAX_FAILED * len(positions):
+            if failed > _MAX_FAILED * max(len(positions), _ASSESSED):
                 self._num_failed = failed
                 self._warn_failed(number, len(looks), failed, len(positions))
                 return
@@ -600,11 +571,11 @@ class SequentialJudging:
         in_draw = np.concatenate(self._units)
         for session, scores in zip(self._sessions, (self.scores, self.baseline), strict=False):
             assert scores is not None
-            usage, asked = session.usage_log.total, int(scores.asked.sum())
+            usage, answered = session.usage_log.total, int((scores.asked & ~scores.unanswered()).sum())
             calls += usage.calls
             useful = usage.judgements - usage.shared - usage.failed.total()
-            per_sample = max(useful, 0) / asked if asked else self._earlier_rate
-            saved += per_sample * int((~(scores.asked | scores.known))[in_draw].sum())
+            per_sample = max(useful, 0) / answered if answered else self._earlier_rate
+            saved += per_sample * int((~(scores.asked | scores.known | scores.unanswered()))[in_draw].sum())
         return {"calls": calls, "calls_saved": round(saved)}
 
     def add_details(self, results: Results) -> None:
@@ -689,11 +660,13 @@ def prepare_judging(
     if plan is None:
         assert stop is not None
         plan = _new_plan(store, record, request, scores, policy)
-    elif stop is not None and request.is_explicit:
-        check_stop(store, stop, metrics, record.fingerprint, primary=record.plan.get("primary") or (), earlier=record)
     if record.repeats == 1:
         scores.use_stored()
     try:
+        if stop is not None:
+            check_stop(
+                store, stop, metrics, record.fingerprint, primary=record.plan.get("primary") or (), earlier=record
+            )
         baseline = None if plan.against is None else _baseline_scores(store, plan.against, plan.designs, scores)
     except UnknownRunError as error:
         raise BadValueError(

@@ -3,6 +3,7 @@
 * ``intervals``: intervals of a mean, quantiles of Student's t, exact sums
 * ``bootstrap``: intervals of other statistics, quantiles
 * ``difference``: intervals of differences between two runs, and power
+* ``skew``: bounds of a difference that hold for skewed differences
 * ``planning``: questions and repeats that a comparison needs
 * ``permutation``: permutation tests, adjusted p-values, Tukey's HSD
 * ``agreement``: agreement of raters, correlation

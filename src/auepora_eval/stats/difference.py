@@ -272,8 +272,11 @@ def mde(sd: float, n: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
     return _quantiles(n, alpha, power) * sd / math.sqrt(n)
 
 
-def required_n(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0.8) -> int | None:
+def required_n(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0.8, binary: bool = False) -> int | None:
     """The units it takes to detect a true difference of ``delta``; None for an unknown ``sd``, or beyond counting.
+
+    ``binary``: the scores are 0 or 1, a sample per unit. Then the p-value of a verdict moves in steps, and is that of a
+    difference which is smaller by one unit (a continuity correction, as for McNemar's test).
 
     ``delta`` is the difference that would matter, never the one observed: with that, every result that is not
     significant seems to need a few units more.
@@ -285,7 +288,7 @@ def required_n(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0
         return None
 
     def suffices(n: int) -> bool:
-        return mde(sd, n, alpha=alpha, power=power) <= delta
+        return mde(sd, n, alpha=alpha, power=power) <= delta - binary / n
 
     # Upwards from the normal distribution's answer, which is below that of any t distribution, until it suffices.
     most = 1 << 53  # with that many degrees of freedom t is normal

@@ -106,7 +106,7 @@ _FEW_FOR_WILSON = 5
 # it: from 59 units on, the chance that a twentieth of all units is not seen at all is below 5 %.
 _FEW_FOR_RANGE = 59
 # Cochran's rule: a mean of n values is close enough to normal when n >= 25 * skewness**2.
-_COCHRAN = 25
+COCHRAN = 25
 # The same for the skewness that mean, spread and range suggest, which varies less from sample to sample than that of
 # the values: chosen so that intervals that cover below 90 % are flagged, and few others (benchmarks/skewed_means.py).
 _COCHRAN_OF_SHAPE = 15
@@ -348,7 +348,7 @@ def _skewness(squares: float, cubes: float, units: int) -> float:
 
 def is_skewed(units: int, skewness: float) -> bool:
     """Whether values are too skewed for their mean over ``units`` to be close to normal, by Cochran's rule."""
-    return units < _COCHRAN * skewness**2
+    return units < COCHRAN * skewness**2
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,15 +63,22 @@ class SizeOption:
 
 
 def size_options(
-    parts: VarianceParts, delta: float, *, alpha: float = 0.05, power: float = 0.8, repeats: tuple[int, ...] = REPEATS
+    parts: VarianceParts,
+    delta: float,
+    *,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    repeats: tuple[int, ...] = REPEATS,
+    binary: bool = False,
 ) -> list[SizeOption]:
     """For each number of repeats, the questions that detect a true difference of ``delta`` with this power.
 
-    Empty where the pilot shows no variance: it does not tell how many questions are needed.
+    ``binary``: a single repeat has scores of 0 or 1, as for ``required_n``. Empty where the pilot shows no variance: it
+    does not tell how many questions are needed.
     """
     options = []
     for count in repeats:
-        questions = required_n(delta, parts.sd(count), alpha=alpha, power=power)
+        questions = required_n(delta, parts.sd(count), alpha=alpha, power=power, binary=binary and count == 1)
         if questions is not None:
             options.append(SizeOption(count, questions))
     return options

@@ -14,13 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValueError
-from .intervals import Bools, Floats, Ints, t_quantile, t_tail
+from .intervals import COCHRAN, Bools, Floats, Ints, t_quantile, t_tail
+from .skew import is_lopsided, skewness_of
 
 # A group-sequential test (Jennison and Turnbull 2000): the units are asked in a random order, and a test is made at
 # looks that are fixed in advance. The error rate alpha is spent over the looks as alpha f² (f: the proportion of units
 # asked), so that all looks together err as often as one test at the end. All numbers of a look are valid at that look:
 # the repeated interval covers at all looks together, and the repeated p-value is the alpha at which the look's boundary
 # lies at its statistic.
+#
+# Skewed differences make Student's t wrong more often than stated: at a look at which they are, betting must agree.
 #
 # Betting (Waudby-Smith and Ramdas 2024) makes no use of large numbers: a wager against "the mean is m" that keeps its
 # expected wealth if that is true, and multiplies it by 40 with a probability of at most 1/40.
@@ -350,6 +353,12 @@ class Look:
     """What this look decides by itself."""
     chance: float | None = None
     """The probability of a verdict with all units, from what was seen; None where futility does not apply."""
+    skewed: bool = False
+    """Whether the differences are so skewed that betting must agree with a verdict."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; ``skewed`` only where it is so."""
+        return {name: value for name, value in asdict(self).items() if name != "skewed" or value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +377,7 @@ class SequentialResult:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {**asdict(self), "looks": [asdict(one) for one in self.looks]}
+        return {**asdict(self), "looks": [look.to_dict() for look in self.looks]}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> SequentialResult:
@@ -386,7 +395,7 @@ class _Paths:
     """Sequences of values, a row each: what every look that they reach decides. The group-sequential t test."""
 
     def __init__(self, design: SequentialDesign, table: Floats, sizes: Sequence[int] | None) -> None:
-        self.design = design
+        self.design, self.sizes = design, sizes
         self.table, weights = _checked_values(design, table, sizes)
         self.weights = weights[: table.shape[1]] / weights.max(initial=1.0)
         """Relative to the largest unit of the design."""
@@ -404,12 +413,46 @@ class _Paths:
             - 2 * self.means * self.sums(squared * values)
             + self.means**2 * self.sums(squared)
         )
-        variances = np.maximum(residuals, 0.0) * (self.counts / total) ** 2 / np.maximum(self.counts - 1, 1)
+        self.squares = np.maximum(residuals, 0.0) * (self.counts / total) ** 2
+        """The sum of squared deviations of the units, relative to their mean size."""
+        self.freedom = np.maximum(total**2 / np.maximum(self.sums(squared), 1e-300) - 1, 1.0)
+        """Degrees of freedom: as many units of one size would weigh the same as these."""
         floor = (design.highest - design.lowest) ** 2 / some  # as if one of the units differed from the others
-        self.sds = np.sqrt(np.maximum(variances, floor))
-        self.errors = self.sds / np.sqrt(some)
-        if design.finite:
-            self.errors = self.errors * np.sqrt(1 - self.counts / design.n)
+        self.sds = np.sqrt(np.maximum(self.squares / np.maximum(self.counts - 1, 1), floor))
+        self.errors = self._errors(self.sds)
+
+    def _errors(self, sds: Floats) -> Floats:
+        """The standard errors of the means."""
+        proportion = self.counts / self.design.n if self.design.finite else 0.0
+        errors: Floats = sds / np.sqrt(np.maximum(self.counts, 1)) * np.sqrt(1 - proportion)
+        return errors
+
+    @cached_property
+    def is_binary(self) -> bool:
+        """Whether all differences may be those of 0/1 scores, with a sample per unit."""
+        shares = self.table / (self.design.highest - self.design.lowest)
+        return bool((self.weights == 1).all() and np.isin(np.nan_to_num(shares), (-1.0, 0.0, 1.0)).all())
+
+    @cached_property
+    def skewed(self) -> Bools:
+        """Where differences are too skewed for Student's t alone; those of 0/1 scores never are."""
+        design, counts = self.design, self.counts
+        if design.threshold is not None or design.method == "betting" or self.is_binary:
+            return np.zeros(counts.shape, dtype=np.bool_)
+        # The total of a unit relative to the mean size of units, as a share of the largest there can be.
+        size = np.maximum(self.sums(np.isfinite(self.table) * self.weights), 1e-300) / np.maximum(counts, 1)
+        largest = (design.highest - design.lowest) / size
+        weights = np.where(np.isfinite(self.table), self.weights, 0.0)
+        totals = np.where(np.isfinite(self.table), self.table, 0.0) * weights
+        cubes = np.zeros(counts.shape)
+        for power, binomial in enumerate((1, 3, 3, 1)):
+            cubes += binomial * self.sums(totals ** (3 - power) * weights**power) * (-self.means) ** power
+        skewness = skewness_of(self.squares / largest**2, cubes / (size * largest) ** 3, counts)
+        lopsided = is_lopsided(counts, self.means / largest, self.squares / largest**2, skewness)
+        # Cochran's rule is for tests at 5 %. The further out a boundary lies, the more skewness moves its probability.
+        further = np.minimum(design.boundaries()[: len(self.looks)], -_LOWEST) / _NORMAL.inv_cdf(0.975)
+        found: Bools = (counts < COCHRAN * (further * skewness) ** 2) | lopsided
+        return found
 
     def sums(self, values: Floats) -> Floats:
         """The sums of each row up to each look."""
@@ -422,23 +465,35 @@ class _Paths:
         above, below = self.means > half, self.means < -half
         equal = np.zeros_like(above)
         if margin is not None:
-            equal = np.abs(self.means) + self._half_widths(design.level) <= margin
+            equal = np.abs(self.means) + self._half_widths(design.level, self._errors_at(margin)) <= margin
+        doubted = self.skewed & (above | below | equal)
+        if doubted.any():
+            rows = doubted.any(axis=1)
+            agreed = _BettingPaths(design, self.table[rows], self.sizes).claims()
+            for claimed, confirmed in zip((above, below, equal), agreed, strict=True):
+                claimed[rows] &= confirmed | ~doubted[rows]
         if design.finite and self.looks.size and self.looks[-1] == design.n:
             certain, last, size = self.counts[:, -1] == design.n, self.means[:, -1], margin or 0.0
             above[:, -1], below[:, -1] = certain & (last > size), certain & (last < -size)
             equal[:, -1] = certain & (np.abs(last) <= size)
         return _codes(above, below, equal)
 
-    def _half_widths(self, level: float) -> Floats:
+    def _errors_at(self, margin: float) -> Floats:
+        """The standard errors; those of 0/1 scores are not below those of a run that differs by the margin."""
+        width = self.design.highest - self.design.lowest
+        least = math.sqrt(margin * (width - margin)) if self.is_binary else 0.0
+        return self._errors(np.maximum(self.sds, least))
+
+    def _half_widths(self, level: float, errors: Floats | None = None) -> Floats:
         """Boundaries of the mean: those of Student's t with the tails of the z boundaries, times the standard error."""
+        errors = self.errors if errors is None else errors
         quantiles = np.full(self.counts.shape, np.inf)
         for place, boundary in enumerate(self.design.boundaries(level)[: len(self.looks)].tolist()):
-            tail = _tail(boundary)
-            for count in np.unique(self.counts[:, place]).tolist() if tail else ():
-                if count > 1:
-                    quantiles[self.counts[:, place] == count, place] = t_quantile(tail, count - 1)
+            tail, several = _tail(boundary), self.counts[:, place] > 1
+            for freedom in np.unique(self.freedom[several, place]).tolist() if tail else ():
+                quantiles[several & (self.freedom[:, place] == freedom), place] = t_quantile(tail, freedom)
         with np.errstate(invalid="ignore"):
-            return np.where(self.errors > 0, quantiles * self.errors, 0.0)
+            return np.where(errors > 0, quantiles * errors, 0.0)
 
     def chances(self) -> Floats:
         """The probability of a verdict with all units, from the mean so far; 1 where futility does not apply."""
@@ -466,7 +521,7 @@ class _Paths:
         statistic, boundary = mean / error, half / error
         if math.isinf(half):  # fewer than two values, or not all of a finite population
             return _Numbers(statistic, 0.0, 1.0, -half, half)
-        tail = t_tail(abs(statistic), count - 1) if statistic else 0.5
+        tail = t_tail(abs(statistic), float(self.freedom[0, place])) if statistic else 0.5
         p_value = _repeated_p_value(design, place, tail)
         return _Numbers(statistic, boundary, p_value, mean - half, mean + half)
 
@@ -490,6 +545,7 @@ class _Paths:
                     boundary=found.boundary,
                     verdict=names.get(codes[place]),
                     chance=chances[place] if chances[place] < 1 else None,
+                    skewed=bool(self.skewed[0, place]),
                 )
             )
         return tuple(looks)
@@ -536,6 +592,10 @@ class _BettingPaths(_Paths):
     """Bets against a mean: the wealth of a bet against the true mean is rarely large, whatever the distribution."""
 
     def codes(self) -> Ints:
+        return _codes(*self.claims())
+
+    def claims(self) -> tuple[Bools, Bools, Bools]:
+        """Where the mean is above, below and equal, each by its own bets."""
         design, margin = self.design, self.design.delta
         decisive, enough = math.log(2 / design.level), math.log(1 / design.level)
         above = self.log_wealth(design.null, 1) >= decisive
@@ -543,7 +603,7 @@ class _BettingPaths(_Paths):
         equal = np.zeros_like(above)
         if margin is not None:
             equal = (self.log_wealth(margin, -1) >= enough) & (self.log_wealth(-margin, 1) >= enough)
-        return _codes(above, below, equal)
+        return above, below, equal
 
     def log_wealth(self, mean: float | Floats, sign: int) -> Floats:
         """The largest logarithm of the wealth until each look of bets that the true mean is larger (1) or smaller (-1).

@@ -282,7 +282,7 @@ def test_weights_are_learned_from_labels_and_used_by_a_stacked_vote(
 
 
 LEARN_ERRORS = [  # labels, options, message, why
-    (9, (), "at least 10 labels", "too few labels"),
+    (9, ("--assume-random",), "at least 10 labels", "too few labels"),
     (20, ("-m", "recall@5"), "was not judged by a panel", "no judge"),
     (20, ("--scores", "s.jsonl"), "takes one run, without --scores", "scores of a file"),
 ]

@@ -27,7 +27,7 @@ from ..judge.panel import LabelledItem, PanelWeights
 from ..judge.ratings import Scale
 from ..render.tables import format_value
 from ..runs.judging import read_panel_votes
-from ..runtime.files import atomic_write, read_lines
+from ..runtime.files import atomic_write, read_lines, translate_write_errors
 from ..stats.agreement import (
     agreement_report,
     alpha_report,
@@ -869,5 +869,5 @@ def _note(weights: PanelWeights) -> str:
 
 def write_weights(weights: PanelWeights, path: str | Path) -> None:
     """Write a weights file."""
-    with atomic_write(Path(path)) as file:
+    with atomic_write(Path(path)) as file, translate_write_errors(Path(path)):
         file.write(f"{json.dumps(weights.to_dict(), indent=2, ensure_ascii=False)}\n".encode())

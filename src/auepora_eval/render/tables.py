@@ -27,9 +27,8 @@ from ..core.results import (
 )
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
-from ..runtime.files import atomic_write
+from ..runtime.files import atomic_write, translate_write_errors
 from .blocks import Block, Prose, Row, RowGroup, Table, TableColumn, simple_table, without_empty_columns
-from .markdown import blocks_markdown
 from .terminal import blocks_text
 
 _UNRELIABLE_MARK = "?"
@@ -56,6 +55,8 @@ def results_table(results: Results) -> str:
 
 def results_markdown(results: Results) -> str:
     """The same as a Markdown table; ``results_to_markdown`` has no intervals."""
+    from .markdown import blocks_markdown
+
     return blocks_markdown(results_blocks(results))
 
 
@@ -369,7 +370,11 @@ def drift_text(drift: Mapping[str, Any]) -> str:
 
 def slices_tables(results: Results, *, markdown: bool = False) -> list[str]:
     """A table per slice: every metric in every group."""
-    return [(blocks_markdown if markdown else blocks_text)(blocks) for blocks in slices_blocks(results)]
+    if not markdown:
+        return [blocks_text(blocks) for blocks in slices_blocks(results)]
+    from .markdown import blocks_markdown
+
+    return [blocks_markdown(blocks) for blocks in slices_blocks(results)]
 
 
 def slices_blocks(results: Results) -> list[list[Block]]:
@@ -470,5 +475,5 @@ def save_parquet(results: Results, path: str | Path, *, per_query: bool = False)
     table = results.to_frame("arrow", per_query=per_query, slices=not per_query)
     from pyarrow import parquet
 
-    with atomic_write(Path(path)) as file:
+    with atomic_write(Path(path)) as file, translate_write_errors(Path(path)):
         parquet.write_table(table, file, compression="zstd", write_page_checksum=True)

@@ -39,7 +39,7 @@ from ..render.charts.queries import causes_chart
 from ..render.html import value_text
 from ..render.markdown import blocks_markdown
 from ..render.terminal import blocks_text
-from ..runtime.files import atomic_write
+from ..runtime.files import atomic_write, translate_write_errors
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore
 from .comparison_sections import query_link
@@ -205,7 +205,7 @@ def write_diagnosis(
     runs = [StoredRun(cached, record, record.name.partition("[arm=")[2].rstrip("]")) for record in records]
     report = build_diagnosis_report(runs, title=title, numbers=numbers, correct=correct, notes=notes)
     pieces = report_html(ReportContent(report, runs, metric, side_by_side=True))
-    with atomic_write(path) as file:
+    with atomic_write(path) as file, translate_write_errors(path):
         for piece in pieces:
             file.write(piece.encode("utf-8", "replace"))
     return path

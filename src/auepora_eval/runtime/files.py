@@ -277,8 +277,8 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         raw = written.open("wb" if in_place else "xb")
     file = _compressor(path, raw)
     try:
+        yield file
         with translate_write_errors(path):
-            yield file
             if file is not raw:
                 file.close()
             raw.flush()

@@ -37,7 +37,7 @@ from ..engine.executors import (
 )
 from ..errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError
 from ..io.tables import require_arrow
-from ..runtime.files import atomic_write
+from ..runtime.files import atomic_write, translate_write_errors
 from ..store.score_columns import decode_keys, encode_keys
 from .inputs import one_array
 
@@ -174,7 +174,7 @@ def write_part(
         "notes": {message: list(noted) for message, noted in scored.notes.items()},
     }
     table = pa.table(columns).replace_schema_metadata({_META: json.dumps(about)})
-    with atomic_write(path) as file:
+    with atomic_write(path) as file, translate_write_errors(path):
         parquet.write_table(table, file, compression="zstd", write_page_checksum=True)
     return facts
 
@@ -424,7 +424,7 @@ class Manifest:
                 for one in self.units
             ],
         }
-        with atomic_write(folder / FILE) as file:
+        with atomic_write(folder / FILE) as file, translate_write_errors(folder / FILE):
             file.write(json.dumps(document, indent=1).encode())
 
     @classmethod

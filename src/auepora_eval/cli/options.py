@@ -423,8 +423,12 @@ def warn_unmatched_ids(missing: Sequence[str], unknown: Sequence[str], *, total:
 
 
 def show_warnings(results: Results) -> None:
-    """Print how gold was matched, unless by id as usual, and the warnings of the results."""
+    """Print how gold was matched, unless by id as usual, how texts were cut into tokens, and the warnings."""
+    from ..core.results import script_note
+
     if results.gold_match is not None:
         echo_err(results.gold_match["sentence"])
+    if note := script_note(results):
+        echo_err(note)
     for warning in results.warnings:
         echo_err(f"Warning: {warning}")

@@ -235,4 +235,4 @@ def test_tokenize_and_tokenizer_are_not_given_together() -> None:
     with pytest.raises(BadValueError, match="'tokenizer' and 'tokenize' are the same option; give one of them"):
         metric("bleu", tokenizer="char", tokenize="13a")
     with pytest.raises(UnknownOptionError, match="no option 'tokenizer'"):
-        metric("token_f1", tokenizer="char")
+        metric("chrf", tokenizer="char")

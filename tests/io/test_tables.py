@@ -288,6 +288,8 @@ def test_commands(
     assert done.counts == {"samples": 2, "outputs": 2}
     for bad, message in [
         (["score", "a.csv", "--columns", "query"], "write field=column,field=column"),
+        (["score", "a.csv", "--columns", "query=q,metadata.wrong=fake"], "no column can hold 'metadata.wrong'"),
+        (["score", "a.csv", "--columns", "query=a, b,labels.x=y"], "no column can hold 'labels.x'"),
         (["score", "a.csv", "--columns", "query=Question,query=Answer"], "'query' is given twice"),
         (["score", "a.csv", "--columns", '{"query": '], "cannot read the columns"),
         (["score", "a.csv", "--outputs-columns", "response=Answer"], "--outputs-columns goes with OUTPUTS"),

@@ -31,7 +31,8 @@ ROWS = [  # reference, answer, rouge1, rouge2, rougeL, why
     ("", "anything", 0.0, 0.0, 0.0, "empty reference"),
     ("anything", "", 0.0, 0.0, 0.0, "empty answer"),
     ("", "", 0.0, 0.0, 0.0, "both empty"),
-    ("日本", "日本", 0.0, 0.0, 0.0, "no token of a-z0-9"),
+    ("мир", "мир", 0.0, 0.0, 0.0, "no token of a-z0-9"),
+    ("日本", "日本", 1.0, 1.0, 1.0, "a script without spaces, two letters"),
     ("It's 5 o'clock!", "its 5 o clock", 2 / 3, 4 / 7, 2 / 3, "an apostrophe separates"),
 ]
 
@@ -47,11 +48,12 @@ def test_by_hand(reference: str, answer: str, one: float, two: float, long: floa
 @pytest.mark.parametrize("stem", [True, False])
 def test_agrees_with_rouge_score(stem: bool) -> None:
     scorer = need("rouge_score.rouge_scorer").RougeScorer(VARIANTS, use_stemmer=stem)
+    options = {"use_stemmer": stem, "tokenizer": "rouge_score"}
 
     @given(st.lists(st.tuples(TEXT, TEXT) | TEXT.map(lambda text: (text, text + " more")), min_size=1, max_size=6))
     @settings(max_examples=examples(200))
     def agrees(pairs: list[tuple[str, str]]) -> None:
-        found = scored(pairs, *({f"{name}_answer": {"use_stemmer": stem}} for name in VARIANTS))
+        found = scored(pairs, *({f"{name}_answer": options} for name in VARIANTS))
         for row, (reference, answer) in enumerate(pairs):
             want = scorer.score(reference, answer)
             for name in VARIANTS:
@@ -135,7 +137,7 @@ def test_name_and_target_follow_from_what_is_compared() -> None:
 
 
 def test_other_scripts_with_the_unicode_tokenizer() -> None:
-    for text in ("日本語です", "مرحبا بالعالم", "Größe über alles", "हिन्दी में", "ไทย"):
+    for text in ("مرحبا بالعالم", "Größe über alles", "हिन्दी में"):
         latin, other = scored(
             [(text, text)],
             {"rougeL_answer": {"as": "latin"}},

@@ -125,6 +125,8 @@ _SHORT = re.compile(
 )
 # Only a comma before `option=` separates, so that a value may be a list: `k_values=[1,5],as=mine`.
 _COMMA = re.compile(r",(?=\s*[A-Za-z_]\w*\s*=)")
+# A column name may have commas; whatever stands before the next equals sign is a field, also where there is none of it.
+_COLUMN_COMMA = re.compile(r",(?=[^,=]*=)")
 
 _BY_PRESET = {"map", "ndcg", "precision"}
 """Metrics whose definition depends on the preset."""
@@ -219,7 +221,7 @@ def _parse_columns(context: click.Context, parameter: click.Parameter, text: str
         return None
     if text.lstrip().startswith("{"):
         return dict(_read_json(text, "the columns", '{"query": "Question"}'))
-    parts = [[piece.strip() for piece in part.partition("=")] for part in _COMMA.split(text)]
+    parts = [[piece.strip() for piece in part.partition("=")] for part in _COLUMN_COMMA.split(text)]
     if not all(key and equals and name for key, equals, name in parts):
         raise click.BadParameter(f"cannot read {text!r}; write field=column,field=column", context, parameter)
     repeated = [key for place, (key, _, _) in enumerate(parts) if key in [one[0] for one in parts[:place]]]
@@ -423,8 +425,12 @@ def warn_unmatched_ids(missing: Sequence[str], unknown: Sequence[str], *, total:
 
 
 def show_warnings(results: Results) -> None:
-    """Print how gold was matched, unless by id as usual, and the warnings of the results."""
+    """Print how gold was matched, unless by id as usual, how texts were cut into tokens, and the warnings."""
+    from ..core.results import script_note
+
     if results.gold_match is not None:
         echo_err(results.gold_match["sentence"])
+    if note := script_note(results):
+        echo_err(note)
     for warning in results.warnings:
         echo_err(f"Warning: {warning}")

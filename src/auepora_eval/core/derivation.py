@@ -283,3 +283,26 @@ def _list(value: object) -> bool:
 
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def add_judgements(steps: DerivationBuilder, judgements: Iterable[SampleJudgement]) -> DerivationBuilder:
+    """Add the judgements, one per row."""
+    rows = [(one.judge_repeat + 1, one.critic, answer, _reasons(one)) for one in judgements for answer in _answers(one)]
+    if not rows:
+        return steps.add_step("No judgement is stored for this sample: nobody had to be asked, or they were not kept")
+    return steps.table("What the judge said", ("time", "judge", "answer", "why"), rows)
+
+
+def _answers(one: SampleJudgement) -> list[str]:
+    """The judgement in one line, or one line for each statement."""
+    named = format_subject(one.about)
+    head = f"{named}: " if named else ""
+    if one.error is not None:
+        return [f"{head}none: {one.error}"]
+    weighted = "" if one.weighted is None else f" (weighted by probability: {format_number(one.weighted)})"
+    lines = format_lines(one.answer, one.about) or [format_one_line(one.answer) + weighted]
+    return [f"{head}{line}" for line in lines]
+
+
+def _reasons(one: SampleJudgement) -> str:
+    return str(one.answer.get("rationale", "")) if isinstance(one.answer, Mapping) else ""

@@ -25,11 +25,8 @@ from .derivation import (
     Derivation,
     DerivationBuilder,
     ExplainContext,
-    SampleJudgement,
-    format_lines,
+    add_judgements,
     format_number,
-    format_one_line,
-    format_subject,
     join_items,
     quote_text,
     record_steps,
@@ -44,7 +41,7 @@ from .metric_metadata import (
     declared_options,
 )
 from .reduce import Clusters, Mean, Reducer, StatMeans
-from .scores import Score, Scores, Status, to_reason
+from .scores import CHARACTERS, WORDS, Score, Scores, Status, to_reason
 from .types import EvaluationSample, MetricResult, Response, SystemOutputs, TargetCategory
 
 __all__ = [
@@ -309,6 +306,11 @@ class BatchMetric(Metric):
         """Whether scoring calls an embedding or scoring model; an explanation does so only on request."""
         return self.rounding > 0 or any(inner.asks_models for inner in self.inner_metrics())
 
+    @property
+    def decides_tokens(self) -> bool:
+        """Whether the script of texts decides how they are cut into tokens; the signature of a result tells it."""
+        return any(inner.decides_tokens for inner in self.inner_metrics())
+
     def worst_in(self, batch: Batch) -> float | npt.NDArray[np.float64]:
         """The value of each failed answer of a batch, where it depends on the sample; NaN leaves it out."""
         return math.nan if self.worst is None else self.worst
@@ -369,6 +371,14 @@ class BatchMetric(Metric):
         """The metric adapted to the settings of a run."""
         return self
 
+    def for_samples(self: MetricT, samples: Iterable[EvaluationSample]) -> MetricT:
+        """The metric adapted to all samples of a dataset."""
+        return self
+
+    def for_signature(self: MetricT, signature: str) -> MetricT:
+        """The metric as it was adapted to the samples of a stored result with this signature."""
+        return self
+
     def signature_options(self) -> dict[str, str]:
         """The options that change this metric's number, for its signature.
 
@@ -402,9 +412,10 @@ class BatchMetric(Metric):
         AlignmentError.check(len(samples), len(outputs))
         check_samples(samples)
         batch = Batch(samples, outputs)
-        scores = self.pair_samples(apply_failure_policy(self, batch))
+        metric = self.for_samples(samples)
+        scores = metric.pair_samples(apply_failure_policy(metric, batch))
         warn_notes([batch.notes], stacklevel=3)
-        return make_result(self, scores, clusters=sample_clusters(samples))
+        return make_result(metric, scores, clusters=sample_clusters(samples))
 
 
 class PerSampleMetric(BatchMetric):
@@ -647,8 +658,13 @@ def run_signature(metric: BatchMetric, run: RunInfo) -> Signature:
 
 
 def has_signature(metric: BatchMetric, run: RunInfo, signature: str | None) -> bool:
-    """Whether a stored signature is that of a metric. Whether gold was grouped depends on the samples alone."""
+    """Whether a stored signature is that of a metric, with what the samples may have added to it."""
     own = run_signature(metric, run)
+    if signature is None or signature == str(own):
+        return signature is not None
+    found = re.search(r"\|tok:(char|mixed|zh)(?=\|)", signature)
+    if found is not None and metric.decides_tokens:
+        own = own.with_options(tok=found[1])
     return signature in (str(own), str(own.with_options(**_GROUPED)))
 
 
@@ -693,6 +709,7 @@ def make_result(
         bounds=bounds,
         num_samples=int(np.count_nonzero(scores.counted)),
         tally=scores.tally(),
+        cuts=scores.count_cuts(),
         further={**means.values(), **metric.further_details(scores, clusters)},
         signature=signature or metric.signature,
         scores=scores if keep_scores else None,
@@ -708,6 +725,7 @@ def assemble_result(
     bounds: tuple[float, float] | None,
     num_samples: int,
     tally: dict[tuple[Status, str], int],
+    cuts: Mapping[int, int],
     further: dict[str, Any],
     signature: Signature,
     scores: Scores | None,
@@ -738,6 +756,10 @@ def assemble_result(
     if interval is not None:
         details["interval"] = {"method": interval.method, "units": interval.units, "flags": list(interval.flags)}
     details |= further
+    if cuts[CHARACTERS]:
+        details["tokenizer"] = {"words": cuts[WORDS], "char": cuts[CHARACTERS]}
+        tokens = "mixed" if cuts[WORDS] else "char"
+        signature = signature.with_options(tok=tokens)
     defined = not math.isnan(value)
     return MetricResult(
         name=metric.name,
@@ -833,26 +855,3 @@ def add_inputs(
     if output.timings and "timings" in read:
         steps.add_step("Timings: " + join_items(f"{key} {value}" for key, value in output.timings.items()))
     return steps
-
-
-def add_judgements(steps: DerivationBuilder, judgements: Iterable[SampleJudgement]) -> DerivationBuilder:
-    """Add the judgements, one per row."""
-    rows = [(one.judge_repeat + 1, one.critic, answer, _reasons(one)) for one in judgements for answer in _answers(one)]
-    if not rows:
-        return steps.add_step("No judgement is stored for this sample: nobody had to be asked, or they were not kept")
-    return steps.table("What the judge said", ("time", "judge", "answer", "why"), rows)
-
-
-def _answers(one: SampleJudgement) -> list[str]:
-    """The judgement in one line, or one line for each statement."""
-    named = format_subject(one.about)
-    head = f"{named}: " if named else ""
-    if one.error is not None:
-        return [f"{head}none: {one.error}"]
-    weighted = "" if one.weighted is None else f" (weighted by probability: {format_number(one.weighted)})"
-    lines = format_lines(one.answer, one.about) or [format_one_line(one.answer) + weighted]
-    return [f"{head}{line}" for line in lines]
-
-
-def _reasons(one: SampleJudgement) -> str:
-    return str(one.answer.get("rationale", "")) if isinstance(one.answer, Mapping) else ""

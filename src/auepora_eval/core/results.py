@@ -409,6 +409,16 @@ def chance_note(result: MetricResult) -> str:
     return "" if chance is None else f"chance level {chance:.2f}"
 
 
+def script_note(results: Iterable[MetricResult]) -> str:
+    """How many samples were cut into characters, in a sentence; empty where none was."""
+    for result in results:
+        cut = result.details.get("tokenizer")
+        if cut:
+            total = cut["words"] + cut["char"]
+            return f"{cut['char']} of {total} samples are in a script without spaces: their tokens are characters"
+    return ""
+
+
 def corrections_note(result: MetricResult) -> str:
     """The number of gold corrections behind a value, and the value without them."""
     corrections = result.details.get("corrections")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -17,6 +18,8 @@ __all__ = ["AnswerSpans", "MarkedSpan", "Outcomes", "Score", "Scores", "Status",
 
 NOT_JUDGED = "not_judged"
 """The reason for which samples are skipped that a judge was not asked about."""
+NO_TEXT, WORDS, CHARACTERS = 0, 1, 2
+"""How the texts of a sample were cut into tokens."""
 _REASON = re.compile(r"[a-z_]+")
 
 
@@ -110,6 +113,9 @@ class Scores(Sequence[float | None]):
     """Per sample further data: the key by which a family metric pairs samples, or the spans marked in an answer."""
     repeats: tuple[Scores, ...] | None = None
     """The scores of each repeat, where ``values`` are means over repeats and the reducer is not a mean."""
+    cuts: npt.NDArray[np.int8] | None = None
+    """Per sample how its texts were cut into tokens, where a metric decides that by their script: ``NO_TEXT``,
+    ``WORDS`` or ``CHARACTERS``. ``None`` where all are cut into words."""
 
     @classmethod
     def of(
@@ -184,7 +190,27 @@ class Scores(Sequence[float | None]):
             stats,
             keys,
             cls._concat_repeats([part.repeats for part in parts]),
+            cls._concat_cuts(parts),
         )
+
+    @classmethod
+    def _concat_cuts(cls, parts: Sequence[Scores]) -> npt.NDArray[np.int8] | None:
+        if all(part.cuts is None for part in parts):
+            return None
+        return np.concatenate([part.known_cuts for part in parts])
+
+    @property
+    def known_cuts(self) -> npt.NDArray[np.int8]:
+        """The column ``cuts``, also where all samples are cut into words."""
+        if self.cuts is not None:
+            return self.cuts
+        cut = NO_TEXT if self.lost else WORDS
+        return np.full(len(self), cut, np.int8)
+
+    def count_cuts(self) -> Counter[int]:
+        """How many samples were cut into words, and how many into characters; skipped samples do not count."""
+        counts = np.bincount(self.known_cuts[self.status != Status.SKIPPED], minlength=CHARACTERS + 1)
+        return Counter({cut: int(counts[cut]) for cut in (WORDS, CHARACTERS)})
 
     @classmethod
     def _concat_repeats(cls, each: Sequence[tuple[Scores, ...] | None]) -> tuple[Scores, ...] | None:
@@ -210,6 +236,7 @@ class Scores(Sequence[float | None]):
         keys = None if self.keys is None else tuple(self.keys[i] for i in index)
         stats = None if self.stats is None else self.stats[index]
         repeats = None if self.repeats is None else tuple(one.take(index) for one in self.repeats)
+        cuts = None if self.cuts is None else self.cuts[index]
         return Scores(
             self.values[index],
             self.status[index],
@@ -218,6 +245,7 @@ class Scores(Sequence[float | None]):
             stats,
             keys,
             repeats,
+            cuts,
         )
 
     def replaced(
@@ -245,13 +273,13 @@ class Scores(Sequence[float | None]):
         repeats = self.repeats
         if repeats is not None:
             repeats = tuple(one.replaced(mask, status, reason, value, stats) for one in repeats)
-        return Scores(values, states, codes, names, wide, self.keys, repeats)
+        return Scores(values, states, codes, names, wide, self.keys, repeats, self.cuts)
 
     def with_values(self, values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64] | None = None) -> Scores:
         """The same outcomes with other (finite) values, for metrics with the same skips. Columns are not copied."""
         if self.status.any():
             values = np.where(self.status == Status.SCORED, values, np.nan)
-        return Scores(values, self.status, self.reason_codes, self.reason_names, stats, None)
+        return Scores(values, self.status, self.reason_codes, self.reason_names, stats, cuts=self.cuts)
 
     def with_reason(self, reason: str) -> npt.NDArray[np.bool_]:
         """Which samples have this reason for their outcome."""

@@ -116,6 +116,7 @@ class StreamingAccumulator(CollectingAccumulator):
         self._completed: Fold = metric.reducer.fold()
         self._tally: Counter[tuple[Status, str]] = Counter()
         self._means = StatMeans(metric.metadata.stat_names)
+        self._cuts: Counter[int] = Counter()
         self._counted = 0
         self._groups: dict[tuple[str, str], StreamingAccumulator] = {}
 
@@ -125,6 +126,7 @@ class StreamingAccumulator(CollectingAccumulator):
         self._completed.add(scores.take(scores.status == Status.SCORED) if scores.status.any() else scores)
         self._tally.update(scores.tally())
         self._means.add(scores)
+        self._cuts += scores.count_cuts()
         self._counted += int(scores.counted.sum())
         for key, rows in groups.items():
             if key not in self._groups:
@@ -152,6 +154,7 @@ class StreamingAccumulator(CollectingAccumulator):
             bounds=self._all.bounds(failed, *self.metric.range) if failed else None,
             num_samples=self._counted,
             tally=dict(self._tally),
+            cuts=self._cuts,
             further=self._means.values(),
             signature=self.signature,
             scores=None,
@@ -257,7 +260,18 @@ class Evaluation:
         """Raise where all samples are known and a metric or a slice does not fit them, before anything is scored."""
         EvaluationPlan(self.metrics).validate_dataset(samples)
         require_slice_values(self.slices, samples)
+        self.adapt(samples)
         self._validated = True
+
+    def adapt(self, samples: Iterable[EvaluationSample]) -> None:
+        """Adapt the metrics to all samples, which are read only where a metric needs them."""
+        adapted: list[Metric] = []
+        for chosen in self.metrics:
+            if isinstance(chosen, BatchMetric):
+                adapted.append(chosen.for_samples(samples))
+            else:
+                adapted.append(chosen)
+        self.metrics = adapted
 
     def require_batch_metrics(self) -> None:
         """Raise for a metric that only computes over all samples at once."""
@@ -455,6 +469,8 @@ def evaluate_stream(
 ) -> Results:
     """Score pairs of sample and output as they come. With ``keep_scores=False`` memory does not grow with the data.
 
+    What all references decide, the tokenizer of ``bleu``, those of the first batch decide here.
+
     Metrics that pair samples, or break results down by group (``needs_all``), are the exception: their scores are kept
     internally, since a variant may come long after its parent.
     """
@@ -470,7 +486,11 @@ def evaluate_stream(
         progress=progress,
     )
     evaluation.require_batch_metrics()
-    return evaluation.score(evaluation.batches(pairs, check_batch_size(batch_size)))
+    size = check_batch_size(batch_size)
+    source = iter(pairs)
+    first = list(itertools.islice(source, size))
+    evaluation.adapt(_unzip(first)[0])
+    return evaluation.score(evaluation.batches(itertools.chain(first, source), size))
 
 
 def evaluate_sources(
@@ -478,15 +498,17 @@ def evaluate_sources(
     metrics: Metrics,
     *,
     gold: GoldReading | None = None,
+    samples: Iterable[EvaluationSample] = (),
     **options: Unpack[EvaluationOptions],
 ) -> Results:
     """Score batches that the workers read themselves, such as ranges of files; otherwise like ``evaluate_stream``.
 
     A source is a batch: its size decides how much is read at once and changes no result. ``gold`` gets the counts of
-    all samples.
+    all samples. ``samples`` are all samples; they are read only if they decide the tokenizer of ``bleu``.
     """
     evaluation = Evaluation(metrics, **options)
     evaluation.require_batch_metrics()
+    evaluation.adapt(samples)
     slice_tuple, keep, fields = tuple(evaluation.slices), evaluation.keep, evaluation.fields
     counts_gold = gold is not None and gold.counts_all
     results = evaluation.score(SourcedBatch(source, slice_tuple, keep, fields, counts_gold) for source in sources)

@@ -60,6 +60,7 @@ def result_over_repeats(
             bounds=None,
             num_samples=int(means.counted.sum()),
             tally=means.tally(),
+            cuts=means.count_cuts(),
             further={**stats.values(), **further},
             signature=signature,
             # Where the number is not computed from the means, the scores of each repeat are kept as well.
@@ -192,7 +193,10 @@ def per_sample_means(parts: Sequence[Scores]) -> Scores:
         with np.errstate(invalid="ignore", divide="ignore"):
             defined = ~np.isnan(wide)
             stats = np.where(defined.any(axis=0), np.nansum(wide, axis=0) / defined.sum(axis=0), np.nan)
-    return Scores(means, status[chosen, columns], codes[chosen, columns], tuple(names), stats, _merge_keys(parts))
+    merged = Scores(means, status[chosen, columns], codes[chosen, columns], tuple(names), stats, _merge_keys(parts))
+    if all(part.cuts is None for part in parts):
+        return merged
+    return replace(merged, cuts=np.max([part.known_cuts for part in parts], axis=0))
 
 
 def _merge_keys(parts: Sequence[Scores]) -> tuple[Any, ...] | None:

@@ -12,11 +12,14 @@ import numpy.typing as npt
 
 from ..core.batch import Batch, batch_feature, checked_outputs
 from ..core.conventions import function_name
+from ..core.scores import CHARACTERS, WORDS
 from ..core.types import EvaluationSample, Response, SystemOutputs
 from ..errors import BadTypeError
 from ..text.ngrams import NgramSupport, count_shared_ngrams, iter_shared_ngrams, lcs_lengths
 from ..text.refusal import built_in_patterns, contains_phrase, is_refusal
-from ..text.tokenizers import STOP_WORDS, CharacterTokenizer, Tokenizer, word_tokenizer
+from ..text.script_tokens import contain_unspaced
+from ..text.scripts import is_unspaced
+from ..text.tokenizers import STOP_WORDS, CharacterTokenizer, Tokenizer
 from ..text.vocabulary import TokenCache, TokenFilter, TokenIds, Vocabulary, character_ids
 from .rankings import require_documents, retrieved_problem
 
@@ -231,9 +234,8 @@ def longest_common_subsequence(batch: Batch, tokenizer: AnyTokenizer, role: Role
 
 
 @batch_feature
-def stop_word_mask(batch: Batch) -> Mask:
-    """A mask over token ids of the default tokenizer that are stop words."""
-    tokenizer = word_tokenizer()
+def stop_word_mask(batch: Batch, tokenizer: Tokenizer) -> Mask:
+    """A mask over the token ids of a tokenizer that are stop words."""
     token_ids(batch, tokenizer, "answers")
     vocabulary = _vocabulary(batch, tokenizer)
     cached = vocabulary.encode([" ".join(sorted(STOP_WORDS))]).ids
@@ -322,6 +324,52 @@ def ngram_support(batch: Batch, tokenizer: Tokenizer, source: Source, k: int | N
     documents, numbers = cache.encode(evidence.texts)
     size = _vocabulary(batch, tokenizer).count
     return NgramSupport(answer_ids, documents, numbers.take(evidence.uses), evidence.owners, size)
+
+
+# --- the script of the gold side, which decides how the texts of a sample are cut into tokens -------------------------
+
+GoldSide = Role | Source
+"""The texts that decide: references, the query, documents, or the answer itself."""
+
+
+@batch_feature
+def text_cuts(batch: Batch, side: GoldSide) -> npt.NDArray[np.int8] | None:
+    """Per row how its texts are cut into tokens, as in ``Scores.cuts``; ``None`` where all are cut into words."""
+    texts, owners = _texts_and_owners(batch, side)
+    cuts = np.zeros(len(batch), np.int8)
+    cuts[owners] = WORDS
+    if contain_unspaced(texts):
+        by_row: dict[int, list[str]] = {}
+        for text, owner in zip(texts, owners.tolist(), strict=True):
+            by_row.setdefault(owner, []).append(text)
+        unspaced = [row for row, own in by_row.items() if is_unspaced("\n".join(own))]
+        cuts[unspaced] = CHARACTERS
+    return None if (cuts == WORDS).all() else cuts
+
+
+def _texts_and_owners(batch: Batch, side: GoldSide) -> tuple[list[str], Integers]:
+    """The texts of the gold side, and the row of each."""
+    if side == "answers":
+        owners = np.flatnonzero([bool(text) for text in answers(batch)])
+        return [text for text in answers(batch) if text], owners
+    if side in ("reference", "query"):
+        references = reference_texts(batch, cast(Role, side))
+        return references.texts, references.owners
+    evidence = evidence_texts(batch, cast(Source, side), None)
+    return [evidence.texts[use] for use in evidence.uses.tolist()], evidence.owners
+
+
+@batch_feature
+def script_parts(batch: Batch, side: GoldSide) -> list[tuple[npt.NDArray[np.intp], Batch]]:
+    """The rows that are cut into words and those that are cut into characters, each with a batch of its own."""
+    cuts = text_cuts(batch, side)
+    in_characters = np.zeros(len(batch), np.bool_) if cuts is None else cuts == CHARACTERS
+    parts = []
+    for rows in (np.flatnonzero(~in_characters), np.flatnonzero(in_characters)):
+        samples = [batch.samples[row] for row in rows.tolist()]
+        outputs = [batch.outputs[row] for row in rows.tolist()]
+        parts.append((rows, Batch(samples, outputs, memory=batch.memory)))
+    return parts
 
 
 # --- refusals and unanswerable questions: detected once per batch, for all metrics -----------------------------------

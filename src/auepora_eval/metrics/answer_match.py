@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..core.batch import Batch
+from ..core.conventions import SignatureOption
 from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.texts import Integers, TokenPairs, best_pairs, select_pairs, shared_ngrams, token_ids, token_pairs
-from ..text.tokenizers import Tokenizer, squad_words, word_tokenizer
+from ..features.texts import (
+    GoldSide,
+    Integers,
+    TokenPairs,
+    best_pairs,
+    select_pairs,
+    shared_ngrams,
+    text_cuts,
+    token_ids,
+    token_pairs,
+)
+from ..text.scripts import is_unspaced
+from ..text.tokenizers import (
+    Tokenizer,
+    squad_words,
+    unspaced_word_tokenizer,
+    without_wide_punctuation,
+    word_tokenizer,
+)
 from .answer_base import AnswerMetric, Floats, ReferencedMetric, overlap_scores
 from .overlap import Tokenize, answer_relevance, contains_all, exact_match, token_f1
+from .tokenized import TokenizedMetric, tokenizer_label
 
 
 def bag_f1s(common: Integers, answer: Integers, reference: Integers) -> Floats:
@@ -27,7 +47,7 @@ def bag_f1s(common: Integers, answer: Integers, reference: Integers) -> Floats:
 
 
 @dataclass(frozen=True)
-class _NormalisedMetric(ReferencedMetric):
+class _NormalisedMetric(TokenizedMetric, ReferencedMetric):
     """A comparison after normalisation; options select what is ignored."""
 
     ignore_case: bool = True
@@ -39,9 +59,16 @@ class _NormalisedMetric(ReferencedMetric):
     )
 
     @property
-    def words(self) -> Tokenizer:
-        """The tokenizer."""
+    def spaced_words(self) -> Tokenizer:
+        """The tokenizer for text with spaces between words."""
         return word_tokenizer(case=self.ignore_case, punctuation=self.ignore_punctuation, articles=self.ignore_articles)
+
+    @property
+    def words(self) -> Tokenizer:
+        """The tokenizer. In scripts without spaces it knows the punctuation of Chinese and Japanese."""
+        words = self.spaced_words
+        is_wide = self.tokenizer == "char" and self.ignore_punctuation
+        return unspaced_word_tokenizer(words) if is_wide else words
 
     def signature_options(self) -> dict[str, str]:
         """The normalisation."""
@@ -74,8 +101,9 @@ class ExactMatch(_NormalisedMetric):
     .. math:: \max_r [\,\text{norm}(\text{answer}) = \text{norm}(r)\,]
 
     Normalisation is that of SQuAD: lower case, no ASCII punctuation, no articles (a, an, the), white space as one
-    blank. References that normalise to nothing are left out while another remains; alone they match an answer that does
-    too, which is how SQuAD 2.0 writes "no answer". The best over all reference answers counts.
+    blank. Accents are equal however they are encoded, and where the references are in a script without spaces, `。` and
+    `，` are punctuation too. References that normalise to nothing are left out while another remains; alone they match
+    an answer that does too, which is how SQuAD 2.0 writes "no answer". The best over all reference answers counts.
     """
 
     metadata = declare(
@@ -87,7 +115,7 @@ class ExactMatch(_NormalisedMetric):
         aliases={"papers": ("EM",)},
     )
 
-    def score(self, batch: Batch) -> Scores:
+    def score_tokens(self, batch: Batch) -> Scores:
         """Whether all words are equal, pair by pair."""
         sides = token_pairs(batch, self.words, "reference")
         given, wanted = sides.answers, sides.references
@@ -111,18 +139,32 @@ class TokenF1(_NormalisedMetric):
 
     .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{answer}|, \quad R = \text{common} / |\text{reference}|
 
-    Words are what stands between white space after the normalisation of `exact_match`. If one side has no words the
-    value is 0, if neither has, 1. The best over all reference answers counts.
+    Words are what stands between white space after the normalisation of `exact_match`; where the references are in a
+    script without spaces (Chinese, Japanese, Thai, ...), its letters are the words (`tokenizer: auto`). If one side has
+    no words the value is 0, if neither has, 1. The best over all reference answers counts.
     """
+
+    tokenizer: str = field(default="auto", kw_only=True)
 
     metadata = declare(
         examples=(
             "token_f1",
             {"token_f1": {"ignore_case": False}},
+            {"token_f1": {"tokenizer": "char3"}},
         ),
     )
 
-    def score(self, batch: Batch) -> Scores:
+    @property
+    def words(self) -> Tokenizer:
+        """The tokenizer."""
+        return self.tokens(self.spaced_words)
+
+    def signature_options(self) -> dict[str, str]:
+        """The normalisation, and the tokenizer if it was chosen."""
+        chosen = {} if self.tokenizer == "auto" else {"tok": tokenizer_label(self.tokenizer)}
+        return super().signature_options() | chosen
+
+    def score_tokens(self, batch: Batch) -> Scores:
         """F1, pair by pair."""
         sides = token_pairs(batch, self.words, "reference")
         common = shared_ngrams(batch, self.words, "reference", 1)
@@ -135,17 +177,20 @@ class TokenF1(_NormalisedMetric):
 
 @register("answer_relevance")
 @dataclass(frozen=True)
-class AnswerRelevance(AnswerMetric):
+class AnswerRelevance(TokenizedMetric, AnswerMetric):
     r"""Token F1 of answer and query: whether the answer stays with the words of the question.
 
     .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{answer}|, \quad R = \text{common} / |\text{query}|
 
     A lexical stand-in, shown as "answer_relevance (word overlap)": a good answer that uses other words scores low, a
     repeated question scores 1. So it gives no verdict on runs without another metric that uses gold or a judge.
-    Normalisation as in `token_f1`.
+    Normalisation as in `token_f1`; the script of the query decides about tokens.
     """
 
+    tokenizer: str = field(default="auto", kw_only=True)
+
     target = TargetCategory.GENERATION_RELEVANCE
+    gold_side: ClassVar[GoldSide] = "query"
     norm: ClassVar[str] = "squad"
     metadata = declare(
         skip_reasons={
@@ -153,23 +198,28 @@ class AnswerRelevance(AnswerMetric):
             **AnswerMetric.metadata.skip_reasons,
         },
         examples=("answer_relevance",),
-        signature={"norm": "norm"},
+        signature={"norm": "norm", "tok": SignatureOption("tokenizer", unless="auto", write=tokenizer_label)},
     )
 
-    def score(self, batch: Batch) -> Scores:
+    @property
+    def words(self) -> Tokenizer:
+        """The tokenizer."""
+        return self.tokens(word_tokenizer(articles=True))
+
+    def score_tokens(self, batch: Batch) -> Scores:
         """F1 of each answer with its query."""
-        words = word_tokenizer(articles=True)
+        words = self.words
         given, query = token_ids(batch, words, "answers").counts, token_ids(batch, words, "query").counts
         values = bag_f1s(shared_ngrams(batch, words, "query", 1), given, query)
         return self.outcome(batch, values, skip={"empty_query": query == 0})
 
     def skips(self, sample: EvaluationSample) -> str | None:
         """A query without words is skipped."""
-        return None if squad_words(sample.query) else "empty_query"
+        return None if self.words.tokenize(sample.query) else "empty_query"
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """By the plain definition."""
-        return Score(answer_relevance(answer, sample.query))
+        return Score(answer_relevance(answer, sample.query, self.words.tokenize))
 
 
 @register("containment")
@@ -208,7 +258,7 @@ class Containment(ConfiguredMetric, SampleMetric):
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples whose references all normalise to nothing."""
-        slots, words = _slots(sample), _NORMS[self.norm]
+        slots, words = _slots(sample), self._words_of(sample)
         if slots is None or any(words(name) for names in slots for name in names):
             return None
         return "empty_reference"
@@ -219,12 +269,33 @@ class Containment(ConfiguredMetric, SampleMetric):
         slots = _slots(sample)
         if slots is None:
             return Score.fail("bad_reference")
-        return Score(contains_all(output.response.text, slots, _NORMS[self.norm]))
+        return Score(contains_all(output.response.text, slots, self._words_of(sample)))
+
+    @property
+    def decides_tokens(self) -> bool:
+        """Whether the script of the references decides what punctuation is."""
+        return self.norm == "squad"
+
+    def score(self, batch: Batch) -> Scores:
+        """Whether each slot is filled, and the script of the references, which decides what punctuation is."""
+        scores = super().score(batch)
+        cuts = text_cuts(batch, "reference") if self.norm == "squad" else None
+        return scores if cuts is None else replace(scores, cuts=cuts)
+
+    def _words_of(self, sample: EvaluationSample) -> Tokenize:
+        """The normalisation of the texts of a sample."""
+        if self.norm == "squad" and is_unspaced("\n".join(sample.references)):
+            return _unspaced_squad_words
+        return _NORMS[self.norm]
 
 
 def _as_written(text: str) -> list[str]:
     """The whole string as one token; white space alone gives none."""
-    return [text] if text.strip() else []
+    return [unicodedata.normalize("NFC", text)] if text.strip() else []
+
+
+def _unspaced_squad_words(text: str) -> list[str]:
+    return squad_words(without_wide_punctuation(text))
 
 
 def _lower_case(text: str) -> list[str]:

@@ -25,10 +25,11 @@ from ..core.registry import metric, register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
-from ..features.texts import Mask, is_unanswerable, refusals, unanswerable
+from ..features.texts import Mask, is_unanswerable, refusals, text_cuts, unanswerable
 from ..options import PositiveInt
 from ..stats.intervals import mean_interval
 from .abstention import RefusalDetectionMetric
+from .tokenized import TokenizedMetric
 from .wrappers import (
     ComputedReducer,
     GoldHitAtK,
@@ -147,6 +148,11 @@ class FailureAttribution(RefusalDetectionMetric):
         """Gold documents, and the fields that the correctness metric requires."""
         return list(dict.fromkeys(["relevant_docs", *self._parts[0].required_fields()]))
 
+    @property
+    def decides_tokens(self) -> bool:
+        """Whether a metric inside it does."""
+        return any(part.decides_tokens for part in self._parts)
+
     def signature_options(self) -> dict[str, str]:
         """The definitions of wrong, hit, refusal and supported."""
         correct, hit, _, faithful = self._parts
@@ -193,6 +199,8 @@ class FailureAttribution(RefusalDetectionMetric):
             *((hit.with_reason(reason), Status.SKIPPED, reason) for reason in hit.reason_names[1:]),
         ):
             scores = scores.replaced(rows, status, reason, math.nan)
+        if isinstance(support_metric, TokenizedMetric) and support_metric.decides_tokens:
+            scores = replace(scores, cuts=text_cuts(batch, support_metric.gold_side))
         one_of = np.equal.outer(causes, np.arange(len(CAUSES))).astype(np.float64)
         counts = self.active_conventions.on_system_failure == "worst"
         has_cause = scores.counted | ((scores.status == Status.SYSTEM_FAILED) & counts)

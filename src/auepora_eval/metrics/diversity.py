@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,30 +38,36 @@ from ..features.embeddings import (
     list_cosines,
     word_cosines_to_others,
 )
-from ..features.texts import answers, no_response, token_ids
+from ..features.texts import GoldSide, answers, no_response, token_ids
 from ..models.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
 from ..options import PositiveInt
 from ..stats.intervals import Interval, Ints
 from ..text.ngrams import DistinctNgramCounter, distinct_ngrams, ngram_counts
-from ..text.tokenizers import plain_words, word_tokenizer
+from ..text.tokenizers import ByteTokenizer, plain_words, word_tokenizer
 from ..text.vocabulary import Vocabulary
 from .answer_base import AnswerMetric
-from .overlap import format_counts, ngrams, tokenize_answer
+from .overlap import Tokenize, format_counts, ngrams, tokenize_answer
+from .tokenized import TokenizedMetric, tokenizer_label
 
 # --- derivations of diversity: the cosines of documents, or of answers, pair by pair ---------------------------------
 
 
 def answer_distance_steps(
-    sample_id: str, answer: str, pairs: Sequence[tuple[EvaluationSample, SystemOutputs | None]], value: float
+    sample_id: str,
+    answer: str,
+    pairs: Sequence[tuple[EvaluationSample, SystemOutputs | None]],
+    value: float,
+    *,
+    tokenize: Tokenize = plain_words,
 ) -> Derivation:
     """One minus the mean cosine of an answer with all others, as bags of words."""
     with record_steps() as steps:
-        words = Counter(tokenize_answer(answer, plain_words))
+        words = Counter(tokenize_answer(answer, tokenize))
     rows: list[tuple[Cell, ...]] = []
     for sample, output in pairs:
         if sample.sample_id == sample_id or output is None or output.error is not None or output.response is None:
             continue
-        other = Counter(plain_words(output.response.text))
+        other = Counter(tokenize(output.response.text))
         if other:
             rows.append((sample.sample_id, _cosine(words, other)))
     rows.sort(key=lambda row: -float(row[1] or 0.0))
@@ -83,18 +89,19 @@ class DistinctShare(Reducer):
     It has no interval: a bootstrap repeats texts, and a repeated text adds no distinct n-gram.
     """
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, words: ByteTokenizer | None = None) -> None:
         self.n = n
         self.name = f"distinct[{n}]"
+        self._words = words
 
     def fold(self) -> Fold:
         """Its size grows with the distinct n-grams, not with the texts."""
-        return _DistinctFold(self.n)
+        return _DistinctFold(self.n, self._words or word_tokenizer().byte_tokenizer)
 
 
 class _DistinctFold(Fold):
-    def __init__(self, n: int) -> None:
-        self._coder = Vocabulary(word_tokenizer().byte_tokenizer, remember=False)
+    def __init__(self, n: int, words: ByteTokenizer) -> None:
+        self._coder = Vocabulary(words, remember=False)
         self._grams = DistinctNgramCounter(n)
 
     def add(self, scores: Scores) -> None:
@@ -108,17 +115,20 @@ class _DistinctFold(Fold):
 
 @register("distinct_n")
 @dataclass(frozen=True)
-class DistinctN(AnswerMetric):
+class DistinctN(TokenizedMetric, AnswerMetric):
     r"""Share of different n-grams among all n-grams of all answers: low where answers repeat each other or themselves.
 
     .. math:: |\{\text{n-grams}\}| / |\text{n-grams}|
 
-    Words are in lower case without punctuation; an n-gram lies within one answer. The score of a sample is the share
-    within its own answer; the value is not their mean but that of all answers together, and it falls as answers grow
-    in number and length: compare runs over the same samples. It has no interval. Failed answers are left out.
+    Words are in lower case without punctuation, in an answer in a script without spaces its letters; an n-gram lies
+    within one answer. The score of a sample is the share within its own answer; the value is not their mean but that of
+    all answers together, and it falls as answers grow in number and length: compare runs over the same samples. It has
+    no interval. Failed answers are left out.
     """
 
     n: PositiveInt = 2
+    tokenizer: str = field(default="auto", kw_only=True)
+    gold_side: ClassVar[GoldSide] = "answers"
 
     target = TargetCategory.DIVERSITY
     metadata = declare(
@@ -133,24 +143,26 @@ class DistinctN(AnswerMetric):
             "distinct_n",
             {"distinct_n": {"n": 1}},
         ),
-        signature={"n": "n"},
+        signature={"n": "n", "tok": SignatureOption("tokenizer", unless="auto", write=tokenizer_label)},
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "reducer", DistinctShare(self.n))
+        is_cut = self.tokenizer not in ("auto", "words")
+        words = self.key_tokenizer if is_cut else None
+        object.__setattr__(self, "reducer", DistinctShare(self.n, words))
 
-    def score(self, batch: Batch) -> Scores:
+    def score_tokens(self, batch: Batch) -> Scores:
         """The proportion within each answer; the answer is kept as key for the overall value."""
-        words = token_ids(batch, word_tokenizer(), "answers")
+        words = token_ids(batch, self.words, "answers")
         every = ngram_counts(words, self.n)
         values = distinct_ngrams(words, self.n) / np.maximum(every, 1)
         scores = self.outcome(batch, values, skip_answer={"too_short": every == 0})
-        return replace(scores, keys=tuple(answers(batch)))
+        return replace(scores, keys=tuple(self.joined_tokens(answers(batch))))
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The proportion within one answer by the plain definition."""
-        found = ngrams(tokenize_answer(answer, plain_words), self.n)
+        found = ngrams(tokenize_answer(answer, self.words.tokenize), self.n)
         if not found:
             return Score.skip("too_short")
         repeated = Counter({gram: count for gram, count in Counter(found).items() if count > 1})
@@ -160,7 +172,7 @@ class DistinctN(AnswerMetric):
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The proportion over all answers by the plain definition."""
         texts = [output.response.text for output in outputs if output.response is not None]
-        found = [gram for text in texts for gram in ngrams(plain_words(text), self.n)]
+        found = [gram for text in texts for gram in ngrams(self.tokens_of(text), self.n)]
         return len(set(found)) / len(found) if found else math.nan
 
 
@@ -316,18 +328,21 @@ class MeanOfPairs(Mean):
 
 @register("response_diversity")
 @dataclass(frozen=True)
-class ResponseDiversity(_EmbeddingMetric):
+class ResponseDiversity(TokenizedMetric, _EmbeddingMetric):
     r"""Dissimilarity of the answers of a run: 1 minus the mean cosine over all pairs of answers.
 
     .. math:: 1 - \frac{2}{n \cdot (n - 1)} \cdot \sum_{i < j} \text{cos}(a_i, a_j)
 
-    An answer is represented by its word counts, in lower case and without punctuation: 0 if all answers have the same
-    words, 1 if no two share one. `embed` may be given instead, as the `embed_fn` of `embedding_similarity`, and then
-    the range is [0, 2]. The score of a sample is the mean distance of its answer to all others, so that the lowest
-    score finds the answer most like the rest; a slice is the same among its own answers. A system that always gives the
-    same answer scores low; whether answers should differ depends on the questions. It has no interval, since distances
-    to the same answer are dependent. Failed outputs are left out.
+    An answer is represented by its word counts, in lower case and without punctuation (in a script without spaces, by
+    those of its letters): 0 if all answers have the same words, 1 if no two share one. `embed` may be given instead, as
+    the `embed_fn` of `embedding_similarity`, and then the range is [0, 2]. The score of a sample is the mean distance
+    of its answer to all others, so that the lowest score finds the answer most like the rest; a slice is the same among
+    its own answers. A system that always gives the same answer scores low; whether answers should differ depends on the
+    questions. It has no interval, since distances to the same answer are dependent. Failed outputs are left out.
     """
+
+    tokenizer: str = field(default="auto", kw_only=True)
+    gold_side: ClassVar[GoldSide] = "answers"
 
     target = TargetCategory.DIVERSITY
     reducer = MeanOfPairs()
@@ -341,7 +356,10 @@ class ResponseDiversity(_EmbeddingMetric):
             "no_other_answer": "it is the only answer",
         },
         examples=("response_diversity",),
-        signature={"vectors": SignatureOption("embed", words={None: "words"}, write=embedder_name)},
+        signature={
+            "vectors": SignatureOption("embed", words={None: "words"}, write=embedder_name),
+            "tok": SignatureOption("tokenizer", unless="auto", write=tokenizer_label),
+        },
     )
 
     def __post_init__(self) -> None:
@@ -351,11 +369,15 @@ class ResponseDiversity(_EmbeddingMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Which answers exist; distances follow once all are known."""
+        return super().score(batch) if self.embed is None else self.score_tokens(batch)
+
+    def score_tokens(self, batch: Batch) -> Scores:
+        """Which answers exist, where all are cut by one tokenizer."""
         texts = answers(batch)
-        empty = token_ids(batch, word_tokenizer(), "answers").counts == 0
+        empty = token_ids(batch, self.words, "answers").counts == 0
         skip = {"no_response": no_response(batch), "empty_answer": empty}
         if self.embed is None:
-            return Scores.of(np.zeros(len(batch)), skip=skip, keys=texts)
+            return Scores.of(np.zeros(len(batch)), skip=skip, keys=self.joined_tokens(texts))
         texts_by_row = [[] if none else [text] for text, none in zip(texts, empty.tolist(), strict=True)]
         embeddings = embed_texts(batch, resolve_embedder(self.embed, what="embed"), texts_by_row)
         vectors: list[Vector] = [embeddings[text[0]] if text else NO_VECTOR for text in texts_by_row]
@@ -374,7 +396,7 @@ class ResponseDiversity(_EmbeddingMetric):
         if len(keys) < 2:
             return alone.replaced(there, Status.SKIPPED, "no_other_answer", math.nan)
         if self.embed is None:
-            cosines = word_cosines_to_others(Vocabulary(word_tokenizer().byte_tokenizer, remember=False).encode(keys))
+            cosines = word_cosines_to_others(Vocabulary(self.key_tokenizer, remember=False).encode(keys))
         elif len(set(map(len, keys))) > 1:  # it is unknown which of them is wrong
             return alone.replaced(there, Status.MEASURE_FAILED, UNUSABLE_REASONS[0], math.nan)
         else:
@@ -390,7 +412,9 @@ class ResponseDiversity(_EmbeddingMetric):
         value = None if self.embed is not None else sample_outcome(self, sample, output, around)
         if value is None or value[0] is None or output.response is None:
             return super().explain(sample, output, around)
-        return answer_distance_steps(sample.sample_id, output.response.text, around.pairs, value[0])
+        return answer_distance_steps(
+            sample.sample_id, output.response.text, around.pairs, value[0], tokenize=self.tokens_of
+        )
 
     def select(self, scores: Scores, joined: Scores, rows: Ints) -> Scores:
         """The distances among these answers only."""
@@ -401,7 +425,7 @@ class ResponseDiversity(_EmbeddingMetric):
         if self.embed is not None:
             return None
         texts = [output.response.text for output in outputs if output.response is not None]
-        counts = [Counter(words) for words in map(plain_words, texts) if words]
+        counts = [Counter(words) for words in map(self.tokens_of, texts) if words]
         distances = [
             1.0
             - sum(one[word] * other[word] for word in one)

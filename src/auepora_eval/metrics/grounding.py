@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..core.batch import Batch
-from ..core.conventions import RankCutOff
+from ..core.conventions import RankCutOff, SignatureOption
 from ..core.derivation import (
     add_division,
     add_outcome,
@@ -25,20 +25,23 @@ from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.texts import Integers, Source, evidence_texts, ngram_support, stop_word_mask, token_ids
+from ..features.texts import GoldSide, Integers, Source, evidence_texts, ngram_support, stop_word_mask, token_ids
 from ..options import PositiveInt
 from ..text.ngrams import ngram_counts
-from ..text.tokenizers import STOP_WORDS, casefold_text, plain_words, word_tokenizer
+from ..text.tokenizers import STOP_WORDS, casefold_text
 from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks
 from .overlap import ngrams, tokenize_answer
+from .tokenized import TokenizedMetric, tokenizer_label
 
 
 @dataclass(frozen=True)
-class _SupportMetric(EvidenceMetric, AnswerMetric):
+class _SupportMetric(TokenizedMetric, EvidenceMetric, AnswerMetric):
     """A metric of the proportion of the answer that its evidence supports."""
 
     k: RankCutOff | None = field(default=None, kw_only=True)
     """How many of the returned documents count; all by default."""
+    tokenizer: str = field(default="auto", kw_only=True)
+    """How answer and documents are cut into tokens; by default the script of the documents decides."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
     metadata = declare(
@@ -49,10 +52,19 @@ class _SupportMetric(EvidenceMetric, AnswerMetric):
             "empty_answer": "the answer has no words",
             "no_text": "the documents have no text",
         },
-        signature={"evidence": "evidence_source", "k": "k"},
+        signature={
+            "evidence": "evidence_source",
+            "k": "k",
+            "tok": SignatureOption("tokenizer", unless="auto", write=tokenizer_label),
+        },
     )
     empty_reason: ClassVar[str] = "empty_answer"
     """The skip reason of an answer with words, but without any unit that counts."""
+
+    @property
+    def gold_side(self) -> GoldSide:  # type: ignore[override]
+        """The documents: all that were returned, whatever ``k`` is."""
+        return self.evidence_source
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the documents have text."""
@@ -64,7 +76,7 @@ class _SupportMetric(EvidenceMetric, AnswerMetric):
         """Supported units over all units, 0 without documents; answers without units are skipped."""
         documents = evidence_texts(batch, self.evidence_source, self.k)
         values = supported / np.maximum(total, 1)
-        empty = token_ids(batch, word_tokenizer(), "answers").counts == 0
+        empty = token_ids(batch, self.words, "answers").counts == 0
         return self.outcome(
             batch,
             values,
@@ -78,7 +90,8 @@ class _SupportMetric(EvidenceMetric, AnswerMetric):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The proportion by the plain definition."""
-        words = tokenize_answer(answer, plain_words)
+        tokenize = self.words.tokenize
+        words = tokenize_answer(answer, tokenize)
         if not words:
             return Score.skip("empty_answer")
         units, evidence = self.units(words), self.evidence_documents(sample, output)
@@ -86,7 +99,7 @@ class _SupportMetric(EvidenceMetric, AnswerMetric):
             return Score.skip(self.empty_reason)
         if evidence and not any(document.text for document in evidence):
             return Score.skip("no_text")
-        grams = [(one.doc_id, set(ngrams(plain_words(one.text), len(units[0])))) for one in evidence if one.text]
+        grams = [(one.doc_id, set(ngrams(tokenize(one.text), len(units[0])))) for one in evidence if one.text]
         found_in = [[doc_id for doc_id, known in grams if unit in known] for unit in units]
         first = "" if self.k is None else f" (the first {self.k})"
         add_step(f"The evidence, {self.evidence_source}{first}: {join_items(doc_id for doc_id, _ in grams)}")
@@ -115,7 +128,8 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
     .. math:: |\{g \in \text{answer} : g \in \text{evidence}\}| / |\text{answer}|
 
     N-grams of the answer count as often as they occur, those of the evidence once; an n-gram lies within one document.
-    Words are in lower case without punctuation, articles kept. Evidence is what was retrieved (the first `k`), or the
+    Words are in lower case without punctuation, articles kept; where the documents are in a script without spaces, its
+    letters are the words. Evidence is what was retrieved (the first `k`), or the
     relevant documents (`evidence_source: relevant`). Nothing retrieved scores 0. A crude proxy for faithfulness: it
     compares words, not claims.
     """
@@ -143,9 +157,9 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
 
     empty_reason: ClassVar[str] = "too_short"
 
-    def score(self, batch: Batch) -> Scores:
+    def score_tokens(self, batch: Batch) -> Scores:
         """The proportion of each answer."""
-        rule = word_tokenizer()
+        rule = self.words
         every = ngram_counts(token_ids(batch, rule, "answers"), self.n)
         documents = evidence_texts(batch, self.evidence_source, self.k)
         relevant = self.evidence_source == "relevant"
@@ -175,10 +189,10 @@ class SupportDensity(_SupportMetric):
         examples=("support_density",),
     )
 
-    def score(self, batch: Batch) -> Scores:
+    def score_tokens(self, batch: Batch) -> Scores:
         """The proportion of each answer."""
-        every = token_ids(batch, word_tokenizer(), "answers").counts
-        return self.support_scores(batch, ngram_support(batch, word_tokenizer(), "retrieved", self.k).counts(1), every)
+        every = token_ids(batch, self.words, "answers").counts
+        return self.support_scores(batch, ngram_support(batch, self.words, "retrieved", self.k).counts(1), every)
 
 
 @register("hallucination_rate")
@@ -197,9 +211,9 @@ class HallucinationRate(SupportDensity):
         examples=("hallucination_rate",),
     )
 
-    def score(self, batch: Batch) -> Scores:
+    def score_tokens(self, batch: Batch) -> Scores:
         """One minus the density of each answer."""
-        density = super().score(batch)
+        density = super().score_tokens(batch)
         return density.with_values(1.0 - density.values)
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
@@ -233,11 +247,11 @@ class SupportCoverage(_SupportMetric):
     )
     empty_reason: ClassVar[str] = "no_content"
 
-    def score(self, batch: Batch) -> Scores:
+    def score_tokens(self, batch: Batch) -> Scores:
         """The proportion of each answer."""
-        words = token_ids(batch, word_tokenizer(), "answers")
-        content = ~stop_word_mask(batch).take(words.ids)
-        places = ngram_support(batch, word_tokenizer(), "retrieved", self.k).places(1)
+        words = token_ids(batch, self.words, "answers")
+        content = ~stop_word_mask(batch, self.words).take(words.ids)
+        places = ngram_support(batch, self.words, "retrieved", self.k).places(1)
         rows = words.rows
         every = np.bincount(rows[content], minlength=len(batch))
         supported = np.bincount(rows[places[content[places]]], minlength=len(batch))

@@ -23,11 +23,12 @@ from ..core.derivation import (
     DerivationBuilder,
     ExplainContext,
     SampleJudgement,
+    add_judgements,
     format_number,
     quote_text,
 )
 from ..core.metric_metadata import declared_options
-from ..core.metrics_base import add_judgements, declare
+from ..core.metrics_base import declare
 from ..core.registry import ConfiguredMetric, Use, parse_use, resolve
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs

@@ -16,6 +16,7 @@ from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import (
+    GoldSide,
     Integers,
     answers,
     best_pairs,
@@ -27,35 +28,49 @@ from ..features.texts import (
 )
 from ..options import NonEmpty
 from ..text.ngrams import ngram_counts
-from ..text.tokenizers import Tokenizer, rouge_tokenizer
+from ..text.tokenizers import Tokenizer, rouge_tokenizer, stemmed, word_tokenizer
 from .answer_base import ComparedMetric, Floats, overlap_scores
 from .overlap import Measure, Overlap, best_overlap, rouge_1, rouge_2, rouge_l, rouge_lsum
+from .tokenized import STEMMED, TOKENIZERS, TokenizedMetric, tokenizer_label
 
-TokenizerName = Literal["rouge_score", "unicode"]
 Variant = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
 VARIANTS: dict[str, Measure] = {"rouge1": rouge_1, "rouge2": rouge_2, "rougeL": rouge_l, "rougeLsum": rouge_lsum}
 """Each variant by its plain definition."""
 
 
 @dataclass(frozen=True)
-class _Rouge(ComparedMetric):
+class _Rouge(TokenizedMetric, ComparedMetric):
     """One variant of ROUGE, or several."""
 
     use_stemmer: bool = field(default=True, kw_only=True)
-    tokenizer: TokenizerName = field(default="rouge_score", kw_only=True)
+    tokenizer: str = field(default="auto", kw_only=True)
+    tokenizers: ClassVar[Sequence[str]] = (*TOKENIZERS, "rouge_score")
 
     metadata = declare(
         reference="Lin 2004; rouge-score 0.1.2",
         signature={
-            "tok": "tokenizer",
-            "stem": SignatureOption("use_stemmer", words={True: "porter", False: "none"}),
+            "tok": SignatureOption("tokenizer", words={"auto": "rouge_score"}, write=tokenizer_label),
+            "stem": SignatureOption("stems", words={True: "porter", False: "none"}),
         },
     )
 
     @property
+    def gold_side(self) -> GoldSide:  # type: ignore[override]
+        """The texts that answers are compared with."""
+        return self.role
+
+    @property
+    def stems(self) -> bool:
+        """Whether words are stemmed: never those of a tokenizer that cuts words into parts, or of a function."""
+        return self.use_stemmer and self.tokenizer in STEMMED
+
+    @property
     def words(self) -> Tokenizer:
         """The tokenizer."""
-        return rouge_tokenizer(stem=self.use_stemmer, script="latin" if self.tokenizer == "rouge_score" else "unicode")
+        words = rouge_tokenizer(stem=self.stems)
+        if self.tokenizer == "words":
+            words = stemmed(word_tokenizer()) if self.stems else word_tokenizer()
+        return self.tokens(words, stem=self.stems)
 
     def pair_counts(self, batch: Batch, variant: str) -> tuple[Integers, Integers, Integers]:
         """Per pair of answer and compared text: the numbers of common units, and of units in each."""
@@ -117,7 +132,7 @@ class _RougeVariant(_Rouge):
         """The only variant."""
         return self.variant
 
-    def score(self, batch: Batch) -> Scores:
+    def score_tokens(self, batch: Batch) -> Scores:
         """The best F1 of each answer."""
         f1, precision, recall = overlap_scores(*self.pair_counts(batch, self.variant))
         best = best_pairs(f1, reference_texts(batch, self.role).owners, len(batch))
@@ -128,7 +143,7 @@ class _RougeVariant(_Rouge):
             stats=np.column_stack([select_pairs(precision, best), select_pairs(recall, best)]),
         )
 
-    def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
+    def plain_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
         """Precision and recall of the best F1, by the plain definition."""
         assert output.response is not None  # it is scored
         best = self.plain_best(sample, output.response.text, self.variant)
@@ -143,8 +158,9 @@ class Rouge1(_RougeVariant):
     .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{answer}|, \quad R = \text{common} / |\text{reference}|
 
     Tokens, stemming and value are those of the rouge-score package: lower case, runs of a-z and 0-9, Porter stemming of
-    words longer than three letters. Text in other scripts has no tokens there and scores 0, identical or not; with
-    `tokenizer: unicode` every script has. The best over all reference answers counts.
+    words longer than three letters. Text in other scripts has no tokens there: a sample whose references are in a
+    script without spaces is cut into letters instead (`tokenizer: auto`), and with `tokenizer: unicode` every script
+    has words. The best over all reference answers counts.
     """
 
     variant: ClassVar[str] = "rouge1"
@@ -166,8 +182,8 @@ class Rouge2(_RougeVariant):
     .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{pairs of answer}|, \quad
        R = \text{common} / |\text{pairs of reference}|
 
-    Tokens and stemming as in `rouge1_answer`; text in other scripts scores 0 unless `tokenizer: unicode`. A text of one
-    word has no pair and scores 0. The best over all reference answers counts.
+    Tokens and stemming as in `rouge1_answer`. A text of one word has no pair and scores 0. The best over all reference
+    answers counts.
     """
 
     variant: ClassVar[str] = "rouge2"
@@ -186,8 +202,9 @@ class RougeL(_RougeVariant):
     .. math:: 2 P R / (P + R), \quad P = \text{LCS} / |\text{answer}|, \quad R = \text{LCS} / |\text{reference}|
 
     Tokens, stemming and value are those of the rouge-score package: lower case, runs of a-z and 0-9, Porter stemming of
-    words longer than three letters. Text in other scripts has no tokens there and scores 0, identical or not; with
-    `tokenizer: unicode` every script has. The best over all reference answers counts.
+    words longer than three letters. Text in other scripts has no tokens there: a sample whose references are in a
+    script without spaces is cut into letters instead (`tokenizer: auto`), and with `tokenizer: unicode` every script
+    has words. The best over all reference answers counts.
     """
 
     variant: ClassVar[str] = "rougeL"
@@ -330,7 +347,7 @@ class RougeScores(_Rouge):
         """The variant whose F1 is the value."""
         return "rougeL" if "rougeL" in self.variants else self.variants[0]
 
-    def score(self, batch: Batch) -> Scores:
+    def score_tokens(self, batch: Batch) -> Scores:
         """The best F1 of each answer, by variant."""
         owners = reference_texts(batch, self.role).owners
         columns: dict[str, Floats] = {}
@@ -344,7 +361,7 @@ class RougeScores(_Rouge):
             stats=np.column_stack([columns[one] for one in self.variants]),
         )
 
-    def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
+    def plain_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
         """The best F1 of each variant, by the plain definition."""
         assert output.response is not None  # it is scored
         return [self.plain_best(sample, output.response.text, one).f1 for one in self.variants]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -305,7 +305,13 @@ class WrapperMetric(ConfiguredMetric):
 
     def for_run(self, run: RunInfo) -> Self:
         """A copy whose wrapped metric is adapted to the run."""
-        base = self.base.for_run(run) if isinstance(self.base, BatchMetric) else self.base
+        return self._with_base(self.base.for_run(run)) if isinstance(self.base, BatchMetric) else self
+
+    def for_samples(self, samples: Iterable[EvaluationSample]) -> Self:
+        """A copy whose wrapped metric is adapted to all samples."""
+        return self._with_base(self.base.for_samples(samples)) if isinstance(self.base, BatchMetric) else self
+
+    def _with_base(self, base: Any) -> Self:
         if base is self.base:
             return self
         twin = replace(self, base=base)

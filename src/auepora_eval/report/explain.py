@@ -23,7 +23,7 @@ from ..core.derivation import (
     SampleJudgement,
     format_number,
 )
-from ..core.metrics_base import BatchMetric, Metric, RunInfo, run_signature, sample_outcome
+from ..core.metrics_base import BatchMetric, Metric, RunInfo, has_signature, run_signature, sample_outcome
 from ..core.reduce import Mean, Reducer, counted_values, exact_sum
 from ..core.results import sequential_details, to_json_value, two_stage_details
 from ..core.scores import NOT_JUDGED, MarkedSpan, Scores, marked_answers
@@ -172,11 +172,13 @@ def resolve_result_metric(
         if not isinstance(one, BatchMetric):
             nearest = nearest or ResolvedMetric(one)
             continue
-        differs = _differences(one, result, replace(run_info(record), gold=gold))
+        is_same = has_signature(one, run_info(record), result.signature)
+        found = one.for_signature(result.signature or "") if is_same else one
+        differs = _differences(found, result, replace(run_info(record), gold=gold))
         if not differs:
-            return ResolvedMetric(one)
+            return ResolvedMetric(found)
         if nearest is None or (nearest.differs and len(differs) < len(nearest.differs)):
-            nearest = ResolvedMetric(one, differs)
+            nearest = ResolvedMetric(found, differs)
     return nearest or ResolvedMetric(None)
 
 
@@ -190,7 +192,8 @@ def _differences(one: BatchMetric, result: MetricResult, run: RunInfo) -> tuple[
         return ("signature",)
     unknown = {name for name, value in own.options.items() if value.startswith("resource ")}
     fields = [name for name in stored.differences(own) if name.rpartition(".")[2] not in _RESOURCES]
-    return tuple(name for name in fields if name not in {*unknown, "groups"})
+    decided = {"groups", "tok"} if one.decides_tokens else {"groups"}
+    return tuple(name for name in fields if name not in unknown | decided)
 
 
 # --- one query: its outcome, the derivation of its score, and the comparison with the stored one ---------------------

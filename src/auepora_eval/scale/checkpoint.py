@@ -198,6 +198,8 @@ def _put_scores(put: Any, name: str, scores: Scores) -> dict[str, Any]:
                 "numbers and tuples, or leave 'parts' out"
             )
         put(f"{name}.key", pa.array(lines, pa.string()))
+    if scores.cuts is not None:
+        put(f"{name}.cut", pa.array(scores.cuts, pa.int8()))
     repeats = [_put_scores(put, f"{name}.repeat{number}", one) for number, one in enumerate(scores.repeats or ())]
     return {
         "name": name,
@@ -242,6 +244,8 @@ def content_digest(scored: ScoredBatch) -> str:
             digest.update(np.ascontiguousarray(scores.stats).tobytes())
         if scores.keys is not None:
             digest.update("\n".join(encode_keys(scores.keys) or ()).encode("utf-8", "surrogatepass"))
+        if scores.cuts is not None:
+            digest.update(scores.cuts.tobytes())
         for one in scores.repeats or ():
             take(one)
 
@@ -322,6 +326,7 @@ def _read_scores(table: pa.Table, about: Mapping[str, Any]) -> Scores:
         column = one_array(table.column(f"{name}.stats"))
         flat = column.flatten().to_numpy(zero_copy_only=False) if width else np.zeros(0)
         stats = flat.astype(np.float64).reshape(len(values), width)
+    cuts = table.column(f"{name}.cut").to_numpy() if f"{name}.cut" in table.column_names else None
     return Scores(
         values.to_numpy().astype(np.float64),
         _codes(table.column(f"{name}.status"), _STATUSES).astype(np.uint8),
@@ -330,6 +335,7 @@ def _read_scores(table: pa.Table, about: Mapping[str, Any]) -> Scores:
         stats,
         decode_keys(table.column(f"{name}.key").to_pylist()) if about["keyed"] else None,
         None if about["repeats"] is None else tuple(_read_scores(table, one) for one in about["repeats"]),
+        cuts,
     )
 
 

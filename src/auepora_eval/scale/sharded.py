@@ -415,6 +415,18 @@ class CountedIds(Sequence[str]):
 
 
 @dataclass(frozen=True, slots=True)
+class ShardedSamples:
+    """The samples of all sources, read from the files by each iteration."""
+
+    sources: Sequence[FileSource]
+
+    def __iter__(self) -> Iterator[EvaluationSample]:
+        for source in self.sources:
+            for parsed in read_samples(source.samples):
+                yield parsed.sample
+
+
+@dataclass(frozen=True, slots=True)
 class ShardedInput:
     """Samples and outputs as sources, with their totals and warnings."""
 
@@ -722,6 +734,7 @@ def evaluate_sharded(
             judging=judging,
             progress=progress,
             gold=gold,
+            samples=ShardedSamples(found.sources),
         )
     finally:
         close_streams()

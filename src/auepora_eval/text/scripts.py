@@ -13,9 +13,9 @@ _UNSPACED = (
     "\u3040-\u30ff\u31f0-\u31ff"  # kana
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
-_UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
+UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
 _TOKEN = re.compile(f"[{_UNSPACED}]|[^\\W_{_UNSPACED}]+")
-_ASCII_TOKEN = re.compile("[a-z0-9]+")
+ASCII_TOKEN = re.compile("[a-z0-9]+")
 UNSPACED_FROM = 0.2
 """The proportion of letters in a script without spaces from which a text counts as written in one."""
 
@@ -26,11 +26,11 @@ def is_unspaced(text: str) -> bool:
     >>> is_unspaced("OpenAI 发布了 GPT-4"), is_unspaced("The city of 北京")
     (True, False)
     """
-    if text.isascii():
+    if text.isascii() or UNSPACED_CHARACTER.search(text) is None:
         return False
-    unspaced = len(_UNSPACED_CHARACTER.findall(text))
-    letters = sum(unicodedata.category(character)[0] in "LM" for character in text)
-    return unspaced > 0 and unspaced >= UNSPACED_FROM * letters
+    letters = "".join([character for character in text if unicodedata.category(character)[0] in "LM"])
+    unspaced = len(UNSPACED_CHARACTER.findall(letters))
+    return unspaced > 0 and unspaced >= UNSPACED_FROM * len(letters)
 
 
 def auto_tokens(text: str) -> list[str]:
@@ -40,7 +40,7 @@ def auto_tokens(text: str) -> list[str]:
     ['the', 'train', '每', '周', 'leaves']
     """
     if text.isascii():
-        return _ASCII_TOKEN.findall(text.lower())
+        return ASCII_TOKEN.findall(text.lower())
     return _TOKEN.findall(unicodedata.normalize("NFC", text).lower())
 
 

@@ -6,8 +6,10 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+
+from .script_tokens import script_tokens
 
 # --- the Porter stemmer with nltk's extensions: ``relational`` and ``relate`` become the same ``relat`` --------------
 # The algorithm is M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980: five steps, each a table of
@@ -280,6 +282,7 @@ _ASCII_BLANKS = b"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f "
 _OTHER_BLANKS = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 _PUNCTUATION = string.punctuation
 _WITHOUT_PUNCTUATION = str.maketrans("", "", _PUNCTUATION)
+_WITHOUT_WIDE_PUNCTUATION = str.maketrans("", "", "。，、！？；：「」『』（）《》“”")
 _CACHED_WORDS = 1 << 16
 
 ARTICLES = ("a", "an", "the")
@@ -298,6 +301,8 @@ class ByteTokenizer:
     """Applied to a text first, for tokenizers that look at more than one token."""
     only_lines: bool = True
     """Whether ``prepare`` is needed only for texts of several lines."""
+    compose: bool = False
+    """Whether accents are equal however they are encoded."""
 
     def __call__(self, texts: Sequence[str]) -> bytes:
         """The bytes of all texts."""
@@ -307,6 +312,8 @@ class ByteTokenizer:
         # Searching every text takes a fraction of the time of counting the line ends of all.
         joined = "\n".join([text.replace("\n", " ") if "\n" in text else text for text in texts])
         if not joined.isascii():
+            if self.compose:  # nothing is composed with a line end
+                joined = unicodedata.normalize("NFC", joined)
             # Over all texts at once: a letter's lower case depends on its neighbours at most, never across a line end.
             joined = _OTHER_BLANKS.sub(" ", joined.lower() if self.lower else joined)
         return joined.encode("utf-8", "surrogatepass").translate(self.table, self.dropped)
@@ -344,7 +351,15 @@ class Tokenizer:
 
 
 def plain_words(text: str, *, case: bool = True, punctuation: bool = True) -> list[str]:
-    """Tokens separated by white space, by default in lower case and without ASCII punctuation."""
+    """Tokens separated by white space, by default in lower case and without ASCII punctuation.
+
+    Accents are equal however they are encoded.
+
+    >>> plain_words("Cafe\u0301!") == plain_words("café")
+    True
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
     if case:
         text = text.lower()
     return (text.translate(_WITHOUT_PUNCTUATION) if punctuation else text).split()
@@ -370,7 +385,7 @@ def word_tokenizer(*, case: bool = True, punctuation: bool = True, articles: boo
     """A tokenizer at white space; ``case``, ``punctuation`` and ``articles`` say what is ignored."""
     options = f"{'lower' if case else 'cased'},{'bare' if punctuation else 'punctuated'}"
     dropped = _PUNCTUATION.encode() if punctuation else b""
-    byte_tokenizer = ByteTokenizer(f"words[{options}]", _table(lower=case), dropped, lower=case)
+    byte_tokenizer = ByteTokenizer(f"words[{options}]", _table(lower=case), dropped, lower=case, compose=True)
 
     if not articles:
         return Tokenizer(
@@ -385,6 +400,32 @@ def word_tokenizer(*, case: bool = True, punctuation: bool = True, articles: boo
         changeable_bytes=_ARTICLE_NEIGHBOURS,
         exceptions=dict.fromkeys(spellings, ()),
     )
+
+
+def without_wide_punctuation(text: str) -> str:
+    """A text without the punctuation of Chinese and Japanese.
+
+    >>> without_wide_punctuation("每周一开行。")
+    '每周一开行'
+    """
+    return text.translate(_WITHOUT_WIDE_PUNCTUATION)
+
+
+@lru_cache
+def unspaced_word_tokenizer(words: Tokenizer) -> Tokenizer:
+    """A tokenizer at white space, to which the punctuation of Chinese and Japanese is punctuation too."""
+    byte_tokenizer = replace(
+        words.byte_tokenizer,
+        name=f"{words.byte_tokenizer.name} without wide punctuation",
+        prepare=without_wide_punctuation,
+        only_lines=False,
+    )
+
+    def tokenize(text: str) -> list[str]:
+        return words.tokenize(without_wide_punctuation(text))
+
+    name = f"{words.name} without wide punctuation"
+    return replace(words, name=name, tokenize=tokenize, byte_tokenizer=byte_tokenizer)
 
 
 def _case_variants(word: str) -> list[str]:
@@ -407,6 +448,11 @@ _UNICODE_BYTES = ByteTokenizer("unicode", _table(lower=True), lower=True)
 @lru_cache(maxsize=_CACHED_WORDS)
 def _stem_token(word: str) -> tuple[str, ...]:
     return (porter_stem(word) if len(word) > 3 else word,)
+
+
+@lru_cache(maxsize=_CACHED_WORDS)
+def _stem_latin_token(word: str) -> tuple[str, ...]:
+    return (_stem(word) if word.isascii() else word,)
 
 
 @lru_cache(maxsize=_CACHED_WORDS)
@@ -457,10 +503,27 @@ def _tokenize_13a_line(text: str) -> list[str]:
     if "&" in text:
         for entity, character in _ENTITIES:
             text = text.replace(entity, character)
-    text = _SYMBOL.sub(r" \1 ", f" {text} ")
+    return _split_symbols(f" {text} ")
+
+
+def _split_symbols(text: str) -> list[str]:
+    text = _SYMBOL.sub(r" \1 ", text)
     text = _STOP_AFTER_NO_DIGIT.sub(r"\1 \2 ", text)
     text = _STOP_BEFORE_NO_DIGIT.sub(r" \1 \2", text)
     return _DASH_AFTER_DIGIT.sub(r"\1 - ", text).split()
+
+
+# The blocks of sacrebleu's tokenizer "zh", and what its range for U+20000 to U+2A6D6 covers: it is written with four
+# digits of five, so that it begins after U+2000 and ends with U+2A6D.
+_ZH_CHARACTER = re.compile(
+    "([\u2001-\u2a6d\u2e80-\u2fdf\u2ff0-\u303f\u3100-\u312f\u31a0-\u31bf\u31c0-\u31ef\u3200-\u4db5\u4e00-\u9fbb"
+    "\uf900-\ufa2d\ufa30-\ufa6a\ufa70-\ufad9\ufe10-\ufe1f\ufe30-\ufe4f\uff00-\uffef])"
+)
+
+
+def tokenize_zh(text: str) -> list[str]:
+    """The tokens of sacrebleu's tokenizer for Chinese: each Chinese character is one, the rest as in ``13a``."""
+    return _split_symbols(_ZH_CHARACTER.sub(r" \1 ", text.strip()))
 
 
 @lru_cache(maxsize=_CACHED_WORDS)
@@ -474,7 +537,7 @@ _ASCII_SYMBOLS = string.punctuation.replace("'", "").encode()
 
 @lru_cache
 def bleu_tokenizer(*, tokenize: str = "13a", lowercase: bool = False) -> Tokenizer:
-    """The tokenizer of BLEU: mteval-v13a, or white space only (``none``)."""
+    """The tokenizer of BLEU: mteval-v13a (``13a``), sacrebleu's for Chinese (``zh``), or white space (``none``)."""
     name = f"bleu[{tokenize},{'lower' if lowercase else 'cased'}]"
     table = _table(lower=lowercase)
 
@@ -483,6 +546,12 @@ def bleu_tokenizer(*, tokenize: str = "13a", lowercase: bool = False) -> Tokeniz
 
     if tokenize == "none":
         return Tokenizer(name, lambda text: cased(text).split(), ByteTokenizer(name, table, lower=lowercase))
+    if tokenize == "zh":
+
+        def words(text: str) -> list[str]:
+            return tokenize_zh(cased(text))
+
+        return custom_tokenizer(name, words)
     byte_tokenizer = ByteTokenizer(name, table, lower=lowercase, prepare=lambda text: _join_lines(cased(text)))
     return Tokenizer(
         name,
@@ -491,6 +560,45 @@ def bleu_tokenizer(*, tokenize: str = "13a", lowercase: bool = False) -> Tokeniz
         transform=_tokenize_13a_word,
         changeable_bytes=_ASCII_SYMBOLS,
     )
+
+
+# --- the tokenizers that metrics take by name ------------------------------------------------------------------------
+
+_VISIBLE_BLANKS = {blank: chr(0xF0000 + blank) for blank in range(0x3001) if chr(blank).isspace()}
+
+
+def visible_token(token: str) -> str:
+    """A token in which white space is part of the token: each blank as a private character."""
+    return token.translate(_VISIBLE_BLANKS)
+
+
+def character_trigrams(text: str) -> list[str]:
+    """The character trigrams of the words of a text, as SQuAD's script gives them; short words stay whole.
+
+    >>> character_trigrams("The lakes of it")
+    ['lak', 'ake', 'kes', 'of', 'it']
+    """
+    trigrams: list[str] = []
+    for word in squad_words(text):
+        starts = range(max(len(word) - 2, 1))
+        trigrams += [word[start : start + 3] for start in starts]
+    return trigrams
+
+
+@lru_cache
+def script_tokenizer(*, stem: bool = False) -> Tokenizer:
+    """Words, and in scripts without spaces letters; ``stem`` stems words of a-z and 0-9."""
+    words = custom_tokenizer("scripts", script_tokens)
+    return stemmed(words) if stem else words
+
+
+def stemmed(words: Tokenizer) -> Tokenizer:
+    """A tokenizer whose words of a-z and 0-9 are stemmed; it has no other transformation."""
+
+    def tokenize(text: str) -> list[str]:
+        return [_stem_latin_token(word)[0] for word in words.tokenize(text)]
+
+    return replace(words, name=f"{words.name} stemmed", tokenize=tokenize, transform=_stem_latin_token)
 
 
 def custom_tokenizer(name: str, words: Callable[[str], list[str]]) -> Tokenizer:

@@ -244,7 +244,7 @@ def test_fallen_metrics_are_named_without_guardrails(store: RunStore) -> None:
     assert board.fallen == ("support_density",)
     summary = comparison_summary(board)
     assert summary.outcome == "open"
-    assert summary.sentence.endswith("Not primary, but worse: support_density (1.0000 to 0.6500).")
+    assert summary.sentence.endswith("Not primary, but worse: support_density 1.0000 → 0.6500.")
 
 
 def test_a_function_of_a_primary_metric_is_not_named_again(store: RunStore) -> None:
@@ -262,7 +262,7 @@ def test_primary_metrics_that_fell_are_named(store: RunStore) -> None:
     board = compared(
         store, BETTER[0] | {"recall@5": HALF}, BETTER[1] | {"recall@5": ZEROS}, primary=("token_f1", "recall@5")
     )
-    assert "Worse: recall@5 (0.5000 to 0.0000)." in comparison_summary(board).sentence
+    assert "Worse: recall@5 0.5000 → 0.0000." in comparison_summary(board).sentence
 
 
 def test_equal_systems_hardly_ever_name_a_fallen_metric() -> None:

@@ -477,7 +477,7 @@ def _losses_sentence(board: Leaderboard, main: LeaderboardMetric | None) -> str:
 
 
 def _values_change(found: MetricComparison) -> str:
-    return f"{found.label or found.name} ({value_text(found.a)} to {value_text(found.b)})"
+    return f"{found.label or found.name} {value_text(found.a)} → {value_text(found.b)}"
 
 
 def guardrails_table(board: Leaderboard) -> list[Block]:

@@ -52,7 +52,8 @@ signal.raise_signal(signal.SIGINT)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_is_ignored_in_a_test(number: signal.Signals) -> None:
     """Started in the background of a shell script, pytest inherits an ignored SIGINT."""
-    assert signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL)
+    # Ray installs a handler of its own in the process of its tests.
+    assert signal.getsignal(number) is not signal.SIG_IGN
 
 
 def test_an_ignored_signal_is_restored() -> None:

@@ -107,7 +107,7 @@ def test_a_whole_session(auepora: Command, labelled_run: str, type_lines: Callab
     assert "\x1b" not in out
     assert "  | answer" in out
     assert "\\u001b[31mred\\u001b[0m 東京" in out  # written out, not obeyed
-    assert "Is the answer right? r = right, w = wrong" in out
+    assert "Is the answer right? r = right, w = wrong, x = cannot tell" in out
     assert "comment for the next label: nö source 東" in out
     assert "saved: wrong, with the comment: nö source 東" in out
     assert "--- 4 of 5, 2 labelled, 1 skipped" in out
@@ -157,7 +157,7 @@ def test_a_blind_session_with_a_scale(auepora: Command, labelled_run: str, type_
     type_lines("r", "6", "a", "4")
     code, out, _ = auepora(*LABEL, "--scale", "1-5", "--blind", "--annotator", "ann")
     assert code == 0
-    assert "How good is the answer? 1 = worst, 2, 3, 4, 5 = best" in out
+    assert "How good is the answer? 1 = worst, 2, 3, 4, 5 = best, x = cannot tell" in out
     assert "'r' was not understood; type a grade from 1 to 5, or ? for help" in out
     assert "this session is blind: references are not shown" in out
     assert not {"nightly", "relevant", "Reference"} & set(re.findall(r"\w+", out))

@@ -260,6 +260,25 @@ def test_a_skip_is_kept_with_its_reason(tmp_path: Path) -> None:
     assert [one.sample_id for one in read_labels(ours.path)] == ["q1", "q0"]
 
 
+def test_unclear_is_saved_as_a_missing_label(tmp_path: Path) -> None:
+    ours = sheet(tmp_path / "labels.jsonl")
+    state = FormState(items(3))
+    for line in ("c the text is cut off", "x", "r", "s", "s"):
+        state = save_line(state, ours, line)
+    assert state.position == 2, "the skipped answer comes again, the other one does not"
+    assert labels_of(state) == {
+        ("q0", ""): GivenLabel("cannot tell", "the text is cut off"),
+        ("q1", ""): GivenLabel("right"),
+    }
+    assert [(one.sample_id, one.label) for one in read_labels(ours.path)] == [("q1", "right")]
+    again = restore_labels(FormState(items(3)), sheet(ours.path).labels_by_item(None))
+    assert labels_of(again) == labels_of(state)
+    for line in ("u", "u", "u", "w"):
+        again = save_line(again, ours, line)
+    assert [(one.sample_id, one.label) for one in read_labels(ours.path)] == [("q0", "wrong")]
+    assert not ours.journal.skips
+
+
 def test_fields_of_a_label(tmp_path: Path) -> None:
     ours = sheet(tmp_path / "labels.jsonl", metric="exact_match", adjudicated=True, tuning=True)
     ours = replace(ours, selections={"q0": Selection("d1", 0.25, 3)})

@@ -60,7 +60,7 @@ def test_evidence_question_answer_and_rubric() -> None:
         "  | Ada did.",
         "Reference: a shows it",
         "",
-        "Is the answer right? r = right, w = wrong",
+        "Is the answer right? r = right, w = wrong, x = cannot tell",
         "  s skip, u undo, c TEXT comment, a reference, q quit, ? help",
     ]
 
@@ -68,8 +68,8 @@ def test_evidence_question_answer_and_rubric() -> None:
 @pytest.mark.parametrize(
     ("scale", "text"),
     [
-        (LabelScale(1, 5), "How good is the answer? 1 = worst, 2, 3, 4, 5 = best"),
-        (LabelScale(0, 1), "How good is the answer? 0 = worst, 1 = best"),
+        (LabelScale(1, 5), "How good is the answer? 1 = worst, 2, 3, 4, 5 = best, x = cannot tell"),
+        (LabelScale(0, 1), "How good is the answer? 0 = worst, 1 = best, x = cannot tell"),
     ],
     ids=["grades between", "two grades"],
 )

@@ -71,6 +71,10 @@ class BatchJournal(LabelJournal):
             return False
         return len(self.item_labels.get(number, {}).get(name, ())) < self._batch.answers
 
+    def unclear_items(self, name: str) -> set[int]:
+        """The items of which an annotator cannot say what is right."""
+        return {number for number, skip in self.skipped.get(name, {}).items() if skip.is_unclear}
+
     def has_place(self, number: int, name: str, busy: Collection[str] = ()) -> bool:
         """Whether an item needs one more annotator, not counting those who have labelled it or are ``busy`` with it."""
         labels = self.item_labels.get(number, {})

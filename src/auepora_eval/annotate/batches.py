@@ -210,7 +210,9 @@ class AnnotatorProgress:
     """The progress of one annotator."""
 
     labelled: int = 0
+    unclear: int = 0
     skipped: int = 0
+    """Without those that the annotator cannot tell."""
     adjudicated: int = 0
     remaining: int = 0
     """Items that this annotator can label now or later, skipped ones left out."""
@@ -222,12 +224,18 @@ class AnnotatorProgress:
 
 @dataclass(frozen=True, slots=True)
 class SkippedItem:
-    """An item that an annotator skipped."""
+    """An item that an annotator skipped, or cannot tell."""
 
     number: int
     annotator: str
     reason: str
     at: str | None = None
+    is_unclear: bool = False
+
+    @property
+    def description(self) -> str:
+        """What the annotator did, in words."""
+        return f"{self.annotator} cannot tell" if self.is_unclear else f"skipped by {self.annotator}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +281,16 @@ class BatchProgress:
     """Who closed the batch, and when."""
     counts: Mapping[int, int]
     """The number of annotators who have labelled each item that has a label."""
+
+    @property
+    def num_unclear(self) -> int:
+        """The number of items that an annotator cannot tell."""
+        return len({skip.number for skip in self.skipped if skip.is_unclear})
+
+    @property
+    def num_skipped(self) -> int:
+        """The number of items that an annotator skipped for another reason."""
+        return len({skip.number for skip in self.skipped if not skip.is_unclear})
 
 
 Leases = dict[tuple[int, str], float]
@@ -481,7 +499,7 @@ class LabelQueue:
                 wanted=len(self.batch.items) * self.batch.annotators,
                 annotators={name: self._annotator_progress(name, leases) for name in names},
                 skipped=tuple(
-                    SkippedItem(number, name, one.reason, one.at)
+                    SkippedItem(number, name, one.reason, one.at, one.is_unclear)
                     for name, each in journal.skipped.items()
                     for number, one in sorted(each.items())
                 ),
@@ -497,9 +515,9 @@ class LabelQueue:
             return self._annotator_progress(name, self._leases.read())
 
     def skipped_items(self, annotator: str) -> list[int]:
-        """The numbers of the items that an annotator has skipped and not labelled."""
+        """The numbers of the items that an annotator has skipped; those that they cannot tell are answered."""
         with self._public_errors(), self._reading():
-            return sorted(self._journal.skipped.get(annotator, ()))
+            return sorted(self._journal.skipped.get(annotator, {}).keys() - self._journal.unclear_items(annotator))
 
     def disagreements(self, adjudicator: str = "") -> list[ItemDisagreement]:
         """The items that annotators labelled differently, with their labels."""
@@ -533,9 +551,11 @@ class LabelQueue:
     def _annotator_progress(self, name: str, leases: Leases) -> AnnotatorProgress:
         journal, busy = self._journal, _busy_annotators(leases, name)
         numbers = list(journal.open_items(name))
+        unclear = len(journal.unclear_items(name))
         return AnnotatorProgress(
             labelled=len(journal.own_items.get(name, ())) - len(journal.skipped.get(name, ())),
-            skipped=len(journal.skipped.get(name, ())),
+            unclear=unclear,
+            skipped=len(journal.skipped.get(name, ())) - unclear,
             adjudicated=sum(any(one.annotator == name for one in each) for each in journal.adjudications.values()),
             remaining=len(numbers),
             waiting=sum(number in busy and not journal.has_place(number, name, busy[number]) for number in numbers),

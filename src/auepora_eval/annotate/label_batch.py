@@ -85,6 +85,11 @@ class LabelBatch:
         return self.purpose in ("review", "drafts")
 
     @property
+    def offers_unclear(self) -> bool:
+        """Whether *Cannot tell* can be chosen for an item, which counts as a missing label."""
+        return self.purpose in ("calibrate", "compare")
+
+    @property
     def question(self) -> str:
         """The question to the annotator."""
         if self.purpose == "drafts":

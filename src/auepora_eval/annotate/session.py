@@ -20,7 +20,18 @@ from ..core.conventions import Match
 from ..core.slices import parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
-from ..io.labels import RIGHT, WRONG, Label, LabelEvent, LabelJournal, LabelKey, Provenance, current_time
+from ..io.labels import (
+    RIGHT,
+    UNCLEAR,
+    WRONG,
+    Label,
+    LabelEvent,
+    LabelJournal,
+    LabelKey,
+    Provenance,
+    current_time,
+    unclear_reason,
+)
 from ..judge.ratings import question_frames
 from ..perturb.edits import hash_uniform
 from ..render.terminal import printable
@@ -187,6 +198,7 @@ def build_item(
 # --- the form as a state machine: a line of input gives a new state and a label to write -----------------------------
 
 _LABELS = {"r": RIGHT, RIGHT: RIGHT, "w": WRONG, WRONG: WRONG}
+UNCLEAR_KEY = "x"
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +372,8 @@ def handle_line(state: FormState, line: str) -> tuple[FormState, LabelChange | N
         if state.item is not None:
             if command == "a":
                 return _toggle_reference(state), None
+            if command == UNCLEAR_KEY:
+                return _label(state, UNCLEAR)
             label = _LABELS.get(command) if state.scale is None else state.scale.grade(command)
             if label is not None:
                 return _label(state, label)
@@ -520,7 +534,11 @@ class LabelFile:
         for one in entries:
             assert one.key is not None
             run = "" if self.other_run is None else one.key.run or ""
-            label = GivenLabel(self._check_value(one, scale), one.comment) if isinstance(one, Label) else None
+            label = None
+            if isinstance(one, Label):
+                label = GivenLabel(self._check_value(one, scale), one.comment)
+            elif one.is_unclear:
+                label = GivenLabel(UNCLEAR, one.comment)
             found[one.key.sample_id, run] = label
         return found
 
@@ -551,6 +569,8 @@ class LabelFile:
                 self.journal.append(LabelEvent("retract", key, at=at))
         elif change.given is None:
             self.journal.append(LabelEvent("skip", key, reason=change.reason, at=at))
+        elif change.given.label == UNCLEAR:
+            self.journal.append(LabelEvent("skip", key, reason=unclear_reason(change.given.comment), at=at))
         else:
             self.journal.append(self._label(change, change.given, at))
 
@@ -626,6 +646,7 @@ _HELP = """\
 Type one of these and press Enter:
   r, w      the answer is right, is wrong
   0 to 9    a grade, where the session has a scale
+  x         cannot tell: saved, and counts as a missing label
   s REASON  skip: the reason is saved, if there is one, and the answer comes again at the end
   u         undo: back to the answer before, whose label is taken back
   c TEXT    a comment, saved with the label that follows; c alone removes it
@@ -700,9 +721,9 @@ def render_state(state: FormState, *, title: str = "") -> list[str]:
 def rubric(scale: LabelScale | None) -> str:
     """The labels that can be given, with their meaning."""
     if scale is None:
-        return "Is the answer right? r = right, w = wrong"
+        return "Is the answer right? r = right, w = wrong, x = cannot tell"
     between = "".join(f", {grade}" for grade in range(scale.low + 1, scale.high))
-    return f"How good is the answer? {scale.low} = worst{between}, {scale.high} = best"
+    return f"How good is the answer? {scale.low} = worst{between}, {scale.high} = best, x = cannot tell"
 
 
 def _item(state: FormState, item: LabelItem) -> Iterator[str]:

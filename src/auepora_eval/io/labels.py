@@ -41,6 +41,8 @@ EventName = Literal["retract", "skip", "close", "tuning", "shown", "claim", "rel
 _NO_TIME = ", which is not a time; write it as 2030-01-31T12:00:00+00:00"
 _PROVENANCES = get_args(Provenance)
 RIGHT, WRONG = "right", "wrong"
+UNCLEAR = "cannot tell"
+"""The label that counts as missing. A journal has it as the reason of a skip, before the comment if there is one."""
 _VALUES = {RIGHT: 1.0, WRONG: 0.0}
 _KEYS = (
     "sample_id",
@@ -197,11 +199,26 @@ class LabelEvent:
         """The annotator of the label or skip."""
         return self.by if self.key is None else self.key.annotator
 
+    @property
+    def is_unclear(self) -> bool:
+        """Whether the annotator chose *Cannot tell*."""
+        return self.event == "skip" and self.reason.partition(": ")[0] == UNCLEAR
+
+    @property
+    def comment(self) -> str:
+        """The comment of *Cannot tell*; empty for other events."""
+        return self.reason.partition(": ")[2] if self.is_unclear else ""
+
     def to_dict(self) -> dict[str, Any]:
         """Return the event as stored in a file, without empty values."""
         values = {"event": self.event, **({} if self.key is None else self.key._asdict())}
         values |= {"by": self.by, "reason": self.reason, "at": self.at, "id": self.id, "claim": self.claim}
         return {name: one for name, one in values.items() if one or name == "annotator"}
+
+
+def unclear_reason(comment: str = "") -> str:
+    """The reason of a skip that stands for *Cannot tell*."""
+    return f"{UNCLEAR}: {comment}" if comment else UNCLEAR
 
 
 def current_time() -> str:

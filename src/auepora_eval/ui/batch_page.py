@@ -476,9 +476,9 @@ class BatchView:
             yield "Labels", f"{found.labels:,} of {found.wanted:,}", items, f"{self.batch.annotators} per item"
         still = found.items - found.complete
         yield "Open", f"{still:,}", make_url(items, state="open") if still else "", ""
-        if found.skipped:
-            numbers = {one.number for one in found.skipped}
-            yield "Skipped", f"{len(numbers):,}", make_url(items, state="skipped"), ""
+        for title, count in (("Cannot tell", found.num_unclear), ("Skipped", found.num_skipped)):
+            if count:
+                yield title, f"{count:,}", make_url(items, state="skipped"), ""
         if self.batch.annotators > 1 or found.disagreements:
             address = make_url(items, state="undecided") if found.disagreements else ""
             yield "To adjudicate", f"{found.disagreements:,}", address, ""
@@ -736,7 +736,7 @@ STATES = {
     "": "All",
     "labelled": "Finished",
     "open": "Open",
-    "skipped": "Skipped",
+    "skipped": "Skipped or cannot tell",
     "different": "Different labels",
     "undecided": "To adjudicate",
 }
@@ -785,7 +785,7 @@ def _state_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> l
     rows = []
     for number in numbers:
         words = [f"{counts.get(number, 0)} of {pluralize(view.batch.annotators, 'label')}"]
-        words += [f"skipped by {one.annotator}" for one in view.progress.skipped if one.number == number]
+        words += [one.description for one in view.progress.skipped if one.number == number]
         if number in different:
             words.append("adjudicated" if different[number] else "labelled differently")
         rows.append({"number": number, "state": ", ".join(words)})

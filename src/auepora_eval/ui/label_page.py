@@ -19,8 +19,9 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from ..annotate.batches import BatchItem, ItemDisagreement, LabelQueue, Submission
 from ..annotate.label_batch import LabelBatch
 from ..annotate.names import MAX_NAME, MAX_TEXT, check_annotator
-from ..annotate.session import LabelChoice, ShownDocument
+from ..annotate.session import UNCLEAR_KEY, LabelChoice, ShownDocument
 from ..errors import AueporaError, BadValueError, ConflictError
+from ..io.labels import UNCLEAR, unclear_reason
 from .page_request import Fields, PageRequest, page_route
 from .query_page import ShownText, show_text, show_whole_text
 from .workbench import describe_error, make_url, render_template
@@ -168,6 +169,9 @@ def describe_task(batch: LabelBatch, item: BatchItem | None = None) -> dict[str,
         "question": batch.question,
         "instructions": batch.instructions.strip() or default,
         "choices": choices,
+        "unclear": UNCLEAR,
+        "offers_unclear": batch.offers_unclear,
+        "unclear_key": UNCLEAR_KEY,
         "has_equal_answers": has_equal_answers,
         "is_compact": batch.scale is not None and batch.purpose != "grade",
         "is_pair_of_grades": is_pair_of_grades(batch),
@@ -191,11 +195,12 @@ def describe_progress(queue: LabelQueue, annotator: str, disputed: Collection[It
     own = queue.annotator_progress(annotator)
     if disputed:
         decided = sum(one.adjudicated for one in disputed)
-        return {"labelled": decided, "skipped": 0, "total": len(disputed), "waiting": 0}
+        return {"labelled": decided, "unclear": 0, "skipped": 0, "total": len(disputed), "waiting": 0}
     return {
         "labelled": own.labelled,
+        "unclear": own.unclear,
         "skipped": own.skipped,
-        "total": own.labelled + own.skipped + own.remaining,
+        "total": own.labelled + own.unclear + own.skipped + own.remaining,
         "waiting": own.waiting,
     }
 
@@ -382,9 +387,14 @@ def _save_label(found: LabelRequest) -> tuple[int | None, str]:
 
 
 def _save_skip(found: LabelRequest) -> tuple[int | None, str]:
-    reason = found.fields.text("reason", MAX_REASON, is_required=True)
+    is_unclear = found.batch.offers_unclear and found.fields.get("answer") == UNCLEAR
+    if is_unclear:
+        reason, message = unclear_reason(found.comment), "Saved: Cannot tell"
+    else:
+        reason = found.fields.text("reason", MAX_REASON, is_required=True)
+        message = f"Skipped item {found.item}"
     _require_saved(found.queue.skip(found.annotator, found.item, reason, submission=found.submission))
-    return None, f"Skipped item {found.item}"
+    return None, message
 
 
 def _undo(found: LabelRequest) -> tuple[int | None, str]:

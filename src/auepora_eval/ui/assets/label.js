@@ -91,7 +91,7 @@ function setBusy(busy) {
 /** Mark the chosen label as long as it is not saved. */
 function markChoice(fields) {
   for (const button of frame.querySelectorAll(".choice")) {
-    if (fields && button.value === fields.value) button.setAttribute("aria-pressed", "true");
+    if (fields && button.value === (fields.value ?? fields.answer)) button.setAttribute("aria-pressed", "true");
     else button.removeAttribute("aria-pressed");
   }
 }

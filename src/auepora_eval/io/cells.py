@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import json
+import re
 import tokenize
 import warnings
 from collections.abc import Mapping
@@ -72,13 +73,59 @@ def get_value(values: Mapping[str, Any], name: str | None) -> Any:
     return None if isinstance(value, Real) and value != value else value
 
 
+_SELECTED = re.compile(r"(.+)\[(\w+)\]")
+_RELEVANCE_FLAGS = ("is_supporting", "is_relevant", "is_selected", "is_gold")
+
+
+def column_head(name: str) -> str:
+    """Return the column of a dotted name: ``paragraphs`` of ``paragraphs[is_supporting].text``."""
+    head = name.partition(".")[0]
+    selected = _SELECTED.fullmatch(head)
+    return head if selected is None else selected[1]
+
+
 def _get_nested(values: Mapping[str, Any], name: str) -> Any:
-    """Return the value under a dotted name: a key of an object, or of each object of a list."""
+    """Return the value under a dotted name: a key of an object, or of the objects of a list."""
     head, _, rest = name.partition(".")
     value = plain_value(values.get(head))
+    selected = None if head in values else _SELECTED.fullmatch(head)
+    if selected is not None:
+        value = _select(plain_value(values.get(selected[1])), selected[1], selected[2])
     if isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
         return [get_value(one, rest) for one in value]
     return get_value(value, rest) if isinstance(value, Mapping) else value
+
+
+def _select(objects: Any, name: str, flag: str) -> list[Mapping[str, Any]] | None:
+    """Return the objects of a list whose flag is true."""
+    if objects is None:
+        return None
+    if not isinstance(objects, list):
+        raise LineError(f"field {quote_text(name)} must be an array of objects, not {type_name(objects)}")
+    for index, entry in enumerate(objects):
+        path = f"{name}[{index}]"
+        if not isinstance(entry, Mapping):
+            raise LineError(f"field {quote_text(path)} must be an object, not {type_name(entry)}")
+        if entry.get(flag) not in (False, True):  # 0 and 1 are equal to them
+            raise LineError(f"field {quote_text(f'{path}.{flag}')} must be true or false, not {entry.get(flag)!r:.40}")
+    return [entry for entry in objects if entry[flag]]
+
+
+def require_no_flag(values: Mapping[str, Any], name: str | None) -> None:
+    """Raise if a column of relevant documents takes all objects of a list, of which flags say that some are not."""
+    head, _, rest = (name or "").partition(".")
+    objects = plain_value(values.get(head)) if rest else None
+    if not isinstance(objects, list):
+        return
+    for entry in objects:
+        flags = []
+        if isinstance(entry, Mapping):
+            flags = [flag for flag in _RELEVANCE_FLAGS if not entry.get(flag, True) and entry[flag] is not None]
+        if flags:
+            raise LineError(
+                f"field {quote_text(head)} has '{flags[0]}', which is false for some; to take only the relevant ones, "
+                f"name the column {quote_text(f'{head}[{flags[0]}].{rest}')}"
+            )
 
 
 def plain_value(value: Any) -> Any:

@@ -16,7 +16,7 @@ import msgspec
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..errors import BadValueError, DataFileError, DuplicateIdError, did_you_mean
 from ..runtime.files import plain_suffix, write_lines
-from .cells import get_value, id_value, parse_list_cell, plain_value, text_value
+from .cells import column_head, get_value, id_value, parse_list_cell, plain_value, require_no_flag, text_value
 from .codec import ErrorCollector, LineError, bracketed_lines, encode_each, encode_output, encode_sample, text_id
 from .formats import (
     DEEPEVAL_COLUMNS,
@@ -223,7 +223,7 @@ class RecordLayout:
             if self.columns is RAGAS and str(RAGAS.query) not in values and str(RAGAS_LEGACY.query) in values:
                 self.columns = RAGAS_LEGACY
             names = self.columns.names()
-            self.known = {*names, *(name.partition(".")[0] for name in names), self.id_column}
+            self.known = {*names, *(column_head(name) for name in names), self.id_column}
         if self.id_column is None:
             return str(number)
         value = get_value(values, self.id_column)
@@ -358,6 +358,8 @@ def _documents(values: Mapping[str, Any], layout: RecordLayout) -> tuple[list[Do
     Both lists are read together, so that a text with an id in only one of them is the same document in both.
     """
     columns, errors = layout.columns, ErrorCollector()
+    for name in (columns.relevant_texts, columns.relevant_ids):
+        errors.call(require_no_flag, values, name)
     relevant = errors.call(_pairs, values, columns.relevant_texts, columns.relevant_ids, layout)
     retrieved = errors.call(_pairs, values, columns.retrieved_texts, columns.retrieved_ids, layout)
     errors.raise_errors()

@@ -20,7 +20,6 @@ MAX_MODULE_LINES = 800
 LONG_MODULES = {
     "annotate.calibration": 873,
     "core.metrics_base": 858,
-    "io.records": 804,
     "io.traces": 857,
     "runs.sequential": 836,
     "ui.batch_page": 843,

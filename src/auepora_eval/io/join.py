@@ -315,6 +315,10 @@ class PairStream:
                 found = join.take(sample.sample_id)
                 self.total = join.total
                 if found is not None:
+                    if found.question is not None:
+                        from .records import require_same_question
+
+                        require_same_question(self.outputs_path, found, sample.query)
                     require_same_rankings(self.outputs_path, found, answers_only=self.answers_only)
                 yield sample, None if found is None else found.output
             self.unknown = join.unmatched_ids()

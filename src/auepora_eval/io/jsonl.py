@@ -13,7 +13,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -84,6 +84,8 @@ class OutputsFile:
     """By sample id, in the order of the file."""
     answers_only: bool
     """Whether no line has ``retrieved`` although there are outputs: the system answers without retrieval."""
+    numbered: list[ParsedOutput] = field(default_factory=list)
+    """Those with a question, whose ids are the numbers of their rows."""
 
 
 def read_samples(path: Path, problems: Problems, *, may_be_empty: bool = False) -> Iterator[ParsedSample]:
@@ -150,6 +152,7 @@ def gathered_outputs(path: Path, outputs: Iterable[ParsedOutput], problems: Prob
     an empty ranking would count against the system.
     """
     by_id: dict[str, SystemOutputs] = {}
+    numbered: list[ParsedOutput] = []
     with_ranking = False
     without: ParsedOutput | None = None
     for read in outputs:
@@ -159,9 +162,11 @@ def gathered_outputs(path: Path, outputs: Iterable[ParsedOutput], problems: Prob
             elif without is None:
                 without = read
         by_id[read.sample_id] = read.output
+        if read.question is not None:
+            numbered.append(read)
     if with_ranking and without is not None:
         problems.add(path, without.line, MISSING_RETRIEVED, record=without.record)
-    return OutputsFile(by_id, answers_only=without is not None and not with_ranking)
+    return OutputsFile(by_id, answers_only=without is not None and not with_ranking, numbered=numbered)
 
 
 def save_jsonl_dataset(samples: Iterable[EvaluationSample], path: str | Path) -> None:

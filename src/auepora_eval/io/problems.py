@@ -440,6 +440,8 @@ class ParsedOutput(NamedTuple):
     """Whether it has a ranking; a system without retrieval differs from one that finds nothing."""
     record: int | None = None
     """As in ``ParsedSample``."""
+    question: str | None = None
+    """The question of a record that has one and is identified by its number only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +16,7 @@ import msgspec
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..errors import BadValueError, DataFileError, DuplicateIdError, did_you_mean
 from ..runtime.files import plain_suffix, write_lines
-from .cells import parse_list_cell
+from .cells import column_head, get_value, id_value, parse_list_cell, plain_value, require_no_flag, text_value
 from .codec import ErrorCollector, LineError, bracketed_lines, encode_each, encode_output, encode_sample, text_id
 from .formats import (
     DEEPEVAL_COLUMNS,
@@ -42,6 +41,8 @@ from .tables import KINDS, TITLES, Record, TableOptions, read_records
 
 ID_COLUMNS = ("sample_id", "id", "question_id", "query_id")
 """The columns that may contain the id of a record, in order of precedence."""
+_QUESTION_COLUMNS = ("question", "query")
+"""The columns that may contain the question of an output, in order of precedence."""
 _USER, _ASSISTANT = ("human", "user"), ("ai", "assistant")
 
 
@@ -218,20 +219,26 @@ class RecordLayout:
         """Return the id of the record with that number."""
         if not self._decided:
             self._decided = True
-            self.id_column = next(
-                (name for name in self._names if _get_value(values, name) is not None), self.id_column
-            )
+            self.id_column = next((name for name in self._names if get_value(values, name) is not None), self.id_column)
             if self.columns is RAGAS and str(RAGAS.query) not in values and str(RAGAS_LEGACY.query) in values:
                 self.columns = RAGAS_LEGACY
             names = self.columns.names()
-            self.known = {*names, *(name.partition(".")[0] for name in names), self.id_column}
+            self.known = {*names, *(column_head(name) for name in names), self.id_column}
         if self.id_column is None:
             return str(number)
-        value = _get_value(values, self.id_column)
+        value = get_value(values, self.id_column)
         if value is None:
             others = "; the first record has one" if self._numbered else ""
             raise LineError(f"field {quote_text(self.id_column)} is missing{others}")
-        return _id(value, self.id_column)
+        return id_value(value, self.id_column)
+
+    def get_question(self, values: Mapping[str, Any]) -> str | None:
+        """Return the question of an output that has only a number: the row must be the one of that question."""
+        if self.id_column is not None:
+            return None
+        names = _QUESTION_COLUMNS if self.columns.query is None else (self.columns.query,)
+        questions = [value for name in names if isinstance(value := get_value(values, name), str)]
+        return questions[0] if questions and not questions[0].startswith("[{") else None  # that is a conversation
 
 
 def parse_record_sample(values: Mapping[str, Any], number: int, layout: RecordLayout) -> EvaluationSample:
@@ -259,7 +266,7 @@ def parse_record_sample(values: Mapping[str, Any], number: int, layout: RecordLa
         metadata={
             str(name): value
             for name in values
-            if name not in layout.known and (value := _plain(_get_value(values, name))) is not None
+            if name not in layout.known and (value := plain_value(get_value(values, name))) is not None
         },
         reference_answers=[*(references if several else ()), *(further or ())],
         history=history,
@@ -292,13 +299,13 @@ def _question(values: Mapping[str, Any], columns: RecordColumns) -> tuple[str, l
     name = columns.query
     if name is None:
         raise BadValueError("the columns must say which one holds the 'query'")
-    value = _plain(_get_value(values, name))
+    value = plain_value(get_value(values, name))
     if value is None:
         raise LineError(f"field {quote_text(name)} is missing")
     if isinstance(value, str) and value.startswith("[{"):  # a conversation in a cell of a table
         with contextlib.suppress(LineError):
             value = parse_list_cell(value)
-    return _split_conversation(value, name) if isinstance(value, list) else (_text(value, name), [], None)
+    return _split_conversation(value, name) if isinstance(value, list) else (text_value(value, name), [], None)
 
 
 def _split_conversation(messages: list[Any], name: str) -> tuple[str, list[dict[str, Any]], str | None]:
@@ -309,9 +316,9 @@ def _split_conversation(messages: list[Any], name: str) -> tuple[str, list[dict[
             raise LineError(
                 f"field {quote_text(path)} must be a message: an object with 'content' and 'type' or 'role'"
             )
-        role = _text(message.get("role", message.get("type")), f"{path}.type")
+        role = text_value(message.get("role", message.get("type")), f"{path}.type")
         role = "user" if role in _USER else "assistant" if role in _ASSISTANT else role
-        content = _text(message.get("content"), f"{path}.content")
+        content = text_value(message.get("content"), f"{path}.content")
         rest = {key: item for key, item in message.items() if key not in ("role", "type", "content")}
         turns.append({"role": role, "content": content, **rest})
     last = max((index for index, turn in enumerate(turns) if turn["role"] == "user"), default=None)
@@ -323,23 +330,23 @@ def _split_conversation(messages: list[Any], name: str) -> tuple[str, list[dict[
 
 def _returned_answer(values: Mapping[str, Any], columns: RecordColumns) -> str | None:
     """Return the answer of the system: its column, else the last turn of the conversation."""
-    answer = _get_value(values, columns.response)
+    answer = get_value(values, columns.response)
     if answer is not None:
-        return _text(answer, str(columns.response))
-    return None if _get_value(values, columns.query) is None else _question(values, columns)[2]
+        return text_value(answer, str(columns.response))
+    return None if get_value(values, columns.query) is None else _question(values, columns)[2]
 
 
 def _references(values: Mapping[str, Any], layout: RecordLayout) -> list[str]:
     """Return the reference answer, or several where the column has a list."""
     name = layout.columns.reference_answer
-    value = _plain(_get_value(values, name))
+    value = plain_value(get_value(values, name))
     if layout.flexible and isinstance(value, list | tuple):
         return _texts(values, name, layout) or []
-    return [] if value is None else [_text(value, str(name))]
+    return [] if value is None else [text_value(value, str(name))]
 
 
 def _labels(values: Mapping[str, Any], columns: RecordColumns) -> dict[str, Any]:
-    labels = _get_value(values, columns.labels)
+    labels = get_value(values, columns.labels)
     if labels is not None and not isinstance(labels, Mapping):
         raise LineError(f"field {quote_text(str(columns.labels))} must be an object, not {type_name(labels)}")
     return {} if labels is None else dict(labels)
@@ -351,6 +358,8 @@ def _documents(values: Mapping[str, Any], layout: RecordLayout) -> tuple[list[Do
     Both lists are read together, so that a text with an id in only one of them is the same document in both.
     """
     columns, errors = layout.columns, ErrorCollector()
+    for name in (columns.relevant_texts, columns.relevant_ids):
+        errors.call(require_no_flag, values, name)
     relevant = errors.call(_pairs, values, columns.relevant_texts, columns.relevant_ids, layout)
     retrieved = errors.call(_pairs, values, columns.retrieved_texts, columns.retrieved_ids, layout)
     errors.raise_errors()
@@ -375,7 +384,7 @@ def _groups(values: Mapping[str, Any], layout: RecordLayout) -> list[list[str]]:
     name, groups = layout.columns.relevant_groups, []
     for index, group in enumerate(_list(values, name, layout) or ()):
         path = f"{name}[{index}]"
-        groups.append(_convert_list(_id, {path: group}, path, layout) or [])
+        groups.append(_convert_list(id_value, {path: group}, path, layout) or [])
     return groups
 
 
@@ -389,7 +398,7 @@ def _pairs(
 ) -> list[tuple[str | None, str]] | None:
     errors = ErrorCollector()
     texts = errors.call(_texts, values, texts_name, layout)
-    ids = errors.call(_convert_list, _id, values, ids_name, layout)
+    ids = errors.call(_convert_list, id_value, values, ids_name, layout)
     errors.raise_errors()
     if not ids:
         return [] if texts is None and ids is not None else None if texts is None else [(None, text) for text in texts]
@@ -399,7 +408,7 @@ def _pairs(
 
 
 def _texts(values: Mapping[str, Any], name: str | None, layout: RecordLayout) -> list[str] | None:
-    return _convert_list(_text, values, name, layout)
+    return _convert_list(text_value, values, name, layout)
 
 
 def _convert_list(
@@ -415,7 +424,7 @@ def _convert_list(
 
 
 def _list(values: Mapping[str, Any], name: str | None, layout: RecordLayout) -> Sequence[Any] | None:
-    value = _plain(_get_value(values, name))
+    value = plain_value(get_value(values, name))
     if value is None or isinstance(value, list | tuple):
         return value
     if isinstance(value, str):
@@ -430,62 +439,6 @@ def _list(values: Mapping[str, Any], name: str | None, layout: RecordLayout) -> 
             f'field {quote_text(str(name))} must be a list, such as ["first", "second"], not {quote_text(value, 40)}'
         )
     raise LineError(f"field {quote_text(str(name))} must be an array, not {type_name(value)}")
-
-
-def _get_value(values: Mapping[str, Any], name: str | None) -> Any:
-    """Return the value of a column; ``None`` if it is missing, which data frames represent as NaN."""
-    value = None if name is None else values.get(name)
-    if value is None and name is not None and "." in name:
-        value = _get_nested(values, name)
-    if value is None or type(value).__name__ in (
-        "NAType",
-        "NaTType",
-    ):  # missing values of pandas, checked without importing it
-        return None
-    return None if isinstance(value, Real) and value != value else value
-
-
-def _get_nested(values: Mapping[str, Any], name: str) -> Any:
-    """Return the value under a dotted name: a key of an object, or of each object of a list."""
-    head, _, rest = name.partition(".")
-    value = _plain(values.get(head))
-    if isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
-        return [_get_value(one, rest) for one in value]
-    return _get_value(value, rest) if isinstance(value, Mapping) else value
-
-
-def _plain(value: Any) -> Any:
-    """Convert arrays and numbers of NumPy to Python types."""
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def _text(value: Any, path: str) -> str:
-    if not isinstance(value, str):
-        raise LineError(f"field {quote_text(path)} must be a string, not {type_name(value)}")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise LineError(f"field {quote_text(path)} holds half of a surrogate pair, which is not valid text") from error
-    return str(value)
-
-
-def _id(value: Any, path: str) -> str:
-    if isinstance(value, Integral) and not isinstance(value, bool):
-        return _format_integer(value, path)
-    if isinstance(value, float) and value.is_integer():  # pandas stores integers with missing values as floats
-        return _format_integer(int(value), path)
-    if not isinstance(value, str):
-        raise LineError(f"field {quote_text(path)} must be a string or an integer, not {type_name(value)}")
-    if not value:
-        raise LineError(f"field {quote_text(path)} is empty; an id needs at least one character")
-    return _text(value, path)
-
-
-def _format_integer(value: Integral | int, path: str) -> str:
-    try:
-        return str(int(value))
-    except ValueError as error:  # Python's limit on the digits of an integer
-        raise LineError(f"field {quote_text(path)} is too large a number") from error
 
 
 # --- writing of samples and outputs in the columns of another tool ---------------------------------------------------
@@ -737,7 +690,33 @@ def _read_outputs(
         if columns.response in filled and has_retrieved and output.response is None:
             # A table does not distinguish an empty answer from a missing one; with a ranking, it is an empty answer.
             output.response = Response("")
-        yield ParsedOutput(record.line, sample_id, output, has_retrieved, record.record)
+        question = file.layout.get_question(record.values)
+        yield ParsedOutput(record.line, sample_id, output, has_retrieved, record.record, question=question)
+
+
+def require_same_question(path: str | Path, read: ParsedOutput, query: str) -> None:
+    """Raise if an output that is joined by its row number has another question than its sample."""
+    if read.question is None or read.question.strip() == query.strip():
+        return
+    raise DataFileError(
+        path,
+        read.line,
+        f"row {read.sample_id} answers {quote_text(read.question)}, but this row of the samples asks "
+        f"{quote_text(query)}; without an id, rows are joined by their number: name the column of the question as the "
+        "id of both files, as in --columns id=question,... --outputs-columns id=question,...",
+    )
+
+
+def require_same_questions(
+    path: str | Path, outputs: Iterable[ParsedOutput], samples: Iterable[EvaluationSample]
+) -> None:
+    """Raise if an output that is joined by its row number has another question than its sample."""
+    numbered = {read.sample_id: read for read in outputs if read.question is not None}
+    if not numbered:
+        return
+    for sample in samples:
+        if sample.sample_id in numbered:
+            require_same_question(path, numbered[sample.sample_id], sample.query)
 
 
 def _write_samples(columns: RecordColumns, samples: Iterable[EvaluationSample], path: Path) -> None:

@@ -33,6 +33,7 @@ from ..runtime.files import (
     read_bytes,
     read_lines,
 )
+from .cells import column_head
 from .codec import LineError
 from .problems import Problems, RowSchema, decoding_problem, first_invalid_value, quote_text, type_name
 from .values import TOO_LONG, read_array, read_values
@@ -132,7 +133,7 @@ def _check_columns(
 ) -> Iterator[Record]:
     first = list(islice(records, _CHECKED_RECORDS))
     known = list(dict.fromkeys(name for record in first for name in record.values))
-    missing = [name for name in required if name not in known and name.partition(".")[0] not in known]
+    missing = [name for name in required if name not in known and column_head(name) not in known]
     for name in missing if first else ():
         columns = f"the columns are {list_columns(known)}{did_you_mean(name, known)}"
         problems.add(path, None, f"there is no column {quote_text(name)}; {columns}")

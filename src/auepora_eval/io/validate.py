@@ -38,6 +38,7 @@ from .problems import (
     outputs_missing_ranking,
     quote_text,
 )
+from .records import require_same_questions
 
 # --- checks beyond the format: levels, variants, ranks ---------------------------------------------------------------
 
@@ -753,11 +754,13 @@ def _unmatched_ids(
         for one, where in output_positions.items()
         if one not in sample_positions and one not in samples.found.unreadable_ids
     }
-    if len(missing) == len(sample_positions) and len(unknown) == len(output_positions):
-        try:
+    try:
+        require_same_questions(outputs.path, outputs.records, (read.sample for read in samples.records))
+        if len(missing) == len(sample_positions) and len(unknown) == len(output_positions):
             require_common_id(len(missing), list(missing), list(unknown))
-        except AueporaError as error:
-            return [], [Problem(outputs.path, None, str(error))]
+    except AueporaError as error:
+        outputs.found.add_error(outputs.path, error)
+        return [], outputs.found.found[-1:]
     no_output, no_sample = (
         " (unless it is in a record that cannot be read)" if file.has_unidentified else ""
         for file in (outputs, samples)

@@ -35,6 +35,7 @@ from ..io.join import (
 )
 from ..io.jsonl import gathered_outputs
 from ..io.problems import TOO_DEEP, Problems
+from ..io.records import require_same_questions
 from ..io.sample_sets import SampleSet, select_samples
 from ..io.validate import COMPLETE_OUTPUT, validate_files
 from ..judge.metric import JudgedMetric, judged_parts, same_family_warnings
@@ -352,7 +353,7 @@ def prepare_with_findings(
     for place, one in enumerate(slices):
         key = f"slices[{place}]" if len(plan.slices) == len(slices) else "slices"
         _collect(findings, key, partial(require_slice_values, [one], samples))
-    outputs = None if plan.outputs is None else _outputs(plan, plan.outputs, findings, ids)
+    outputs = None if plan.outputs is None else _outputs(plan, plan.outputs, findings, samples, ids)
     if outputs is not None and outputs.answers_only:
         _refuse_retrieval_metrics(
             plan, findings, metrics, "no output has; write what was returned ([] where nothing was)"
@@ -591,7 +592,13 @@ def _metrics(
     return chosen
 
 
-def _outputs(plan: Plan, source: DataSource, findings: Findings, sample_ids: Mapping[str, None]) -> SavedOutputs | None:
+def _outputs(
+    plan: Plan,
+    source: DataSource,
+    findings: Findings,
+    samples: Iterable[EvaluationSample],
+    sample_ids: Mapping[str, None],
+) -> SavedOutputs | None:
     def read() -> SavedOutputs:
         corpus = source.corpus or plan.dataset.corpus
         if _is_streamed(source, corpus, "outputs"):
@@ -604,6 +611,7 @@ def _outputs(plan: Plan, source: DataSource, findings: Findings, sample_ids: Map
         else:
             found = read_outputs_file(source.path, source.format, corpus=corpus, columns=source.columns)
             items = found.outputs.items
+            require_same_questions(source.path, found.numbered, samples)
         missing = [one for one in sample_ids if one not in found.outputs]
         unknown = [one for one in found.outputs if one not in sample_ids]
         require_common_id(len(sample_ids), missing, unknown)

@@ -50,7 +50,7 @@ FIGURES = (
     Figure("nested_comprehension", "nested", "comprehensions that contain another one, at any depth", 209),
     Figure("several_clauses", "several", "comprehensions with more than one `for` or more than one `if`", 298),
     Figure("long_comprehension", "long", "comprehensions over four or more lines", 371),
-    Figure("vague_name", "one", "places that bind the name `one`: assignments, loops, `with` and `:=`", 1_950),
+    Figure("vague_name", "one", "places that bind the name `one`: assignments, loops, `with` and `:=`", 1_949),
     Figure("vague_parameter", "one()", "parameters with the name `one`, those of lambdas included", 132),
     Figure("many_parameters", "params", "functions with 8 or more parameters, `self` included", 100),
     Figure("positional_call", "args", "calls with more than 5 positional arguments, whatever is called", 194),

@@ -259,7 +259,7 @@ def test_adjudication_is_for_the_organiser_who_is_no_party(server: UiServer) -> 
 
 
 def test_the_journal_records_what_was_shown(server: UiServer) -> None:
-    """Whoever saw the labels of others and labels the item all the same has a label that says so."""
+    """A person who saw the labels of others and labels the item all the same has a label that says so."""
     batch = new_batch(server)
     ann, bob = people(server, batch, "of ann", "of bob")
     organiser = Person(server, "organiser", batch)

@@ -288,18 +288,21 @@ def build_leaderboard(
         mark_longer_list(given, check_coverage(given, found))
         for given, found in zip(built.inputs, comparisons, strict=True)
     ]
-    compared = _by_metric(built.inputs, comparisons, len(records))
-    require_guardrails(guardrails, [*(found.name for found in compared), *built.refused])
+    require_guardrails(guardrails, [*(found.name for found in comparisons), *built.refused])
     clusters = built.shared.clusters
     outcomes = check_guardrails(built.inputs, comparisons, margins, clusters=clusters, refused=built.refused, seed=seed)
     fallen: tuple[str, ...] = ()
     if len(records) == 2 and not margins:
         fallen = fallen_metrics(built.inputs, comparisons, clusters, seed=seed)
+    judged = list(zip(built.inputs, comparisons, strict=True))
+    uncertain = {given.name: given.cut for given, found in judged if given.cut and found.verdict == "inconclusive"}
+    refused = {**built.refused, **uncertain}
+    compared = _by_metric([pair for pair in judged if pair[0].name not in uncertain], len(records))
     return Leaderboard(
         run_ids,
         tuple(one.name for one in records),
         compared,
-        built.refused,
+        refused,
         len(built.shared.ids),
         tuple(built.missing),
         (
@@ -312,17 +315,15 @@ def build_leaderboard(
         ),
         tuple(built.shared.only),
         sample_set=None if samples is None else samples.name,
-        refused_primary=built.refused_primary,
+        refused_primary=tuple(name for name in refused if name in built.primary),
         guardrails=outcomes,
         fallen=fallen,
     )
 
 
-def _by_metric(
-    inputs: Sequence[ComparisonInput], comparisons: Sequence[MetricComparison], runs: int
-) -> list[LeaderboardMetric]:
+def _by_metric(judged: Iterable[tuple[ComparisonInput, MetricComparison]], runs: int) -> list[LeaderboardMetric]:
     found: dict[str, list[tuple[ComparisonInput, MetricComparison]]] = {}
-    for one_input, comparison in zip(inputs, comparisons, strict=True):
+    for one_input, comparison in judged:
         found.setdefault(comparison.name, []).append((one_input, comparison))
     return [
         LeaderboardMetric(

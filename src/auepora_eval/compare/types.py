@@ -437,6 +437,15 @@ class ComparisonInput:
     """The difference in the covered proportion of the gold, where the chunks of the runs differ."""
     longer_list: str | None = None
     """That the second run returns the same ranking, only longer."""
+    cut: str = ""
+    """Where lists are cut above the ranks that the metric reads, that they are, with bounds."""
+    other_end: ComparisonInput | None = None
+    """With ``cut`` the other end of what the lists allow: here the first run has what it lacks, there the second."""
+
+    @property
+    def ends(self) -> tuple[ComparisonInput, ...]:
+        """The input, and where lists are cut that of the other end."""
+        return (self,) if self.other_end is None else (self, self.other_end)
 
     @property
     def pair(self) -> MetricPair:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from .._version import __version__
-from ..compare.metrics import headline_order
+from ..compare.metrics import rank_metrics
 from ..compare.stores import Store, open_store
 from ..compare.types import QueryComparison, run_labels
 from ..core.results import controls_warnings
@@ -144,9 +144,8 @@ def _secondary_points(run: StoredRun, best: MetricResult, timings: bool) -> list
 
 def answers_result(run: StoredRun) -> MetricResult | None:
     """The main result that judges answers; ``None`` where no such metric has scores per query."""
-    primary = run.record.plan.get("primary") or ()
-    listed = [one for one in run.results if one.target in ANSWERS and one.defined and len(score_column(one))]
-    return min(listed, key=lambda one: headline_order(one.name, one.target.name, primary), default=None)
+    listed = {one.name: one for one in run.results if one.target in ANSWERS and len(score_column(one))}
+    return next((listed[name] for name in rank_metrics(run.record, list(listed.values()))), None)
 
 
 def run_sections(run: StoredRun, gates: GateCheck) -> list[ReportSection]:

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from ..compare.analysis import parse_margin
 from ..compare.columns import QueryTable
 from ..compare.filters import Condition
-from ..compare.metrics import headline_order
+from ..compare.metrics import shared_main_metric
 from ..compare.pairing import selecting_runs, selection_note
 from ..compare.queries import Cause
 from ..compare.rendering import (
@@ -408,12 +408,9 @@ _SYMMETRIC = (Cause.ANSWER_CHANGED, Cause.CONTEXT_CHANGED, Cause.UNEXPLAINED)
 
 
 def default_metric(chosen: ComparisonRequest) -> str | None:
-    """The metric that both runs have and that comes first by ``headline_order``."""
+    """The main metric of those that all runs have."""
     summaries = [result_summaries(chosen.workbench.store, run_id) for run_id in chosen.runs]
-    names = {one.name for one in summaries[0]}
-    listed = [name for record in reversed(chosen.records) for name in record.plan.get("primary") or ()]
-    shared = [one for one in summaries[-1] if one.name in names]
-    return min(shared, key=lambda one: headline_order(one.name, one.target.name, listed)).name if shared else None
+    return shared_main_metric(chosen.records, summaries) or None
 
 
 def outcome_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str, threshold: str) -> list[Block]:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.conventions import Match, Signature
+from ..core.results import metric_labels
 from ..core.scores import AnswerSpans, Outcomes, Scores, Status
 from ..core.slices import group_names
 from ..core.types import Document, EvaluationSample, MetricResult, Response, SystemOutputs
@@ -526,6 +527,11 @@ class QueryTable:
     def metrics(self) -> list[str]:
         """The names of all metrics of the runs."""
         return list(dict.fromkeys(name for run in self.runs for name in run.results))
+
+    @property
+    def metric_labels(self) -> dict[str, str]:
+        """The name of each metric for display."""
+        return metric_labels(result for run in self.runs for result in run.results.values())
 
     @property
     def labels(self) -> list[str]:

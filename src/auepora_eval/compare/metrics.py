@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..core.conventions import Match, Signature
 from ..core.metrics_base import BatchMetric, Metric
-from ..core.results import Results, display_name, sequential_details
+from ..core.results import Results, display_name, metric_labels, sequential_details
 from ..core.scores import NOT_JUDGED, Scores
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import mean_over_repeats
@@ -112,6 +112,8 @@ class ComparisonInputs:
     """For each run how many outputs it lacks, of the samples that all runs have."""
     notes: list[str]
     """How gold is matched, which values have gold corrections, and which runs lack them."""
+    labels: Mapping[str, str]
+    """The names of metrics for display."""
 
 
 def build_comparisons(
@@ -155,7 +157,8 @@ def build_comparisons(
     inputs = [matcher.with_coverage(given, shared) for given in inputs]
     missing = [run.missing.take(rows).total for run, rows in zip(runs, shared.rows, strict=True)]
     notes = [*matcher.notes(inputs), *_correction_notes(runs, names)]
-    return ComparisonInputs(shared, inputs, refused, primaries, missing=missing, notes=notes)
+    labels = metric_labels(results[-1] for run in runs for results in run.results.values())
+    return ComparisonInputs(shared, inputs, refused, primaries, missing=missing, notes=notes, labels=labels)
 
 
 def primary_metrics(
@@ -282,11 +285,11 @@ def _correction_notes(runs: Sequence[RunResults], names: Sequence[str]) -> list[
         if isinstance(results, str):
             continue
         if corrections := results[-1].details.get("corrections"):
-            corrected.setdefault(corrections["count"], []).append(name)
+            corrected.setdefault(corrections["count"], []).append(display_name(results[-1]))
             continue
         labels = zip(run_labels(len(runs)), runs, strict=True)
         if have := [label for label, run in labels if run.results[name][-1].details.get("corrections")]:
-            uncorrected.setdefault(" and ".join(have), []).append(name)
+            uncorrected.setdefault(" and ".join(have), []).append(display_name(results[-1]))
     return [
         *(
             f"with {count} gold correction{'s' if count != 1 else ''}: {name_first(listed)}; "
@@ -630,6 +633,8 @@ class SharedMetricScores:
     first: Scores
     second: Scores
     higher_is_better: bool
+    label: str
+    """The name for display."""
 
 
 def main_metric(
@@ -655,6 +660,7 @@ def main_metric(
         first.scores,
         second.scores,
         lookup_metric(second, record_b, {}).higher_score_is_better,
+        display_name(second),
     )
 
 

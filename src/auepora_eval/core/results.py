@@ -368,6 +368,11 @@ def display_name(result: MetricResult, *, unit: bool = True) -> str:
     return result.name if base is None or base[1] in result.name else f"{result.name} ({base[1]}{hits})"
 
 
+def metric_labels(results: Iterable[MetricResult]) -> dict[str, str]:
+    """The name of each metric for display, by its name."""
+    return {result.name: display_name(result) for result in results}
+
+
 def registered_name(result: MetricResult) -> str:
     """The registered name of the metric, without alias and cut-off."""
     return (result.signature or result.name).partition("|")[0].partition("@")[0]

@@ -16,7 +16,7 @@ from .._version import __version__
 from ..compare.metrics import rank_metrics
 from ..compare.stores import Store, open_store
 from ..compare.types import QueryComparison, run_labels
-from ..core.results import controls_warnings
+from ..core.results import controls_warnings, display_name
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError
 from ..io.sample_sets import set_label
@@ -97,7 +97,7 @@ def run_verdict(run: StoredRun, gates: GateCheck, *, timings: bool = True) -> Re
     if unmeasured:
         points.append(
             f"{pluralize(len(unmeasured), 'metric')} could not be measured on some queries: "
-            f"{', '.join(one.name for one in unmeasured[:5])}{' and others' if len(unmeasured) > 5 else ''}."
+            f"{', '.join(display_name(one) for one in unmeasured[:5])}{' and others' if len(unmeasured) > 5 else ''}."
         )
     for one in run.results:
         if (one.details.get("controls") or {}).get("usable") is False:

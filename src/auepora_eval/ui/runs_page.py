@@ -21,7 +21,7 @@ from ..compare.match import coarsest, matched_result
 from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics, size_notes
 from ..compare.pairing import lookup_metric, result_match, without_top_k
 from ..core.conventions import Match, Signature
-from ..core.results import display_name
+from ..core.results import display_name, metric_labels
 from ..core.types import MetricResult
 from ..errors import AueporaError, BadValueError
 from ..features.matching import MATCH_WORDS
@@ -124,6 +124,10 @@ class ResultSummaries:
     def find(self, name: str) -> MetricResult | None:
         """The result of that name, or of the main metric where it is empty."""
         return self.by_name.get(name or self.main)
+
+    def label(self, name: str) -> str:
+        """The name of a metric for display."""
+        return display_name(self.by_name[name]) if name in self.by_name else name
 
 
 def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str, ResultSummaries]:
@@ -521,6 +525,7 @@ def runs_page(request: PageRequest) -> Response:
         "rows": make_rows(workbench, ordered[start : start + PAGE_SIZE], results, run_filter.metric),
         "facets": make_facets(records, run_filter),
         "metrics": [(name, escape(name), count) for name, count in sorted(metrics.items())],
+        "metric_labels": metric_labels(result for one in listed for result in results[one.run_id].by_name.values()),
         "trend_metric": trend_metric,
         "trend_url": make_url("/runs", **run_filter.to_params(page=None), fragment="trend") if trend_metric else "",
         "query": escape(make_url("/runs", **run_filter.to_params()).partition("?")[2]),

@@ -531,7 +531,7 @@ class QueryTable:
     @property
     def metric_labels(self) -> dict[str, str]:
         """The name of each metric for display."""
-        return metric_labels(result for run in self.runs for result in run.results.values())
+        return metric_labels(*[run.results.values() for run in self.runs])
 
     @property
     def labels(self) -> list[str]:

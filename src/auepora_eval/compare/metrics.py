@@ -157,7 +157,7 @@ def build_comparisons(
     inputs = [matcher.with_coverage(given, shared) for given in inputs]
     missing = [run.missing.take(rows).total for run, rows in zip(runs, shared.rows, strict=True)]
     notes = [*matcher.notes(inputs), *_correction_notes(runs, names)]
-    labels = metric_labels(results[-1] for run in runs for results in run.results.values())
+    labels = metric_labels(*[results[-1:] for run in runs for results in run.results.values()])
     return ComparisonInputs(shared, inputs, refused, primaries, missing=missing, notes=notes, labels=labels)
 
 
@@ -642,8 +642,9 @@ def main_metric(
 ) -> SharedMetricScores:
     """The metric called ``name`` in both runs; without a name the main one of those that both have per sample."""
     if name is None:
-        scored = [[result for result in each if isinstance(result.scores, Scores)] for each in (results_a, results_b)]
-        name = shared_main_metric([record_a, record_b], scored)
+        scored_a = [result for result in results_a if isinstance(result.scores, Scores)]
+        scored_b = [result for result in results_b if isinstance(result.scores, Scores)]
+        name = shared_main_metric([record_a, record_b], [scored_a, scored_b])
     if not name:
         raise BadValueError(
             f"{record_a.run_id} ({record_a.name}) and {record_b.run_id} ({record_b.name}) have no metric in common "
@@ -660,7 +661,7 @@ def main_metric(
         first.scores,
         second.scores,
         lookup_metric(second, record_b, {}).higher_score_is_better,
-        display_name(second),
+        label=display_name(second),
     )
 
 
@@ -682,11 +683,13 @@ def shared_main_metric(records: Sequence[RunRecord], results: Sequence[Sequence[
 
     It is that of the last run, whose plan, or else an earlier one, says which metrics are primary.
     """
-    shared = {_shared_key(result) for result in results[0]}.intersection(*(map(_shared_key, each) for each in results))
-    common = [[result for result in each if _shared_key(result) in shared] for each in results]
+    shared = list(results[-1])
+    for each in results[:-1]:
+        keys = {_shared_key(result) for result in each}
+        shared = [result for result in shared if _shared_key(result) in keys]
     planned = next((record for record in reversed(records) if record.plan.get("primary")), records[-1])
-    by_run = {record.run_id: each for record, each in zip(records, common, strict=True)}
-    return main_metric_name(records[-1], rank_metrics(planned, common[-1]), equal_metrics(records, by_run))
+    by_run = {record.run_id: each for record, each in zip(records, results, strict=True)}
+    return main_metric_name(records[-1], rank_metrics(planned, shared), equal_metrics(records, by_run))
 
 
 def _shared_key(result: MetricResult) -> tuple[str, str | None]:

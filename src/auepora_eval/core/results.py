@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from ..errors import BadValueError, MissingDependencyError, UnknownMetricError
@@ -368,9 +369,9 @@ def display_name(result: MetricResult, *, unit: bool = True) -> str:
     return result.name if base is None or base[1] in result.name else f"{result.name} ({base[1]}{hits})"
 
 
-def metric_labels(results: Iterable[MetricResult]) -> dict[str, str]:
-    """The name of each metric for display, by its name."""
-    return {result.name: display_name(result) for result in results}
+def metric_labels(*listed: Iterable[MetricResult]) -> dict[str, str]:
+    """The name of each metric of some results for display, by its name."""
+    return {result.name: display_name(result) for result in chain(*listed)}
 
 
 def registered_name(result: MetricResult) -> str:

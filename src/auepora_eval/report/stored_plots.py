@@ -85,23 +85,25 @@ class _PlotRequest:
                 results.by_name[metric_name]  # an unknown name raises with a suggestion
             kept = [one for one in results if not self.metrics or one.name in self.metrics]
             found[name] = Results(kept, sample_ids=results.sample_ids, run_id=results.run_id)
-        for metric_name in dict.fromkeys(one.name for results in found.values() for one in results):
-            self._match_alike(found, metric_name)
+        self._match_alike(found)
         return found
 
-    def _match_alike(self, found: Mapping[str, Results], metric: str) -> None:
-        """Compute a metric again where other runs match gold in a coarser way."""
-        match = coarsest(
-            [result_match(results.by_name[metric]) for results in found.values() if metric in results.by_name]
-        )
+    def _match_alike(self, found: Mapping[str, Results]) -> None:
+        """Compute metrics again where other runs match gold in a coarser way."""
+        ways: dict[str, list[Match]] = {}
+        for results in found.values():
+            for result in results:
+                ways.setdefault(result.name, []).append(result_match(result))
         for record, results in zip(self.records, found.values(), strict=True):
             for place, result in enumerate(results):
-                again = matched_result(self.store, record, result, match) if result.name == metric else result
+                match = coarsest(ways[result.name])
+                again = matched_result(self.store, record, result, match)
                 if isinstance(again, str):
-                    raise BadValueError(f"{metric} cannot be drawn for all runs: {again}; name other runs or metrics")
+                    raise BadValueError(
+                        f"{result.name} cannot be drawn for all runs: {again}; name other runs or metrics"
+                    )
                 if again is not result:
-                    self.ways[metric] = match
-                results[place] = again
+                    self.ways[result.name], results[place] = match, again
 
     def single_metric(self) -> str | None:
         """The named metric, if any; more than one is an error."""

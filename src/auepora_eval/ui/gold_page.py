@@ -495,7 +495,7 @@ def _effect_table(effect: RunEffect, found: ResultSummaries) -> list[Block]:
         *(TableColumn(title, number=True) for title in ("Old", "New", "Difference", "Changed queries")),
     ]
     blocks: list[Block] = [without_empty_columns(simple_table(columns, rows))] if rows else []
-    return [*blocks, Prose(f"Same value: {', '.join(map(found.label, same))}.")] if same else blocks
+    return [*blocks, Prose(f"Same value: {', '.join([found.label(name) for name in same])}.")] if same else blocks
 
 
 def _in_order(effect: RunEffect, found: ResultSummaries) -> list[MetricEffect]:

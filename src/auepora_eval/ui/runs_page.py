@@ -117,7 +117,7 @@ class ResultSummaries:
     """Changes with the results."""
     by_name: Mapping[str, MetricResult]
     ranked: Sequence[str] = ()
-    """The metrics with a value, the most important first."""
+    """The metrics with a value, the most important first; those that tell the run from others before all."""
     main: str = ""
     """The main metric, chosen by the results of all runs."""
 
@@ -153,7 +153,9 @@ def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str
     equal = equal_metrics(records, {run_id: list(summary.by_name.values()) for run_id, summary in found.items()})
     for record in records:
         summary = found[record.run_id]
-        found[record.run_id] = replace(summary, main=main_metric_name(record, summary.ranked, equal))
+        main = main_metric_name(record, summary.ranked, equal)
+        telling = [name for name in summary.ranked if (record.fingerprint, name) not in equal]
+        found[record.run_id] = replace(summary, ranked=[*telling, *summary.ranked], main=main)
     return found
 
 
@@ -525,7 +527,7 @@ def runs_page(request: PageRequest) -> Response:
         "rows": make_rows(workbench, ordered[start : start + PAGE_SIZE], results, run_filter.metric),
         "facets": make_facets(records, run_filter),
         "metrics": [(name, escape(name), count) for name, count in sorted(metrics.items())],
-        "metric_labels": metric_labels(result for one in listed for result in results[one.run_id].by_name.values()),
+        "metric_labels": metric_labels(*[results[one.run_id].by_name.values() for one in listed]),
         "trend_metric": trend_metric,
         "trend_url": make_url("/runs", **run_filter.to_params(page=None), fragment="trend") if trend_metric else "",
         "query": escape(make_url("/runs", **run_filter.to_params()).partition("?")[2]),

@@ -16,6 +16,8 @@ from .core.results import (
     Results,
     corrections_note,
     deciding_look,
+    display_name,
+    metric_labels,
     sequential_details,
     sequential_note,
     two_stage_details,
@@ -284,7 +286,8 @@ def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied
     scored, total = counts
     proportion = scored / total
     relation = describe_relation(proportion, gate.operator, gate.threshold)
-    reason = f"{scored} of {total} answers were scored by {name}, {relation}"
+    label = name if result is None else display_name(result)
+    reason = f"{scored} of {total} answers were scored by {label}, {relation}"
     status = status_of([proportion], gate.operator, gate.threshold)
     return GateOutcome(gate.text, status, reason, name, proportion, implied)
 
@@ -328,7 +331,7 @@ def check_gates(
         elif isinstance(gate, ValueGate):
             outcomes.append(_check_value(gate, results_by_name.get(gate.metric)))
         elif isinstance(gate, GuardrailsGate):
-            outcomes.append(_check_guardrails(gate, guardrails, baseline))
+            outcomes.append(_check_guardrails(gate, guardrails, baseline, metric_labels(results)))
         else:
             outcomes.append(_check_difference(gate, baseline))
     outcomes += [
@@ -340,7 +343,10 @@ def check_gates(
 
 
 def _check_guardrails(
-    gate: GuardrailsGate, guardrails: Sequence[GuardrailOutcome], baseline: BaselineComparison
+    gate: GuardrailsGate,
+    guardrails: Sequence[GuardrailOutcome],
+    baseline: BaselineComparison,
+    labels: Mapping[str, str],
 ) -> GateOutcome:
     """Passed where all guardrails are within their margins, failed where one is worse."""
     if baseline.comparison is None:
@@ -351,14 +357,15 @@ def _check_guardrails(
     status: GateStatus = "passed"
     if states != {"within_margin"}:
         status = "failed" if "worse" in states else "inconclusive"
-    return GateOutcome(gate.text, status, "; ".join(guardrail.describe() for guardrail in guardrails))
+    described = [guardrail.describe(labels.get(guardrail.metric, guardrail.metric)) for guardrail in guardrails]
+    return GateOutcome(gate.text, status, "; ".join(described))
 
 
 def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
     """The outcome of a gate on a metric's value or on an end of its interval."""
     if whole is None:
         return _inconclusive(gate, f"{gate.metric} was not computed")
-    result, name = whole, gate.metric
+    result, name = whole, display_name(whole)
     if gate.where is not None:
         groups = whole.slices.get(gate.where.slice, {})
         part = groups.get(gate.where.group)
@@ -481,8 +488,9 @@ class BaselineComparison:
         if name not in self.comparison:
             return f"{name} cannot be compared: {self.refused.get(name, 'not both runs have it')}"
         one = self.comparison[name]
+        name = one.label or name
         if one.delta is None:
-            return f"{one.name} has no difference: {one.note or 'no sample was scored in both runs'}"
+            return f"{name} has no difference: {one.note or 'no sample was scored in both runs'}"
         if one.doubt == "system_failures":
             because = f" ({one.note})" if one.note else ""
             difference = _difference_text(one)
@@ -575,7 +583,7 @@ def _decide_by_interval(gate: Gate, one: MetricComparison, operator: Operator, t
         status, decided = "inconclusive", unsure
     else:
         decided = f"{'all' if status == 'passed' else 'none'} of the interval is {words} {threshold:g}"
-    reason = f"the difference in {one.name} is {_difference_text(one)}: {decided}{_flags_note(one.flags)}"
+    reason = f"the difference in {one.label or one.name} is {_difference_text(one)}: {decided}{_flags_note(one.flags)}"
     return GateOutcome(gate.text, status, reason, one.name, one.delta)
 
 
@@ -620,7 +628,8 @@ def _mde_note(one: MetricComparison) -> str:
 
 def _no_interval_message(one: MetricComparison) -> str:
     because = f" ({one.note})" if one.note else ""
-    return f"the difference in {one.name} has no interval{because}; point(delta({one.name})) decides by the bare number"
+    what = f"the difference in {one.label or one.name} has no interval{because}"
+    return f"{what}; point(delta({one.name})) decides by the bare number"
 
 
 def _inconclusive(gate: Gate, reason: str, value: float | None = None) -> GateOutcome:

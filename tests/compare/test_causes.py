@@ -436,7 +436,9 @@ class TestWhichMetric:
         ("metrics", "primary", "changed"),
         [
             pytest.param(["recall@1", "token_f1"], None, ["q1"], id="answers before retrieval"),
-            pytest.param(["recall@1", "exact_match"], ["recall@1"], ["q1"], id="an answer metric before a primary one"),
+            pytest.param(
+                ["recall@1", "exact_match"], ["recall@1"], ["q0"], id="a primary metric before one of answers"
+            ),
             pytest.param(["recall@1", "rougeL_answer"], None, ["q1"], id="any answer metric"),
             pytest.param(["mean_latency[end_to_end]", "recall@1"], None, ["q0"], id="retrieval before latency"),
         ],

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auepora_eval.compare.depths import list_depth
+from auepora_eval import Document, EvaluationSample, RetrievedDocument, SystemOutputs
+from auepora_eval.compare.depths import list_depth, with_gold_below
 from auepora_eval.compare.rendering import comparison_summary
 from auepora_eval.compare.runs import build_leaderboard, compare_metrics
 from auepora_eval.compare.types import MetricComparison
@@ -136,12 +137,17 @@ def test_gates(store: RunStore, first: int, second: int, gate: str, status: str)
 def saved(tmp_path: Path) -> Callable[..., RunRecord]:
     """Store a run of saved outputs with lists of these lengths."""
 
-    def make(name: str, lengths: Sequence[int], top_k: int | None = None) -> RunRecord:
+    def make(
+        name: str,
+        lengths: Sequence[int],
+        top_k: int | None = None,
+        documents: Callable[[int], list[str]] = ranking,
+    ) -> RunRecord:
         data = samples(len(lengths))
         save_jsonl_dataset(data, tmp_path / "data.jsonl")
         with (tmp_path / f"{name}.jsonl").open("w") as lines:
             for number, (sample, length) in enumerate(zip(data, lengths, strict=True)):
-                row = {"sample_id": sample.sample_id, "retrieved": ranking(number)[:length]}
+                row = {"sample_id": sample.sample_id, "retrieved": documents(number)[:length]}
                 lines.write(json.dumps(row) + "\n")
         outputs = {"jsonl": f"{name}.jsonl"} | ({} if top_k is None else {"config": {"top_k": top_k}})
         plan = {"name": name, "dataset": {"jsonl": "data.jsonl"}, "outputs": outputs, "store": "runs.sqlite"}
@@ -165,6 +171,87 @@ def test_a_cut_export_has_bounds(saved: Callable[..., RunRecord], tmp_path: Path
         "`config: {top_k: 5}` under its outputs; B lies between 0.4833 and 0.9583"
     )
     assert summary.sentence.startswith("Of 4 metrics, 2 could not be compared (recall@10, mrr); B (second) against ")
+
+
+def first(number: int) -> list[str]:
+    """The gold document is at rank 1."""
+    return ["gold", *"abcdefghi"]
+
+
+def nowhere(number: int) -> list[str]:
+    """The gold document is below the end of a list of five."""
+    return list("abcdefghi")
+
+
+ENDS = [  # lengths of the lists of A and B, what B returns, the metric, its values in A and B, bounds in the note
+    ([10] * TOTAL, [5] * TOTAL, nowhere, "mrr", (1.0, 1 / 6), "B lies between 0.0000 and 0.1667", "one is cut"),
+    (
+        [5] * TOTAL,
+        [5, 5, 5, 3] * (TOTAL // 4),
+        lambda number: nowhere(number) if number % 4 == 3 else first(number),
+        "recall@10",
+        (1.0, 0.75),
+        "A lies between 1.0000 and 1.0000; the saved lists of B end at 5 documents",
+        "both are cut",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("lengths_a", "lengths_b", "documents", "metric", "values", "note", "why"), ENDS, ids=[row[-1] for row in ENDS]
+)
+def test_a_verdict_that_holds_at_both_ends(
+    saved: Callable[..., RunRecord],
+    tmp_path: Path,
+    lengths_a: list[int],
+    lengths_b: list[int],
+    documents: Callable[[int], list[str]],
+    metric: str,
+    values: tuple[float, float],
+    note: str,
+    why: str,
+) -> None:
+    """The smaller difference is shown, with an interval that contains those of both ends, in both directions."""
+    a = saved("a", lengths_a, top_k=10 if why == "one is cut" else None, documents=first)
+    b = saved("b", lengths_b, documents=documents)
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        there, back = compare_metrics(store, a, b), compare_metrics(store, b, a)
+        guarded = compare_metrics(store, a, b, guardrails={metric: 0.01}, primary=["recall@5"]).guardrails
+        gates = check_run(store, b, store.results(b.run_id), [parse_gate(f"not worse({metric})")], baseline=a)
+        fallen = compare_metrics(store, a, b, primary=["recall@3"]).fallen
+    found, mirrored = there.by_name[metric], back.by_name[metric]
+    assert (found.verdict, mirrored.verdict) == ("worse", "better")
+    assert (found.a, found.b) == pytest.approx(values)
+    assert (mirrored.a, mirrored.b) == pytest.approx(values[::-1])
+    assert found.interval is not None
+    assert found.interval[0] <= -(values[0] - values[1]) <= found.interval[1] < 0
+    assert mirrored.interval == pytest.approx([-end for end in reversed(found.interval)])
+    assert found.p_adjusted == mirrored.p_adjusted
+    assert note in str(found.note)
+    assert str(found.note).endswith("so at both ends, and the smaller difference is shown")
+    (outcome,) = guarded
+    assert (outcome.metric, outcome.state) == (metric, "worse")
+    assert gates.visible_outcomes[0].status == "failed"
+    assert metric in fallen
+
+
+def test_guardrails_where_the_ends_disagree(saved: Callable[..., RunRecord], tmp_path: Path) -> None:
+    a, b = saved("a", [10] * TOTAL, top_k=10, documents=first), saved("b", [5] * TOTAL, documents=nowhere)
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        found = compare_metrics(store, a, b, guardrails={"recall@10": 0.1})
+    assert "recall@10" in found.refused
+    (outcome,) = found.guardrails
+    assert (outcome.metric, outcome.state) == ("recall@10", "inconclusive")
+    assert outcome.reason.endswith("B lies between 0.0000 and 1.0000")
+
+
+def test_bounds_put_the_missing_gold_of_the_highest_level_first() -> None:
+    gold = [Document(f"g{level}", metadata={"relevance": level}) for level in (1, 0, 3)]
+    sample = EvaluationSample("q", "?", relevant_docs=[*gold, Document("found")])
+    output = SystemOutputs([RetrievedDocument(Document(one), None, rank) for rank, one in enumerate(["found", "x"], 1)])
+    ((_, filled),) = with_gold_below(iter([(sample, output)]), 2, "id")
+    assert filled is not None
+    assert [item.doc.doc_id for item in filled.retrieved] == ["found", "x", "g3", "g1"]
 
 
 def test_a_declared_top_k_makes_lists_complete(saved: Callable[..., RunRecord], tmp_path: Path) -> None:

@@ -54,11 +54,16 @@ def test_main_metric(
         assert (listed[last.run_id].main, listed[other.run_id].main) == (main, "support_density"), "in the list"
 
 
-def test_the_effect_of_corrections_names_the_first_primary_metric_that_changes(tmp_path: Path) -> None:
+def test_the_effect_of_corrections_names_the_main_metric(tmp_path: Path) -> None:
+    """The first primary one that tells the run from others and changes: ``support_density`` is equal for both runs."""
+    primary = ["support_density", "token_f1", "recall@1", "mrr"]
     with RunStore.open(tmp_path / "runs.sqlite") as store:
-        record = scored(store, "run", samples(1), {}, plan={"primary": ["token_f1", "recall@1", "mrr"]})
-    changes = {"precision@1": 1.0, "mrr": 1.0, "recall@1": 1.0, "token_f1": 0.0}
+        values = {"support_density": [1], "token_f1": [1], "recall@1": [1], "mrr": [1]}
+        scored(store, "other", samples(1), {name: [int(name == primary[0])] for name in values})
+        record = scored(store, "run", samples(1), values, plan={"primary": primary})
+        results = read_results(Workbench(store), store.runs())
+    changes = {"precision@1": 1.0, "support_density": 1.0, "mrr": 1.0, "recall@1": 1.0, "token_f1": 0.0}
     effects = tuple(MetricEffect(name, name, 0.0, new) for name, new in changes.items())
-    (details,) = effect_blocks([RunEffect(record, effects)])
+    (details,) = effect_blocks([RunEffect(record, effects)], results)
     assert isinstance(details, Details)
-    assert details.summary == "run: 3 values of 4 change, recall@1 0.0000 → 1.0000", "token_f1 keeps its value"
+    assert details.summary == "run: 4 values of 5 change, recall@1 0.0000 → 1.0000", "token_f1 keeps its value"

@@ -15,8 +15,10 @@ from auepora_eval.compare.queries import explain_changes
 from auepora_eval.compare.runs import build_leaderboard, compare_runs
 from auepora_eval.compare.stores import run_outputs
 from auepora_eval.compare.types import ComparisonInput, MetricComparison
+from auepora_eval.errors import BadValueError
 from auepora_eval.gates import check_run
 from auepora_eval.plan.gates import parse_gates
+from auepora_eval.report.stored_plots import plot_runs
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore, result_summaries
@@ -166,6 +168,40 @@ def test_golden_queries_causes_and_ranks_use_the_way_of_the_comparison(store: Ru
     table = QueryTable([RunColumns(store, a), RunColumns(store, b)])
     assert table.match == "parent"
     assert table.ranks(0).tolist() == table.ranks(1).tolist() == [2.0] * QUERIES
+
+
+def test_lists_and_charts_match_as_a_comparison_does(store: RunStore, tmp_path: Path, auepora: Call) -> None:
+    queries = asked()
+    put(store, "a", queries, retriever(GOLD, "old-", finds=3))
+    put(store, "b", queries, retriever(GOLD, "old-", finds=6), match="parent")
+    where = ("--store", str(tmp_path / "runs.sqlite"))
+    code, out, err = auepora("queries", "a", "b", *where, "--where", "diff.recall@5>=0", "--sort", "diff.recall@5")
+    assert (code, err.count("different ways")) == (0, 0)
+    assert out.count("1.0000") == 2 * QUERIES, "by document both runs find everything"
+    assert auepora("queries", "a", "b", *where, "--where", "recall@5=both-right")[1].count("1.0000") == 2 * QUERIES
+    drawn = plot_runs("scores", ["a", "b"], store=store, metrics=["recall@5"])
+    assert drawn.title == "Scores of each run; gold matched by document"
+    assert drawn.description.startswith("a: 1.0000")
+    assert plot_runs("scatter", ["a", "b"], store=store).title.endswith("gold matched by document")
+
+
+def test_lists_and_charts_name_the_run_that_lacks_texts(store: RunStore, tmp_path: Path, auepora: Call) -> None:
+    queries = asked(spans=False, parents=False)
+
+    def blank(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        found = retriever(GOLD, "old-", spans=False, parents=False)(sample, top_k=top_k)
+        for item in found.retrieved:
+            item.doc.text = ""
+        return found
+
+    a = put(store, "a", queries, blank)
+    put(store, "b", queries, retriever(GOLD, "old-", spans=False, parents=False), match="text")
+    where = ("--store", str(tmp_path / "runs.sqlite"))
+    code, _, err = auepora("queries", "a", "b", *where, "--where", "diff.recall@5<0")
+    assert code == 2
+    assert f"{a.run_id} (a) has no texts" in err
+    with pytest.raises(BadValueError, match=r"\(a\) has no texts"):
+        plot_runs("scores", ["a", "b"], store=store)
 
 
 def test_a_run_without_texts_is_named(store: RunStore) -> None:

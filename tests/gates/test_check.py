@@ -65,7 +65,7 @@ VALUES: list[tuple[str, GateStatus, str, str]] = [  # gate, status, part of the 
     ("recall@5 >= 0.80000001", "failed", "", "a small difference"),
     ("mean_latency[end_to_end] < 2", "passed", "1.5000, below 2", "lower is better"),
     ("low(recall@5) >= 0.75", "failed", "the lower end of recall@5 (0.8000) is 0.7200, below 0.75", "the lower end"),
-    ("high(mean_latency[end_to_end]) < 2", "passed", "the upper end of mean_latency[end_to_end] (1.5000) is 1.8000", "upper end"),
+    ("high(mean_latency[end_to_end]) < 2", "passed", "the upper end of mean_latency[end_to_end] (s) (1.5000) is 1.8000", "upper end"),
     ("low(mrr) > 0", "inconclusive", "mrr has no interval", "no interval"),
     ("bleu > 1", "inconclusive", "bleu has no value: there is no reference", "undefined"),
     ("token_f1 > 0", "inconclusive", "token_f1 was not computed", "not computed"),

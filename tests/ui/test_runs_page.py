@@ -20,7 +20,7 @@ from auepora_eval.runs.scoring import score_run
 from auepora_eval.store.records import RunStatus, StoredOutput, to_iso
 from auepora_eval.store.runs import RunStore, all_result_summaries
 from auepora_eval.ui import runs_page
-from auepora_eval.ui.runs_page import read_results, trend_lines
+from auepora_eval.ui.runs_page import read_results, trend_lines, trend_points
 from helpers.stored_runs import answering, run, samples, scored
 from helpers.ui_server import UiServer, ui_server, workbench_page
 
@@ -197,7 +197,8 @@ def test_an_empty_store_shows_the_commands_that_make_a_run(tmp_path: Path) -> No
 
 def test_the_trend_is_broken_where_values_are_not_comparable(store: RunStore, server: UiServer) -> None:
     records = store.runs()
-    lines = trend_lines(records, read_results(server.workbench, records), "token_f1")
+    points = trend_points(server.workbench, records, read_results(server.workbench, records), "token_f1")
+    lines = trend_lines(points)
     assert [(one["run"], one["value"], one["change"]) for one in lines["made"]] == [
         ("alpha", 0.5, ""),
         ("beta", 0.6, "other questions or gold"),
@@ -220,7 +221,8 @@ def test_the_trend_names_the_option_that_changed(tmp_path: Path) -> None:
             store.finish(record.run_id)
         with ui_server(store) as server:
             records = store.runs()
-            points = trend_lines(records, read_results(server.workbench, records), "ndcg@5")["made"]
+            found = trend_points(server.workbench, records, read_results(server.workbench, records), "ndcg@5")
+            points = trend_lines(found)["made"]
     assert points[0]["change"] == ""
     assert points[1]["change"].startswith("other signature (gain binary → linear")
 

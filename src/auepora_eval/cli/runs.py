@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..core.results import Results
+    from ..core.types import MetricResult
     from ..store.records import RunRecord
 
 
@@ -73,10 +74,13 @@ def command(
         counts = count_all_outputs(found, run_ids)
         summaries = all_result_summaries(found, run_ids)
     if as_json:
-        listed = [run_dict(one, counts[one.run_id]) for one in records]
+        listed = []
+        for record, result in zip(records, _main_results(records, summaries), strict=True):
+            main = None if result is None else {"name": result.name, "value": result.value}
+            listed.append({**run_dict(record, counts[record.run_id]), "main_metric": main})
         write_out(json.dumps(listed, indent=2, ensure_ascii=False), None)
     elif records:
-        write_out(_runs_table(records, counts, _main_values(records, summaries)), None)
+        write_out(_runs_table(records, counts, _main_values(_main_results(records, summaries))), None)
     else:
         echo_err("no such run" if name or tag or status or dataset else "no runs yet")
 
@@ -133,11 +137,9 @@ def _verdict_text(name: str, found: Any) -> str:
     return f"{name} {found if isinstance(found, str) else 'best ' + ' = '.join(found)}"
 
 
-def _main_values(records: Sequence[RunRecord], summaries: Mapping[str, Results]) -> list[str]:
-    """The main metric of each run with its value, and the number of samples where it differs from that of others."""
-    from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics, size_notes
-    from ..core.results import display_name
-    from ..render.tables import format_value
+def _main_results(records: Sequence[RunRecord], summaries: Mapping[str, Results]) -> list[MetricResult | None]:
+    """The main metric of each run; ``None`` where no metric has a value."""
+    from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics
 
     equal = equal_metrics(records, summaries)
     shown = []
@@ -145,6 +147,15 @@ def _main_values(records: Sequence[RunRecord], summaries: Mapping[str, Results])
         results = summaries.get(record.run_id, ())
         name = main_metric_name(record, rank_metrics(record, results), equal)
         shown.append(next((result for result in results if result.name == name), None))
+    return shown
+
+
+def _main_values(shown: Sequence[MetricResult | None]) -> list[str]:
+    """The main metric of each run with its value, and the number of samples where it differs from that of others."""
+    from ..compare.metrics import size_notes
+    from ..core.results import display_name
+    from ..render.tables import format_value
+
     values = []
     for result, size in zip(shown, size_notes(shown), strict=True):
         note = size and f" ({size})"

@@ -63,11 +63,10 @@ def demo_command(folder: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({name: one.to_dict() for name, one in results.items()}, indent=2, ensure_ascii=False))
     else:
-        click.echo(runs_table(results))
+        click.echo(f"Did it get better?\n\n{_comparison(store, outcomes)}\n\nBoth systems:\n\n{runs_table(results)}")
         if model is not None:
             in_meaning = _semantic_scores(model, store, outcomes)
             click.echo(f"\nIn meaning, by a small model that is installed here (not stored):\n\n{in_meaning}")
-        click.echo(f"\nDid it get better?\n\n{_comparison(store, outcomes)}")
     page = write_report([outcome.record for outcome in outcomes.values()], target / "report.html", store=store)
     echo_err(_next_steps(target, store))
     if model is None:

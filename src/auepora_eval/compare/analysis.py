@@ -40,6 +40,7 @@ from ..stats.permutation import (
 )
 from ..stats.sampling import join_empty_strata
 from ..stats.skew import bounds_under_skew
+from .depths import join_ends
 from .failures import FailureCheck, recheck_with_failures, recheck_with_missing
 from .pairing import (
     Fill,
@@ -214,8 +215,10 @@ def compute_comparisons(
 
     A metric with a sequential test has its own error rate. It is not among the metrics that share 5 %, and neither is
     one that is exploratory. One of two-stage judging is tested at 5 % divided by the number of primary metrics.
+    Where lists are cut, a verdict holds at both ends of what they allow.
     """
-    given = inputs
+    given = [end for listed in inputs for end in listed.ends]
+    numbers = [number for number, listed in enumerate(inputs) for _ in listed.ends]
     inputs = [
         one
         if one.sequential is None and one.two_stage is None and one.withheld not in EXPLORATORY
@@ -232,14 +235,14 @@ def compute_comparisons(
     compared = [analysis.comparison(index, bounds) for index in range(len(inputs))]
     compared = _downgrade_verdicts(analysis, compared, recheck_with_missing)
     compared = _downgrade_verdicts(analysis, compared, recheck_with_failures)
-    return [
-        with_sequential(found, one.sequential)
-        if one.sequential is not None
-        else with_two_stage(found, one, clusters, tests)
-        if one.two_stage is not None
-        else replace(found, primary=one.primary)
-        for one, found in zip(given, compared, strict=True)
-    ]
+    joined: list[list[MetricComparison]] = [[] for _ in range(len({*numbers}))]
+    for number, one, found in zip(numbers, given, compared, strict=True):
+        if one.sequential is not None:
+            found = with_sequential(found, one.sequential)  # noqa: PLW2901
+        elif one.two_stage is not None:
+            found = with_two_stage(found, one, clusters, tests)  # noqa: PLW2901
+        joined[number].append(replace(found, primary=one.primary))
+    return [join_ends(ends) for ends in joined]
 
 
 def with_sequential(one: MetricComparison, test: SequentialComparison) -> MetricComparison:

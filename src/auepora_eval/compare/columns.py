@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.conventions import Match, Signature
+from ..core.results import metric_labels
 from ..core.scores import AnswerSpans, Outcomes, Scores, Status
 from ..core.slices import group_names
 from ..core.types import Document, EvaluationSample, MetricResult, Response, SystemOutputs
@@ -28,8 +29,8 @@ from ..io.sample_sets import SampleSet
 from ..store.records import RunRecord, plan_conventions
 from ..store.runs import RunStore, packed_outputs, packed_samples, result_summaries, result_with_scores
 from ..store.texts import PackedOutput
-from .match import coarsest
-from .pairing import MetricMeta, lookup_metric
+from .match import coarsest, matched_result
+from .pairing import MetricMeta, comparable_signature, lookup_metric, result_match
 from .queries import Cause, compare_queries, explain_changes
 from .stores import TEXT_MATCHES, run_outputs
 from .types import ComparisonKind, run_labels
@@ -313,17 +314,27 @@ class RunColumns:
                 refused[position] |= detector.refused(sample, output) is True
         return refused
 
-    def scores(self, name: str) -> ScoreColumn | None:
-        """The scores of a metric; ``None`` if the run has none per sample."""
-        return self._known.get(("scores", name), lambda: self._read_scores(name))
+    def scores(self, name: str, match: Match | None = None) -> ScoreColumn | None:
+        """The scores of a metric; ``None`` if the run has none per sample.
 
-    def _read_scores(self, name: str) -> ScoreColumn | None:
+        They are computed again where gold is to be matched in another way and the run has what that takes.
+        """
+        return self._known.get(("scores", name, match), lambda: self._read_scores(name, match))
+
+    def _read_scores(self, name: str, match: Match | None) -> ScoreColumn | None:
         if name not in self.results:
             return None
-        result = result_with_scores(self.store, self.record.run_id, self.results[name])
+        result = self.results[name] if match is None else self.matched(name, match)
+        if isinstance(result, str) or result is self.results[name]:
+            result = result_with_scores(self.store, self.record.run_id, self.results[name])
         if not isinstance(result.scores, Scores) or len(result.scores) != self.record.num_samples:
             return None
         return ScoreColumn(result, lookup_metric(result, self.record, {}))
+
+    def matched(self, name: str, match: Match) -> MetricResult | str:
+        """A result of the run with gold matched in this way; why it cannot be."""
+        result = self.results[name]
+        return self._known.get(("matched", name, match), lambda: matched_result(self.store, self.record, result, match))
 
     @property
     def nbytes(self) -> int:
@@ -518,6 +529,11 @@ class QueryTable:
         return list(dict.fromkeys(name for run in self.runs for name in run.results))
 
     @property
+    def metric_labels(self) -> dict[str, str]:
+        """The name of each metric for display."""
+        return metric_labels(*[run.results.values() for run in self.runs])
+
+    @property
     def labels(self) -> list[str]:
         """The names of all labels of the samples."""
         return list(dict.fromkeys(name for run in self.runs for name in run.samples.labels))
@@ -563,16 +579,28 @@ class QueryTable:
     def require_comparable(self, name: str, what: str) -> None:
         """Raise if there is only one run, or if a metric was computed differently in the first and the last."""
         self.require_two(what)
-        first, last = self.scores(name, 0), self.scores(name, len(self.runs) - 1)
-        if first is not None and last is not None and first.result.signature != last.result.signature:
+        ends = [self.runs[0], self.runs[-1]]
+        signatures = set()
+        for run, column in zip(ends, [self.scores(name, 0), self.scores(name, len(self.runs) - 1)], strict=True):
+            if column is not None:
+                signatures.add(comparable_signature(column.result.signature))
+                if isinstance(problem := run.matched(name, self._match_of(name)), str):
+                    raise BadValueError(
+                        f"'{name}' cannot be compared: gold is matched in different ways, and {problem}"
+                    )
+        if len(signatures) > 1:
             raise BadValueError(f"'{name}' was computed differently in the two runs, so they cannot be compared by it")
+
+    def _match_of(self, name: str) -> Match:
+        """How a metric matches gold in all runs."""
+        return coarsest([result_match(run.results[name]) for run in self.runs if name in run.results])
 
     def scores(self, name: str, run: int) -> ScoreColumn | None:
         """The scores of a metric in a run; ``None`` if the run does not have it."""
         if name not in self.metrics:
             hint = did_you_mean(name, self.metrics, otherwise=f"; the metrics are {', '.join(self.metrics) or 'none'}")
             raise BadValueError(f"the runs have no metric '{name}'{hint}")
-        return self.runs[run].scores(name)
+        return self.runs[run].scores(name, self._match_of(name))
 
     def values(self, name: str, run: int) -> Floats:
         """The scores of a metric in a run; NaN where there is none."""

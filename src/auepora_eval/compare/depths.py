@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
 
+from ..core.conventions import Match
 from ..core.metrics_base import BatchMetric
-from ..core.types import Document, MetricResult, RetrievedDocument
+from ..core.types import MetricResult, RetrievedDocument
 from ..engine.evaluate import EvaluationOptions
+from ..features.matching import gold_units, unit_ranks
 from ..store.records import RunRecord, run_info
 from ..store.runs import RunStore, ranking_depths
 from .chunks import RunOutputsCache
 from .golden import Pair, evaluate_pairs
 from .pairing import MetricMeta, SharedSamples
+from .stores import TEXT_MATCHES
 from .types import ComparisonInput, MetricComparison, run_labels
 
 Ints = npt.NDArray[np.intp]
@@ -76,6 +80,15 @@ def run_depth(record: RunRecord, lengths: Ints) -> ListDepth:
     return list_depth(lengths[lengths >= 0], is_saved=is_saved, top_k=top_k)
 
 
+def cut_above(store: RunStore, record: RunRecord, definition: MetricMeta) -> int | None:
+    """The rank below which the rankings of a run are unknown, if the metric reads deeper; else ``None``."""
+    if not definition.reads or "outputs" not in record.plan:
+        return None
+    lengths = [depth for _, depth in ranking_depths(store, record.run_id)]
+    cut = run_depth(record, np.array(lengths, dtype=np.intp)).cut
+    return cut if cut is not None and cut < definition.reads else None
+
+
 class RunDepths:
     """The depths of the runs of a comparison, and what follows from them for its metrics."""
 
@@ -127,32 +140,37 @@ class RunDepths:
         )
 
     def cut_problem(
-        self, definition: MetricMeta, metrics: Sequence[BatchMetric | None], values: Sequence[float]
-    ) -> str | None:
-        """Why a metric that reads deeper than a cut cannot compare these runs, with bounds; ``None`` where it can."""
+        self, definition: MetricMeta, metrics: Sequence[BatchMetric | None], results: Sequence[MetricResult]
+    ) -> tuple[str, list[MetricResult]]:
+        """Why a metric that reads deeper than a cut does not compare these runs, with bounds; empty where it does.
+
+        Also the best results that the runs can have, where they are known.
+        """
         ranks = self.ranks_read(definition)
-        reasons = []
+        reasons, best = [], list(results)
         for run, label in enumerate(run_labels(len(self._records))):
             if not ranks or (cut := self.depth(run).cut) is None or cut >= ranks:
                 continue
-            metric = metrics[run]
+            metric, result = metrics[run], results[run]
             reason = _cut_text(label, self.depth(run))
-            if metric is not None and metric.metadata.matches_gold:
-                reason += f"; {label} lies between {values[run]:.4f} and {self._best_value(run, metric, cut):.4f}"
+            if metric is not None and metric.metadata.matches_gold and not result.details.get("corrections"):
+                best[run] = self._best_result(run, metric, cut)
+                reason += f"; {label} lies between {result.value:.4f} and {best[run].value:.4f}"
             reasons.append(reason)
-        return "; ".join(reasons) or None
+        return "; ".join(reasons), best
 
-    def _best_value(self, run: int, metric: BatchMetric, cut: int) -> float:
-        """The value of a metric if all gold that a run did not return stood right below its cut."""
-        record = self._records[run]
+    def _best_result(self, run: int, metric: BatchMetric, cut: int) -> MetricResult:
+        """The result of a metric if all gold that a run did not return stood right below its cut."""
+        record, match = self._records[run], metric.active_conventions.match
         outputs = self._answers.of(record)
+        if match in TEXT_MATCHES:
+            outputs = outputs.with_texts()
 
         def pairs(repeat: int) -> Iterator[Pair]:
-            return with_gold_below(outputs.pairs(repeat), cut)
+            return with_gold_below(outputs.pairs(repeat), cut, match)
 
         options = EvaluationOptions(conventions=metric.active_conventions, run=run_info(record))
-        (result,) = evaluate_pairs(pairs, outputs.repeats, [metric], options)
-        return result.value
+        return evaluate_pairs(pairs, outputs.repeats, [metric], options)[0]
 
     def describe(self, given: ComparisonInput, signature: str | None) -> ComparisonInput:
         """The input of a comparison with what different lengths of lists mean for it."""
@@ -197,19 +215,44 @@ class RunDepths:
         return found
 
 
-def with_gold_below(pairs: Iterator[Pair], cut: int) -> Iterator[Pair]:
-    """The same outputs with the gold that is not in a list of this length right below its end: the best that can be."""
+def with_gold_below(pairs: Iterator[Pair], cut: int, match: Match) -> Iterator[Pair]:
+    """The same outputs with the gold that a list of this length does not reach right below its end, the highest level
+    first: the best that can be."""
     for sample, output in pairs:
         if output is None or output.error is not None or len(output.retrieved) < cut:
             yield sample, output
             continue
-        known = {item.doc.doc_id for item in output.retrieved}
-        unseen: dict[str, Document] = {}
-        for doc in sample.relevant_docs or ():
-            if doc.doc_id not in known:
-                unseen.setdefault(doc.doc_id, doc)
-        below = [RetrievedDocument(doc, None, rank) for rank, doc in enumerate(unseen.values(), cut + 1)]
+        units = sorted(gold_units(sample, match), key=attrgetter("level"), reverse=True)
+        ranks = unit_ranks(units, [item.doc for item in output.retrieved], match)
+        unseen = [unit.passages[0] for unit, found in zip(units, ranks, strict=True) if found.rank is None]
+        below = [RetrievedDocument(doc, None, rank) for rank, doc in enumerate(unseen, cut + 1)]
         yield sample, replace(output, retrieved=[*output.retrieved, *below])
+
+
+def join_ends(ends: Sequence[MetricComparison]) -> MetricComparison:
+    """The comparison at both ends of what cut lists allow: inconclusive unless both have the same verdict.
+
+    Shown are the smaller difference, the larger p-value and intervals that contain those of both ends.
+    """
+    shown = min(ends, key=lambda end: abs(end.delta or 0.0))
+    if len(ends) == 1:
+        return shown
+    verdicts = {end.verdict for end in ends}
+    return replace(
+        shown,
+        verdict=shown.verdict if len(verdicts) == 1 else "inconclusive",
+        interval=_widest([end.sure_interval for end in ends]),
+        interval_adjusted=_widest([end.interval_adjusted for end in ends]),
+        interval_under_skew=None,
+        p_value=max([end.p_value or 0.0 for end in ends]),
+        p_adjusted=None if shown.p_adjusted is None else max([end.p_adjusted or 0.0 for end in ends]),
+    )
+
+
+def _widest(intervals: Iterable[tuple[float, float] | None]) -> tuple[float, float] | None:
+    """The smallest interval that contains all of these; ``None`` where there is none."""
+    known = [interval for interval in intervals if interval is not None]
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else None
 
 
 def mark_longer_list(given: ComparisonInput, found: MetricComparison) -> MetricComparison:

@@ -588,7 +588,7 @@ def shown_metrics(table: QueryTable, conditions: Iterable[Condition] = (), sort:
     results = {name: one for run in table.runs for name, one in run.results.items()}
     plans = (run.record.plan.get("primary") for run in reversed(table.runs))
     primary = next((one for one in plans if isinstance(one, list) and one), [])
-    ordered = sorted(results.values(), key=lambda one: headline_order(one.name, one.target.name, primary))
+    ordered = sorted(results.values(), key=lambda one: headline_order(one.name, one.target.name))
     by_target = {one.target: one.name for one in reversed(ordered)}
     default = [name for name in primary if name in results]
     default = default or [by_target[target] for target in _SHOWN_TARGETS if target in by_target]
@@ -605,7 +605,7 @@ def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) ->
     for number, run in enumerate(table.runs):
         positions = [table.position(number, row) for row in rows]
         found = packed_queries(run.store, run.record, [one for one in positions if one is not None])
-        columns = {name: run.scores(name) for name in metrics}
+        columns = {name: table.scores(name, number) for name in metrics}
         for place, position in enumerate(positions):
             if position is None:
                 empty = dict.fromkeys(metrics, "")

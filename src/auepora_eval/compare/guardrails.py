@@ -69,7 +69,13 @@ def check_guardrails(
     outcomes = []
     for name, margin in margins.items():
         if name in compared:
-            outcomes.append(_check_guardrail(*compared[name], margin=margin, clusters=clusters, seed=seed))
+            given, found = compared[name]
+            ends = [_check_guardrail(end, found, margin=margin, clusters=clusters, seed=seed) for end in given.ends]
+            ends.sort(key=lambda end: end.most or 0.0)
+            outcome = ends[0] if ends[0].state == "worse" else ends[-1]
+            if ends[0].state != ends[-1].state:
+                outcome = replace(outcome, state="inconclusive", reason=given.cut)
+            outcomes.append(replace(outcome, metric=name))
         else:
             reason = refused.get(name, "not both runs have it")
             outcomes.append(GuardrailOutcome(name, margin, "inconclusive", reason=reason))

@@ -17,16 +17,17 @@ import numpy.typing as npt
 from ..core.conventions import MATCHES, Conventions, Match
 from ..core.metrics_base import BatchMetric, with_match
 from ..core.results import Results
-from ..core.types import Document, EvaluationSample
+from ..core.types import Document, EvaluationSample, MetricResult
 from ..engine.evaluate import EvaluationOptions
 from ..engine.gold_match import MatchCounts
 from ..features.matching import MATCH_WORDS, covered_by_rank, gold_units, is_usable, span_of
-from ..store.records import plan_conventions, run_info
+from ..store.records import RunRecord, plan_conventions, run_info
+from ..store.runs import RunStore
 from ..text.scripts import auto_tokens
 from .chunks import ChunkChange
 from .golden import evaluate_pairs
-from .pairing import find_metric
-from .stores import TEXT_MATCHES, RunOutputs
+from .pairing import find_metric, result_match
+from .stores import TEXT_MATCHES, RunOutputs, run_outputs
 from .types import ComparisonInput, MetricComparison, run_labels
 
 NO_OTHER_WAY = "compare recall_doc, spans, or the golden queries"
@@ -148,6 +149,19 @@ def matched_results(run: RunOutputs, results: Results, way: ComparisonMatch) -> 
     again = {result.name: result for result in computed}
     results[:] = [again.get(result.name, result) for result in results]
     return results
+
+
+def matched_result(store: RunStore, record: RunRecord, result: MetricResult, match: Match) -> MetricResult | str:
+    """A result with gold matched in this way, computed again from stored outputs if need be; why it cannot be."""
+    if result_match(result) == match:
+        return result
+    run = run_outputs(store, record, texts=match in TEXT_MATCHES)
+    again = other_way([find_metric(result, record)], match)
+    if not again:
+        return f"{record.run_id} ({record.name}) matches gold by {MATCH_WORDS[result_match(result)]} only"
+    if match not in ("parent", *_supported_ways(run)):
+        return f"{record.run_id} ({record.name}) has no {match}s"
+    return recompute(run, again, match)[0]
 
 
 def other_way(metrics: Iterable[BatchMetric | None], match: Match) -> list[BatchMetric]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from ..core.conventions import Match, Signature
 from ..core.metrics_base import BatchMetric, Metric
-from ..core.results import Results, display_name, sequential_details
+from ..core.results import Results, display_name, metric_labels, sequential_details
 from ..core.scores import NOT_JUDGED, Scores
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import mean_over_repeats
@@ -73,7 +72,6 @@ class RunResults:
         self.record = record
         self.results: dict[str, list[MetricResult]] = {}
         self._store, self._cache = store, ScoresCache()
-        self._computed: dict[tuple[str, str | None], MetricResult] = {}
         self.judged_until = metrics_judged_until(store, record)
         for result in result_summaries(store, record.run_id, every_signature=True):
             self.results.setdefault(result.name, []).append(result)
@@ -86,17 +84,11 @@ class RunResults:
         self.missing: MissingOutputs = missing_outputs(store, record, every)
 
     def with_scores(self, result: MetricResult) -> MetricResult:
-        """One of the results with its scores."""
+        """One of the results with its scores; one that was computed again has them."""
+        if result.scores is not None:
+            return result
         key = result.name, result.signature
-        if key in self._computed:
-            return self._computed[key]
         return self._cache.get(key, self.record.num_samples, lambda: self._read(result))
-
-    def add(self, results: Iterable[MetricResult]) -> None:
-        """Use results that were computed again from the stored outputs."""
-        for result in results:
-            self.results[result.name].append(result)
-            self._computed[result.name, result.signature] = result
 
     def _read(self, summary: MetricResult) -> MetricResult:
         result = result_with_scores(self._store, self.record.run_id, summary)
@@ -114,12 +106,14 @@ class ComparisonInputs:
     """One for each metric and each pair of runs."""
     refused: dict[str, str]
     """Metrics that cannot be compared, and why."""
-    refused_primary: tuple[str, ...]
-    """Those of them that are primary."""
+    primary: set[str]
+    """The names of the primary metrics."""
     missing: list[int]
     """For each run how many outputs it lacks, of the samples that all runs have."""
     notes: list[str]
     """How gold is matched, which values have gold corrections, and which runs lack them."""
+    labels: Mapping[str, str]
+    """The names of metrics for display."""
 
 
 def build_comparisons(
@@ -160,11 +154,11 @@ def build_comparisons(
         primary=primaries,
         margin=delta,
     )
-    refused_primary = tuple(name for name in refused if name in primaries)
     inputs = [matcher.with_coverage(given, shared) for given in inputs]
     missing = [run.missing.take(rows).total for run, rows in zip(runs, shared.rows, strict=True)]
     notes = [*matcher.notes(inputs), *_correction_notes(runs, names)]
-    return ComparisonInputs(shared, inputs, refused, refused_primary, missing=missing, notes=notes)
+    labels = metric_labels(*[results[-1:] for run in runs for results in run.results.values()])
+    return ComparisonInputs(shared, inputs, refused, primaries, missing=missing, notes=notes, labels=labels)
 
 
 def primary_metrics(
@@ -213,24 +207,25 @@ def pair_metrics(
             depths.hits_problem(results[-1])
             or _chunk_problem(definition, matcher)
             or _repeats_problem(runs, results, definition)
-            or _cut_problem(runs, results, definition, depths)
         )
         if reason is not None:
             refused[name] = reason
             continue
-        for pair in combinations(range(len(runs)), 2):
-            given = _comparison_input(
-                runs, results, shared, definition, pair, primary=name in primary, margin=margin_of(margin, name)
-            )
-            inputs.append(depths.describe(given, results[-1].signature))
+        make = partial(_comparison_input, runs, shared=shared, primary=name in primary, margin=margin_of(margin, name))
+        metrics = [find_metric(result, run.record) for run, result in zip(runs, results, strict=True)]
+        cut, best = depths.cut_problem(definition, metrics, results)
+        if not cut:
+            for pair in combinations(range(len(runs)), 2):
+                given = make(results=results, definition=definition, pair=pair)
+                inputs.append(depths.describe(given, results[-1].signature))
+        elif len(runs) == 2 and best != results and "|p:returned" not in (results[-1].signature or ""):
+            definition = replace(definition, note=f"{cut}; so at both ends, and the smaller difference is shown")
+            ends = [[best[0], results[1]], [results[0], best[1]]]
+            first, second = (make(results=end, definition=definition, pair=(0, 1)) for end in ends)
+            inputs.append(replace(first, cut=cut, other_end=replace(second, name=f"{name} at the other end")))
+        else:
+            refused[name] = cut
     return inputs, refused
-
-
-def _cut_problem(
-    runs: Sequence[RunResults], results: Sequence[MetricResult], definition: MetricMeta, depths: RunDepths
-) -> str | None:
-    metrics = [find_metric(result, run.record) for run, result in zip(runs, results, strict=True)]
-    return depths.cut_problem(definition, metrics, [result.value for result in results])
 
 
 def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult], definition: MetricMeta) -> str | None:
@@ -290,11 +285,11 @@ def _correction_notes(runs: Sequence[RunResults], names: Sequence[str]) -> list[
         if isinstance(results, str):
             continue
         if corrections := results[-1].details.get("corrections"):
-            corrected.setdefault(corrections["count"], []).append(name)
+            corrected.setdefault(corrections["count"], []).append(display_name(results[-1]))
             continue
         labels = zip(run_labels(len(runs)), runs, strict=True)
         if have := [label for label, run in labels if run.results[name][-1].details.get("corrections")]:
-            uncorrected.setdefault(" and ".join(have), []).append(name)
+            uncorrected.setdefault(" and ".join(have), []).append(display_name(results[-1]))
     return [
         *(
             f"with {count} gold correction{'s' if count != 1 else ''}: {name_first(listed)}; "
@@ -327,15 +322,15 @@ def _mismatch(second: str, first: str) -> str:
 
 def _comparison_input(
     runs: Sequence[RunResults],
-    results_by_run: Sequence[MetricResult],
+    *,
+    results: Sequence[MetricResult],
     shared: SharedSamples,
     definition: MetricMeta,
     pair: tuple[int, int],
-    *,
     primary: bool,
     margin: float | None,
 ) -> ComparisonInput:
-    results = [results_by_run[run] for run in pair]
+    results = [results[run] for run in pair]
     read = partial(_read_pair, [runs[run] for run in pair], results, shared, definition, pair)
     is_whole = shared.sample_set is None and not any(shared.only[run] for run in pair)
     defined = all(one.defined for one in results) and is_whole
@@ -564,7 +559,8 @@ class _RunMatcher:
                     wanted.setdefault((number, match), []).extend(added)
         for (number, match), added in wanted.items():
             run = self._runs[number]
-            run.add(recompute(self.way.read(self._answers.of(run.record)), added, match))
+            for result in recompute(self.way.read(self._answers.of(run.record)), added, match):
+                run.results[result.name].append(result)
 
     def with_coverage(self, given: ComparisonInput, shared: SharedSamples) -> ComparisonInput:
         """The input of a comparison with how gold is matched and, where chunks differ, how much of it is covered."""
@@ -637,25 +633,26 @@ class SharedMetricScores:
     first: Scores
     second: Scores
     higher_is_better: bool
+    label: str
+    """The name for display."""
 
 
 def main_metric(
     record_a: RunRecord, results_a: Results, record_b: RunRecord, results_b: Results, name: str | None = None
 ) -> SharedMetricScores:
-    """The metric called ``name`` in both runs; without a name, the first of these that both runs have:
-
-    * a primary metric of the plan that scores answers (the second run's plan first),
-    * ``token_f1``, ``exact_match``,
-    * any other that scores answers: their correctness, then relevance, then faithfulness,
-    * a primary metric of the plan that scores retrieval, then any other that does,
-    * any other metric with a score per sample, latency last.
-    """
-    if name is not None:
-        first, second = _find_metric(record_a, results_a, name), _find_metric(record_b, results_b, name)
-        signatures = [comparable_signature(found.signature) or f"{name}|v0" for found in (first, second)]
-        Signature.parse(signatures[0]).require_same(Signature.parse(signatures[1]))
-    else:
-        first, second = _default_headline_metric(record_a, results_a, record_b, results_b)
+    """The metric called ``name`` in both runs; without a name the main one of those that both have per sample."""
+    if name is None:
+        scored_a = [result for result in results_a if isinstance(result.scores, Scores)]
+        scored_b = [result for result in results_b if isinstance(result.scores, Scores)]
+        name = shared_main_metric([record_a, record_b], [scored_a, scored_b])
+    if not name:
+        raise BadValueError(
+            f"{record_a.run_id} ({record_a.name}) and {record_b.run_id} ({record_b.name}) have no metric in common "
+            "that has a score per sample and the same signature in both; `auepora rescore` computes one for both"
+        )
+    first, second = _find_metric(record_a, results_a, name), _find_metric(record_b, results_b, name)
+    signatures = [comparable_signature(found.signature) or f"{name}|v0" for found in (first, second)]
+    Signature.parse(signatures[0]).require_same(Signature.parse(signatures[1]))
     assert isinstance(first.scores, Scores)
     assert isinstance(second.scores, Scores)
     return SharedMetricScores(
@@ -664,6 +661,7 @@ def main_metric(
         first.scores,
         second.scores,
         lookup_metric(second, record_b, {}).higher_score_is_better,
+        label=display_name(second),
     )
 
 
@@ -680,22 +678,18 @@ def _find_metric(record: RunRecord, results: Results, name: str) -> MetricResult
     return found
 
 
-def _default_headline_metric(
-    record_a: RunRecord, results_a: Results, record_b: RunRecord, results_b: Results
-) -> tuple[MetricResult, MetricResult]:
-    scored_in_a = {_shared_key(result): result for result in results_a if isinstance(result.scores, Scores)}
-    scored_in_b = [result for result in results_b if isinstance(result.scores, Scores)]
-    shared = [result for result in scored_in_b if _shared_key(result) in scored_in_a]
-    listed = [*(record_b.plan.get("primary") or ()), *(record_a.plan.get("primary") or ())]
-    ordered = sorted(shared, key=lambda one: headline_order(one.name, one.target.name, listed))
-    directed = (one for one in ordered if lookup_metric(one, record_b, {}).has_direction)
-    found = next(directed, ordered[0] if ordered else None)
-    if found is None:
-        raise BadValueError(
-            f"{record_a.run_id} ({record_a.name}) and {record_b.run_id} ({record_b.name}) have no metric in common "
-            "that has a score per sample and the same signature in both; `auepora rescore` computes one for both"
-        )
-    return scored_in_a[_shared_key(found)], found
+def shared_main_metric(records: Sequence[RunRecord], results: Sequence[Sequence[MetricResult]]) -> str:
+    """The main metric of several runs, oldest first, among those that all have; empty where there is none.
+
+    It is that of the last run, whose plan, or else an earlier one, says which metrics are primary.
+    """
+    shared = list(results[-1])
+    for each in results[:-1]:
+        keys = {_shared_key(result) for result in each}
+        shared = [result for result in shared if _shared_key(result) in keys]
+    planned = next((record for record in reversed(records) if record.plan.get("primary")), records[-1])
+    by_run = {record.run_id: each for record, each in zip(records, results, strict=True)}
+    return main_metric_name(records[-1], rank_metrics(planned, shared), equal_metrics(records, by_run))
 
 
 def _shared_key(result: MetricResult) -> tuple[str, str | None]:
@@ -751,13 +745,10 @@ def size_notes(listed: Sequence[MetricResult | None]) -> list[str]:
     return notes
 
 
-def headline_order(name: str, target: str, listed: Sequence[str] = ()) -> tuple[float, ...]:
-    """The key that sorts metrics by importance, the headline metric first; ``listed`` are primary ones of a plan."""
-    place = listed.index(name) if name in listed else math.inf
+def headline_order(name: str, target: str) -> tuple[float, ...]:
+    """The key that sorts metrics by importance, the headline metric first."""
     if target in _ANSWERS:
-        if name in listed:
-            return 0, place
         return (1, _PREFERRED.index(name)) if name in _PREFERRED else (2, _ANSWERS.index(target))
     if target in _RETRIEVAL:
-        return (3, place) if name in listed else (4, _RETRIEVAL.index(target))
+        return 4, _RETRIEVAL.index(target)
     return 5, target == TargetCategory.LATENCY.name

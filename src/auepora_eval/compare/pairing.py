@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ..core.conventions import PRESETS, Conventions
+from ..core.conventions import PRESETS, Conventions, Match
 from ..core.metrics_base import (
     BatchMetric,
     Metric,
@@ -388,8 +388,7 @@ def _reproduces_value(reducer: Reducer, scores: Scores, result: MetricResult) ->
 def likely_metrics(result: MetricResult, record: RunRecord, metric_objects: Mapping[str, Metric]) -> Iterator[Metric]:
     """Metrics that may have produced this result, the most likely first."""
     facts, rules, name = run_info(record), plan_conventions(record), result.name
-    matched = _MATCH.search(result.signature or "")
-    build = partial(_build, facts=facts, match="id" if matched is None else matched[1])
+    build = partial(_build, facts=facts, match=result_match(result))
     if name in metric_objects:
         yield from build(metric_objects[name], rules)
     for spec in record.plan.get("metrics") or ():
@@ -410,6 +409,12 @@ def _build(spec: Any, rules: Conventions, *, facts: RunInfo, match: Any) -> Iter
     except AueporaError:  # not registered in this process, or with options that it no longer has
         return
     yield metric.for_run(facts) if isinstance(metric, BatchMetric) else metric
+
+
+def result_match(result: MetricResult) -> Match:
+    """How gold is matched in a result."""
+    matched = _MATCH.search(result.signature or "")
+    return "id" if matched is None else cast(Match, matched[1])
 
 
 def without_top_k(signature: str | None) -> str | None:

@@ -228,7 +228,7 @@ def _smallest_differences(board: Leaderboard) -> str:
     if len(board.run_ids) > 2 or any(one.n_needed is not None for one in compared):
         return ""
     found = [
-        f"{one.name} {format_value(one.mde)}"
+        f"{one.label or one.name} {format_value(one.mde)}"
         for one in compared
         if one.verdict == "inconclusive" and one.mde is not None and _is_adjusted(one)
     ]
@@ -252,7 +252,7 @@ def refused_details(board: Leaderboard) -> list[Details]:
     """The metrics that were not compared, and why; empty where all were."""
     if not board.refused:
         return []
-    rows: list[Row] = [[name, why] for name, why in board.refused.items()]
+    rows: list[Row] = [[board.metric_label(name), why] for name, why in board.refused.items()]
     title = f"Not compared: {pluralize(len(rows), 'metric')}"
     return [Details(title, [simple_table(["metric", "why"], rows)], is_open=True)]
 
@@ -441,7 +441,7 @@ def _pair_summary(board: Leaderboard, main: LeaderboardMetric | None) -> Compari
     )
     refused = ""
     if board.refused_primary:
-        listed = name_first(board.refused_primary)
+        listed = name_first([board.metric_label(name) for name in board.refused_primary])
         refused = f"{len(board.refused_primary)} could not be compared ({listed}); "
     sentence = f"Of {pluralize(total, of_all)}, {refused}{b} against {a} is {verdicts}"
     change = "" if main is None else _describe_change(main.pairs[0].comparison)
@@ -471,7 +471,7 @@ def _losses_sentence(board: Leaderboard, main: LeaderboardMetric | None) -> str:
         listed = [_values_change(by_name[name]) for name in board.fallen]
         sentences.append(f"Not primary, but worse: {name_first(listed)}.")
     if board.guardrails:
-        states = "; ".join(guardrail.describe() for guardrail in board.guardrails)
+        states = "; ".join(guardrail.describe(board.metric_label(guardrail.metric)) for guardrail in board.guardrails)
         sentences.append(f"Guardrails: {states}.")
     return " ".join(sentences)
 
@@ -489,7 +489,7 @@ def guardrails_table(board: Leaderboard) -> list[Block]:
     rows: list[Row] = []
     for guardrail in board.guardrails:
         state = Cell(guardrail.state.replace("_", " "), tone=tones[guardrail.state], sign=signs[guardrail.state])
-        name = Cell(guardrail.metric, note=guardrail.reason)
+        name = Cell(board.metric_label(guardrail.metric), note=guardrail.reason)
         loss = f"{signed(guardrail.least)} to {signed(guardrail.most)}" if guardrail.least is not None else "n/a"
         needed = f"{guardrail.n_needed:,}" if guardrail.n_needed else ""
         rows.append([name, signed(guardrail.delta), f"{guardrail.margin:g}", loss, f"{guardrail.n:,}", needed, state])
@@ -684,7 +684,7 @@ def forest_rows(metrics: Iterable[MetricComparison]) -> list[dict[str, Any]]:
         low, high = one.shown_interval or (None, None)
         ends = metric_range(one.name)
         row: dict[str, Any] = {
-            "name": one.name,
+            "name": one.label or one.name,
             "group": titles.get(one.target, one.target),
             "delta": one.delta,
             "low": low,
@@ -704,7 +704,8 @@ def forest_plot(report: CompareReport, *, names: tuple[str, str] = ("A", "B"), t
     """A forest plot of every metric's difference; metrics that were not compared are listed with the reason."""
     rows = forest_rows(report.metrics)
     rows += [
-        {"name": name, "delta": None, "note": why, "group": "Not compared"} for name, why in report.refused.items()
+        {"name": report.metric_labels.get(name, name), "delta": None, "note": why, "group": "Not compared"}
+        for name, why in report.refused.items()
     ]
     return forest_chart(rows, names=names, title=title or f"Differences, {names[1]} − {names[0]}")
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.conventions import Signature
 from ..core.metrics_base import BatchMetric, Metric, make_result
 from ..core.reduce import Clusters, exact_sum
-from ..core.results import Results, controls_warnings, empty_answers
+from ..core.results import Results, controls_warnings, display_name, empty_answers
 from ..core.scores import Scores
 from ..core.slices import Grouping, Rows, parse_slices
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
@@ -150,6 +150,8 @@ class Leaderboard:
     """Of two runs: the metrics that must not get worse by more than a margin."""
     fallen: tuple[str, ...] = ()
     """Of two runs without guardrails: metrics that are not primary and worse, by max-T over all of them."""
+    metric_labels: Mapping[str, str] = field(default_factory=dict)
+    """The names of metrics for display."""
 
     @classmethod
     def of_pair(cls, report: CompareReport, names: Sequence[str] | None = None) -> Leaderboard:
@@ -173,7 +175,12 @@ class Leaderboard:
             refused_primary=report.refused_primary,
             guardrails=report.guardrails,
             fallen=report.fallen,
+            metric_labels=report.metric_labels,
         )
+
+    def metric_label(self, name: str) -> str:
+        """The name of a metric for display."""
+        return self.metric_labels.get(name, name)
 
     @property
     def labels(self) -> list[str]:
@@ -288,18 +295,21 @@ def build_leaderboard(
         mark_longer_list(given, check_coverage(given, found))
         for given, found in zip(built.inputs, comparisons, strict=True)
     ]
-    compared = _by_metric(built.inputs, comparisons, len(records))
-    require_guardrails(guardrails, [*(found.name for found in compared), *built.refused])
+    require_guardrails(guardrails, [*(found.name for found in comparisons), *built.refused])
     clusters = built.shared.clusters
     outcomes = check_guardrails(built.inputs, comparisons, margins, clusters=clusters, refused=built.refused, seed=seed)
     fallen: tuple[str, ...] = ()
     if len(records) == 2 and not margins:
         fallen = fallen_metrics(built.inputs, comparisons, clusters, seed=seed)
+    judged = list(zip(built.inputs, comparisons, strict=True))
+    uncertain = {given.name: given.cut for given, found in judged if given.cut and found.verdict == "inconclusive"}
+    refused = {**built.refused, **uncertain}
+    compared = _by_metric([pair for pair in judged if pair[0].name not in uncertain], len(records))
     return Leaderboard(
         run_ids,
         tuple(one.name for one in records),
         compared,
-        built.refused,
+        refused,
         len(built.shared.ids),
         tuple(built.missing),
         (
@@ -312,17 +322,16 @@ def build_leaderboard(
         ),
         tuple(built.shared.only),
         sample_set=None if samples is None else samples.name,
-        refused_primary=built.refused_primary,
+        refused_primary=tuple(name for name in refused if name in built.primary),
         guardrails=outcomes,
         fallen=fallen,
+        metric_labels=built.labels,
     )
 
 
-def _by_metric(
-    inputs: Sequence[ComparisonInput], comparisons: Sequence[MetricComparison], runs: int
-) -> list[LeaderboardMetric]:
+def _by_metric(judged: Iterable[tuple[ComparisonInput, MetricComparison]], runs: int) -> list[LeaderboardMetric]:
     found: dict[str, list[tuple[ComparisonInput, MetricComparison]]] = {}
-    for one_input, comparison in zip(inputs, comparisons, strict=True):
+    for one_input, comparison in judged:
         found.setdefault(comparison.name, []).append((one_input, comparison))
     return [
         LeaderboardMetric(
@@ -372,7 +381,7 @@ def _control_notes(store: RunStore, run_ids: Sequence[str]) -> list[str]:
         earlier = {one.name: one for one in first if one.details.get("controls")}
         for one in second:
             if one.name in earlier and (drift := control_drift(earlier[one.name], one)) is not None:
-                notes.append(f"{one.name}: {drift_text({'run_id': label, **drift})}")
+                notes.append(f"{display_name(one)}: {drift_text({'run_id': label, **drift})}")
     return notes
 
 
@@ -602,6 +611,7 @@ def compare_runs(
         refused_primary=board.refused_primary,
         guardrails=board.guardrails,
         fallen=board.fallen,
+        metric_labels=board.metric_labels,
     )
 
 

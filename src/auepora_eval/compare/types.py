@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from importlib import import_module
 from typing import Any, Literal
@@ -238,18 +238,18 @@ class GuardrailOutcome:
     reason: str = ""
     """Why the bounds do not decide, where something else speaks against them."""
 
-    def describe(self) -> str:
+    def describe(self, label: str = "") -> str:
         """The state with the bound that decides: ``recall@5 is worse by at least 0.0512 (margin 0.02)``."""
-        margin = f"margin {self.margin:g}"
+        label, margin = label or self.metric, f"margin {self.margin:g}"
         if self.least is None or self.most is None or self.reason:
-            return f"{self.metric} is inconclusive ({margin}): {self.reason}"
+            return f"{label} is inconclusive ({margin}): {self.reason}"
         if self.state == "worse":
-            return f"{self.metric} is worse by at least {format_value(self.least)} ({margin})"
+            return f"{label} is worse by at least {format_value(self.least)} ({margin})"
         at_most = f"at most {format_value(max(self.most, 0.0))} worse"
         if self.state == "within_margin":
-            return f"{self.metric} is within its margin of {self.margin:g} ({at_most})"
+            return f"{label} is within its margin of {self.margin:g} ({at_most})"
         needed = f"; about {self.n_needed:,} samples would decide" if self.n_needed else ""
-        return f"{self.metric} is inconclusive: {at_most} ({margin}{needed})"
+        return f"{label} is inconclusive: {at_most} ({margin}{needed})"
 
 
 def guardrails_document(guardrails: Iterable[GuardrailOutcome], fallen: Iterable[str]) -> dict[str, Any]:
@@ -290,6 +290,8 @@ class CompareReport:
     """The metrics that must not get worse by more than a margin."""
     fallen: tuple[str, ...] = ()
     """Metrics that are not primary and worse, by max-T over all of them; only where there are no guardrails."""
+    metric_labels: Mapping[str, str] = field(default_factory=dict)
+    """The names of metrics for display."""
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison document."""
@@ -437,6 +439,15 @@ class ComparisonInput:
     """The difference in the covered proportion of the gold, where the chunks of the runs differ."""
     longer_list: str | None = None
     """That the second run returns the same ranking, only longer."""
+    cut: str = ""
+    """Where lists are cut above the ranks that the metric reads, that they are, with bounds."""
+    other_end: ComparisonInput | None = None
+    """With ``cut`` the other end of what the lists allow: here the first run has what it lacks, there the second."""
+
+    @property
+    def ends(self) -> tuple[ComparisonInput, ...]:
+        """The input, and where lists are cut that of the other end."""
+        return (self,) if self.other_end is None else (self, replace(self.other_end, primary=self.primary))
 
     @property
     def pair(self) -> MetricPair:

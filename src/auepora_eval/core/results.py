@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from ..errors import BadValueError, MissingDependencyError, UnknownMetricError
@@ -366,6 +367,11 @@ def display_name(result: MetricResult, *, unit: bool = True) -> str:
     base = re.search(r"\|(?:base|similarity):([^|]*)\|", signature)
     hits = " over hits" if "|base.ap:hits|" in signature else ""
     return result.name if base is None or base[1] in result.name else f"{result.name} ({base[1]}{hits})"
+
+
+def metric_labels(*listed: Iterable[MetricResult]) -> dict[str, str]:
+    """The name of each metric of some results for display, by its name."""
+    return {result.name: display_name(result) for result in chain(*listed)}
 
 
 def registered_name(result: MetricResult) -> str:

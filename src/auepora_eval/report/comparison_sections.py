@@ -268,7 +268,7 @@ def wins_section(compared: ComparedRuns) -> ReportSection | None:
             higher_is_better=main.higher_is_better,
             links=len(b.results.sample_ids) <= MAX_POINTS,
         )
-        caption = f"{main.name} of every query in both runs. A point leads to its query."
+        caption = f"{main.label} of every query in both runs. A point leads to its query."
         blocks.append(Figure(chart, caption, _SQUARE))
     return ReportSection("queries-won", "Wins and losses", blocks) if blocks else None
 
@@ -291,8 +291,8 @@ def _cause_blocks(a: StoredRun, b: StoredRun) -> list[Block]:
     worse = [one for one in changes if is_worse(one, higher_is_better=judged_by.higher_is_better)]
     better = [one for one in changes if not is_worse(one, higher_is_better=judged_by.higher_is_better)]
     if not changes:
-        return [Prose(f"No query changed by {judged_by.name}.")]
-    summary = f"By {judged_by.name} {pluralize(len(worse), 'query', 'queries')} got worse and {len(better):,} better."
+        return [Prose(f"No query changed by {judged_by.label}.")]
+    summary = f"By {judged_by.label} {pluralize(len(worse), 'query', 'queries')} got worse and {len(better):,} better."
     blocks: list[Block] = [
         Prose(f"{summary} A cause is the first thing that is seen to differ; that it made the difference is likely.")
     ]

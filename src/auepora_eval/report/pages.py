@@ -13,10 +13,10 @@ from urllib.parse import unquote
 import numpy as np
 
 from .._version import __version__
-from ..compare.metrics import headline_order
+from ..compare.metrics import rank_metrics
 from ..compare.stores import Store, open_store
 from ..compare.types import QueryComparison, run_labels
-from ..core.results import controls_warnings
+from ..core.results import controls_warnings, display_name
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError
 from ..io.sample_sets import set_label
@@ -97,7 +97,7 @@ def run_verdict(run: StoredRun, gates: GateCheck, *, timings: bool = True) -> Re
     if unmeasured:
         points.append(
             f"{pluralize(len(unmeasured), 'metric')} could not be measured on some queries: "
-            f"{', '.join(one.name for one in unmeasured[:5])}{' and others' if len(unmeasured) > 5 else ''}."
+            f"{', '.join(display_name(one) for one in unmeasured[:5])}{' and others' if len(unmeasured) > 5 else ''}."
         )
     for one in run.results:
         if (one.details.get("controls") or {}).get("usable") is False:
@@ -144,9 +144,8 @@ def _secondary_points(run: StoredRun, best: MetricResult, timings: bool) -> list
 
 def answers_result(run: StoredRun) -> MetricResult | None:
     """The main result that judges answers; ``None`` where no such metric has scores per query."""
-    primary = run.record.plan.get("primary") or ()
-    listed = [one for one in run.results if one.target in ANSWERS and one.defined and len(score_column(one))]
-    return min(listed, key=lambda one: headline_order(one.name, one.target.name, primary), default=None)
+    listed = {one.name: one for one in run.results if one.target in ANSWERS and len(score_column(one))}
+    return next((listed[name] for name in rank_metrics(run.record, list(listed.values()))), None)
 
 
 def run_sections(run: StoredRun, gates: GateCheck) -> list[ReportSection]:

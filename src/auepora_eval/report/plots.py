@@ -421,7 +421,7 @@ def plot_wins_losses(report: CompareReport, *, names: tuple[str, str] = _NAMES, 
 def win_rows(metrics: Sequence[MetricComparison]) -> list[dict[str, Any]]:
     """The rows of ``wins_losses_chart`` for the metrics with compared queries."""
     return [
-        {"name": one.name, "wins": one.wins, "losses": one.losses, "draws": one.draws}
+        {"name": one.label or one.name, "wins": one.wins, "losses": one.losses, "draws": one.draws}
         for one in metrics
         if one.wins or one.losses or one.draws
     ]

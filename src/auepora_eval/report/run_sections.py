@@ -268,7 +268,8 @@ def _sufficiency_blocks(runs: Sequence[StoredRun]) -> list[Block]:
             lead = f"{run.label}: what" if run.letter else "What"
             blocks.append(
                 Prose(
-                    f"{lead} the answers are, by {result.name} of their documents; correct by {by['correct']}, "
+                    f"{lead} the answers are, by {display_name(result)} of their documents; "
+                    f"correct by {by['correct']}, "
                     f"abstained by {by['abstained']}. Shares of each row, with 95 % intervals."
                 )
             )
@@ -341,7 +342,7 @@ def _measurement_failure_blocks(runs: Sequence[StoredRun]) -> list[Block]:
         reasons = Counter(one.removeprefix(prefix) for one in result.outcomes or () if one.startswith(prefix))
         rows.append(
             [
-                Cell(f"{run.letter}: {result.name}" if run.letter else result.name),
+                Cell(f"{run.letter}: {display_name(result)}" if run.letter else display_name(result)),
                 f"{result.details['num_measure_failed']:,}",
                 ", ".join(f"{reason} {n:,}" for reason, n in reasons.items()),
             ]

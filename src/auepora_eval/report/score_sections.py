@@ -237,7 +237,9 @@ def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> lis
         return [Details(f"All metrics of {run.label}", [table])] if folded else [table]
     result, parts = next((each for each in with_parts if each[0].name == main), with_parts[0])
     rows = [[Cell(group), _cell(result, parts[group])] for group in list(parts)[:MAX_ROWS]]
-    content: list[Block] = [simple_table([name, TableColumn(result.name, number=True)], rows, caption=run.label)]
+    content: list[Block] = [
+        simple_table([name, TableColumn(display_name(result), number=True)], rows, caption=run.label)
+    ]
     if len(parts) > MAX_ROWS:
         content.append(
             Prose(f"And {len(parts) - MAX_ROWS} more groups; `auepora show` has all, and every metric.", "muted")
@@ -340,7 +342,7 @@ def _distribution_figure(scores_by_run: Mapping[StoredRun, Floats], name: str) -
     assert result is not None
     title = display_name(result)
     shown = {one.label: each.tolist() for one, each in scores_by_run.items()} if run.letter else values.tolist()
-    chart = charts.distribution_chart(shown, name, bounds=run.definitions[result.name].range, title=title)
+    chart = charts.distribution_chart(shown, title, bounds=run.definitions[result.name].range, title=title)
     counts = [f"{one.letter} {len(each):,}".strip() for one, each in scores_by_run.items()]
     return Figure(chart, f"{title}: {', '.join(counts)} queries.", SMALL, name)
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ..compare.match import coarsest, matched_result
 from ..compare.metrics import main_metric
+from ..compare.pairing import result_match
 from ..compare.queries import explain_changes
 from ..compare.runs import compare_metrics, compare_runs
 from ..compare.stores import Store, open_store
+from ..core.conventions import Match
 from ..core.results import Results, display_name
 from ..core.types import MetricResult, TargetCategory
 from ..errors import BadValueError, UnknownMetricError, did_you_mean
+from ..features.matching import MATCH_WORDS
 from ..perturb.documents import PERTURBATION
 from ..render.charts.chart import Chart
 from ..render.charts.curves import curve_over_k, latency_chart, quality_by_rank
@@ -54,6 +58,8 @@ class _PlotRequest:
     store: RunStore
     records: Sequence[RunRecord]
     metrics: Sequence[str]
+    ways: dict[str, Match] = field(default_factory=dict)
+    """By name of a metric that was computed again how gold is matched in it."""
 
     @property
     def names(self) -> list[str]:
@@ -79,7 +85,25 @@ class _PlotRequest:
                 results.by_name[metric_name]  # an unknown name raises with a suggestion
             kept = [one for one in results if not self.metrics or one.name in self.metrics]
             found[name] = Results(kept, sample_ids=results.sample_ids, run_id=results.run_id)
+        self._match_alike(found)
         return found
+
+    def _match_alike(self, found: Mapping[str, Results]) -> None:
+        """Compute metrics again where other runs match gold in a coarser way."""
+        ways: dict[str, list[Match]] = {}
+        for results in found.values():
+            for result in results:
+                ways.setdefault(result.name, []).append(result_match(result))
+        for record, results in zip(self.records, found.values(), strict=True):
+            for place, result in enumerate(results):
+                match = coarsest(ways[result.name])
+                again = matched_result(self.store, record, result, match)
+                if isinstance(again, str):
+                    raise BadValueError(
+                        f"{result.name} cannot be drawn for all runs: {again}; name other runs or metrics"
+                    )
+                if again is not result:
+                    self.ways[result.name], results[place] = match, again
 
     def single_metric(self) -> str | None:
         """The named metric, if any; more than one is an error."""
@@ -125,7 +149,10 @@ def plot_runs(kind: str, runs: Sequence[str], *, store: Store = None, metrics: S
     if not chosen.min_runs <= len(runs) <= chosen.max_runs:
         raise BadValueError(f"'{kind}' needs {chosen.runs}, not {len(runs)}")
     with open_store(store) as opened:
-        return chosen.draw(_PlotRequest(opened, find_runs(opened, runs), metrics))
+        request = _PlotRequest(opened, find_runs(opened, runs), metrics)
+        drawn = chosen.draw(request)
+    ways = [f"gold matched by {MATCH_WORDS[match]}" for match in dict.fromkeys(request.ways.values())]
+    return drawn.with_title("; ".join([drawn.title, *ways])) if ways else drawn
 
 
 def _scores(request: _PlotRequest) -> Chart:
@@ -197,7 +224,7 @@ def _forest(request: _PlotRequest) -> Chart:
 
 def _scatter(request: _PlotRequest) -> Chart:
     first, second = request.records
-    a, b = request.store.results(first.run_id), request.store.results(second.run_id)
+    a, b = request.results().values()
     chosen = main_metric(first, a, second, b, request.single_metric())
     return plot_scatter(a, b, chosen.name, names=request.pair, higher_is_better=chosen.higher_is_better)
 

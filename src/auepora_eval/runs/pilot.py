@@ -134,7 +134,6 @@ def read_pilot(
 ) -> Iterator[PilotMetric]:
     """The metrics of one or two runs that are means of scores: those named, else the primary ones of the plan."""
     # Numbers of questions are those that the metric applies to.
-    listed = [name for record in reversed(records) for name in record.plan.get("primary") or ()]
     found, refused = (
         _pair_metrics(store, records, request.delta)
         if len(records) == 2
@@ -154,7 +153,7 @@ def read_pilot(
             "the pilot has no metric whose value is a mean of scores between 0 and 1 or of another bounded range; "
             "name one with -m, or compute one with `auepora rescore`"
         )
-    yield from sorted(planned, key=lambda one: headline_order(one.name, found[one.name][0], listed))
+    yield from sorted(planned, key=lambda one: headline_order(one.name, found[one.name][0]))
 
 
 Found = tuple[dict[str, tuple[str, PilotMetric]], dict[str, str]]
@@ -183,6 +182,9 @@ def _pair_metrics(store: RunStore, records: Sequence[RunRecord], delta: float) -
         problem = _NO_MEAN if reading.values is None else _range_problem(one.definition.range, delta)
         if reading.values is None or problem is not None:
             refused[one.name] = problem or _NO_MEAN
+            continue
+        if one.cut:
+            refused[one.name] = one.cut
             continue
         used = reading.used
         clusters = None if inputs.shared.clusters is None else inputs.shared.clusters[used]

@@ -36,6 +36,7 @@ from ..annotate.draws import LabelDraw, describe_forecast, read_all_draws, read_
 from ..annotate.label_batch import LabelBatch, Purpose
 from ..annotate.names import MAX_NAME
 from ..annotate.relevance import DEFAULT_METRICS
+from ..core.results import metric_labels
 from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
 from ..io.labels import LabelJournal
 from ..render.blocks import Block, Prose, ReportVerdict, Row, TableColumn, Tone, simple_table
@@ -238,7 +239,7 @@ def form_context(workbench: Workbench, form: BatchForm) -> dict[str, Any]:
         "purpose": PURPOSES[form.purpose],
         "chosen_runs": list(form.runs),
         "runs": records,
-        "metrics": [] if chosen is None else [one.name for one in result_summaries(workbench.store, chosen.run_id)],
+        "metrics": {} if chosen is None else metric_labels(result_summaries(workbench.store, chosen.run_id)),
         "strata": [] if chosen is None else _strata(workbench.store, chosen),
         "histories": [
             (one.name, f"{one.title}, {PURPOSES[one.purpose].title}")
@@ -698,13 +699,13 @@ def _records(view: BatchView) -> list[RunRecord]:
     return [view.workbench.store.get(one) for one in view.batch.runs]
 
 
-def _result_metrics(view: BatchView) -> list[str]:
-    """The metrics to choose from, if the batch names none."""
+def _result_metrics(view: BatchView) -> dict[str, str]:
+    """The metrics to choose from with their names for display, if the batch names none."""
     if view.batch.purpose != "calibrate" or view.batch.metric is not None or not view.is_complete:
-        return []
+        return {}
     with suppress(UnknownRunError):
-        return [one.name for one in result_summaries(view.workbench.store, view.batch.runs[0])]
-    return []
+        return metric_labels(result_summaries(view.workbench.store, view.batch.runs[0]))
+    return {}
 
 
 def _label_counts(view: BatchView) -> list[Block]:

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from ..compare.analysis import parse_margin
 from ..compare.columns import QueryTable
 from ..compare.filters import Condition
-from ..compare.metrics import headline_order
+from ..compare.metrics import shared_main_metric
 from ..compare.pairing import selecting_runs, selection_note
 from ..compare.queries import Cause
 from ..compare.rendering import (
@@ -33,7 +33,7 @@ from ..compare.rendering import (
 )
 from ..compare.runs import Leaderboard, LeaderboardMetric, build_leaderboard
 from ..compare.types import run_labels
-from ..core.results import judged_coverage, sequential_note
+from ..core.results import display_name, judged_coverage, metric_labels, sequential_note
 from ..errors import AueporaError, BadValueError, UnknownMetricError
 from ..render import charts
 from ..render.blocks import (
@@ -311,9 +311,9 @@ def _banners(compared: ComparedRuns, store: RunStore) -> Iterator[Banner]:
         yield Banner(f"Documents that nobody judged count as not relevant. {'; '.join(unjudged)}.")
     for one in board.comparisons:
         if one.sequential is not None:
-            yield Banner(f"{one.name}: {sequential_note(one.sequential)}.", "")
+            yield Banner(f"{one.label or one.name}: {sequential_note(one.sequential)}.", "")
         elif one.doubt == "partly_judged":
-            yield Banner(f"{one.name}: {one.note}.")
+            yield Banner(f"{one.label or one.name}: {one.note}.")
     if selecting := selecting_runs(store, [run.record for run in compared.runs]):
         yield Banner(_sentence(selection_note(selecting)))
     if note := register_note(board):
@@ -327,7 +327,7 @@ def _sentence(note: str) -> str:
 def _unjudged_note(run: StoredRun) -> str:
     """The retrieval metrics of a run with returned documents that nobody judged."""
     found = [one for one in result_summaries(run.store, run.record.run_id) if one.details.get("num_unjudged")]
-    return f"{run.label}: {found[0].name} {judged_coverage(found[0])}" if found else ""
+    return f"{run.label}: {display_name(found[0])} {judged_coverage(found[0])}" if found else ""
 
 
 def difference_blocks(chosen: ComparisonRequest, content: ComparisonContent) -> list[Block]:
@@ -408,12 +408,9 @@ _SYMMETRIC = (Cause.ANSWER_CHANGED, Cause.CONTEXT_CHANGED, Cause.UNEXPLAINED)
 
 
 def default_metric(chosen: ComparisonRequest) -> str | None:
-    """The metric that both runs have and that comes first by ``headline_order``."""
+    """The main metric of those that all runs have."""
     summaries = [result_summaries(chosen.workbench.store, run_id) for run_id in chosen.runs]
-    names = {one.name for one in summaries[0]}
-    listed = [name for record in reversed(chosen.records) for name in record.plan.get("primary") or ()]
-    shared = [one for one in summaries[-1] if one.name in names]
-    return min(shared, key=lambda one: headline_order(one.name, one.target.name, listed)).name if shared else None
+    return shared_main_metric(chosen.records, summaries) or None
 
 
 def outcome_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str, threshold: str) -> list[Block]:
@@ -443,7 +440,8 @@ def outcome_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str, th
         rows.append(["A or B has no score", Cell(pluralize(without, "query", "queries"), href=href), ""])
     column = table.scores(metric, 1)
     sign = "at least" if column is None or column.meta.higher_score_is_better else "at most"
-    caption = f"{pluralize(known, 'query', 'queries')} with a score in both runs. Right is {metric} of {sign} {limit:g}"
+    right = f"Right is {table.metric_labels[metric]} of {sign} {limit:g}"
+    caption = f"{pluralize(known, 'query', 'queries')} with a score in both runs. {right}"
     blocks: list[Block] = [simple_table(["", "B is right", "B is wrong"], rows, caption=f"{caption} ({rule}).")]
     if known and counts["both-wrong"] == known:
         blocks.append(Prose("No answer reaches this score. Give another one in 'Right from'.", tone="muted"))
@@ -460,7 +458,7 @@ def cause_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str) -> l
         and (count := _count(table, conditions := _change_conditions(cause, metric, word)))
     ]
     if not found:
-        return [Prose(f"No query changed by {metric}.")]
+        return [Prose(f"No query changed by {table.metric_labels[metric]}.")]
     most = max(count for *_, count in found)
     rows: list[Row] = [
         [
@@ -476,7 +474,10 @@ def cause_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str) -> l
     ]
     note = "A cause is the first thing that is seen to differ; that it made the difference is likely, not proven."
     columns = [TableColumn("cause"), TableColumn("the query got", brief=True), TableColumn("queries")]
-    return [simple_table(columns, rows, caption=f"Causes of change by {metric}"), Prose(note, tone="muted")]
+    return [
+        simple_table(columns, rows, caption=f"Causes of change by {table.metric_labels[metric]}"),
+        Prose(note, tone="muted"),
+    ]
 
 
 def _change_conditions(cause: Cause, metric: str, word: str) -> list[Condition]:
@@ -555,11 +556,11 @@ def _pair_links(chosen: ComparisonRequest) -> list[tuple[str, str]]:
     return [(chosen.pair_url(*one), f"{labels[one[1]]} against {labels[one[0]]}") for one in listed]
 
 
-def _metric_names(chosen: ComparisonRequest) -> list[str]:
-    """The metrics that all runs have, in the order of the last one."""
+def _metric_names(chosen: ComparisonRequest) -> dict[str, str]:
+    """The metrics that all runs have with their names for display, in the order of the last one."""
     store = chosen.workbench.store
-    *others, last = ([one.name for one in result_summaries(store, run_id)] for run_id in chosen.runs)
-    return [name for name in dict.fromkeys(last) if all(name in one for one in others)]
+    *others, last = (metric_labels(result_summaries(store, run_id)) for run_id in chosen.runs)
+    return {name: label for name, label in last.items() if all(name in one for one in others)}
 
 
 def _summary_context(chosen: ComparisonRequest, _: Fields) -> dict[str, Any]:
@@ -609,7 +610,11 @@ def _outcomes_context(chosen: ComparisonRequest, params: Fields) -> dict[str, An
     metric, threshold = _metric(chosen, params), _threshold(params)
     try:
         if reason := _refusal(chosen, metric):
-            return {"blocks": render_blocks([Prose(f"The runs are not compared by {metric}: {reason}.", tone="open")])}
+            return {
+                "blocks": render_blocks(
+                    [Prose(f"The runs are not compared by {_metric_names(chosen)[metric]}: {reason}.", tone="open")]
+                )
+            }
         blocks = outcome_blocks(chosen, query_table(chosen.workbench, chosen.records), metric, threshold)
     except AueporaError as error:  # such as a metric without a best score
         blocks = [Prose(str(error), tone="open")]
@@ -628,7 +633,7 @@ def _causes_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any]
     try:
         blocks = cause_blocks(chosen, query_table(chosen.workbench, chosen.records), metric)
     except AueporaError as error:
-        blocks = [Prose(f"There are no causes of change by {metric}: {error}", tone="open")]
+        blocks = [Prose(f"There are no causes of change by {_metric_names(chosen)[metric]}: {error}", tone="open")]
     return {"blocks": render_blocks(blocks)}
 
 

@@ -36,6 +36,7 @@ from ..report.browser.gold_marks import GoldMarks
 from ..store.records import RunRecord
 from ..store.runs import result_summaries, sample_at
 from .page_request import Fields, PageRequest, page_route
+from .runs_page import ResultSummaries, read_results
 from .workbench import Workbench, find_position, make_url, render_blocks, render_template
 
 T = TypeVar("T")
@@ -434,7 +435,8 @@ def effect_page(request: PageRequest) -> Response:
     corrections = [one.correction for one in chosen]
     log.check_acceptance(one.id for one in corrections)
     accepted = log.accepted(fingerprint)
-    records = [one for one in workbench.store.runs() if one.fingerprint == fingerprint]
+    every = workbench.store.runs()
+    records = [one for one in every if one.fingerprint == fingerprint]
     key = (fingerprint, *(workbench.version(one) for one in records), *(one.id for one in (*accepted, *corrections)))
     effects = workbench.cached(
         ("effect of corrections", *key),
@@ -445,7 +447,7 @@ def effect_page(request: PageRequest) -> Response:
     return render_template(
         request,
         "gold_effect.html",
-        blocks=render_blocks(effect_blocks(effects)),
+        blocks=render_blocks(effect_blocks(effects, read_results(workbench, every))),
         ids=[one.id for one in corrections],
         fingerprint=fingerprint,
         runs=pluralize(len(changing), "run"),
@@ -455,70 +457,74 @@ def effect_page(request: PageRequest) -> Response:
     )
 
 
-def effect_blocks(effects: Sequence[RunEffect]) -> list[Block]:
-    """The changes of each run as a table that can be collapsed, and sentences about what is not in them."""
+def effect_blocks(effects: Sequence[RunEffect], results: Mapping[str, ResultSummaries]) -> list[Block]:
+    """The changes of each run as a table that can be collapsed, and sentences about what is not in them.
+
+    The main metric of a run, chosen by the ``results`` of all runs, comes first.
+    """
     changing = [one for one in effects if one.metrics]
     names = run_names(effects)
-    shown = [
-        Details(
-            _effect_sentence(names[one.record.run_id], one), _effect_table(one), is_open=len(changing) <= MAX_OPEN_RUNS
-        )
-        for one in changing[:MAX_SHOWN_RUNS]
-    ]
-    blocks: list[Block] = list(shown)
+    blocks: list[Block] = []
+    for one in changing[:MAX_SHOWN_RUNS]:
+        found = results[one.record.run_id]
+        sentence = _effect_sentence(names[one.record.run_id], one, found)
+        blocks.append(Details(sentence, _effect_table(one, found), is_open=len(changing) <= MAX_OPEN_RUNS))
     if len(changing) > MAX_SHOWN_RUNS:
         blocks.append(Prose(f"{len(changing) - MAX_SHOWN_RUNS:,} more runs change; `auepora gold preview` lists all."))
     blocks += [Prose(f"{names[one.record.run_id]}: {one.why}", "open") for one in effects if one.why][:MAX_SHOWN_RUNS]
     return blocks
 
 
-def _effect_sentence(name: str, effect: RunEffect) -> str:
+def _effect_sentence(name: str, effect: RunEffect, found: ResultSummaries) -> str:
     """The name of the run with the number of metrics that change, and the first of them."""
-    changed = [one for one in _in_order(effect) if one.difference]
+    changed = [one for one in _in_order(effect, found) if one.difference]
     if not changed:
         return f"{name}: no value changes"
     first = changed[0]
     values = " → ".join("n/a" if one is None else format_value(one) for one in (first.old, first.new))
-    return f"{name}: {pluralize(len(changed), 'value')} of {len(effect.metrics)} change, {first.name} {values}"
+    counts = f"{pluralize(len(changed), 'value')} of {len(effect.metrics)}"
+    return f"{name}: {counts} change, {found.label(first.name)} {values}"
 
 
-def _effect_table(effect: RunEffect) -> list[Block]:
+def _effect_table(effect: RunEffect, found: ResultSummaries) -> list[Block]:
     """The metrics of a run that change, and a sentence about the others."""
     same = [one.name for one in effect.metrics if one.status == "computed" and one.difference == 0 and not one.changed]
-    rows = [_effect_row(one) for one in _in_order(effect) if one.name not in same]
+    rows = [_effect_row(one, found.label(one.name)) for one in _in_order(effect, found) if one.name not in same]
     columns = [
         TableColumn("Metric"),
         *(TableColumn(title, number=True) for title in ("Old", "New", "Difference", "Changed queries")),
     ]
     blocks: list[Block] = [without_empty_columns(simple_table(columns, rows))] if rows else []
-    return [*blocks, Prose(f"Same value: {', '.join(same)}.")] if same else blocks
+    return [*blocks, Prose(f"Same value: {', '.join([found.label(name) for name in same])}.")] if same else blocks
 
 
-def _in_order(effect: RunEffect) -> list[MetricEffect]:
-    """The metrics of a run, the primary ones of its plan first, those without a new value last."""
-    names = [*(effect.record.plan.get("primary") or ()), *(one.name for one in effect.metrics)]
+def _in_order(effect: RunEffect, found: ResultSummaries) -> list[MetricEffect]:
+    """The metrics of a run, the main one first, those without a new value last."""
+    names = [found.main, *found.ranked, *(one.name for one in effect.metrics)]
     return sorted(effect.metrics, key=lambda one: (one.status != "computed", names.index(one.name)))
 
 
-def _effect_row(effect: MetricEffect) -> Row:
+def _effect_row(effect: MetricEffect, label: str) -> Row:
     old, new = (("n/a" if value is None else format_value(value)) for value in (effect.old, effect.new))
     if effect.status != "computed":
         status = "needs judging again" if effect.status == "needs judging" else "not computed"
-        return [effect.name, old, Cell(status, "open", "!", note=effect.why), "", ""]
+        return [label, old, Cell(status, "open", "!", note=effect.why), "", ""]
     difference = effect.difference
     if not difference:
         change = Cell("same" if difference == 0 else "n/a", "muted")
     else:
         change = Cell(f"{'+' if difference > 0 else '−'}{format_value(abs(difference))}")
-    return [effect.name, old, new, change, f"{len(effect.changed):,}" if effect.changed else ""]
+    return [label, old, new, change, f"{len(effect.changed):,}" if effect.changed else ""]
 
 
 def applied_page(request: PageRequest) -> Response:
     """The values of the runs of a dataset with the old gold and with applied corrections; a page or a fragment."""
     workbench, fingerprint = request.workbench, request.parameters.get("dataset", "")
-    effects = [_applied_effect(workbench, one) for one in workbench.store.runs() if one.fingerprint == fingerprint]
+    records = workbench.store.runs()
+    effects = [_applied_effect(workbench, one) for one in records if one.fingerprint == fingerprint]
     shown = [one for one in effects if one.metrics]
-    return render_template(request, "gold_applied.html", blocks=render_blocks(effect_blocks(shown)), count=len(shown))
+    blocks = render_blocks(effect_blocks(shown, read_results(workbench, records)))
+    return render_template(request, "gold_applied.html", blocks=blocks, count=len(shown))
 
 
 def _applied_effect(workbench: Workbench, record: RunRecord) -> RunEffect:

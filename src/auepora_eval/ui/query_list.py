@@ -263,7 +263,9 @@ class QueryListPage:
         for one in self.filter.conditions:
             if one.field == "metric" and one.word in _PAIR_VALUES[4:] and ":" not in one.value:
                 threshold, source = self.table.right_from(one.name)
-                notes.append(f"Right means {one.name} of {value_text(threshold)} or better, {source}.")
+                notes.append(
+                    f"Right means {self.table.metric_labels[one.name]} of {value_text(threshold)} or better, {source}."
+                )
         return list(dict.fromkeys(notes))
 
     @property
@@ -282,12 +284,15 @@ class QueryListPage:
             yield f"no gold document retrieved{last}", Condition("rank", value="none")
         if len(self.records) > 1:
             for name in self.metrics[:1]:
-                yield f"{name} worse", Condition("metric", name, value="worse")
-                yield f"{name} better", Condition("metric", name, value="better")
+                yield f"{self.table.metric_labels[name]} worse", Condition("metric", name, value="worse")
+                yield f"{self.table.metric_labels[name]} better", Condition("metric", name, value="better")
             if self.has_gold:
                 yield "gold document lost", Condition("hit", value="lost")
         for name in self.metrics[:1]:
-            yield f"{name} not scored{last}", Condition("metric", name, operator="!=", value="scored")
+            yield (
+                f"{self.table.metric_labels[name]} not scored{last}",
+                Condition("metric", name, operator="!=", value="scored"),
+            )
 
     @property
     def sorts(self) -> list[tuple[str, str]]:
@@ -298,9 +303,10 @@ class QueryListPage:
         for name in self.metrics:
             text = Condition("metric", name).key
             down = "" if self._higher(name) else "-"
-            found.append((f"{down}{text}", f"{name}, worst first"))
+            label = self.table.metric_labels[name]
+            found.append((f"{down}{text}", f"{label}, worst first"))
             if len(self.records) > 1:
-                found.append((f"{down}diff.{text}", f"{name}, largest loss first"))
+                found.append((f"{down}diff.{text}", f"{label}, largest loss first"))
         if self.filter.sort not in [key for key, _ in found]:
             found.append((self.filter.sort, self.filter.sort))
         return found
@@ -320,12 +326,12 @@ class QueryListPage:
             key = f"{letter}.rank" if letter else "rank"
             found.append(self.column(f"rank {letter}".strip(), key, note="of the first gold document"))
         for name in self.metrics:
-            text, higher = Condition("metric", name).key, self._higher(name)
+            text, higher, label = Condition("metric", name).key, self._higher(name), self.table.metric_labels[name]
             for letter in letters:
                 key = f"{letter}.{text}" if letter else text
-                found.append(self.column(f"{name} {letter}".strip(), key, worst_low=higher))
+                found.append(self.column(f"{label} {letter}".strip(), key, worst_low=higher))
             if len(letters) > 1:
-                title = f"{name} {letters[-1]} − {letters[0]}"
+                title = f"{label} {letters[-1]} − {letters[0]}"
                 found.append(self.column(title, f"diff.{text}", worst_low=higher))
         return found
 

@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse
 from ..compare.columns import RunColumns, ScoreColumn
 from ..compare.filters import Condition, SampleFilter
 from ..core.derivation import format_subject
-from ..core.results import to_json_value
+from ..core.results import display_name, to_json_value
 from ..core.targets import TARGETS
 from ..core.types import Document, EvaluationSample, Response, SystemOutputs, UnknownRanking
 from ..errors import AueporaError, BadValueError
@@ -464,7 +464,7 @@ def score_rows(runs: Sequence[QueryRun], before: Sequence[Mapping[str, str]]) ->
         ]
         rows.append(
             QueryScore(
-                name,
+                display_name(known[0].result),
                 TARGETS[known[0].result.target].title,
                 not known[0].meta.higher_score_is_better,
                 all(outcome.partition(":")[0] in ("skipped", "") for _, outcome in found),

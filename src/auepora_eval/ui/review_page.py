@@ -21,6 +21,7 @@ from ..annotate.label_batch import LabelBatch
 from ..annotate.names import MAX_NAME
 from ..compare.columns import ANSWERED, EMPTY, QueryTable
 from ..compare.filters import Condition, SampleFilter
+from ..core.results import display_name
 from ..core.scores import Status
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
 from ..io.labels import Label, LabelEvent, LabelJournal, current_time
@@ -84,7 +85,9 @@ def failed_lists(table: QueryTable) -> list[ReviewList]:
             reason = column.reasons[code]
             value = f"measure-failed:{reason}" if reason else "measure-failed"
             chosen = SampleFilter(conditions=(Condition("metric", name, value=value),))
-            found.append(ReviewList(f"{name}: {reason.replace('_', ' ') or 'failed'}", count, chosen, name))
+            found.append(
+                ReviewList(f"{display_name(result)}: {reason.replace('_', ' ') or 'failed'}", count, chosen, name)
+            )
     return sorted(found, key=lambda one: (-one.count, one.title))
 
 

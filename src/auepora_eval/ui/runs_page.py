@@ -9,17 +9,22 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date
+from itertools import pairwise
 from typing import Any
 
 from markupsafe import escape
 from starlette.responses import RedirectResponse, Response
 
+from ..compare.depths import cut_above
 from ..compare.filters import Condition
+from ..compare.match import coarsest, matched_result
 from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics, size_notes
-from ..core.conventions import Signature
-from ..core.results import display_name
+from ..compare.pairing import lookup_metric, result_match, without_top_k
+from ..core.conventions import Match, Signature
+from ..core.results import display_name, metric_labels
 from ..core.types import MetricResult
 from ..errors import AueporaError, BadValueError
+from ..features.matching import MATCH_WORDS
 from ..render import charts
 from ..render.blocks import Cell, Figure
 from ..render.html import interval_text, metric_range, seconds_text, value_text
@@ -112,13 +117,17 @@ class ResultSummaries:
     """Changes with the results."""
     by_name: Mapping[str, MetricResult]
     ranked: Sequence[str] = ()
-    """The metrics with a value, the most important first."""
+    """The metrics with a value, the most important first; those that tell the run from others before all."""
     main: str = ""
     """The main metric, chosen by the results of all runs."""
 
     def find(self, name: str) -> MetricResult | None:
         """The result of that name, or of the main metric where it is empty."""
         return self.by_name.get(name or self.main)
+
+    def label(self, name: str) -> str:
+        """The name of a metric for display."""
+        return display_name(self.by_name[name]) if name in self.by_name else name
 
 
 def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str, ResultSummaries]:
@@ -144,7 +153,9 @@ def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str
     equal = equal_metrics(records, {run_id: list(summary.by_name.values()) for run_id, summary in found.items()})
     for record in records:
         summary = found[record.run_id]
-        found[record.run_id] = replace(summary, main=main_metric_name(record, summary.ranked, equal))
+        main = main_metric_name(record, summary.ranked, equal)
+        telling = [name for name in summary.ranked if (record.fingerprint, name) not in equal]
+        found[record.run_id] = replace(summary, ranked=[*telling, *summary.ranked], main=main)
     return found
 
 
@@ -346,64 +357,125 @@ def make_facets(records: Sequence[RunRecord], run_filter: RunFilter) -> list[Fac
 # --- the trend of a metric -------------------------------------------------------------------------------------------
 
 
-def trend_lines(
-    records: Sequence[RunRecord], results: Mapping[str, ResultSummaries], metric: str
-) -> dict[str, list[dict[str, Any]]]:
-    """The points of ``trend_chart`` by dataset, from runs that are newest first."""
-    lines: dict[str, list[dict[str, Any]]] = {}
-    before: dict[str, tuple[str, str | None]] = {}
-    for one in reversed(records):
-        result = results[one.run_id].find(metric)
-        if result is None or not result.defined:
-            continue
-        now = one.fingerprint, result.signature
-        earlier = before.get(one.dataset_name, now)
-        change = "" if earlier == now else _change_text(earlier, now)
-        before[one.dataset_name] = now
+@dataclass(frozen=True, slots=True)
+class TrendPoint:
+    """A run of a trend."""
+
+    record: RunRecord
+    result: MetricResult
+    """With gold matched in the coarsest way of the runs on its dataset."""
+    is_recomputed: bool = False
+    problem: str = ""
+    """Why gold cannot be matched in that way, or where the rankings are cut."""
+
+    @property
+    def signature(self) -> str:
+        """What must be the same in comparable values: lists of another length are compared, if hits are counted."""
+        found = self.result.signature or ""
+        return found if "|p:returned" in found or "ap:hits" in found else without_top_k(found) or ""
+
+    def change_from(self, before: TrendPoint) -> str:
+        """Why its value is not comparable with the one before it; empty where it is."""
+        changes = [] if before.record.fingerprint == self.record.fingerprint else ["other questions or gold"]
+        changes += dict.fromkeys(point.problem for point in (before, self) if point.problem)
+        if before.signature != self.signature:
+            changes.append(_signature_change(before.signature, self.signature))
+        return ", ".join(changes)
+
+    def to_row(self, change: str) -> dict[str, Any]:
+        """The point of ``trend_chart``."""
+        result = self.result
         low, high = result.interval or (None, None)
-        lines.setdefault(one.dataset_name, []).append(
-            {
-                "value": result.value,
-                "low": low,
-                "high": high,
-                "time": f"{one.created_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
-                "run": one.name,
-                "change": change,
-                "range": metric_range(result.name, result.signature),
-            }
-        )
+        return {
+            "value": result.value,
+            "low": low,
+            "high": high,
+            "time": f"{self.record.created_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
+            "run": self.record.name,
+            "change": change,
+            "range": metric_range(result.name, result.signature),
+        }
+
+
+def trend_points(
+    workbench: Workbench, records: Sequence[RunRecord], results: Mapping[str, ResultSummaries], metric: str
+) -> dict[str, list[TrendPoint]]:
+    """The runs with a value of a metric by dataset, oldest first, given newest first."""
+    found: dict[str, list[tuple[RunRecord, MetricResult]]] = {}
+    for record in reversed(records):
+        result = results[record.run_id].find(metric)
+        if result is not None and result.defined:
+            found.setdefault(record.dataset_name, []).append((record, result))
+    points = {}
+    for dataset, runs in found.items():
+        match = coarsest([result_match(result) for _, result in runs])
+        points[dataset] = [_trend_point(workbench, record, result, match) for record, result in runs]
+    return points
+
+
+def _trend_point(workbench: Workbench, record: RunRecord, result: MetricResult, match: Match) -> TrendPoint:
+    def read() -> TrendPoint:
+        matched = matched_result(workbench.store, record, result, match)
+        if isinstance(matched, str):
+            return TrendPoint(record, result, problem=matched)
+        cut = cut_above(workbench.store, record, lookup_metric(matched, record, {}))
+        problem = "" if cut is None else f"the saved lists of {record.name} end at {cut}"
+        return TrendPoint(record, replace(matched, scores=None, outcomes=None), matched is not result, problem)
+
+    return workbench.cached((record.run_id, "trend", result.signature, result.value, match), read, size=5_000)
+
+
+def trend_lines(points: Mapping[str, Sequence[TrendPoint]]) -> dict[str, list[dict[str, Any]]]:
+    """The points of ``trend_chart`` by dataset."""
+    lines = {}
+    for dataset, listed in points.items():
+        changes = [point.change_from(before) for before, point in pairwise(listed)]
+        lines[dataset] = [point.to_row(change) for point, change in zip(listed, ["", *changes], strict=True)]
     return lines
 
 
-def _change_text(before: tuple[str, str | None], now: tuple[str, str | None]) -> str:
-    """Why two values are not comparable."""
-    changes = [] if before[0] == now[0] else ["other questions or gold"]
-    if before[1] != now[1]:
-        try:
-            first, second = Signature.parse(before[1] or ""), Signature.parse(now[1] or "")
-            fields = [
-                f"{name} {first.options.get(name, 'default')} → {second.options.get(name, 'default')}"
-                if name in {**first.options, **second.options}
-                else name
-                for name in first.differences(second)
-            ]
-            changes.append(f"other signature ({', '.join(fields)})")
-        except AueporaError:  # the signature of a user's metric, or none
-            changes.append("other signature")
-    return ", ".join(changes)
+def match_sentences(points: Mapping[str, Sequence[TrendPoint]]) -> list[str]:
+    """How gold is matched in all runs on a dataset, where it was not the same."""
+    sentences = []
+    for dataset, listed in points.items():
+        if again := sum(point.is_recomputed for point in listed):
+            way = MATCH_WORDS[coarsest([result_match(point.result) for point in listed])]
+            sentences.append(f"{dataset}: gold is matched by {way} in all runs; {again} values were computed again.")
+    return sentences
 
 
-def trend_figure(records: Sequence[RunRecord], results: Mapping[str, ResultSummaries], metric: str) -> Figure:
+def _signature_change(before: str, now: str) -> str:
+    """What differs between two signatures."""
+    try:
+        first, second = Signature.parse(before), Signature.parse(now)
+        fields = [
+            f"{name} {first.options.get(name, 'default')} → {second.options.get(name, 'default')}"
+            if name in {**first.options, **second.options}
+            else name
+            for name in first.differences(second)
+        ]
+    except AueporaError:  # the signature of a user's metric, or none
+        return "other signature"
+    return f"other signature ({', '.join(fields)})"
+
+
+def trend_figure(
+    workbench: Workbench, records: Sequence[RunRecord], results: Mapping[str, ResultSummaries], metric: str
+) -> Figure:
     """The trend of a metric over the latest of these runs."""
     valued = [one for one in records if (found := results[one.run_id].find(metric)) is not None and found.defined]
     shown = valued[:TREND_RUNS]
-    chart = charts.trend_chart(trend_lines(shown, results, metric), metric)
-    latest = f" The latest {len(shown):,} of {len(valued):,} runs." if len(valued) > len(shown) else ""
-    caption = (
-        "95 % intervals. A line is broken where values are not comparable. Runs without a usable answer are left out."
-        f"{latest}"
-    )
-    return Figure(chart, caption, 1200)
+    points = trend_points(workbench, shown, results, metric)
+    label = next((display_name(point.result) for listed in points.values() for point in listed), metric)
+    chart = charts.trend_chart(trend_lines(points), label)
+    sentences = [
+        "95 % intervals. A line is broken where values are not comparable; in shorter lists missing ranks count as no "
+        "hit. Runs without a usable answer are left out.",
+        *match_sentences(points),
+    ]
+    if len(valued) > len(shown):
+        sentences.append(f"The latest {len(shown):,} of {len(valued):,} runs.")
+    return Figure(chart, " ".join(sentences), 1200)
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------
@@ -437,7 +509,7 @@ def runs_page(request: PageRequest) -> Response:
     if fragment == "trend":
         rows = make_rows(workbench, listed, results, trend_metric)
         usable = [row.record for row in rows if not row.is_unusable]
-        figure = trend_figure(usable, results, trend_metric)
+        figure = trend_figure(workbench, usable, results, trend_metric)
         return render_template(request, "block_list.html", listed=[figure])
     metrics = Counter(name for one in listed for name in results[one.run_id].by_name)
     if run_filter.metric:
@@ -455,6 +527,7 @@ def runs_page(request: PageRequest) -> Response:
         "rows": make_rows(workbench, ordered[start : start + PAGE_SIZE], results, run_filter.metric),
         "facets": make_facets(records, run_filter),
         "metrics": [(name, escape(name), count) for name, count in sorted(metrics.items())],
+        "metric_labels": metric_labels(*[results[one.run_id].by_name.values() for one in listed]),
         "trend_metric": trend_metric,
         "trend_url": make_url("/runs", **run_filter.to_params(page=None), fragment="trend") if trend_metric else "",
         "query": escape(make_url("/runs", **run_filter.to_params()).partition("?")[2]),

@@ -19,6 +19,7 @@ from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument
 from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.types import GOLD_BY
 from auepora_eval.engine.evaluate import evaluate, resolve_metrics
+from auepora_eval.runs.job import ScoringJob
 from auepora_eval.runs.scoring import score_run
 from auepora_eval.store.records import RunStatus, StoredOutput, to_iso
 from auepora_eval.store.runs import RunStore, result_summaries
@@ -133,7 +134,8 @@ def store_large_runs(store: RunStore, texts: Texts, count: int) -> None:
         del rows
         conventions = Conventions.of()
         metrics = resolve_metrics(METRICS, conventions)
-        score_run(store, record, metrics, conventions=conventions, slices=["labels.topic", "labels.difficulty"])
+        slices = ["labels.topic", "labels.difficulty"]
+        score_run(ScoringJob(store, record, metrics, conventions=conventions, slices=slices))
         store.finish(record.run_id)
         set_times(store, record.run_id, FIRST_DAY + timedelta(days=378, hours=number), timedelta(minutes=95))
 

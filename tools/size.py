@@ -21,7 +21,6 @@ LONG_MODULES = {
     "annotate.calibration": 873,
     "core.metrics_base": 858,
     "io.traces": 857,
-    "runs.sequential": 836,
     "ui.batch_page": 843,
     "ui.query_page": 875,
 }

@@ -28,7 +28,9 @@ from auepora_eval.gates import check_gates
 from auepora_eval.io.grades import CorrectedGold, Correction, CorrectionKind, CorrectionLog, GoldValue, gold_value
 from auepora_eval.metrics.answer_judged import LLMAnswerRelevance, LLMCorrectness
 from auepora_eval.report.explain import explain
-from auepora_eval.runs.scoring import ScoringOptions, score_run
+from auepora_eval.runs.job import ScoringJob
+from auepora_eval.runs.scoring import score_run
+from auepora_eval.runs.steps import CorrectionStep
 from auepora_eval.store.runs import RunStore
 from helpers import stored_runs
 from helpers.critics import SteadyCritic
@@ -209,17 +211,16 @@ def test_the_preview_is_a_full_evaluation_to_the_last_bit(
     assert len(store.results(run.run_id, every_signature=True)) == 2 * len(metrics)
     stored = store.results(run.run_id)
     places = [number for number, one in enumerate(rows) if one.sample_id in gold.invalid]
-    score_run(
+    job = ScoringJob(
         store,
         run,
         resolve_metrics(metrics),
         conventions=Conventions.of(),
         slices=slices,
-        options=ScoringOptions(),
         samples=[gold.correct(one) for one in rows],
         gold=gold.signature,
-        invalid=places,
     )
+    score_run(job, [CorrectionStep(places)])
     for result in store.results(run.run_id):
         assert stored.by_name[result.name].details.pop("corrections")["count"] == 4
         assert stored.by_name[result.name] == result, "from the scores of the changed samples alone"

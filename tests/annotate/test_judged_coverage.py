@@ -18,8 +18,9 @@ from auepora_eval.io.grades import Grade, gold_signature, provenance_path, with_
 from auepora_eval.io.jsonl import save_jsonl_dataset
 from auepora_eval.render.html import results_html
 from auepora_eval.report.score_sections import coverage_lines
+from auepora_eval.runs.coverage import JudgedCoverage
 from auepora_eval.runs.run import run_system
-from auepora_eval.runs.scoring import JudgedCoverage, rescore
+from auepora_eval.runs.scoring import rescore
 from auepora_eval.store.runs import RunStore
 
 Cli = Callable[..., tuple[int, str, str]]

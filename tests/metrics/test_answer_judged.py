@@ -23,6 +23,7 @@ from auepora_eval.judge.critic import JudgePolicy, JudgeRequest
 from auepora_eval.judge.preview import preview
 from auepora_eval.metrics.answer_judged import LLMAnswerRelevance, LLMContextSufficiency, LLMCorrectness, LLMRefusal
 from auepora_eval.render.tables import ONE_JUDGE_NOTE, results_table
+from auepora_eval.runs.job import ScoringJob
 from auepora_eval.runs.scoring import score_run
 from auepora_eval.store.runs import RunStore
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
@@ -278,7 +279,7 @@ def test_the_report_shows_the_table(tmp_path: Path) -> None:
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         record = put_run(store, "judged", *case_data())
         metrics = [LLMContextSufficiency(judge), LLMCorrectness(judge), LLMRefusal(judge)]
-        score_run(store, record, metrics, conventions=metrics[0].active_conventions)
+        score_run(ScoringJob(store, record, metrics, conventions=metrics[0].active_conventions))
         text = write_report(record, tmp_path / "report.md", store=store).read_text(encoding="utf-8")
     assert "correct by llm_correctness, abstained by llm_refusal" in text
     assert "| documents | correct | partly | abstained | wrong |" in text

@@ -12,6 +12,7 @@ from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.errors import AueporaWarning, JudgeError
 from auepora_eval.judge.critic import JudgePolicy, JudgeRequest
 from auepora_eval.report.explain import QueryExplanation, explain, explanation_text
+from auepora_eval.runs.job import ScoringJob
 from auepora_eval.runs.scoring import score_run
 from auepora_eval.store import RunStore
 from helpers.critics import ScriptedCritic, SteadyBareCritic, SteadyCritic, framed, shares_words
@@ -98,7 +99,11 @@ def score_and_explain(store: RunStore, one: Any, *, repeats: int = 1, **options:
     """Score the sample with the metric and explain it."""
     assert isinstance(one, BatchMetric)
     record = put_run(store, "judged", [SAMPLE], [OUTPUT])
-    score_run(store, record, [one], conventions=one.active_conventions, judging=JudgePolicy(repeats=repeats, retries=0))
+    score_run(
+        ScoringJob(
+            store, record, [one], conventions=one.active_conventions, policy=JudgePolicy(repeats=repeats, retries=0)
+        )
+    )
     explanation = explain(store, "judged", one.name, query="one", metrics={one.name: one}, **options)
     assert explanation.query is not None
     return explanation.query, explanation_text(explanation)
@@ -232,7 +237,7 @@ def test_measurement_failure_is_explained(store: RunStore) -> None:
     assert isinstance(one, BatchMetric)
     record = put_run(store, "judged", [bad], [OUTPUT])
     with pytest.warns(AueporaWarning, match=r"metadata.nuggets\[0\] has 'high' as 'importance'"):
-        score_run(store, record, [one], conventions=one.active_conventions, judging=JudgePolicy())
+        score_run(ScoringJob(store, record, [one], conventions=one.active_conventions, policy=JudgePolicy()))
     explanation = explain(store, "judged", "nugget_recall", query="one", metrics={"nugget_recall": one}).query
     assert explanation is not None
     assert "metadata.nuggets[0] has 'high' as 'importance'" in explanation.answers[0].words

@@ -14,6 +14,7 @@ from auepora_eval.errors import AueporaWarning, JudgeError
 from auepora_eval.judge.critic import JudgeClient, Judgement, JudgePolicy, JudgeRequest
 from auepora_eval.judge.metric import JudgedMetric
 from auepora_eval.report.explain import explain, explanation_text
+from auepora_eval.runs.job import ScoringJob
 from auepora_eval.runs.scoring import rescore, score_run
 from auepora_eval.store import RunStore
 from helpers.builders import output, sample
@@ -35,7 +36,7 @@ def score_run_with(store: RunStore, one: BatchMetric, *, repeats: int = 1) -> No
     for out in outs:
         out.retrieved[0].doc.text = "cats and dogs"
     record = put_run(store, "judged", ROWS, outs)
-    score_run(store, record, [one], conventions=one.active_conventions, judging=JudgePolicy(repeats=repeats))
+    score_run(ScoringJob(store, record, [one], conventions=one.active_conventions, policy=JudgePolicy(repeats=repeats)))
 
 
 SPECS: list[dict[str, Any]] = [

@@ -16,6 +16,7 @@ from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.scores import Score, Scores
 from auepora_eval.core.types import GOLD_BY
 from auepora_eval.engine.evaluate import evaluate, resolve_metrics
+from auepora_eval.runs.job import ScoringJob
 from auepora_eval.runs.scoring import score_run
 from auepora_eval.store.records import RunStatus, StoredOutput, to_iso
 from auepora_eval.store.runs import RunStore, all_result_summaries
@@ -156,7 +157,11 @@ def test_the_judged_proportion_opens_the_queries_that_others_may_improve(tmp_pat
         record = store.create_run("judged", dataset, dataset_name="made", plan={})
         rows = [StoredOutput(n, 0, one.sample_id, system(one, top_k=2)) for n, one in enumerate(dataset)]
         store.append(record.run_id, rows)
-        score_run(store, record, resolve_metrics([{"recall@2": {"name": "recall<2>"}}]), conventions=Conventions.of())
+        score_run(
+            ScoringJob(
+                store, record, resolve_metrics([{"recall@2": {"name": "recall<2>"}}]), conventions=Conventions.of()
+            )
+        )
         store.finish(record.run_id)
         with ui_server(store) as server:
             page = server.get("/runs").text

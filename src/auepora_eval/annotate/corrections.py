@@ -48,15 +48,12 @@ from ..io.grades import (
 )
 from ..io.labels import current_time
 from ..report.explain import resolve_result_metric
+from ..runs.coverage import JudgedCoverage, has_gold_provenance
+from ..runs.job import ScoringJob
 from ..runs.judging import conventions_of_run, rescoring_metrics
-from ..runs.scoring import (
-    JudgedCoverage,
-    SkippingExecutor,
-    has_gold_provenance,
-    planned_corpus,
-    score_run,
-    skip_invalid,
-)
+from ..runs.partial_scores import SkippingExecutor, skip_invalid
+from ..runs.scoring import planned_corpus, score_run
+from ..runs.steps import CorrectionStep
 from ..store.records import RunRecord, RunStatus, run_info
 from ..store.runs import (
     RunStore,
@@ -518,17 +515,18 @@ class _CorrectedRun:
     def _rescore(self, metrics: Sequence[BatchMetric], tasks: Mapping[str, _MetricTask]) -> list[MetricResult]:
         """Score the run with the corrected gold by these metrics, and store the results."""
         record = self._record
-        return score_run(
+        details = {metric.name: self._details(tasks[metric.name].base) for metric in metrics}
+        job = ScoringJob(
             self._store,
             record,
             metrics,
             conventions=conventions_of_run(record, None),
             slices=record.plan.get("slices") or (),
-            samples=[self._gold.correct(one) for one in self._store.samples(record.run_id)],
+            samples=[self._gold.correct(sample) for sample in self._store.samples(record.run_id)],
             gold=self._gold.signature,
-            invalid=self._dataset.invalid,
-            details={one.name: {"corrections": self._details(tasks[one.name].base)} for one in metrics},
+            renews_aggregate=False,
         )
+        return score_run(job, [CorrectionStep(self._dataset.invalid, details)])
 
     def _result(self, task: _MetricTask, metric: BatchMetric) -> MetricResult:
         """The result from stored scores and those of the changed samples, as ``score_run`` makes it from all."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..io.join import PairStream
     from ..io.trec_format import TrecRankings
     from ..plan.resources import PlannedJudges
-    from ..runs.scoring import JudgedCoverage
+    from ..runs.coverage import JudgedCoverage
 
 PROBE_SAMPLES = 64
 """Number of samples read to detect whether gold has provenance."""
@@ -104,7 +104,7 @@ class ScoreInput(ABC):
         """The coverage of judged documents, if gold has provenance."""
         if not self.has_provenance():
             return None
-        from ..runs.scoring import JudgedCoverage
+        from ..runs.coverage import JudgedCoverage
 
         return JudgedCoverage(metrics, self.count_grades())
 

@@ -2,9 +2,12 @@
 
 * ``run``: ``run_plan``, ``run_system``, ``resume_run``
 * ``commit``: the git commit that is stored with a run
-* ``scoring``: scores from stored outputs; ``rescore``
+* ``scoring``: scores from stored outputs, ``score_run``; ``rescore``
+* ``job``: what ``score_run`` reads, evaluates and stores
+* ``steps``: what judged coverage, early stopping, two-stage judging and corrected gold add to it
+* ``coverage``: the proportion of retrieved documents that are judged
+* ``partial_scores``: scores of runs that are judged in parts, and executors that have or skip scores
 * ``sequential``: judging that stops when a comparison or a threshold is decided
-* ``known_scores``: the executor of runs that are judged in parts
 * ``verify``: stored results recomputed from stored outputs and judgements
 * ``judging``: judge sessions whose judgements are stored with the run; estimates of judge calls; preference
 * ``two_stage``: cheap scores of all samples, an expensive judge on a draw of them

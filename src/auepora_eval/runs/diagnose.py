@@ -34,6 +34,7 @@ from ..store.records import RunRecord, plan_conventions
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore, aligned_outputs
 from ..systems.calls import CallPolicy, require_ready
+from .job import ScoringJob
 from .judging import preview_placeholders
 from .perturbed import ProgressOptions, read_system_plan, run_in_sweep, sweep_token
 from .replay import ReplayContext, make_replay_system, require_ranking, stored_contexts
@@ -48,7 +49,7 @@ from .run import (
     unasked_notes,
     use_match_of,
 )
-from .scoring import score_run
+from .scoring import judging_steps, score_run
 
 # --- the arms of a diagnosis -----------------------------------------------------------------------------------------
 
@@ -307,12 +308,19 @@ class _ArmRunner:
         results = outcome.results
         missing = [] if results is None else [one for one in request.metrics or () if one.name not in results.by_name]
         if missing:
-            score_run(
-                self.store, outcome.record, missing,
-                conventions=plan_conventions(outcome.record), slices=request.slices, options=request.options,
-                judging=request.judging, judge_progress=self.progress.watcher.judging, secrets=request.secrets,
+            job = ScoringJob(
+                self.store,
+                outcome.record,
+                missing,
+                conventions=plan_conventions(outcome.record),
+                slices=request.slices,
+                options=request.options,
+                policy=request.judging,
+                judge_progress=self.progress.watcher.judging,
+                secrets=request.secrets,
                 corpus=request.corpus,
-            )  # fmt: skip
+            )
+            score_run(job, judging_steps())
             outcome = replace(outcome, results=self.store.results(outcome.record.run_id))
         return outcome
 

@@ -29,6 +29,7 @@ from ..store.rows import REPLAY_TAG
 from ..store.runs import RunStore
 from ..systems.calls import CallPolicy, Stop
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, System, as_system, split_system
+from .job import evaluate_outputs
 from .judging import common_samples, judges_of_run
 from .run import (
     RunCallbacks,
@@ -41,7 +42,6 @@ from .run import (
     stored_answers,
     unasked_notes,
 )
-from .scoring import evaluate_outputs
 
 # --- the system of a replay must be the system of the run it replays -------------------------------------------------
 

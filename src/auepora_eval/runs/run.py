@@ -61,8 +61,9 @@ from ..systems.first_calls import FIRST_CALLS
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
 from .commit import git_commit
 from .gold import read_gold, stored_match
+from .job import ScoringJob
 from .judging import JudgeProgress, ignore_progress
-from .scoring import score_run
+from .scoring import judging_steps, score_run
 from .sequential import LookProgress, StopRequest, check_stop, ignore_looks
 
 CHUNK = 1000
@@ -243,7 +244,7 @@ def _execute(
             if reading is not None:
                 rules = replace(rules, match=reading.resolved.match)
             advance = watcher.scoring(len(request.samples) * request.repeats)
-            results = score_run(
+            job = ScoringJob(
                 store,
                 record,
                 request.metrics,
@@ -251,15 +252,13 @@ def _execute(
                 reading=reading,
                 slices=request.slices,
                 options=request.options,
-                judging=request.judging,
+                policy=request.judging,
                 progress=advance,
                 judge_progress=watcher.judging,
                 secrets=request.secrets,
                 corpus=request.corpus,
-                two_stage=request.two_stage,
-                stop=request.stop,
-                on_look=watcher.look,
             )
+            results = score_run(job, judging_steps(request.stop, request.two_stage, watcher.look))
             store.finish(record.run_id)
     except KeyboardInterrupt:
         _mark(store, record, RunStatus.STOPPED, "interrupted")

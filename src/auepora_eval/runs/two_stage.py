@@ -43,7 +43,6 @@ from ..store.runs import RunStore, result_summaries, result_with_scores
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
-Evaluate = Callable[..., Results]
 
 DETAILS = "two_stage"
 """The key of the details of a result."""
@@ -136,66 +135,96 @@ class _Stage:
     signature: str
 
 
-def score_in_two_stages(
-    settings: TwoStageSettings,
-    metrics: Sequence[Metric],
-    evaluate_metrics: Evaluate,
-    *,
-    store: RunStore,
-    record: RunRecord,
-    run: RunInfo,
-    samples: Sequence[EvaluationSample],
-    outputs: Callable[[], Iterable[SystemOutputs | None]],
-    session: JudgeSession,
-    slices: Sequence[Slice] = (),
-) -> Results:
-    """Score all samples with the cheap metrics, then a draw of them with the expensive judge, and correct the means.
+class TwoStageJudging:
+    """Scores all samples with the cheap metrics, then a draw of them with the expensive judge, and corrects the means.
 
-    ``evaluate_metrics`` computes metrics on all samples except those that the session excludes; its second argument is
-    the callback for progress. The draw is stored before the expensive judge is asked; another run on the same samples
-    uses the same draw.
+    The draw is stored before the expensive judge is asked; another run on the same samples uses the same draw.
     """
-    chosen = _expensive_metrics(metrics, settings)
-    if not chosen:
-        return evaluate_metrics(metrics)
-    signatures = {one.name: str(run_signature(one.for_run(run), run)) for one in chosen}
-    known = check_draws(store, record, metrics, settings, samples, run)
-    budgets = {
-        one.name: _budget(settings, one, samples, outputs, session.policy, repeats=record.repeats)
-        for one in chosen
-        if known[one.name] is None
-    }
-    first = evaluate_metrics([one for one in metrics if one.name not in settings.metrics])
-    by_name = dict(first.by_name)
-    draws: dict[str, JudgeDraw] = {}
-    for one in chosen:
-        cheap = by_name.get(settings.metrics[one.name])
+
+    def __init__(
+        self,
+        settings: TwoStageSettings,
+        *,
+        store: RunStore,
+        record: RunRecord,
+        run: RunInfo,
+        samples: Sequence[EvaluationSample],
+        session: JudgeSession,
+    ) -> None:
+        self._settings, self._store, self._record, self._run = settings, store, record, run
+        self._samples, self._session = samples, session
+        self._metrics: list[Metric] = []
+        self._expensive: list[JudgedMetric] = []
+        self._draws: dict[str, JudgeDraw] = {}
+        self.first = Results([])
+        """The results of the metrics that the expensive judge does not score."""
+
+    def score_first_stage(
+        self,
+        metrics: Sequence[Metric],
+        evaluate_metrics: Callable[[Sequence[Metric]], Results],
+        outputs: Callable[[], Iterable[SystemOutputs | None]],
+    ) -> list[JudgedMetric]:
+        """Score what needs no expensive judge and draw the samples for it; returns its metrics, none if there are none.
+
+        The session leaves out the samples that were not drawn.
+        """
+        settings, samples = self._settings, self._samples
+        chosen = _expensive_metrics(metrics, settings)
+        if not chosen:
+            return []
+        self._metrics, self._expensive = list(metrics), chosen
+        known = check_draws(self._store, self._record, metrics, settings, samples, self._run)
+        budgets = {
+            metric.name: _budget(settings, metric, samples, outputs, self._session.policy, repeats=self._record.repeats)
+            for metric in chosen
+            if known[metric.name] is None
+        }
+        self.first = evaluate_metrics([metric for metric in metrics if metric.name not in settings.metrics])
+        for metric in chosen:
+            draw = self._draw(metric, known[metric.name], budgets.get(metric.name))
+            if draw is not None:
+                self._draws[metric.name] = draw
+        ids = {sample.sample_id for sample in samples}
+        exclusions: dict[str, set[str]] = {}
+        for metric in chosen:
+            drawn = self._draws[metric.name].drawn if metric.name in self._draws else ()
+            exclusions[metric.name] = ids.difference(drawn)
+        self._session.exclusions = exclusions
+        return chosen
+
+    def _draw(self, metric: JudgedMetric, known: JudgeDraw | None, budget: int | None) -> JudgeDraw | None:
+        """The stored draw for a metric, or a new one; ``None`` where there are no cheap scores to draw by."""
+        settings = self._settings
+        by_name = self.first.by_name
+        cheap = by_name.get(settings.metrics[metric.name])
         if cheap is None or not isinstance(cheap.scores, Scores):
-            raise BadValueError(f"two-stage judging of '{one.name}' needs the scores of '{settings.metrics[one.name]}'")
-        stage = _Stage(one, cheap, by_name, signatures[one.name])
-        draw = known[one.name]
-        if draw is None and not np.isfinite(_answer_scores(cheap)).any():
+            raise BadValueError(
+                f"two-stage judging of '{metric.name}' needs the scores of '{settings.metrics[metric.name]}'"
+            )
+        if known is None and not np.isfinite(_answer_scores(cheap)).any():
             status = cheap.scores.status
             if (status == Status.MEASURE_FAILED).any() or not (status == Status.SYSTEM_FAILED).any():
-                warnings.warn(_no_scores_warning(one.name, cheap.name, settings), AueporaWarning, stacklevel=2)
-            continue  # such a draw would be that of all later runs on these samples, too
+                warnings.warn(_no_scores_warning(metric.name, cheap.name, settings), AueporaWarning, stacklevel=2)
+            return None  # such a draw would be that of all later runs on these samples, too
+        stage = _Stage(metric, cheap, by_name, str(run_signature(metric.for_run(self._run), self._run)))
+        draw = known
         if draw is None:
-            draw = _new_draw(store, record, stage, settings, budgets[one.name], samples)
-        draws[one.name] = draw
-        _store_draw(store, record, stage, draw, samples)
-    ids = [sample.sample_id for sample in samples]
-    session.exclusions = {
-        one.name: set(ids).difference(draws[one.name].drawn if one.name in draws else ()) for one in chosen
-    }
-    try:
-        second = evaluate_metrics(chosen, None)
-    finally:
-        session.exclusions = {}
-    for one in chosen:
-        if one.name in draws:
-            result = second.by_name[one.name]
-            _Correction(one, result, draws[one.name], by_name, settings, samples).apply(slices)
-    return _join_results(metrics, first, second)
+            assert budget is not None
+            draw = _new_draw(self._store, self._record, stage, settings, budget, self._samples)
+        _store_draw(self._store, self._record, stage, draw, self._samples)
+        return draw
+
+    def finish(self, second: Results, slices: Sequence[Slice]) -> Results:
+        """The results of both stages, those of the expensive judge corrected, in the order of the metrics."""
+        self._session.exclusions = {}
+        by_name = self.first.by_name
+        for metric in self._expensive:
+            if metric.name in self._draws:
+                result = second.by_name[metric.name]
+                draw = self._draws[metric.name]
+                _Correction(metric, result, draw, by_name, self._settings, self._samples).apply(slices)
+        return _join_results(self._metrics, self.first, second)
 
 
 def _expensive_metrics(metrics: Sequence[Metric], settings: TwoStageSettings) -> list[JudgedMetric]:

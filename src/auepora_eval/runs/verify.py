@@ -25,8 +25,8 @@ from ..report.explain import resolve_result_metric
 from ..store.records import RunRecord, plan_conventions, run_info
 from ..store.rows import StoredJudgement
 from ..store.runs import RunStore, aligned_outputs
+from .job import evaluate_outputs
 from .judging import judged_signatures, rescoring_metrics
-from .scoring import evaluate_outputs
 
 _TOLERANCE = 1e-9
 _MAX_LISTED = 3

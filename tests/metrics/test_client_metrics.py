@@ -44,7 +44,9 @@ def test_functions_agree_with_the_metrics(answer: str, query: str, references: l
         "support_density": support_density(answer, documents),
         "hallucination_rate": hallucination_rate(answer, documents),
     }
-    sample = EvaluationSample("1", query, reference_answer=Response(references[0]), reference_answers=references)
+    sample = EvaluationSample(
+        "1", query, reference_answer=Response(references[0]), reference_answers=references, labels={"answerable": False}
+    )
     found = [RetrievedDocument(Document(str(rank), text), 1.0, rank) for rank, text in enumerate(documents, 1)]
     results = evaluate([sample], [SystemOutputs(found, Response(answer))], list(functions))
     assert {result.name: next(iter(result.scores or ())) for result in results} == functions

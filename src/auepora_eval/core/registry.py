@@ -666,7 +666,8 @@ def spec_of(built: Metric) -> Spec:
         if built.conventions is not None:
             options["conventions"] = built.conventions.name
         changes = {**(built.conventions.changes() if built.conventions else {}), **dict(built.overrides)}
-        options |= {key: list(value) if isinstance(value, tuple) else value for key, value in changes.items()}
+        own = {key: value for key, value in changes.items() if key not in info.options}
+        options |= {key: list(value) if isinstance(value, tuple) else value for key, value in own.items()}
         if built.metadata.requires_name:
             options = {"name": built.name, **options}
         elif built.base_name != built.name:

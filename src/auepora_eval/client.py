@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from .core.batch import check_samples
+from .core.batch import check_samples, require_distinct_ids
 from .core.conventions import PRESETS, Conventions
 from .core.dataset import InMemoryDataset
 from .core.metrics_base import BatchMetric, Metric
@@ -27,8 +27,9 @@ from .io.jsonl import load_jsonl_dataset, read_outputs
 from .models.loading import CROSS_ENCODER, find_cached_cross_encoder, find_installed_model
 from .render.tables import results_table, slices_tables
 from .render.terminal import progress as progress_line
-from .systems.calls import AueporaEvaluator, CallPolicy, require_distinct_ids
+from .systems.calls import AueporaEvaluator
 from .systems.interfaces import as_system
+from .systems.policy import CallPolicy
 
 __all__ = ["ClientReport", "RAGEvaluationClient"]
 

@@ -63,8 +63,8 @@ class ScoreOptions:
 class ScoreInput(ABC):
     """Samples and outputs to score. Subclasses differ in how they are read."""
 
-    judged_pool = False
-    """Whether the samples come from a judged pool, such as TREC qrels."""
+    auto_preset = "auepora"
+    """The conventions that ``auto`` means for these samples."""
     total: int | None = None
     """Number of samples, as far as it is known."""
     missing: Sequence[str] = ()
@@ -150,7 +150,7 @@ def note_format(path: str | None, named: str | None, found: str) -> None:
 class TrecInput(ScoreInput):
     """The files of a TREC run and its judgements."""
 
-    judged_pool = True
+    auto_preset = "trec"
     rankings: TrecRankings
 
     def __init__(self, qrels: str, run: str) -> None:
@@ -240,7 +240,7 @@ class FileInput(ScoreInput):
             note_format(outputs, outputs_format, outputs_kind.name)
         self.samples, self.outputs = (Path(dataset), samples_kind), (Path(outputs), outputs_kind)
         self.corpus, self.nuggets = corpus, nuggets
-        self.judged_pool = samples_kind.judged_pool
+        self.auto_preset = samples_kind.conventions
 
     @contextmanager
     def open(self, options: ScoreOptions, executor: Executor) -> Iterator[None]:

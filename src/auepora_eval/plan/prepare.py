@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..core.batch import check_samples
+from ..core.batch import check_samples, require_distinct_ids
 from ..core.conventions import Conventions
 from ..core.dataset import LazySamples
 from ..core.metrics_base import BatchMetric, Metric
@@ -43,7 +43,6 @@ from ..runtime.files import plain_stem
 from ..runtime.imports import search_folders
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
-from ..systems.calls import require_distinct_ids
 from .gates import require_known_names
 from .model import VERSION, DataSource, JudgeSettings, Plan, PlanKeys, ResourceSource, SystemSource
 from .resources import (
@@ -244,9 +243,6 @@ def _is_given(top: PlanSection, key: str) -> bool:
 
 # --- preparation: read the data, resolve the metrics, build the system, check all of it ------------------------------
 
-JUDGED_POOLS = ("trec", "beir")
-"""Formats of judged pools."""
-
 T = TypeVar("T")
 SampleTransform = Callable[[list[EvaluationSample]], Sequence[EvaluationSample]]
 """Transforms the samples of the dataset into those that are run and scored."""
@@ -345,7 +341,7 @@ def prepare_with_findings(
     samples, ids = _samples(plan, findings, limit, sample_set) or ([], {})
     chosen = _collect(findings, "dataset", lambda: _resolve_format(plan.dataset, "samples"))
     format_name = "" if chosen is None else chosen.name
-    resolve = partial(plan.resolve_conventions, judged_pool=format_name in JUDGED_POOLS)
+    resolve = partial(plan.resolve_conventions, "auepora" if chosen is None else chosen.conventions)
     rules = _collect(findings, "gold.match", resolve) or Conventions.of()
     metrics = _metrics(plan, findings, rules, samples)
     _check_annotations(plan, findings, metrics, samples)

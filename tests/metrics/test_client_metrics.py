@@ -1,15 +1,16 @@
 """The client's metrics in one place: the exports are the metrics, and the functions agree with them."""
 
 import doctest
-from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate, metric
+from auepora_eval.core.registry import spec_of
 from auepora_eval.metrics import generation_metrics, ranking, retrieval_metrics
 from auepora_eval.metrics import retrieval as retrieval_basic
+from auepora_eval.metrics.client_base import ClientMetric
 from auepora_eval.metrics.generation_metrics import (
     answer_relevance,
     exact_match,
@@ -89,18 +90,16 @@ def test_modules_of_the_client_follow_its_conventions_by_default() -> None:
     assert retrieval_metrics.map_at_k("abcd", "a", 2) == 1 / 4  # over the gold, not over min(|G|, k)
     assert ranking.precision_at_k("ab", "a", 5) == 1  # other modules keep their own defaults
     suite = [getattr(module, name) for module in (retrieval_metrics, generation_metrics) for name in module.__all__]
-    bound = {one.func for one in suite if isinstance(one, partial) and isinstance(one.func, type)}
-    assert {one.keywords["conventions"].name for one in suite if isinstance(one, partial) and one.func in bound} == {
-        "client"
-    }
-    assert {one.__name__ for one in bound} == {
+    classes = {one for one in suite if isinstance(one, type)}
+    assert all(issubclass(one, ClientMetric) for one in classes)
+    assert {one.__name__ for one in classes} == {
         "AQWV", "AnswerRelevance", "CrossEncoderSimilarity", "ExactMatch", "HallucinationRate", "MRRAtK",
         "MeanAveragePrecision", "NDCGAtK", "PrecisionAtK", "RecallAtK", "RougeL", "SbertSimilarity",
         "SupportCoverage", "SupportDensity", "TokenF1",
     }  # fmt: skip
     chosen = retrieval_metrics.PrecisionAtK(5)
-    assert type(chosen) is retrieval_basic.PrecisionAtK
-    assert chosen == metric("precision@5", conventions="client")
+    assert isinstance(chosen, retrieval_basic.PrecisionAtK)
+    assert spec_of(chosen) == spec_of(metric("precision@5", conventions="client"))
     sample = EvaluationSample("1", "q", relevant_docs=[Document("a", ""), Document("b", "")])
     output = SystemOutputs([RetrievedDocument(Document("a", ""), 1.0, 1)], Response(""))
     results = evaluate([sample], [output], [chosen, retrieval_metrics.MeanAveragePrecision()], conventions="auepora")

@@ -317,14 +317,14 @@ def count_outputs(outputs: Iterable[SystemOutputs]) -> dict[str, Any]:
 
 # --- supported targets and metrics, and what is missing for the others -----------------------------------------------
 
-_DOCUMENT = Document("?", "?", {"embedding": [1.0]}, span=(0, 1))
+_DOCUMENT = Document("?", "?", span=(0, 1))
 COMPLETE_OUTPUT = SystemOutputs(
     [RetrievedDocument(_DOCUMENT, 1.0, 1), RetrievedDocument(_DOCUMENT, 1.0, 2)],
     Response("?", {}, sentences=[{"text": "?", "citations": ["?"]}]),
     {"end_to_end": 1.0},
     citations=["?"],
 )
-"""An output with every field: metrics that cannot run even with it lack data in the samples."""
+"""An output with every field but vectors: metrics that cannot run even with it lack data in the samples."""
 
 _SAMPLE_FIELDS = ("relevant_docs", "candidate_docs", "reference_answer")
 _OUTPUT_FIELDS = ("retrieved", "response", "timings", "citations")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
@@ -139,6 +140,8 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         outputs = data_section(findings, "outputs")
     elif top.has("system"):
         system = system_section(findings)
+    elif dataset is not None and _has_answers(dataset[0]):
+        outputs = dataset
     elif not top.is_misspelt("outputs", "system"):
         findings.add("", "there is neither 'outputs' (saved answers) nor 'system' (to call); give one of them")
     config = config_section(findings, "outputs" if outputs else "system")
@@ -233,6 +236,14 @@ def _with_two_stage(
         if not (isinstance(chosen, JudgedMetric) and chosen.reducer.name == "mean"):
             findings.add("judge.expensive", f"'{name}' is no mean of judged scores, which two-stage judging needs")
     return replace(judge, two_stage=settings), None if metrics is None else ([*specs, *added], built)
+
+
+def _has_answers(source: DataSource) -> bool:
+    """Whether the dataset is a table, or another format with both, that has an answer or a ranking."""
+    with suppress(AueporaError):
+        chosen = _resolve_format(source, "samples")
+        return chosen.one_file and next(iter(chosen.read("outputs", source.path, Problems())), None) is not None
+    return False
 
 
 def _is_given(top: PlanSection, key: str) -> bool:

@@ -306,6 +306,7 @@ class FileInput(ScoreInput):
         """Evaluate the pairs as they are read."""
         from ..core.metrics_base import BatchMetric
         from ..engine.evaluate import evaluate, evaluate_stream
+        from ..io.join import dataset_of
 
         common |= {"batch_size": self.options.batch_size, "conventions": self.options.conventions}
         pairs: Iterable[Pair] = self.pairs
@@ -313,7 +314,8 @@ class FileInput(ScoreInput):
             source = self.pairs if self._can_read_again() else self.gold.pairs()
             pairs = self.gold.count(source)
         if all(isinstance(one, BatchMetric) for one in metrics):
-            results = evaluate_stream(pairs, metrics, **common)
+            every_sample = dataset_of(*self.samples) if self._can_read_again() else None
+            results = evaluate_stream(pairs, metrics, samples=every_sample, **common)
         else:  # a metric that is not a BatchMetric needs all samples at once
             every = list(pairs)
             results = evaluate([sample for sample, _ in every], [output for _, output in every], metrics, **common)

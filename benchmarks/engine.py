@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from auepora_eval.core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
-from auepora_eval.systems.calls import CallPolicy, Task, TaskOutput, call_system
+from auepora_eval.systems.calls import Task, TaskOutput, call_system
+from auepora_eval.systems.policy import CallPolicy
 
 from .timing import best_times
 

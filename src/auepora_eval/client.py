@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from .core.batch import check_samples
+from .core.batch import check_samples, require_distinct_ids
 from .core.conventions import PRESETS, Conventions
 from .core.dataset import InMemoryDataset
 from .core.metrics_base import BatchMetric, Metric
@@ -27,8 +27,10 @@ from .io.jsonl import load_jsonl_dataset, read_outputs
 from .models.loading import CROSS_ENCODER, find_cached_cross_encoder, find_installed_model
 from .render.tables import results_table, slices_tables
 from .render.terminal import progress as progress_line
-from .systems.calls import AueporaEvaluator, CallPolicy, require_distinct_ids
+from .runtime.files import write_lines
+from .systems.calls import AueporaEvaluator
 from .systems.interfaces import as_system
+from .systems.policy import CallPolicy
 
 __all__ = ["ClientReport", "RAGEvaluationClient"]
 
@@ -41,6 +43,8 @@ ANSWER_METRICS = (
     "support_density",
     "hallucination_rate",
 )
+ALL_QUERIES: Spec = {"mrr": {"empty_gold": "zero", "as": "mrr_all_queries"}}
+"""The mean reciprocal rank in its second form, in which a query with nothing relevant counts as 0."""
 MODEL_PACKAGES = {"sbert_similarity": "sentence_transformers", "cross_encoder_similarity": "transformers"}
 """Metrics that need a model, and the package that loads it."""
 INSTALLED = "installed"
@@ -87,6 +91,10 @@ class ClientReport:
     def to_json(self, *, indent: int | None = 2) -> str:
         """The results document as a JSON string."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def save(self, path: str | Path) -> None:
+        """Write the results document to a file: all of it, or (on any error) nothing."""
+        write_lines(Path(path), [self.to_json().encode()])
 
     def to_table(self) -> str:
         """The values over all queries by target, with intervals, then the missing metrics."""
@@ -166,8 +174,8 @@ class RAGEvaluationClient:
 
         Samples are a dataset, a list or the path of a JSONL file; outputs are a list in the same order, a mapping by
         sample id, or the path of a JSONL file. A metric that needs an annotation that no sample has is listed in
-        ``report.missing``. A sample on which the system fails counts at the worst value. ``slices`` break down every
-        metric, as in ``auepora_eval.evaluate``.
+        ``report.missing``. A sample on which the system fails counts at the worst value. Without samples there are no
+        values. ``slices`` break down every metric, as in ``auepora_eval.evaluate``.
 
         ``progress`` shows a progress bar on a terminal; it may also be a function, which is called with the number of
         samples of each step, or ``False``.
@@ -185,7 +193,8 @@ class RAGEvaluationClient:
         else:
             with _progress_callback(progress, "scoring", len(rows)) as advance:
                 results = evaluate(rows, scored, chosen, conventions=self.conventions, slices=slices, progress=advance)
-            _require_any_outcome(results, missing)
+            if rows:
+                _require_any_outcome(results, missing)
         changes = [f"{key} {value}" for key, value in self.conventions.changes().items()]
         return ClientReport(results, missing, scored, ", ".join([self.conventions.name, *changes]))
 
@@ -235,7 +244,7 @@ def _suite(ks: Sequence[int]) -> list[Spec]:
     def at_each(name: str) -> list[Spec]:
         return [{name: {"k": k}} for k in ks]
 
-    ranking = [*at_each("precision"), *at_each("recall"), *at_each("mrr"), "mrr", *at_each("ndcg"), "map"]
+    ranking = [*at_each("precision"), *at_each("recall"), *at_each("mrr"), "mrr", ALL_QUERIES, *at_each("ndcg"), "map"]
     costs = [*at_each("aqwv"), "aqwv"]
     return [*ranking, *costs, *ANSWER_METRICS]
 
@@ -268,7 +277,7 @@ def _unsupported(
     for one in metrics:
         for name in one.required_fields():
             if name not in annotated:
-                annotated[name] = any(getattr(sample, name, None) is not None for sample in samples)
+                annotated[name] = not samples or any(getattr(sample, name, None) is not None for sample in samples)
             if not annotated[name]:
                 reasons.setdefault(one.name, f"no sample has {name if name.endswith('s') else f'a {name}'}")
         if answers_only and isinstance(one, BatchMetric) and "retrieved" in one.metadata.reads:
@@ -292,8 +301,6 @@ def _require_any_outcome(results: Results, missing: Mapping[str, str]) -> None:
 
 def _load_samples(samples: Samples) -> list[EvaluationSample]:
     rows = list(load_jsonl_dataset(samples) if isinstance(samples, (str, Path)) else as_sequence(samples, "samples"))
-    if not rows:
-        raise BadValueError("there are no samples to evaluate")
     check_samples(rows)
     require_distinct_ids(rows)
     return rows

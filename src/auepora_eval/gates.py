@@ -623,7 +623,9 @@ def _verdict_text(one: MetricComparison) -> str:
 
 
 def _mde_note(one: MetricComparison) -> str:
-    return "" if one.mde is None else f"; so many samples detect a difference of {format_number(one.mde)}"
+    if one.mde is None:
+        return ""
+    return f"; with {one.n} sample{'s' * (one.n != 1)} a difference of about {one.mde:.2g} can be detected"
 
 
 def _no_interval_message(one: MetricComparison) -> str:

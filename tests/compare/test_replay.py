@@ -32,7 +32,7 @@ from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import RunRecord, RunStatus, StoredOutput
 from auepora_eval.store.rows import REPLAY_TAG
 from auepora_eval.store.runs import RunStore
-from auepora_eval.systems.calls import CallPolicy
+from auepora_eval.systems.policy import CallPolicy
 
 RIGHT, WRONG = Document("right", "paris"), Document("wrong", "london")
 METRICS = ["exact_match", "recall@1"]

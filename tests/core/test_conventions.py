@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from auepora_eval import BatchMetric, Conventions, metric
-from auepora_eval.core.conventions import PRESETS, Signature, auto_conventions
+from auepora_eval.core.conventions import PRESETS, Signature
 from auepora_eval.errors import BadValueError, SignatureMismatchError, UnknownConventionError
 
 SIGNATURES = [  # spec, conventions, signature
@@ -80,8 +80,6 @@ def test_a_preset_with_changes() -> None:
     assert changed.changes() == {"min_relevance": 2}
     assert Conventions.of(changed) is changed
     assert Conventions.of() is PRESETS["auepora"]
-    assert auto_conventions(judged_pool=True).name == "trec"
-    assert auto_conventions(judged_pool=False).name == "auepora"
 
 
 def test_unknown_conventions_are_named() -> None:

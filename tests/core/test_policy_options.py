@@ -15,8 +15,8 @@ from auepora_eval.models.loading import ModelSource
 from auepora_eval.options import option_types
 from auepora_eval.perturb.edits import DropWords, Keyboard, RandomCase, SwapWords, Typo
 from auepora_eval.scale.ray_executor import RayExecutor
-from auepora_eval.systems.calls import CallPolicy
 from auepora_eval.systems.http import HttpSystem
+from auepora_eval.systems.policy import CallPolicy
 from helpers.declared_options import unbounded_numbers, wrong_values
 
 REQUIRED: dict[Any, dict[str, Any]] = {

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
-from auepora_eval.systems.calls import CallPolicy, CallSummary, Task, TaskOutput, call_system
+from auepora_eval.systems.calls import CallSummary, Task, TaskOutput, call_system
+from auepora_eval.systems.policy import CallPolicy
 from helpers.builders import output, sample
 
 KINDS: dict[str, dict[str, Any]] = {  # how calls are carried out: in the asking thread, in threads, in an event loop

@@ -292,7 +292,7 @@ class Threshold:
 def test_judge_may_be_any_callable() -> None:
     one = RejectionPrecision(judge=Threshold(6))
     assert values(evaluate(*data("RAra"), [one])) == [1 / 2]  # "Paris" is short
-    assert str(one.signature) == "rejection_precision|refusal:judge-Threshold|v1"
+    assert str(one.signature) == "rejection_precision|refusal:judge-Threshold|v2"
     assert hash(one) == hash(RejectionPrecision(judge=Threshold(6)))
 
 

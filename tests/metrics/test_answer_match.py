@@ -18,7 +18,12 @@ from helpers.texts import TEXT
 
 def scored(references: list[str], answer: str | None, spec: Any, **fields: Any) -> MetricResult:
     response = None if answer is None else Response(answer)
-    sample = EvaluationSample("1", fields.pop("query", "why?"), reference_answers=references, **fields)
+    sample = EvaluationSample(
+        "1",
+        fields.pop("query", "why?"),
+        reference_answers=references,
+        **{"labels": {"answerable": bool("".join(references).strip())}, **fields},
+    )
     if not references and sample.reference_answer is None:  # keeps the dataset valid while the sample has none
         other = EvaluationSample("2", "", reference_answer=Response("x"))
         (result,) = evaluate([sample, other], [SystemOutputs([], response), SystemOutputs([], Response("x"))], [spec])
@@ -93,7 +98,12 @@ def test_squad_2() -> None:
     folder = need_data("squad2")
     truth = json.loads((folder / "ground_truth.json").read_text(encoding="utf-8"))
     given_ = json.loads((folder / "predictions" / "BERT.json").read_text(encoding="utf-8"))
-    samples = [EvaluationSample(name, "", reference_answers=entry["answers"] or [""]) for name, entry in truth.items()]
+    samples = [
+        EvaluationSample(
+            name, "", reference_answers=entry["answers"] or [""], labels={"answerable": any(entry["answers"])}
+        )
+        for name, entry in truth.items()
+    ]
     outputs = [SystemOutputs([], Response(given_[sample.sample_id])) for sample in samples]
     match, f1 = evaluate(samples, outputs, ["exact_match", "token_f1"])
     assert round(100 * match.value, 2) == 79.60

@@ -38,7 +38,10 @@ CHRF: list[dict[str, Any]] = [
 
 
 def scored(rows: list[tuple[str, list[str]]], spec: Any) -> MetricResult:
-    samples = [EvaluationSample(str(n), "", reference_answers=references) for n, (_, references) in enumerate(rows)]
+    samples = [
+        EvaluationSample(str(n), "", reference_answers=references, labels={"answerable": False})
+        for n, (_, references) in enumerate(rows)
+    ]
     (result,) = evaluate(samples, [SystemOutputs([], Response(answer)) for answer, _ in rows], [spec])
     return result
 

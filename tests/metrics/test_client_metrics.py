@@ -1,15 +1,16 @@
 """The client's metrics in one place: the exports are the metrics, and the functions agree with them."""
 
 import doctest
-from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate, metric
+from auepora_eval.core.registry import spec_of
 from auepora_eval.metrics import generation_metrics, ranking, retrieval_metrics
 from auepora_eval.metrics import retrieval as retrieval_basic
+from auepora_eval.metrics.client_base import ClientMetric
 from auepora_eval.metrics.generation_metrics import (
     answer_relevance,
     exact_match,
@@ -44,7 +45,9 @@ def test_functions_agree_with_the_metrics(answer: str, query: str, references: l
         "support_density": support_density(answer, documents),
         "hallucination_rate": hallucination_rate(answer, documents),
     }
-    sample = EvaluationSample("1", query, reference_answer=Response(references[0]), reference_answers=references)
+    sample = EvaluationSample(
+        "1", query, reference_answer=Response(references[0]), reference_answers=references, labels={"answerable": False}
+    )
     found = [RetrievedDocument(Document(str(rank), text), 1.0, rank) for rank, text in enumerate(documents, 1)]
     results = evaluate([sample], [SystemOutputs(found, Response(answer))], list(functions))
     assert {result.name: next(iter(result.scores or ())) for result in results} == functions
@@ -87,18 +90,16 @@ def test_modules_of_the_client_follow_its_conventions_by_default() -> None:
     assert retrieval_metrics.map_at_k("abcd", "a", 2) == 1 / 4  # over the gold, not over min(|G|, k)
     assert ranking.precision_at_k("ab", "a", 5) == 1  # other modules keep their own defaults
     suite = [getattr(module, name) for module in (retrieval_metrics, generation_metrics) for name in module.__all__]
-    bound = {one.func for one in suite if isinstance(one, partial) and isinstance(one.func, type)}
-    assert {one.keywords["conventions"].name for one in suite if isinstance(one, partial) and one.func in bound} == {
-        "client"
-    }
-    assert {one.__name__ for one in bound} == {
+    classes = {one for one in suite if isinstance(one, type)}
+    assert all(issubclass(one, ClientMetric) for one in classes)
+    assert {one.__name__ for one in classes} == {
         "AQWV", "AnswerRelevance", "CrossEncoderSimilarity", "ExactMatch", "HallucinationRate", "MRRAtK",
         "MeanAveragePrecision", "NDCGAtK", "PrecisionAtK", "RecallAtK", "RougeL", "SbertSimilarity",
         "SupportCoverage", "SupportDensity", "TokenF1",
     }  # fmt: skip
     chosen = retrieval_metrics.PrecisionAtK(5)
-    assert type(chosen) is retrieval_basic.PrecisionAtK
-    assert chosen == metric("precision@5", conventions="client")
+    assert isinstance(chosen, retrieval_basic.PrecisionAtK)
+    assert spec_of(chosen) == spec_of(metric("precision@5", conventions="client"))
     sample = EvaluationSample("1", "q", relevant_docs=[Document("a", ""), Document("b", "")])
     output = SystemOutputs([RetrievedDocument(Document("a", ""), 1.0, 1)], Response(""))
     results = evaluate([sample], [output], [chosen, retrieval_metrics.MeanAveragePrecision()], conventions="auepora")

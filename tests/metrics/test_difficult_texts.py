@@ -140,7 +140,7 @@ def test_one_difficult_word_equals_itself(atom: str) -> None:
 
 
 def test_text_none_is_empty() -> None:
-    sample = EvaluationSample("1", "q", reference_answer=Response(None))  # type: ignore[arg-type]
+    sample = EvaluationSample("1", "q", reference_answer=Response(None), labels={"answerable": False})  # type: ignore[arg-type]
     output = SystemOutputs([], Response(None))  # type: ignore[arg-type]
     (match,) = evaluate([sample], [output], ["exact_match"])
     assert match.value == 1.0

@@ -13,10 +13,15 @@ from helpers.requirements import examples, need, need_data
 from helpers.texts import TEXT
 
 VARIANTS = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
+UNANSWERABLE = {"answerable": False}
+"""An empty reference is scored only where the question is marked so."""
 
 
 def scored(pairs: list[tuple[str, str]], *specs: Any) -> dict[str, MetricResult]:
-    samples = [EvaluationSample(str(n), "", reference_answer=Response(want)) for n, (want, _) in enumerate(pairs)]
+    samples = [
+        EvaluationSample(str(n), "", reference_answer=Response(want), labels=UNANSWERABLE)
+        for n, (want, _) in enumerate(pairs)
+    ]
     return evaluate(samples, [SystemOutputs([], Response(have)) for _, have in pairs], specs).by_name
 
 
@@ -68,7 +73,7 @@ def test_agrees_with_rouge_score(stem: bool) -> None:
 
 @given(st.lists(TEXT, min_size=1, max_size=4), TEXT)
 def test_best_reference_counts(references: list[str], answer: str) -> None:
-    sample = EvaluationSample("1", "", reference_answers=references)
+    sample = EvaluationSample("1", "", reference_answers=references, labels=UNANSWERABLE)
     scorer = need("rouge_score.rouge_scorer").RougeScorer(VARIANTS, use_stemmer=True)
     want = scorer.score_multi(references, answer)
     for result in evaluate([sample], [SystemOutputs([], Response(answer))], [f"{name}_answer" for name in VARIANTS]):

@@ -56,7 +56,9 @@ def by_table(texts: list[str]) -> list[Any]:
 def one(built: BatchMetric, answer: str | None, references: Sequence[str], query: str = "why?") -> Any:
     """The score of one answer, or how it was not scored."""
     first = Response(references[0]) if references else None
-    row = EvaluationSample("q", query, reference_answer=first, reference_answers=list(references))
+    row = EvaluationSample(
+        "q", query, reference_answer=first, reference_answers=list(references), labels={"answerable": False}
+    )
     out = SystemOutputs([], None if answer is None else Response(answer))
     return outcome(built, row, out)
 

@@ -23,7 +23,7 @@ from auepora_eval.net.retry import (
     parse_retry_after,
     retry_after,
 )
-from auepora_eval.systems.calls import CallPolicy
+from auepora_eval.systems.policy import CallPolicy
 from helpers.calls import KINDS, asked, in_kind, number, own
 
 

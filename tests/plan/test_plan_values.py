@@ -14,7 +14,7 @@ from auepora_eval.judge.openai import OpenAICritic
 from auepora_eval.options import option_types
 from auepora_eval.plan.model import OpenAISource, Scoring, plan_changes, plan_key
 from auepora_eval.plan.prepare import read_plan
-from auepora_eval.systems.calls import CallPolicy
+from auepora_eval.systems.policy import CallPolicy
 from tools import plan_keys
 
 YAML = """\
@@ -116,7 +116,7 @@ def test_values_are_read(tmp_path: Path) -> None:
     assert plan.primary == ("recall@5",)
     assert plan.config == {"chunker_version": "v3", "embedding": "small", "released": "2024-05-01"}
     assert plan.store == str(tmp_path / "runs.sqlite")
-    rules = plan.resolve_conventions(judged_pool=False)
+    rules = plan.resolve_conventions("auepora")
     assert (rules.name, rules.min_relevance, rules.k_values) == ("trec", 2, (1, 5))
 
 
@@ -127,8 +127,8 @@ def test_defaults(tmp_path: Path) -> None:
     assert plan.policy == CallPolicy(10, 8, timeout=60.0, retries=2, backoff=0.5, max_failures=None, keep_going=False)
     assert (plan.repeats, plan.seed, plan.metrics, plan.store) == (1, 0, None, None)
     assert plan.scoring == Scoring()
-    assert plan.resolve_conventions(judged_pool=False) == PRESETS["auepora"]
-    assert plan.resolve_conventions(judged_pool=True) == PRESETS["trec"]
+    assert plan.resolve_conventions("auepora") == PRESETS["auepora"]
+    assert plan.resolve_conventions("trec") == PRESETS["trec"]
     assert plan.resolved["run"] == {
         "top_k": 10, "concurrency": 8, "timeout": 60.0, "retries": 2, "backoff": 0.5, "max_failures": None,
         "repeats": 1, "seed": 0,

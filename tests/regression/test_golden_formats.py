@@ -52,7 +52,7 @@ def described(found: Format) -> dict[str, Any]:
         "can": [name for name in can if getattr(found, name) is not None],
         **{name: None if (value := getattr(found, name)) is None else sorted(value) for name in holds},
         "one_file": found.one_file,
-        "judged_pool": found.judged_pool,
+        "judged_pool": found.conventions == "trec",
     }
 
 

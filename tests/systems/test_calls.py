@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.errors import BadValueError, SystemCallError
-from auepora_eval.systems.calls import CallPolicy, CallSummary, Task, TaskOutput
+from auepora_eval.systems.calls import CallSummary, Task, TaskOutput
+from auepora_eval.systems.policy import CallPolicy
 from helpers.builders import output, sample
 from helpers.calls import KINDS, Book, asked, in_kind, number, own, tasks
 from helpers.requirements import examples

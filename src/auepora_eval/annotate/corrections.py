@@ -207,6 +207,26 @@ def runs_of_dataset(store: RunStore, fingerprint: str) -> list[RunRecord]:
     return [one for one in store.runs() if one.fingerprint == fingerprint]
 
 
+RUNS_READ = 50
+"""In at most so many runs of a dataset the texts of gold documents are looked for."""
+
+
+def returned_gold_texts(
+    store: RunStore, record: RunRecord, position: int | None, sample: EvaluationSample | None
+) -> dict[str, str]:
+    """Texts of gold documents that have none in the sample, as this run or another of the dataset returned them."""
+    relevant = [] if sample is None else sample.relevant_docs or []
+    wanted = {doc.doc_id for doc in relevant if not doc.text}
+    texts: dict[str, str] = {}
+    for one in (record, *runs_of_dataset(store, record.fingerprint)[:RUNS_READ]):
+        if not wanted:
+            break
+        documents = [item.doc for row in store.outputs(one.run_id, position=position) for item in row.output.retrieved]
+        texts |= {doc.doc_id: doc.text for doc in documents if doc.text and doc.doc_id in wanted}
+        wanted -= texts.keys()
+    return texts
+
+
 def preview_corrections(
     store: RunStore,
     corrections: Iterable[Correction],

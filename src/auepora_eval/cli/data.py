@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from dataclasses import asdict, replace
@@ -131,10 +132,17 @@ def _paragraphs(checked: Validation, *, show_all: bool) -> list[str]:
 
 
 def _list_problems(found: Sequence[Problem], kind: str, *, show_all: bool) -> str:
-    listed = found if show_all else found[:MAX_SHOWN]
-    lines = [_printable(f"{'warning: ' if kind == 'warning' else ''}{one}") for one in listed]
-    if len(listed) < len(found):
-        rest = len(found) - len(listed)
+    groups: dict[object, list[Problem]] = {}
+    for one in found:
+        is_repeated = not show_all and one.message.startswith("unknown field")
+        groups.setdefault((one.path, re.sub(r"\[\d+\]", "[]", one.message)) if is_repeated else id(one), []).append(one)
+    listed = list(groups.values()) if show_all else list(groups.values())[:MAX_SHOWN]
+    lines = []
+    for group in listed:
+        more = f" (and in {len(group) - 1} further {_plural(len(group) - 1, 'place')})" if len(group) > 1 else ""
+        lines.append(_printable(f"{'warning: ' if kind == 'warning' else ''}{group[0]}{more}"))
+    rest = len(found) - sum(map(len, listed))
+    if rest:
         lines.append(f"... and {rest} more {_plural(rest, kind)}; --all prints every one")
     return "\n".join(lines)
 

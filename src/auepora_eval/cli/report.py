@@ -146,13 +146,16 @@ JUDGEMENTS = "judgements.jsonl"
 @click.command(name="export")
 @click.argument("run", shell_complete=complete_run)
 @click.argument("folder", type=click.Path(), required=False)
+@click.option("-o", "--output", type=click.Path(), metavar="DIR", help="The folder, as FOLDER.")
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 @click.option("--parquet", is_flag=True, help="Also write results.parquet and scores.parquet; needs pyarrow.")
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print the names of the files as JSON.")
 @raw_option
-def export_command(run: str, folder: str | None, force: bool, parquet: bool, store: str | None, as_json: bool) -> None:
+def export_command(
+    run: str, folder: str | None, output: str | None, force: bool, parquet: bool, store: str | None, as_json: bool
+) -> None:
     """Write the stored RUN as plain files into FOLDER (default: a folder with the id of the run).
 
     dataset.jsonl and outputs.jsonl can be scored with `auepora score`. results.json has all values and scores,
@@ -163,11 +166,13 @@ def export_command(run: str, folder: str | None, force: bool, parquet: bool, sto
 
     \b
     auepora export latest
-    auepora export nightly exported/ --force
+    auepora export nightly -o exported --force
     """
+    if folder is not None and output is not None:
+        raise click.UsageError("FOLDER and -o are the same; give one of them")
     with open_store(store) as found:
         record = found.find(run)
-        target = Path(folder or record.run_id)
+        target = Path(folder or output or record.run_id)
         names = ["dataset.jsonl", *_output_names(record), "results.json", "results.csv", "scores.csv", "run.json"]
         names += ["results.parquet", "scores.parquet"] if parquet else []
         if any(found.judgement_counts(record.run_id)):

@@ -231,7 +231,7 @@ def command(
     changes = _convention_options(min_relevance, complete, depth, duplicates)
     if match != "auto":
         changes["match"] = match
-    rules, footer = _resolve_conventions(conventions, data.judged_pool, changes)
+    rules, footer = _resolve_conventions(conventions, data.auto_preset, changes)
     judges = judge.judges(judging.changes())
     specs = with_judge(specs, () if judges is None else judges.names)
     options = ScoreOptions(specs, rules, executor, slices, lean, batch_size or BATCH_SIZE, judges, match=match)
@@ -268,11 +268,11 @@ def _convention_options(
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _resolve_conventions(preset: str, judged_pool: bool, choices: dict[str, object]) -> tuple[Conventions, str]:
+def _resolve_conventions(preset: str, auto: str, choices: dict[str, object]) -> tuple[Conventions, str]:
     """The conventions that the options select, and a line that names them."""
-    from ..core.conventions import Conventions, auto_conventions
+    from ..core.conventions import Conventions
 
-    rules = Conventions.of(auto_conventions(judged_pool=judged_pool) if preset == "auto" else preset, **choices)
+    rules = Conventions.of(auto if preset == "auto" else preset, **choices)
     chosen = [f"{rules.name} (auto)" if preset == "auto" else rules.name]
     chosen += [f"{key} {value}" for key, value in choices.items()]
     return rules, f"conventions: {', '.join(chosen)}"

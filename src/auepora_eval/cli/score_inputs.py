@@ -63,8 +63,8 @@ class ScoreOptions:
 class ScoreInput(ABC):
     """Samples and outputs to score. Subclasses differ in how they are read."""
 
-    judged_pool = False
-    """Whether the samples come from a judged pool, such as TREC qrels."""
+    auto_preset = "auepora"
+    """The conventions that ``auto`` means for these samples."""
     total: int | None = None
     """Number of samples, as far as it is known."""
     missing: Sequence[str] = ()
@@ -150,7 +150,7 @@ def note_format(path: str | None, named: str | None, found: str) -> None:
 class TrecInput(ScoreInput):
     """The files of a TREC run and its judgements."""
 
-    judged_pool = True
+    auto_preset = "trec"
     rankings: TrecRankings
 
     def __init__(self, qrels: str, run: str) -> None:
@@ -240,7 +240,7 @@ class FileInput(ScoreInput):
             note_format(outputs, outputs_format, outputs_kind.name)
         self.samples, self.outputs = (Path(dataset), samples_kind), (Path(outputs), outputs_kind)
         self.corpus, self.nuggets = corpus, nuggets
-        self.judged_pool = samples_kind.judged_pool
+        self.auto_preset = samples_kind.conventions
 
     @contextmanager
     def open(self, options: ScoreOptions, executor: Executor) -> Iterator[None]:
@@ -306,6 +306,7 @@ class FileInput(ScoreInput):
         """Evaluate the pairs as they are read."""
         from ..core.metrics_base import BatchMetric
         from ..engine.evaluate import evaluate, evaluate_stream
+        from ..io.join import dataset_of
 
         common |= {"batch_size": self.options.batch_size, "conventions": self.options.conventions}
         pairs: Iterable[Pair] = self.pairs
@@ -313,7 +314,8 @@ class FileInput(ScoreInput):
             source = self.pairs if self._can_read_again() else self.gold.pairs()
             pairs = self.gold.count(source)
         if all(isinstance(one, BatchMetric) for one in metrics):
-            results = evaluate_stream(pairs, metrics, **common)
+            every_sample = dataset_of(*self.samples) if self._can_read_again() else None
+            results = evaluate_stream(pairs, metrics, samples=every_sample, **common)
         else:  # a metric that is not a BatchMetric needs all samples at once
             every = list(pairs)
             results = evaluate([sample for sample, _ in every], [output for _, output in every], metrics, **common)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.batch import require_distinct_ids
 from ..core.conventions import Conventions, Match
 from ..core.metrics_base import Metric
 from ..core.plan import with_corpus_ids
@@ -34,7 +35,6 @@ from ..features.matching import (
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus, plan_conventions
 from ..store.runs import RunStore
-from ..systems.calls import require_distinct_ids
 from .stores import Positions, RunOutputs, Store, open_store, run_outputs
 from .types import AggregateMetrics
 

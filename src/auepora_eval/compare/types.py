@@ -61,6 +61,9 @@ class ComparisonKind(StrEnum):
     REGRESSION = "Regression"
     """Found before and not any more."""
 
+    Win, Loss, Draw, Regression = WIN, LOSS, DRAW, REGRESSION
+    """Aliases, spelled like the values."""
+
 
 def run_labels(count: int) -> list[str]:
     """The labels of runs in a comparison: A, B, ..., Z, 27, ..."""

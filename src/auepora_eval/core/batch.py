@@ -14,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import AlignmentError, AueporaWarning, BadTypeError
+from ..errors import AlignmentError, AueporaWarning, BadTypeError, DuplicateIdError
 from .types import EvaluationSample, Response, SystemOutputs
 
 T = TypeVar("T")
@@ -209,6 +209,15 @@ def check_samples(samples: Sequence[EvaluationSample]) -> None:
             raise BadTypeError(f"samples[{position}] has the id {sample.sample_id!r}; sample ids must be strings")
         if not isinstance(sample.labels, Mapping):
             raise BadTypeError(f"sample '{sample.sample_id}' has {sample.labels!r:.80} as labels, not a dict")
+
+
+def require_distinct_ids(samples: Sequence[EvaluationSample]) -> None:
+    """Raise where two samples have the same id."""
+    seen: set[str] = set()
+    for sample in samples:
+        if sample.sample_id in seen:
+            raise DuplicateIdError(f"two samples have the id '{sample.sample_id}'; ids must be unique within a dataset")
+        seen.add(sample.sample_id)
 
 
 def _placeholder(output: SystemOutputs | None) -> SystemOutputs:

@@ -114,11 +114,6 @@ PRESETS: dict[str, Conventions] = {
 }
 
 
-def auto_conventions(*, judged_pool: bool) -> Conventions:
-    """What ``auto`` means: ``trec`` for qrels with a run (or a BEIR folder), ``auepora`` for everything else."""
-    return PRESETS["trec" if judged_pool else "auepora"]
-
-
 # --- signatures: the string that names a metric with every option and convention that changes its value --------------
 
 

@@ -46,8 +46,8 @@ class SimpleRAGSystem(RAGSystem):
     """A retriever followed by a generator."""
 
     def __init__(self, retriever: Retriever, generator: Generator) -> None:
-        self.retriever = retriever
-        self.generator = generator
+        self.retriever = self._retriever = retriever
+        self.generator = self._generator = generator
 
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
         """Retrieve, then generate from what was retrieved; the time of each is in the output's timings."""

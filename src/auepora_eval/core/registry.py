@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import (
@@ -632,7 +632,7 @@ def metric_name(cls: type[Metric], options: Mapping[str, Any]) -> str | None:
     info = _METRICS.get(getattr(cls, "registered_as", ""))
     if info is None:
         return None
-    return _full_name(info, info.name if info.cls is cls else snake_case(cls.__name__), options)
+    return _full_name(info, info.name if "registered_as" in vars(cls) else snake_case(cls.__name__), options)
 
 
 def _full_name(info: MetricInfo, text: str, options: Mapping[str, Any]) -> str:
@@ -647,7 +647,7 @@ def _full_name(info: MetricInfo, text: str, options: Mapping[str, Any]) -> str:
 def spec_of(built: Metric) -> Spec:
     """The spec that builds this metric again, as short as it can be written."""
     info = _METRICS.get(getattr(type(built), "registered_as", ""))
-    if info is None or info.cls is not type(built):
+    if info is None or "registered_as" not in vars(type(built)):
         info = _IMPORTED.get(type(built))
     if info is None:
         raise MetricDefinitionError(
@@ -666,7 +666,8 @@ def spec_of(built: Metric) -> Spec:
         if built.conventions is not None:
             options["conventions"] = built.conventions.name
         changes = {**(built.conventions.changes() if built.conventions else {}), **dict(built.overrides)}
-        options |= {key: list(value) if isinstance(value, tuple) else value for key, value in changes.items()}
+        own = {key: value for key, value in changes.items() if key not in info.options}
+        options |= {key: list(value) if isinstance(value, tuple) else value for key, value in own.items()}
         if built.metadata.requires_name:
             options = {"name": built.name, **options}
         elif built.base_name != built.name:
@@ -707,6 +708,18 @@ class ConfiguredMetric(BatchMetric):
     if TYPE_CHECKING:
         # Not a field: ``register`` adds the option to every constructor, and a subclass may set ``self.name``.
         name: str = field(default="", kw_only=True)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" not in vars(cls):  # before ``dataclass`` would write one
+            cls.__repr__ = ConfiguredMetric.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """The options, and the conventions in force instead of those that were given."""
+        rules, hidden = self.active_conventions, ("conventions", "overrides")
+        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.repr and one.name not in hidden}
+        shown |= {"conventions": rules.name, **rules.changes()}
+        return f"{type(self).__qualname__}({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
 
     def __post_init__(self) -> None:
         if self.conventions is not None and not isinstance(self.conventions, Conventions):

@@ -36,6 +36,7 @@ from ..errors import (
     AlignmentError,
     AueporaWarning,
     BadTypeError,
+    BadValueError,
     MetricDefinitionError,
     MissingFieldError,
 )
@@ -43,6 +44,7 @@ from ..features.hits import PrecomputedHits
 from ..features.rankings import rankings_batch
 from ..options import PositiveInt, check_arguments
 from ..runtime.processes import gc_paused
+from ..text.script_tokens import tokenization_of
 from .data_checks import DataCheck
 from .executors import (
     BatchSource,
@@ -466,10 +468,12 @@ def evaluate_stream(
     run: RunInfo | None = None,
     judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
+    samples: Iterable[EvaluationSample] | None = None,
 ) -> Results:
     """Score pairs of sample and output as they come. With ``keep_scores=False`` memory does not grow with the data.
 
-    What all references decide, the tokenizer of ``bleu``, those of the first batch decide here.
+    ``samples`` are all samples; they are read only if they decide the tokenizer of ``bleu``. Without them those of the
+    first batch decide, and it is an error if all references together would have decided otherwise.
 
     Metrics that pair samples, or break results down by group (``needs_all``), are the exception: their scores are kept
     internally, since a variant may come long after its parent.
@@ -487,10 +491,37 @@ def evaluate_stream(
     )
     evaluation.require_batch_metrics()
     size = check_batch_size(batch_size)
-    source = iter(pairs)
+    if samples is not None:
+        evaluation.adapt(samples)
+        return evaluation.score(evaluation.batches(pairs, size))
+    source, chosen = iter(pairs), evaluation.metrics
     first = list(itertools.islice(source, size))
     evaluation.adapt(_unzip(first)[0])
-    return evaluation.score(evaluation.batches(itertools.chain(first, source), size))
+    characters: Counter[str] = Counter()
+    every: Iterable[Pair] = itertools.chain(first, source)
+    if any(isinstance(one, BatchMetric) and one.for_samples(_texts_for("zh")) is not one for one in chosen):
+        every = _counted(every, characters)
+    results = evaluation.score(evaluation.batches(every, size))
+    decided = _texts_for(tokenization_of(characters)) if characters else ()
+    for before, used in zip(chosen, evaluation.metrics, strict=True):
+        if decided and isinstance(before, BatchMetric) and before.for_samples(decided).signature != used.signature:
+            raise BadValueError(
+                f"'{before.name}': all references together need another tokenizer than those of the first {len(first)} "
+                f"samples; give it ({before.name}:tokenize={tokenization_of(characters)}), or use evaluate"
+            )
+    return results
+
+
+def _texts_for(tokenization: str) -> list[EvaluationSample]:
+    """A sample whose reference decides for this tokenizer of BLEU."""
+    return [EvaluationSample("", "", reference_answers=[{"zh": "中", "char": "の"}.get(tokenization, "a")])]
+
+
+def _counted(pairs: Iterable[Pair], characters: Counter[str]) -> Iterator[Pair]:
+    """The pairs, while the characters of their references are counted."""
+    for sample, output in pairs:
+        characters.update("".join(sample.references))
+        yield sample, output
 
 
 def evaluate_sources(

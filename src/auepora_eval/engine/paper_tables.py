@@ -9,6 +9,7 @@ for K. So ``map@10`` of two tables is the same number only where their conventio
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from numbers import Integral
 from typing import Any, TypedDict
 
 from ..core.conventions import Conventions
@@ -110,13 +111,13 @@ def _columns(results: Sequence[Row]) -> tuple[list[Collection[str]], list[Sequen
             raise BadTypeError(
                 f"results[{place}] is a {type(row).__name__}, not a mapping with the keys 'gold_ids' and 'ranked_ids'"
             )
-        gold.append(_ids(row, place, "gold_ids", "[] where nothing is relevant"))
+        gold.append(_as_texts(_ids(row, place, "gold_ids", "[] where nothing is relevant")))
         order = _ids(row, place, "ranked_ids", "[] where nothing was returned")
         if isinstance(order, (Set, Mapping)):
             raise BadTypeError(
                 f"results[{place}]: 'ranked_ids' is a {type(order).__name__}, which has no ranks; pass a list"
             )
-        ranked.append(order if isinstance(order, (list, tuple)) else list(order))
+        ranked.append(list(_as_texts(order)))
     return gold, ranked
 
 
@@ -131,3 +132,10 @@ def _ids(row: Row, place: int, key: str, nothing: str) -> Collection[str]:
         what = "a single string" if isinstance(ids, str) else f"{ids!r}"
         raise BadTypeError(f"results[{place}]: '{key}' is {what}; pass a list of ids, {nothing}")
     return ids
+
+
+def _as_texts(ids: Collection[Any]) -> Collection[str]:
+    """Integer ids as texts; other ids as they are."""
+    if isinstance(ids, Mapping) or not all(isinstance(doc_id, Integral) for doc_id in ids):
+        return ids
+    return [str(doc_id) for doc_id in ids]

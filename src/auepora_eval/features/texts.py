@@ -392,14 +392,20 @@ class RefusalDetector:
     patterns: tuple[str, ...] = field(default_factory=built_in_patterns)
     """Normalised phrases, as ``text.refusal.normalize_patterns`` gives them."""
     judge: RefusalJudge | None = field(default=None, hash=False)  # it need not be hashable
+    whole_words: bool = True
+    """Whether phrases must not begin or end inside a word."""
 
     def refused(self, sample: EvaluationSample, output: SystemOutputs) -> bool | str | None:
         """Whether an answered sample was refused; ``None`` where unknown, a reason where it cannot be decided."""
-        return self._decide(sample, output, lambda text: is_refusal(text, self.patterns))
+        return self._decide(sample, output, lambda text: is_refusal(text, self.patterns, whole_words=self.whole_words))
 
     def reference_refused(self, sample: EvaluationSample, output: SystemOutputs) -> bool | str | None:
         """Like ``refused``, phrase by phrase: the plain definition."""
-        return self._decide(sample, output, lambda text: any(contains_phrase(text, each) for each in self.patterns))
+        return self._decide(sample, output, lambda text: bool(self.found_phrases(text)))
+
+    def found_phrases(self, text: str) -> list[str]:
+        """The phrases that a text contains, by the plain definition."""
+        return [phrase for phrase in self.patterns if contains_phrase(text, phrase, whole_words=self.whole_words)]
 
     def _decide(
         self, sample: EvaluationSample, output: SystemOutputs, by_phrases: Callable[[str], bool]
@@ -480,6 +486,12 @@ def is_unanswerable(sample: EvaluationSample) -> bool | None:
     if mark is None:
         return "unanswerable" in sample.scenarios
     return not mark if isinstance(mark, (bool, np.bool_)) else None
+
+
+def has_empty_reference(sample: EvaluationSample) -> bool:
+    """Whether the references are there and have no text, although the question is not marked unanswerable."""
+    texts = sample.references
+    return bool(texts) and not any(map(str.strip, texts)) and not is_unanswerable(sample)
 
 
 @batch_feature

@@ -219,6 +219,6 @@ FORMAT = register_format(
         read_samples=read_samples,
         write_samples=save_beir,
         sample_fields=frozenset({"sample_id", "query", "relevant_docs", "candidate_docs", "metadata"}),
-        judged_pool=True,
+        conventions="trec",
     )
 )

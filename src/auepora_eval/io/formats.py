@@ -88,8 +88,8 @@ class Format:
     """Subfields of stored fields that it cannot store: ``relevant_docs.metadata``, ``retrieved.score``."""
     one_file: bool = False
     """Whether samples and outputs are in the same file."""
-    judged_pool: bool = False
-    """Whether its samples are TREC judgements, for which the conventions of trec_eval are the default."""
+    conventions: str = "auepora"
+    """The preset that ``auto`` means for its samples: ``trec`` for TREC judgements, ``golden`` for golden queries."""
 
     def reads(self, role: Role) -> bool:
         """Whether files of this role can be read."""

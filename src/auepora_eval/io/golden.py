@@ -316,6 +316,7 @@ FORMAT = register_format(
         write_samples=save_golden,
         sample_fields=frozenset({"sample_id", "query", "relevant_docs", "labels", "metadata"}),
         nested_losses=frozenset({"relevant_docs.text"}),
+        conventions="golden",
     )
 )
 

@@ -481,11 +481,16 @@ def open_dataset(
 ) -> LazyDataset:
     """Open the samples of a file lazily: they are read on each iteration and never all in memory."""
     path = Path(path)
-    chosen = resolve_format(path, "samples", format, columns)
-    return LazyDataset(
-        plain_stem(path) if name is None else name,
-        lambda: (read.sample for read in chosen.read("samples", path, Problems())),
-    )
+    return dataset_of(path, resolve_format(path, "samples", format, columns), name=name)
+
+
+def dataset_of(path: Path, chosen: Format, *, name: str | None = None) -> LazyDataset:
+    """The samples of a file in a known format, read on each iteration."""
+
+    def read_again() -> Iterator[EvaluationSample]:
+        return (read.sample for read in chosen.read("samples", path, Problems()))
+
+    return LazyDataset(plain_stem(path) if name is None else name, read_again)
 
 
 def load_outputs(

@@ -12,7 +12,7 @@ import warnings
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
@@ -22,7 +22,7 @@ import msgspec
 
 from ..core.dataset import InMemoryDataset
 from ..core.types import EvaluationSample, SystemOutputs
-from ..errors import AueporaWarning, BadValueError, ConflictError, DataFileError
+from ..errors import AueporaWarning, BadValueError, ConflictError, DataFileError, did_you_mean
 from ..runtime.files import (
     is_compressed,
     is_file_at,
@@ -88,14 +88,19 @@ class OutputsFile:
     """Those with a question, whose ids are the numbers of their rows."""
 
 
-def read_samples(path: Path, problems: Problems, *, may_be_empty: bool = False) -> Iterator[ParsedSample]:
-    """Yield the samples of a file. An empty file is a problem unless ``may_be_empty``."""
+def read_samples(
+    path: Path, problems: Problems, *, may_be_empty: bool = False, kept: dict[str, int] | None = None
+) -> Iterator[ParsedSample]:
+    """Yield the samples of a file. An empty file is a problem unless ``may_be_empty``.
+
+    Unknown keys of a sample are problems, too, or go to its metadata and, with their first line, into ``kept``.
+    """
     unique_ids = UniqueIds(path, problems)
     number = None
     for number, line in read_lines(path):
         warn_repeated_keys(path, number, line, problems)
         try:
-            sample = decode_sample(line)
+            sample = decode_sample(line) if kept is None else _decode_with_unknown_keys(line, number, kept)
         except LineError as error:
             report_line_problems(path, number, line, "samples", str(error), problems, unique_ids)
             continue
@@ -125,12 +130,36 @@ def iter_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
 def load_jsonl_dataset(path: str | Path, name: str | None = None) -> InMemoryDataset:
     """Load the samples of a file, in its order; an empty file gives an empty dataset.
 
-    The default ``name`` is the file name without its suffix.
+    The default ``name`` is the file name without its suffix. A key of a sample that is not known is kept in
+    ``metadata``, with one warning per key.
     """
     path = Path(path)
+    kept: dict[str, int] = {}
     with gc_paused():
-        samples = [read.sample for read in read_samples(path, Problems(), may_be_empty=True)]
+        samples = [read.sample for read in read_samples(path, Problems(), may_be_empty=True, kept=kept)]
+    for key, line in kept.items():
+        hint = did_you_mean(key[:80], SAMPLE_SHAPE.keys[""])
+        message = f"{path}:{line}: unknown field {quote_text(key)} is kept in the metadata{hint}"
+        warnings.warn(message, AueporaWarning, stacklevel=2)
     return InMemoryDataset(plain_stem(path) if name is None else name, samples)
+
+
+def _decode_with_unknown_keys(line: bytes, number: int, kept: dict[str, int]) -> EvaluationSample:
+    """Decode a sample, with its unknown keys in the metadata; ``kept`` gets the first line of each key."""
+    try:
+        return decode_sample(line)
+    except LineError:
+        with suppress(LineError):
+            row = parse_json(line)
+            unknown = set(row) - set(SAMPLE_SHAPE.keys[""]) if isinstance(row, dict) else set()
+            metadata = row.get("metadata", {}) if unknown else None
+            if isinstance(metadata, dict) and unknown.isdisjoint(metadata):
+                row["metadata"] = metadata | {key: row.pop(key) for key in list(row) if key in unknown}
+                sample = decode_sample(msgspec.json.encode(row))
+                for key in sorted(unknown):
+                    kept.setdefault(key, number)
+                return sample
+        raise
 
 
 def load_jsonl_outputs(path: str | Path) -> dict[str, SystemOutputs]:

@@ -7,6 +7,7 @@ import csv
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from dataclasses import field as dataclass_field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from ..errors import BadValueError, DataFileError, DuplicateIdError, did_you_mea
 from ..runtime.files import plain_suffix, write_lines
 from .cells import column_head, get_value, id_value, parse_list_cell, plain_value, require_no_flag, text_value
 from .codec import ErrorCollector, LineError, bracketed_lines, encode_each, encode_output, encode_sample, text_id
+from .extract import Extracts, extract_values, refuse_answer, refuse_parts, slotted_reference, split_extracts
 from .formats import (
     DEEPEVAL_COLUMNS,
     OWN_COLUMNS,
@@ -56,6 +58,8 @@ class RecordColumns(TableOptions):
     reference_answer: str | None = None
     reference_answers: str | None = None
     """A list of strings."""
+    slots: str | None = None
+    """What the answer must name: texts, or lists of spellings."""
     relevant_texts: str | None = None
     relevant_ids: str | None = None
     relevant_groups: str | None = None
@@ -67,6 +71,8 @@ class RecordColumns(TableOptions):
     """An object."""
     separator: str | None = None
     """The separator of a list that is written as one string."""
+    extracts: Extracts = dataclass_field(default_factory=dict)
+    """The columns that are parts of others."""
 
     def by_field(self) -> dict[str, str]:
         """Return the columns by field."""
@@ -75,10 +81,10 @@ class RecordColumns(TableOptions):
 
     def names(self) -> set[str]:
         """Return the names of all columns."""
-        return set(self.by_field().values())
+        return {self.extracts.get(name, (name, None))[0] for name in self.by_field().values()}
 
 
-_OPTIONS = (*(one.name for one in fields(TableOptions)), "separator")
+_OPTIONS = (*(one.name for one in fields(TableOptions)), "separator", "extracts")
 COLUMN_FIELDS = tuple(one.name for one in fields(RecordColumns) if one.name not in _OPTIONS)
 """The fields that a column may contain."""
 FIELD_ALIASES = {
@@ -143,8 +149,9 @@ def resolve_columns(columns: str | Mapping[str, str]) -> RecordColumns:
                 f"unknown columns {quote_text(columns)}; choose 'ragas' or 'deepeval', or give a mapping"
             )
         return _PRESETS[columns]
-    known = [one.name for one in fields(RecordColumns) if one.name != "kind"]
+    known = [one.name for one in fields(RecordColumns) if one.name not in ("kind", "extracts")]
     given: dict[str, str] = {}
+    columns, extracts = split_extracts(columns)
     for key, name in columns.items():
         field = FIELD_ALIASES.get(key, key)
         if field not in known:
@@ -160,7 +167,7 @@ def resolve_columns(columns: str | Mapping[str, str]) -> RecordColumns:
         given[field] = name
     if len(given.get("delimiter", ",")) != 1:
         raise BadValueError(f"a delimiter is one character, not {quote_text(given['delimiter'])}")
-    resolved = RecordColumns(**given)  # type: ignore[arg-type]  # `kind` is not among them
+    resolved = RecordColumns(**given, extracts=extracts)  # type: ignore[arg-type]  # `kind` is not among them
     _refuse_shared_columns(resolved)
     return resolved
 
@@ -243,25 +250,30 @@ class RecordLayout:
 
 def parse_record_sample(values: Mapping[str, Any], number: int, layout: RecordLayout) -> EvaluationSample:
     """Return the sample of a record; unknown columns become its metadata."""
-    errors = ErrorCollector()
+    errors, values = ErrorCollector(), extract_values(values, layout.columns.extracts)
     sample_id = errors.call(layout.get_id, values, number)
     columns = layout.columns
     question = errors.call(_question, values, columns)
     labels = errors.call(_labels, values, columns)
     documents = errors.call(_documents, values, layout)
     references = errors.call(_references, values, layout)
+    refuse_parts(get_value(values, columns.reference_answers), str(columns.reference_answers), values)
     further = errors.call(_texts, values, columns.reference_answers, layout)
+    parts = get_value(values, columns.slots)
+    reference = None if parts is None else errors.call(slotted_reference, plain_value(parts), str(columns.slots))
     groups = errors.call(_groups, values, layout)
     errors.raise_errors()
     query, history, _ = question or ("", [], None)
     relevant, _ = documents or (None, None)
     references = references or []
     several = len(references) > 1
+    if references and not several:
+        reference = Response(references[0])
     return EvaluationSample(
         sample_id=str(sample_id),
         query=query,
         relevant_docs=relevant,
-        reference_answer=Response(references[0]) if references and not several else None,
+        reference_answer=reference,
         labels=labels or {},
         metadata={
             str(name): value
@@ -278,7 +290,7 @@ def parse_record_output(
     values: Mapping[str, Any], number: int, layout: RecordLayout
 ) -> tuple[str, tuple[SystemOutputs, bool] | None]:
     """Return the id of a record; and its output with whether it has a ranking, or ``None`` without an output."""
-    errors = ErrorCollector()
+    errors, values = ErrorCollector(), extract_values(values, layout.columns.extracts)
     sample_id = errors.call(layout.get_id, values, number)
     answer = errors.call(_returned_answer, values, layout.columns)
     documents = errors.call(_documents, values, layout)
@@ -305,7 +317,12 @@ def _question(values: Mapping[str, Any], columns: RecordColumns) -> tuple[str, l
     if isinstance(value, str) and value.startswith("[{"):  # a conversation in a cell of a table
         with contextlib.suppress(LineError):
             value = parse_list_cell(value)
-    return _split_conversation(value, name) if isinstance(value, list) else (text_value(value, name), [], None)
+    if isinstance(value, list):
+        return _split_conversation(value, name)
+    query = text_value(value, name)
+    if name not in columns.extracts:
+        refuse_answer(query, name)
+    return query, [], None
 
 
 def _split_conversation(messages: list[Any], name: str) -> tuple[str, list[dict[str, Any]], str | None]:

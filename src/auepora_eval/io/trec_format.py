@@ -126,7 +126,7 @@ FORMAT = register_format(
         save_run,
         sample_fields=frozenset({"sample_id", "relevant_docs", "candidate_docs"}),
         output_fields=frozenset({"retrieved"}),
-        judged_pool=True,
+        conventions="trec",
         nested_losses=frozenset(
             {"relevant_docs.text", "candidate_docs.text", "retrieved.doc.text", "retrieved.doc.metadata"}
         ),

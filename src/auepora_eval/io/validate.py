@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ..core.conventions import Conventions, auto_conventions
+from ..core.conventions import Conventions
 from ..core.metrics_base import BatchMetric
 from ..core.registry import metric, metric_info
 from ..core.targets import TARGETS
@@ -317,14 +317,14 @@ def count_outputs(outputs: Iterable[SystemOutputs]) -> dict[str, Any]:
 
 # --- supported targets and metrics, and what is missing for the others -----------------------------------------------
 
-_DOCUMENT = Document("?", "?", {"embedding": [1.0]}, span=(0, 1))
+_DOCUMENT = Document("?", "?", span=(0, 1))
 COMPLETE_OUTPUT = SystemOutputs(
     [RetrievedDocument(_DOCUMENT, 1.0, 1), RetrievedDocument(_DOCUMENT, 1.0, 2)],
     Response("?", {}, sentences=[{"text": "?", "citations": ["?"]}]),
     {"end_to_end": 1.0},
     citations=["?"],
 )
-"""An output with every field: metrics that cannot run even with it lack data in the samples."""
+"""An output with every field but vectors: metrics that cannot run even with it lack data in the samples."""
 
 _SAMPLE_FIELDS = ("relevant_docs", "candidate_docs", "reference_answer")
 _OUTPUT_FIELDS = ("retrieved", "response", "timings", "citations")
@@ -659,16 +659,15 @@ def validate_files(
             targets = supported_targets(rows, None)
         else:
             files["outputs"] = (outputs_file.path, _format_name(outputs_file))
-            judged_pool = samples.format is not None and samples.format.judged_pool
-            repeats = Conventions.of(auto_conventions(judged_pool=judged_pool)).duplicates != "error"
-            invalid = output_problems(outputs_file.path, outputs_file.records, repeats=repeats)
+            rules = Conventions.of(None if samples.format is None else samples.format.conventions)
+            invalid = output_problems(outputs_file.path, outputs_file.records, repeats=rules.duplicates != "error")
             problems.append(outputs_file.found.found + locate_run_duplicates(outputs_file, invalid))
             if outputs_file.path == dataset:
                 problems = [problems[0] + problems[1]]
             # Last: unmatched ids are often those of invalid records.
             problems += _unmatched_ids(samples, outputs_file)
             warnings += outputs_file.found.warnings.summarize() + output_warnings(
-                outputs_file.path, outputs_file.records, repeats=repeats
+                outputs_file.path, outputs_file.records, repeats=rules.duplicates != "error"
             )
             by_id = {read.sample_id: read.output for read in outputs_file.records}
             output_counts = count_outputs(by_id.values())

@@ -104,8 +104,8 @@ class Preview:
         }
 
     def to_text(self) -> str:
-        """The preview as a table with notes."""
-        head = ("metric", "judgements", "known", "calls", "prompt tokens", "answer tokens", "cost")
+        """The preview as a table with notes: ``known`` are cached, ``shared`` are asked once for several metrics."""
+        head = ("metric", "judgements", "known", "shared", "calls", "prompt tokens", "answer tokens", "cost")
         rows = [head, *(_row(name or "(shared)", estimate) for name, estimate in self.metrics.items())]
         rows.append(_row("all", self.total))
         widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
@@ -278,7 +278,8 @@ def _row(name: str, estimate: UsageEstimate) -> tuple[str, ...]:
     cost = "n/a" if estimate.cost is None else f"{estimate.cost:.4g}"
     counts = (
         estimate.judgements,
-        estimate.cached + estimate.shared,
+        estimate.cached,
+        estimate.shared,
         estimate.calls,
         estimate.prompt_tokens,
         estimate.completion_tokens,

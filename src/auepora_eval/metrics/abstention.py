@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..features.texts import RefusalDetector, RefusalJudge, is_unanswerable, refusals
 from ..options import NonEmpty
-from ..text.refusal import REFUSAL_PATTERNS, built_in_patterns, contains_phrase, normalize_patterns
+from ..text.refusal import REFUSAL_PATTERNS, built_in_patterns, normalize_patterns
 
 # --- base classes of metrics over refusals: detection, skips and failures --------------------------------------------
 
@@ -36,6 +36,8 @@ def require_judge(judge: object) -> None:
         raise BadTypeError(f"judge must be a synchronous function of a sample and its output, not {judge!r:.80}")
 
 
+PhraseMatch = Literal["word", "substring"]
+"""Whether phrases are found as whole words, or anywhere in a text."""
 Phrases = Annotated[tuple[Annotated[str, NonEmpty()], ...], NonEmpty()]
 
 
@@ -48,6 +50,12 @@ class RefusalDetectionMetric(ConfiguredMetric):
     judge: RefusalJudge | None = field(default=None, hash=False)  # it need not be hashable
     detector: RefusalDetector = field(init=False, repr=False, compare=False)
     """The refusal detector."""
+    metadata = declare(version=2)
+
+    @property
+    def phrase_match(self) -> PhraseMatch:
+        """How phrases are searched: built-in ones as whole words, those of the user anywhere."""
+        return "word" if self.refusal_patterns is None else "substring"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,7 +71,8 @@ class RefusalDetectionMetric(ConfiguredMetric):
             patterns = normalize_patterns(self.refusal_patterns)
         else:
             patterns = () if self.judge is not None else built_in_patterns(self.languages)
-        object.__setattr__(self, "detector", RefusalDetector(patterns, self.judge))
+        detector = RefusalDetector(patterns, self.judge, whole_words=self.phrase_match == "word")
+        object.__setattr__(self, "detector", detector)
 
     def signature_options(self) -> dict[str, str]:
         """The refusal detector."""
@@ -87,8 +96,7 @@ class RefusalDetectionMetric(ConfiguredMetric):
             elif self.judge is not None:
                 by = f"The judge is {self.detector.judge_name}"
             else:
-                found = [phrase for phrase in self.detector.patterns if contains_phrase(answer, phrase)]
-                phrases = join_items(map(quote_text, found))
+                phrases = join_items(map(quote_text, self.detector.found_phrases(answer)))
                 by = f"Of {len(self.detector.patterns)} phrases to decline with it has: {phrases}"
             add_step(f"{by}; so it is {'a refusal' if refused is True else 'an answer'}")
         return refused
@@ -98,6 +106,8 @@ class RefusalDetectionMetric(ConfiguredMetric):
 class RefusalMetric(RefusalDetectionMetric):
     """A metric over refusals."""
 
+    match: PhraseMatch | None = field(default=None, kw_only=True)
+
     target = TargetCategory.NEGATIVE_REJECTION
     metadata = declare(
         reads=frozenset({"response"}),
@@ -105,6 +115,16 @@ class RefusalMetric(RefusalDetectionMetric):
     )
     unclear_reason: ClassVar[str] = "bad_answerable"
     """The failure reason if a sample does not say whether refusing is right."""
+
+    @property
+    def phrase_match(self) -> PhraseMatch:
+        """The way that was chosen, else that of the base class."""
+        return self.match or super().phrase_match
+
+    def signature_options(self) -> dict[str, str]:
+        """The refusal detector, and how phrases are searched where that is not the default."""
+        is_default = self.phrase_match == super().phrase_match
+        return super().signature_options() | ({} if is_default else {"phrases": self.phrase_match})
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the sample says if its question is answerable."""
@@ -199,10 +219,11 @@ class NegativeRejectionRate(RefusalMetric):
 
     U are the questions marked unanswerable: `labels["scenario"]` is `unanswerable`, or `labels["answerable"]` is false,
     which decides where both are given. R are the refusals: `refused` where the output has it, else an empty answer,
-    else a known refusal phrase, matched as whole words, ignoring case and the kind of apostrophe. The phrases are the
-    built-in ones of all languages, or of `languages`, or your own (`refusal_patterns`); in Python a `judge` replaces
-    them. The reference answer is not used. A label, a `refused` or a judgement that is neither true nor false is a
-    failed measurement (`bad_answerable`, `bad_refused`, `bad_refusal_judgement`).
+    else a known refusal phrase, ignoring case and the kind of apostrophe. The phrases are the built-in ones of all
+    languages, or of `languages`, found as whole words, or your own (`refusal_patterns`), found anywhere in the
+    answer; `match` ("word" or "substring") sets either way. In Python a `judge` replaces them. The reference answer
+    is not used. A label, a `refused` or a judgement that is neither true nor false is a failed measurement
+    (`bad_answerable`, `bad_refused`, `bad_refusal_judgement`).
     """
 
     metadata = declare(

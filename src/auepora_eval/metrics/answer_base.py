@@ -16,7 +16,7 @@ from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadValueError
-from ..features.texts import Integers, Mask, Role, Source, no_response, reference_texts
+from ..features.texts import Integers, Mask, Role, Source, has_empty_reference, no_response, reference_texts
 
 Floats = npt.NDArray[np.float64]
 SkipMasks = Mapping[str, Mask]
@@ -124,6 +124,7 @@ class ReferencedMetric(AnswerMetric):
     metadata = declare(
         skip_reasons={
             "no_reference": "the sample has no reference answer",
+            "empty_reference": "the reference is empty, and the question is not marked unanswerable",
             **AnswerMetric.metadata.skip_reasons,
         },
     )
@@ -138,12 +139,20 @@ class ReferencedMetric(AnswerMetric):
         return ["reference_answer"] if self.role == "reference" else []
 
     def without_reference(self, batch: Batch) -> dict[str, Mask]:
-        """The rows without a reference."""
-        return {"no_reference": np.bincount(reference_texts(batch, self.role).owners, minlength=len(batch)) == 0}
+        """The rows without a reference, and those with an empty one that is no answer either."""
+        compared = reference_texts(batch, self.role)
+        masks = {"no_reference": np.bincount(compared.owners, minlength=len(batch)) == 0}
+        if self.role == "reference" and not all(map(str.strip, compared.texts)):
+            masks["empty_reference"] = np.array(list(map(has_empty_reference, batch.samples)), np.bool_)
+        return masks
 
     def skips(self, sample: EvaluationSample) -> str | None:
-        """A sample without a reference is skipped."""
-        return "no_reference" if self.role == "reference" and sample.reference_answer is None else None
+        """A sample without a reference, or with an empty one that is no answer either, is skipped."""
+        if self.role == "query":
+            return None
+        if sample.reference_answer is None:
+            return "no_reference"
+        return "empty_reference" if has_empty_reference(sample) else None
 
     def compared_texts(self, sample: EvaluationSample) -> list[str]:
         """The texts that the answer of this sample is compared with."""

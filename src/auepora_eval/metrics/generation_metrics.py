@@ -1,7 +1,8 @@
 """The generation metrics of the evaluation client: classes over datasets, plain functions of one answer.
 
-The classes are those of the other modules with the ``client`` conventions bound. The functions take the answer and one
-or several strings, and return ``None`` if the measure does not apply or the answer is missing:
+The classes are subclasses of those in the other modules, with the ``client`` conventions where none are given. The
+functions take the answer and one or several strings, and return ``None`` if the measure does not apply or the answer is
+missing:
 
 >>> exact_match("the Eiffel Tower", ["Eiffel Tower"]), hallucination_rate("Paris in 1889", ["Paris, 1889"])
 (1.0, 0.33333333333333337)
@@ -9,11 +10,8 @@ or several strings, and return ``None`` if the measure does not apply or the ans
 (None, None, None)
 """
 
-from functools import partial
-
-from ..core.conventions import PRESETS
-from . import answer_match, grounding, rouge
-from . import semantic as generation_semantic
+from . import answer_match, grounding, rouge, semantic
+from .client_base import ClientMetric
 from .overlap import (
     answer_relevance,
     exact_match,
@@ -44,15 +42,41 @@ __all__ = [
     "token_f1",
 ]
 
-_CLIENT = PRESETS["client"]
 
-ExactMatch = partial(answer_match.ExactMatch, conventions=_CLIENT)
-TokenF1 = partial(answer_match.TokenF1, conventions=_CLIENT)
-AnswerRelevance = partial(answer_match.AnswerRelevance, conventions=_CLIENT)
-RougeL = partial(rouge.RougeL, conventions=_CLIENT)
+class ExactMatch(ClientMetric, answer_match.ExactMatch):
+    """Whether the answer equals a reference after normalisation."""
+
+
+class TokenF1(ClientMetric, answer_match.TokenF1):
+    """F1 of the words of answer and reference."""
+
+
+class AnswerRelevance(ClientMetric, answer_match.AnswerRelevance):
+    """F1 of the words of answer and query."""
+
+
+class RougeL(ClientMetric, rouge.RougeL):
+    """ROUGE-L F1 of answer and reference."""
+
+
 RougeLAnswer = RougeL
-SupportCoverage = partial(grounding.SupportCoverage, conventions=_CLIENT)
-SupportDensity = partial(grounding.SupportDensity, conventions=_CLIENT)
-HallucinationRate = partial(grounding.HallucinationRate, conventions=_CLIENT)
-SbertSimilarity = partial(generation_semantic.SbertSimilarity, conventions=_CLIENT)
-CrossEncoderSimilarity = partial(generation_semantic.CrossEncoderSimilarity, conventions=_CLIENT)
+
+
+class SupportCoverage(ClientMetric, grounding.SupportCoverage):
+    """Share of the answer's content words that the documents have."""
+
+
+class SupportDensity(ClientMetric, grounding.SupportDensity):
+    """Share of the answer's words that the documents have."""
+
+
+class HallucinationRate(ClientMetric, grounding.HallucinationRate):
+    """1 - support density."""
+
+
+class SbertSimilarity(ClientMetric, semantic.SbertSimilarity):
+    """Cosine of the embeddings of answer and reference."""
+
+
+class CrossEncoderSimilarity(ClientMetric, semantic.CrossEncoderSimilarity):
+    """Score of a cross-encoder for answer and reference."""

@@ -73,6 +73,10 @@ class RatioOfSums(SumsReducer):
         width = len(sums) // 2
         return self._side(sums[:width]), self._side(sums[width:])
 
+    def side(self, parts: Sequence[Sequence[float]]) -> float:
+        """The value of one side, from the statistics and the count of each of its samples."""
+        return self._side([math.fsum(column) for column in zip(*parts, strict=True)]) if parts else math.nan
+
     def _side(self, sums: Sequence[float]) -> float:
         *statistics, n = sums
         if not n:
@@ -100,9 +104,10 @@ class RatioOfValues(Reducer):
         """The values on base and noisy samples; NaN without samples."""
         keys: list[FamilyKey] = [key for key, used in zip(scores.keys or (), scores.counted, strict=True) if used]
         base, noisy = ([key.payload[side] for key in keys if key.payload[side] is not None] for side in (0, 1))
-        return self._side(base), self._side(noisy)
+        return self.side(base), self.side(noisy)
 
-    def _side(self, parts: list[Scores]) -> float:
+    def side(self, parts: Sequence[Scores]) -> float:
+        """The value of one side, from the outcomes of its samples."""
         return self.inner_reducer.value(Scores.concat(parts)) if parts else math.nan
 
     def value(self, scores: Scores) -> float:
@@ -121,7 +126,8 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
     A noisy sample names the clean one in `labels["variant_of"]` and is marked by `labels["scenario"]`. Pairs are made
     of every noisy sample and its base where the base metric M scores both: M(noisy) is M over the noisy ones, M(base)
     over the base of each, a base with two variants counting twice. 1 means that noise does no harm. Where M(base) is 0
-    there is no ratio. With `base_set="all"` M(base) is taken over all samples that are no variants instead.
+    there is no ratio. With `base_set="all"` M(base) is taken over all samples that are no variants instead; the
+    details have that number, too (`value_all_base`, and its M(base) as `base_score_all`).
 
     A noisy sample on which the system failed counts at M's worst value; a pair whose base failed is left out, since
     counting it would flatter. Where lower is better in M, above 1 means harm.
@@ -267,7 +273,13 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         if isinstance(self.reducer, RatioOfValues):
             plain = replace(scores, keys=tuple(key.payload for key in scores.keys))
             keys = tuple(
-                key._replace(payload=(plain.take([b]) if b >= 0 else None, plain.take([row]) if with_count else None))
+                key._replace(
+                    payload=(
+                        plain.take([b]) if b >= 0 else None,
+                        plain.take([row]) if with_count else None,
+                        plain.take([row]) if scores.counted[row] else None,
+                    )
+                )
                 for row, (key, b, with_count) in enumerate(
                     zip(scores.keys, base.tolist(), has_noisy.tolist(), strict=True)
                 )
@@ -281,13 +293,15 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         with_count = np.column_stack([own, np.ones(len(scores))])
         base_side = np.where((base >= 0)[:, None], with_count[base], 0.0)
         noisy_side = np.where(has_noisy[:, None], with_count, 0.0)
-        return replace(outcomes, stats=np.concatenate([base_side, noisy_side], axis=1))
+        own_sides = [side if used else None for side, used in zip(with_count.tolist(), scores.counted, strict=True)]
+        keys = tuple(key._replace(payload=(side,)) for key, side in zip(scores.keys, own_sides, strict=True))
+        return replace(outcomes, stats=np.concatenate([base_side, noisy_side], axis=1), keys=keys)
 
     def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
         """Base and noisy values, their difference, and the same per scenario."""
-        counted = scores.counted
+        counted, over_all = scores.counted, self._over_all(scores.keys or ())
         scores, clusters = sort_by_id(scores.take(counted), None if clusters is None else clusters[counted])
-        details = self._sides(scores, clusters)
+        details = self._sides(scores, clusters) | over_all
         if details["base_score"] is not None and details["base_score"] <= 0:
             details["undefined_because"] = "the base metric is 0 without noise"
         keys: Sequence[FamilyKey] = scores.keys or ()
@@ -303,6 +317,18 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
                 **self._sides(part, inside),
             }
         return details
+
+    def _over_all(self, keys: Sequence[FamilyKey]) -> dict[str, Any]:
+        """The base value over all samples that are no variants, and the ratio of all noisy samples to it."""
+        assert isinstance(self.reducer, (RatioOfSums, RatioOfValues))
+        own = sorted((key for key in keys if key.payload[-1] is not None), key=lambda key: key[:2])
+        base = self.reducer.side([key.payload[-1] for key in own if key.base is None])
+        wanted = set(self.noise_scenarios)
+        noisy = [key.payload[-1] for key in own if key.base is not None and not wanted.isdisjoint(key.scenarios)]
+        return {
+            "base_score_all": None if math.isnan(base) else base,
+            "value_all_base": self.reducer.side(noisy) / base if noisy and base > 0 else None,
+        }
 
     def _sides(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
         """Base and noisy values and their difference, from counted outcomes."""
@@ -446,7 +472,7 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
 
     def _similarities(self, keys: Sequence[FamilyKey], variants: Ints, bases: Ints) -> Scores:
         samples = [
-            EvaluationSample(keys[variant].sample_id, "", reference_answer=keys[base].payload or Response(""))
+            _compared(keys[variant].sample_id, keys[base].payload)
             for variant, base in zip(variants.tolist(), bases.tolist(), strict=True)
         ]
         outputs = [SystemOutputs([], keys[variant].payload or Response("")) for variant in variants.tolist()]
@@ -472,7 +498,7 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
             f"The base {base[0].sample_id} was answered with {quote_text(first.text if first else '')}"
         )
         steps.add_step("That answer takes the place of the reference:")
-        pair = EvaluationSample(sample.sample_id, "", reference_answer=first or Response(""))
+        pair = _compared(sample.sample_id, first)
         answer = SystemOutputs([], output.response or Response(""))
         return prepend_steps(steps, inner_derivation(self.inner, pair, answer, around))
 
@@ -483,12 +509,16 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
         for sample, output in zip(samples, outputs, strict=True):
             base = answers.get(str(sample.labels.get("variant_of")))
             if is_variant(sample, self.scenarios) and base is not None and output.response is not None:
-                pair = EvaluationSample(sample.sample_id, "", reference_answer=base)
-                outcome = self.inner.reference(pair, output)
+                outcome = self.inner.reference(_compared(sample.sample_id, base), output)
                 if outcome is None:
                     return None
                 found += [] if outcome.value is None else [outcome.value]
         return math.fsum(found) / len(found) if found else math.nan
+
+
+def _compared(sample_id: str, base: Response | None) -> EvaluationSample:
+    """A sample whose reference is the answer to the base question, which is compared even where it is empty."""
+    return EvaluationSample(sample_id, "", reference_answer=base or Response(""), labels={"answerable": False})
 
 
 class _HasAnswer(SampleMetric):

@@ -14,12 +14,11 @@ from functools import partial
 from random import Random
 from typing import Any, Protocol, runtime_checkable
 
-from ..core.batch import check_samples
+from ..core.batch import check_samples, require_distinct_ids
 from ..core.types import EvaluationSample
 from ..errors import BadTypeError, BadValueError, DuplicateIdError
 from ..options import PositiveInt, check_options
 from ..runtime.processes import shared_loop
-from ..systems.calls import require_distinct_ids
 
 # --- calls of a perturber for many questions: sequential, threaded, as coroutines, or as a batch ---------------------
 

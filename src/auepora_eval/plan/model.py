@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from ..core.conventions import Conventions, auto_conventions
+from ..core.conventions import Conventions
 from ..core.registry import Spec
 from ..engine.evaluate import BATCH_SIZE
 from ..engine.executors import ExecutorName
@@ -22,7 +22,7 @@ from ..judge.critic import JudgePolicy
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, option_types
 from ..runtime.imports import IMPORT_PATH
 from ..runtime.secrets import looks_like_secret
-from ..systems.calls import CallPolicy
+from ..systems.policy import CallPolicy
 from .gates import Gate
 from .source import Check, InFolder, PlanPath, PlanSource, Text, Variables, join_key, path_problem
 
@@ -380,11 +380,11 @@ class Plan:
     metric_keys: tuple[str, ...] = field(default=(), repr=False, compare=False)
     """The key of each spec in the plan: ``metrics[2]``."""
 
-    def resolve_conventions(self, *, judged_pool: bool) -> Conventions:
-        """The conventions; ``auto`` depends on whether the dataset is a judged pool, such as TREC qrels."""
+    def resolve_conventions(self, auto: str) -> Conventions:
+        """The conventions; ``auto`` is the preset of the dataset's format."""
         choices = {key: value for key, value in self.conventions.items() if key != "name"}
         name = self.conventions["name"]
-        return Conventions.of(auto_conventions(judged_pool=judged_pool) if name == "auto" else name, **choices)
+        return Conventions.of(auto if name == "auto" else name, **choices)
 
 
 # --- differences between two plans: a run is resumed only with the plan it started with ------------------------------

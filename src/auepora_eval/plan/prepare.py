@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
@@ -12,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..core.batch import check_samples
+from ..core.batch import check_samples, require_distinct_ids
 from ..core.conventions import Conventions
 from ..core.dataset import LazySamples
 from ..core.metrics_base import BatchMetric, Metric
@@ -43,7 +44,6 @@ from ..runtime.files import plain_stem
 from ..runtime.imports import search_folders
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
-from ..systems.calls import require_distinct_ids
 from .gates import require_known_names
 from .model import VERSION, DataSource, JudgeSettings, Plan, PlanKeys, ResourceSource, SystemSource
 from .resources import (
@@ -140,6 +140,8 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         outputs = data_section(findings, "outputs")
     elif top.has("system"):
         system = system_section(findings)
+    elif dataset is not None and _has_answers(dataset[0]):
+        outputs = dataset
     elif not top.is_misspelt("outputs", "system"):
         findings.add("", "there is neither 'outputs' (saved answers) nor 'system' (to call); give one of them")
     config = config_section(findings, "outputs" if outputs else "system")
@@ -236,6 +238,14 @@ def _with_two_stage(
     return replace(judge, two_stage=settings), None if metrics is None else ([*specs, *added], built)
 
 
+def _has_answers(source: DataSource) -> bool:
+    """Whether the dataset is a table, or another format with both, that has an answer or a ranking."""
+    with suppress(AueporaError):
+        chosen = _resolve_format(source, "samples")
+        return chosen.one_file and next(iter(chosen.read("outputs", source.path, Problems())), None) is not None
+    return False
+
+
 def _is_given(top: PlanSection, key: str) -> bool:
     if not top.has(key) and not top.is_misspelt(key):
         top.findings.add(key if key in top.values else "", f"'{key}' is missing; it names the samples to evaluate on")
@@ -243,9 +253,6 @@ def _is_given(top: PlanSection, key: str) -> bool:
 
 
 # --- preparation: read the data, resolve the metrics, build the system, check all of it ------------------------------
-
-JUDGED_POOLS = ("trec", "beir")
-"""Formats of judged pools."""
 
 T = TypeVar("T")
 SampleTransform = Callable[[list[EvaluationSample]], Sequence[EvaluationSample]]
@@ -345,7 +352,7 @@ def prepare_with_findings(
     samples, ids = _samples(plan, findings, limit, sample_set) or ([], {})
     chosen = _collect(findings, "dataset", lambda: _resolve_format(plan.dataset, "samples"))
     format_name = "" if chosen is None else chosen.name
-    resolve = partial(plan.resolve_conventions, judged_pool=format_name in JUDGED_POOLS)
+    resolve = partial(plan.resolve_conventions, "auepora" if chosen is None else chosen.conventions)
     rules = _collect(findings, "gold.match", resolve) or Conventions.of()
     metrics = _metrics(plan, findings, rules, samples)
     _check_annotations(plan, findings, metrics, samples)

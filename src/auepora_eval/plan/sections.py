@@ -23,7 +23,7 @@ from ..io.records import table_format
 from ..judge.critic import JudgePolicy
 from ..options import PositiveFloat, option_types
 from ..runtime.imports import IMPORT_PATH
-from ..systems.calls import CallPolicy
+from ..systems.policy import CallPolicy
 from .gates import Gate, GuardrailsGate, parse_gate, parse_gates, require_known_names
 from .model import (
     RUN_DEFAULTS,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..core.conventions import Conventions, auto_conventions
+from ..core.conventions import Conventions
 from ..core.metrics_base import BatchMetric
 from ..core.registry import metric
 from ..core.slices import group_names
@@ -83,7 +83,7 @@ def starter_plan(
         form = chosen.name if outputs == dataset and chosen.one_file else resolve_format(outputs, "outputs").name
         read = read_outputs_file(outputs, form)
         aligned = align_outputs(samples, read.outputs).outputs
-        rules = auto_conventions(judged_pool=chosen.judged_pool)
+        rules = Conventions.of(chosen.conventions)
         gold = resolve_gold_match(zip(samples, aligned, strict=True), rules)
         by_match = Conventions.of(match=gold.match)
         targets = supported_targets(samples, aligned, retrieves=not read.answers_only, conventions=by_match)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..core.conventions import Conventions, Signature
+from ..core.derivation import format_number
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.registry import MetricInfo, metric_info, metric_infos
 from ..core.results import display_name, judged_coverage, panel_note, to_json_value
@@ -240,6 +241,7 @@ OPTIONS: dict[str, str] = {
     "corpus:retrieved": "known are the documents retrieved for the sample",
     "corpus": "known are the documents of the corpus given, or so many there are",
     "refusal": "what tells a refusal from an answer",
+    "phrases": "phrases of a refusal are found as whole words (`word`) or anywhere (`substring`)",
     "concurrency": "so many requests were in flight at once",
     "timing": "which timing",
     "by:latency": "from the time each answer took",
@@ -622,6 +624,10 @@ def _notes(result: MetricResult) -> tuple[str, ...]:
     notes = []
     if not result.defined:
         notes.append(f"There is no value: {result.details.get('undefined_because', 'no sample is in it')}")
+    if (over_all := result.details.get("value_all_base")) is not None:
+        base = format_number(result.details["base_score_all"])
+        number = format_number(over_all)
+        notes.append(f"Over all samples that are no variants the base metric is {base}, and the ratio to it {number}")
     repeats = result.details.get("repeats") or {}
     if isinstance(repeats, dict) and repeats.get("count", 1) > 1:
         notes.append(f"Every sample was asked {repeats['count']} times; its score is the mean over them")

@@ -33,7 +33,8 @@ from ..store.connect import default_store
 from ..store.records import RunRecord, plan_conventions
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore, aligned_outputs
-from ..systems.calls import CallPolicy, require_ready
+from ..systems.calls import require_ready
+from ..systems.policy import CallPolicy
 from .job import ScoringJob
 from .judging import preview_placeholders
 from .perturbed import ProgressOptions, read_system_plan, run_in_sweep, sweep_token

@@ -279,7 +279,7 @@ def evaluate_outputs(
     if len(repeats) > 1:
         return evaluate_repeats(list(samples), repeats, metrics, **options)
     if all(isinstance(metric, BatchMetric) for metric in metrics):
-        return evaluate_stream(zip(samples, repeats[0](), strict=True), metrics, **options)
+        return evaluate_stream(zip(samples, repeats[0](), strict=True), metrics, samples=samples, **options)
     return evaluate(samples, list(repeats[0]()), metrics, **options)  # such a metric needs all samples at once
 
 

@@ -47,7 +47,8 @@ from ..report.plots import Curve, CurvePoint
 from ..store.records import RUN_PREFIX, RunRecord, RunStatus, new_run_id, plan_conventions
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import RunStore
-from ..systems.calls import CallPolicy, Stop
+from ..systems.calls import Stop
+from ..systems.policy import CallPolicy
 from .run import (
     RunCallbacks,
     RunOutcome,

@@ -27,8 +27,9 @@ from ..runtime.imports import search_folders
 from ..store.records import RunRecord, RunStatus, StoredOutput, plan_conventions, run_info
 from ..store.rows import REPLAY_TAG
 from ..store.runs import RunStore
-from ..systems.calls import CallPolicy, Stop
+from ..systems.calls import Stop
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, System, as_system, split_system
+from ..systems.policy import CallPolicy
 from .job import evaluate_outputs
 from .judging import common_samples, judges_of_run
 from .run import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Literal
 
-from ..core.batch import check_samples
+from ..core.batch import check_samples, require_distinct_ids
 from ..core.conventions import Conventions
 from ..core.dataset import EvaluationDataset
 from ..core.metrics_base import Metric
@@ -47,18 +47,10 @@ from ..runtime.secrets import Secrets, redact_by_name
 from ..store.connect import default_store
 from ..store.records import RunRecord, RunStatus, StoredOutput, is_this_process, plan_conventions, run_info
 from ..store.runs import RunStore, heartbeat
-from ..systems.calls import (
-    CallPolicy,
-    CallSummary,
-    Stop,
-    Task,
-    TaskOutput,
-    call_system,
-    require_distinct_ids,
-    require_ready,
-)
+from ..systems.calls import CallSummary, Stop, Task, TaskOutput, call_system, require_ready
 from ..systems.first_calls import FIRST_CALLS
 from ..systems.interfaces import RETRIEVER_NOT_CALLED, adapt, as_system
+from ..systems.policy import CallPolicy, policy_class
 from .commit import git_commit
 from .gold import read_gold, stored_match
 from .job import ScoringJob
@@ -527,6 +519,7 @@ def run_system(
     retries: int = 0,
     max_failures: int | None = None,
     keep_going: bool = False,
+    on_error: Literal["record", "raise"] = "record",
     repeats: int = 1,
     conventions: str | Conventions = "auepora",
     match: MatchChoice | None = None,
@@ -540,7 +533,8 @@ def run_system(
     """Run a live system on a dataset, store its outputs and score them: ``auepora run`` without a plan file.
 
     By default there is one call at a time and no timeout. The run stops if its first 10 calls all fail in the same way,
-    and after 20 connection errors in a row, unless ``keep_going`` is set. Without ``metrics``, all that the data
+    and after 20 connection errors in a row, unless ``keep_going`` is set; with ``on_error="raise"`` the first exception
+    of the system is raised, and what was stored can be resumed. Without ``metrics``, all that the data
     supports are computed. ``judging`` is the policy for judge calls. ``config`` describes the system, in addition to
     its own attribute ``config``. ``match`` is how gold is matched with retrieved documents: ``auto``, ``id``, ``span``,
     ``text`` or ``parent``; by default as in ``conventions``.
@@ -550,7 +544,9 @@ def run_system(
         dataset,
         metrics,
         name=name,
-        policy=CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures, keep_going=keep_going),
+        policy=policy_class(on_error)(
+            top_k, concurrency, timeout, retries, max_failures=max_failures, keep_going=keep_going
+        ),
         repeats=repeats,
         conventions=conventions,
         match=match,

@@ -13,11 +13,11 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
-from ..core.batch import check_samples, output_problem
+from ..core.batch import check_samples, output_problem, require_distinct_ids
 from ..core.conventions import Conventions
 from ..core.dataset import EvaluationDataset
 from ..core.metrics_base import BatchMetric, Metric, RunInfo
@@ -28,14 +28,14 @@ from ..core.slices import SliceSpec, parse_slices, require_slice_values
 from ..core.types import STARTED, EvaluationSample, SystemOutputs, UnknownRanking
 from ..engine.evaluate import Progress, evaluate, resolve_metrics
 from ..engine.gold_match import MatchChoice, resolve_gold_match
-from ..errors import AueporaWarning, BadValueError, DuplicateIdError, SystemCallError
+from ..errors import AueporaWarning, BadValueError, SystemCallError
 from ..features.rankings import retrieved_problem
 from ..net.retry import Backoff, is_connection_error, is_transient
-from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, check_options
 from ..runtime.processes import DaemonThreadPool, LoopThread
 from ..runtime.secrets import ELLIPSIS
-from .first_calls import FirstCalls
+from .first_calls import FirstCalls, without_wrapper
 from .interfaces import GenerationFailedError, System, as_system
+from .policy import CallPolicy, policy_class
 
 # --- stopping from outside: from another thread, or by a signal ------------------------------------------------------
 
@@ -100,7 +100,7 @@ class Stop:
             self._inline_thread = None
 
 
-# --- tasks, their outputs, and the call policy: concurrency, timeout, retries ----------------------------------------
+# --- tasks and their outputs ------------------------------------------------------------------------------------------
 
 MAX_CONNECTION_ERRORS = 20
 """After this many connection errors in a row the system counts as unreachable."""
@@ -121,33 +121,6 @@ class TaskOutput:
 
     task: Task
     output: SystemOutputs
-
-
-@dataclass(frozen=True, slots=True)
-class CallPolicy:
-    """How a system is called."""
-
-    top_k: PositiveInt = 5
-    """How many documents to retrieve."""
-    concurrency: PositiveInt = 1
-    """How many calls may be in flight."""
-    timeout: PositiveFloat | None = None
-    """Seconds one call may take; ``None`` waits for ever."""
-    retries: NonNegativeInt = 0
-    """How often a call that failed for a transient reason is retried."""
-    backoff: NonNegativeFloat = 0.5
-    """Seconds before the first retry; each further one waits twice as long, up to a minute."""
-    max_failures: NonNegativeInt | None = None
-    """Stop once more samples than this have failed; ``None`` never stops."""
-    keep_going: bool = True
-    """Go on where all first calls or 20 connections in a row fail. Runs that can be resumed stop there by default."""
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    def stored(self) -> dict[str, Any]:
-        """The policy as a plan stores it; ``keep_going`` is left out where it is not set."""
-        return {key: value for key, value in asdict(self).items() if key != "keep_going" or value}
 
 
 # --- one attempt at one task: start time, duration, and result or error ----------------------------------------------
@@ -485,7 +458,7 @@ class _CallLoop:
         self._sequence = itertools.count()
         self._undelivered: list[TaskOutput] = []
         self._exhausted = False
-        self._task_error: Exception | None = None
+        self._task_error: BaseException | None = None
         self._ended: EndReason | None = None
         self._message = ""
         self._hung = self._delivered = self._failed = self._dropped = self._connection_errors = 0
@@ -609,6 +582,8 @@ class _CallLoop:
                 return
         output = make_output(attempt, self._system.called)
         self._undelivered.append(TaskOutput(attempt.task, output))
+        if self._policy.raises and error is not None and self._task_error is None:
+            self._task_error = without_wrapper(error)
         if self.first_calls.all_fail(output, error) and self._ended is None:
             self._ended, self._message = "same_error", f"stopped: {self.first_calls.message}"
         self._connection_errors = 0 if error is None or not is_connection_error(error) else self._connection_errors + 1
@@ -704,8 +679,9 @@ class AueporaEvaluator:
         retries: int = 0,
         max_failures: int | None = None,
         match: MatchChoice | None = None,
+        on_error: Literal["record", "raise"] = "record",
     ) -> None:
-        self.policy = CallPolicy(
+        self.policy = policy_class(on_error)(
             top_k=top_k, concurrency=concurrency, timeout=timeout, retries=retries, max_failures=max_failures
         )
         resolve_gold_match((), Conventions.of(conventions), match or "id")  # an impossible choice is an error
@@ -728,8 +704,9 @@ class AueporaEvaluator:
     ) -> Results:
         """Check the plan against the dataset, run the system on every sample, score.
 
-        A sample on which the system raises, or returns something else than ``SystemOutputs``, is a recorded failure;
-        the run continues. ``progress`` is called with 1 after each sample.
+        A sample on which the system raises, or returns something else than ``SystemOutputs``, is a recorded failure,
+        and the run continues; with ``on_error="raise"`` the exception is raised. ``progress`` is called with 1 after
+        each sample.
         """
         samples = list(dataset)
         metrics = resolve_metrics(self.plan, self.conventions)
@@ -771,15 +748,6 @@ class AueporaEvaluator:
             warnings.warn(f"not every sample was asked: {summary.message}", AueporaWarning, stacklevel=3)
         why = f"stopped after {summary.failed} failures" if summary.ended == "max_failures" else summary.message
         return [SystemOutputs([], error=f"not_asked: {why}") if output is None else output for output in outputs]
-
-
-def require_distinct_ids(samples: Sequence[EvaluationSample]) -> None:
-    """Raise where two samples have the same id."""
-    seen: set[str] = set()
-    for sample in samples:
-        if sample.sample_id in seen:
-            raise DuplicateIdError(f"two samples have the id '{sample.sample_id}'; ids must be unique within a dataset")
-        seen.add(sample.sample_id)
 
 
 def require_ready(metrics: Iterable[Metric]) -> None:

@@ -29,14 +29,20 @@ class FirstCalls:
         """Take the next call; whether it is the last of the first calls and all of them failed in the same way."""
         if len(self._failures) == self._number:
             return False
-        while isinstance(error, WrappedError):
-            error = error.cause
+        error = None if error is None else without_wrapper(error)
         if not self._failures:
             calls = "call failed" if self._number == 1 else f"{self._number} calls all failed in the same way"
             self.message = f"the first {calls}: {' '.join((output.error or '').split())[:300]}"
             self.traceback = "" if error is None else user_traceback(error)
         self._failures.append(_failure(output, error))
         return len(self._failures) == self._number and {*self._failures} == {self._failures[0]} != {()}
+
+
+def without_wrapper(error: BaseException) -> BaseException:
+    """The exception that the user's code raised."""
+    while isinstance(error, WrappedError):
+        error = error.cause
+    return error
 
 
 def _failure(output: SystemOutputs, error: BaseException | None) -> tuple[str, ...]:

@@ -131,8 +131,9 @@ REFUSAL_PATTERNS: dict[str, tuple[str, ...]] = {
     ),
     "zh": (
         "我不知道", "我不清楚", "我不了解", "不知道答案", "无法回答", "无法作答", "不能回答", "回答不了",
-        "没有足够的信息", "没有足够信息", "信息不足以", "提供的信息不足", "现有信息不足", "無法回答", "無法作答",
-        "我不瞭解", "沒有足夠的資訊", "沒有足夠資訊", "資訊不足以", "提供的資訊不足", "現有資訊不足",
+        "没有足够的信息", "没有足够信息", "信息不足以", "提供的信息不足", "现有信息不足", "文档信息不足",
+        "無法回答", "無法作答", "我不瞭解", "沒有足夠的資訊", "沒有足夠資訊", "資訊不足以", "提供的資訊不足",
+        "現有資訊不足",
     ),
 }  # fmt: skip
 """Phrases by language code. They are natural text; ``normalize_text`` is applied to both sides."""
@@ -178,13 +179,15 @@ def normalize_patterns(phrases: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(map(normalize_text, phrases))))
 
 
-def is_refusal(text: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a text contains one of these normalised phrases as whole words.
+def is_refusal(text: str, patterns: tuple[str, ...], *, whole_words: bool = True) -> bool:
+    """Whether a text contains one of these normalised phrases, as whole words or anywhere.
 
     >>> is_refusal("Sorry, I don’t  KNOW.", ("i don't know",)), is_refusal("Ski don't know.", ("i don't know",))
     (True, False)
     """
     text = normalize_text(text)
+    if not whole_words:
+        return any(phrase in text for phrase in patterns)
     return _expression(patterns, ascii_alone=text.isascii()).search(text) is not None
 
 
@@ -224,9 +227,11 @@ def _boundaries(phrase: str) -> tuple[str, str]:
     return before, after
 
 
-def contains_phrase(text: str, phrase: str) -> bool:
-    """Whether a text contains a phrase as whole words, position by position: the definition of ``is_refusal``."""
+def contains_phrase(text: str, phrase: str, *, whole_words: bool = True) -> bool:
+    """Whether a text contains a phrase, position by position: the definition of ``is_refusal``."""
     text, phrase = normalize_text(text), normalize_text(phrase)
+    if not whole_words:
+        return phrase in text
     for at in range(len(text) - len(phrase) + 1):
         if text.startswith(phrase, at):
             end = at + len(phrase)

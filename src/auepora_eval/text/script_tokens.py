@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
-from .scripts import ASCII_TOKEN, UNSPACED_CHARACTER, is_unspaced
+from .scripts import ASCII_TOKEN, UNSPACED_CHARACTER, UNSPACED_FROM
 
 _NOT_HAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff]")
 # In UTF-8 these scripts start with bytes that no Latin, Greek or Cyrillic letter and no curly quote has.
@@ -26,11 +27,18 @@ def bleu_tokenization(texts: Iterable[str]) -> str:
     >>> bleu_tokenization(["每周一开行。"]), bleu_tokenization(["月曜日に出ます。"]), bleu_tokenization(["on Mondays"])
     ('zh', 'char', '13a')
     """
-    joined = "".join(texts)
-    if not is_unspaced(joined):
+    counts = Counter("".join(texts))
+    return tokenization_of(counts)
+
+
+def tokenization_of(counts: Mapping[str, int]) -> str:
+    """The tokenizer of sacrebleu, given how often each character occurs in all references together."""
+    letters = {character: n for character, n in counts.items() if unicodedata.category(character)[0] in "LM"}
+    unspaced = sum(n for character, n in letters.items() if UNSPACED_CHARACTER.match(character))
+    if unspaced == 0 or unspaced < UNSPACED_FROM * sum(letters.values()):
         return "13a"
-    other_letters = [character for character in _NOT_HAN.findall(joined) if character.isalpha()]
-    return "char" if other_letters else "zh"
+    has_others = any(_NOT_HAN.match(character) and character.isalpha() for character in letters)
+    return "char" if has_others else "zh"
 
 
 def script_tokens(text: str) -> list[str]:

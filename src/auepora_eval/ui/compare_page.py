@@ -113,6 +113,12 @@ class ComparisonRequest:
     def from_request(cls, request: PageRequest) -> ComparisonRequest:
         """Read the address; a parameter with a bad value is an error."""
         workbench, params = request.workbench, request.parameters
+        if params and "run" not in params:
+            raise BadValueError(
+                f"the address names no run, but {', '.join(map(repr, params))}; write /compare?run=A&run=B, with the "
+                "id or name of each run, the first being the one that the others are compared with; further parameters "
+                f"are primary, delta, adjust, other_dataset, and for the list of queries {', '.join(FILTERS)}"
+            )
         found = tuple(find_runs(workbench.store, [workbench.find(text) for text in params.getlist("run")]))
         adjust = params.get("adjust") or "max-t"
         if adjust not in adjustments(len(found)):

@@ -14,6 +14,7 @@ import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
+from ..annotate.corrections import returned_gold_texts, runs_of_dataset
 from ..compare.columns import RunColumns, ScoreColumn
 from ..compare.filters import Condition, SampleFilter
 from ..core.derivation import format_subject
@@ -145,6 +146,11 @@ class QueryRun:
     def gold(self) -> GoldMarks | None:
         """The gold of the sample in this run."""
         return None if self.sample is None else GoldMarks(self.sample, plan_conventions(self.record).match)
+
+    @cached_property
+    def gold_texts(self) -> dict[str, str]:
+        """The texts of gold documents that the sample does not have, from runs of the dataset."""
+        return returned_gold_texts(self.columns.store, self.record, self.position, self.sample)
 
     @cached_property
     def documents(self) -> list[Document]:
@@ -633,7 +639,6 @@ def _golds(runs: Sequence[QueryRun], address: QueryAddress) -> list[dict[str, An
             same["letters"].append(run.letter)
             continue
         entries.append({"documents": documents, "letters": [run.letter], "is_annotated": run.gold.annotated})
-        retrieved = {doc.doc_id: doc.text for one in runs for doc in one.documents if doc.text}
         entries[-1]["items"] = [
             {
                 "id": doc.doc_id,
@@ -641,7 +646,7 @@ def _golds(runs: Sequence[QueryRun], address: QueryAddress) -> list[dict[str, An
                 "ranks": [one.gold_rank(doc.doc_id) for one in runs if one.output is not None],
                 "groups": [", ".join(ids) for ids in run.sample.relevant_groups if doc.doc_id in ids],
                 "text": show_text(
-                    doc.text or retrieved.get(doc.doc_id, ""),
+                    doc.text or run.gold_texts.get(doc.doc_id, ""),
                     text_address(run, address, f"gold-{number}"),
                     limit=DOCUMENT_LENGTH,
                 ),
@@ -790,11 +795,10 @@ def _find_text(run: QueryRun, part: str) -> tuple[str, Sequence[Mark]]:
     sample, output = run.sample, run.output
     if sample is None:
         raise HTTPException(404, f"{run.record.run_id} has no such sample")
-    retrieved = {doc.doc_id: doc.text for doc in reversed(run.documents)}
     texts: dict[str, Sequence[str | None]] = {
         "reference": sample.references,
         "turn": [_turn_text(turn) for turn in sample.history],
-        "gold": [doc.text or retrieved.get(doc.doc_id) for doc in sample.relevant_docs or ()],
+        "gold": [doc.text or run.gold_texts.get(doc.doc_id) for doc in sample.relevant_docs or ()],
         "document": [doc.text for doc in run.documents],
     }
     text: str | None = None
@@ -834,11 +838,7 @@ def other_runs(request: PageRequest) -> HTMLResponse:
     if position is None:
         raise HTTPException(404, f"{record.run_id} has no such sample")
     shown = {record.run_id, *request.parameters.getlist("shown")}
-    listed = [
-        one
-        for one in workbench.store.runs(dataset=record.dataset_name)
-        if one.fingerprint == record.fingerprint and one.run_id not in shown
-    ]
+    listed = [one for one in runs_of_dataset(workbench.store, record.fingerprint) if one.run_id not in shown]
     sample = sample_at(workbench.store, record, position)
     rows = []
     for one in listed[:MAX_OTHER_RUNS]:

@@ -108,8 +108,10 @@ def validate_command(
     if outputs is None and dataset_format is None and columns is None and looks_like_plan(dataset):
         settings = parse_settings(set_texts)
         sys.exit(validate_plan(dataset, as_json=as_json, load=load, call=call, settings=settings))
-    if load or call is not None or set_texts:
-        raise click.UsageError("--set goes with a plan" if set_texts else "--load and --call go with a plan")
+    if set_texts:
+        raise click.UsageError("--set goes with a plan")
+    if load or call is not None:
+        raise click.UsageError("--load and --call go with a plan")
     with progress(f"reading {dataset}"):
         checked = validate_files(
             dataset,

@@ -14,6 +14,7 @@ import click
 
 from ..errors import StoreError
 from .console import echo_err, quiet_option
+from .help_pages import Command
 from .options import (
     complete_run,
     find_samples,
@@ -41,7 +42,7 @@ MAX_SHOWN = 20
 """Number of queries of a kind that are listed in the terminal; JSON has all."""
 
 
-@click.command(name="compare")
+@click.command(name="compare", cls=Command)
 @click.argument("runs", nargs=-1, required=True, shell_complete=complete_run)
 @click.option(
     "--delta",

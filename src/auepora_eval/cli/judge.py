@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import echo, echo_err, quiet_option
+from .help_pages import Command
 from .judge_options import (
     STOPPED_EARLY,
     JudgeOptions,
@@ -73,7 +74,7 @@ def command() -> None:
 # --- auepora judge try -----------------------------------------------------------------------------------------------
 
 
-@click.command(name="try")
+@click.command(name="try", cls=Command)
 @click.argument("plan", type=click.Path())
 @click.option(
     "-m",
@@ -142,7 +143,7 @@ def try_command(
 # --- auepora judge nuggets -------------------------------------------------------------------------------------------
 
 
-@click.command(name="nuggets")
+@click.command(name="nuggets", cls=Command)
 @click.argument("dataset", type=click.Path())
 @click.option("-o", "--output", type=click.Path(), required=True, help="Write the nuggets to this file (JSONL).")
 @click.option(
@@ -257,7 +258,7 @@ def _reasons(found: NuggetReport) -> str:
 # --- auepora judge relevance -----------------------------------------------------------------------------------------
 
 
-@click.command(name="relevance")
+@click.command(name="relevance", cls=Command)
 @click.argument("pool", type=click.Path())
 @click.option("-o", "--output", type=click.Path(), required=True, help="Qrels file to write; existing grades are kept.")
 @click.option(
@@ -379,7 +380,7 @@ def _summary(report: RelevanceReport) -> str:
 # --- auepora prefer --------------------------------------------------------------------------------------------------
 
 
-@click.command(name="prefer")
+@click.command(name="prefer", cls=Command)
 @click.argument("run_a", shell_complete=complete_run)
 @click.argument("run_b", shell_complete=complete_run)
 @click.option(

@@ -207,7 +207,7 @@ stop_options = grouped_options(
         "until_decided": click.option(
             "--until-decided",
             metavar="RUN",
-            help="Judge in a random order, and stop when the comparison with this run is decided.",
+            help="Stop judging when the comparison with RUN is decided; the order of the answers is random.",
         ),
         "stop_metric": click.option(
             "--stop-metric",

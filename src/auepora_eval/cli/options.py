@@ -112,7 +112,8 @@ def match_option(default: str | None, text: str) -> Callable[[FunctionT], Functi
         "--match",
         type=click.Choice(("auto", *MATCHES)),
         default=default,
-        help=f"How gold is matched with retrieved documents: by id, span, text or parent document; {text}.",
+        metavar="WAY",
+        help=f"How gold is matched with retrieved documents; {', '.join(('auto', *MATCHES))} document; {text}.",
     )
 
 

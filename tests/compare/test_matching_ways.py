@@ -9,9 +9,10 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.compare import compare_metrics, compare_queries
-from auepora_eval.compare.columns import QueryTable, RunColumns
+from auepora_eval.compare.columns import RunColumns
 from auepora_eval.compare.match import Coverage, budget_note, check_coverage, measure_coverage
 from auepora_eval.compare.queries import explain_changes
+from auepora_eval.compare.query_table import QueryTable
 from auepora_eval.compare.runs import build_leaderboard, compare_runs
 from auepora_eval.compare.stores import run_outputs
 from auepora_eval.compare.types import ComparisonInput, MetricComparison

@@ -123,8 +123,8 @@ def command(
     auepora compare baseline latest --samples refunds
     auepora compare --qrels qrels.txt baseline.run new.run -m map -m ndcg@10
     """
-    from ..compare.analysis import parse_margin
     from ..compare.guardrails import parse_guardrails
+    from ..compare.verdicts import parse_margin
     from ..store.connect import default_store
 
     if len(runs) < 2:

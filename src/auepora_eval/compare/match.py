@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.conventions import MATCHES, Conventions, Match
 from ..core.metrics_base import BatchMetric, with_match
@@ -21,6 +20,7 @@ from ..core.types import Document, EvaluationSample, MetricResult
 from ..engine.evaluate import EvaluationOptions
 from ..engine.gold_match import MatchCounts
 from ..features.matching import MATCH_WORDS, covered_by_rank, gold_units, is_usable, span_of
+from ..stats.intervals import Floats, Ints
 from ..store.records import RunRecord, plan_conventions, run_info
 from ..store.runs import RunStore
 from ..text.scripts import auto_tokens
@@ -187,7 +187,7 @@ class Coverage:
     """What the first k chunks of each query contain, in one run."""
 
     k: int | None
-    covered: npt.NDArray[np.float64]
+    covered: Floats
     """Per sample the mean proportion of its gold units that is covered; NaN without gold."""
     length: float | None
     """Words, or characters of spans, per query; ``None`` if unknown."""
@@ -261,7 +261,7 @@ def check_coverage(given: ComparisonInput, found: MetricComparison) -> MetricCom
     return replace(found, verdict="inconclusive", doubt="covered_proportion", note=notes, negligible=False)
 
 
-def covered_difference(pair: Sequence[Coverage], rows: Sequence[npt.NDArray[np.intp]]) -> float:
+def covered_difference(pair: Sequence[Coverage], rows: Sequence[Ints]) -> float:
     """The mean difference in the covered proportion over the samples that two runs share."""
     first, second = (coverage.covered[own] for coverage, own in zip(pair, rows, strict=True))
     return float(np.nanmean(second - first))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.conventions import Match, Signature
 from ..core.metrics_base import BatchMetric, Metric
@@ -20,14 +19,6 @@ from ..errors import BadValueError, SignatureMismatchError, UnknownMetricError
 from ..io.sample_sets import SampleSet
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, result_with_scores
-from .analysis import (
-    OVERLAP_NOTE,
-    Margin,
-    is_question_overlap,
-    margin_of,
-    missing_basis_reason,
-    require_margin,
-)
 from .chunks import RunOutputsCache, compare_chunks, outputs_cache
 from .depths import RunDepths
 from .match import (
@@ -60,8 +51,7 @@ from .pairing import (
 )
 from .stores import TEXT_MATCHES
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
-
-Ints = npt.NDArray[np.intp]
+from .verdicts import OVERLAP_NOTE, Margin, is_question_overlap, margin_of, missing_basis_reason, require_margin
 
 
 class RunResults:
@@ -247,7 +237,7 @@ def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult]
 
 def select_metric_names(runs: Sequence[RunResults], metrics: Sequence[str | Metric] | None) -> list[str]:
     """The names of the selected metrics, or of all that any of the runs has."""
-    known = list(dict.fromkeys(name for one in runs for name in one.results))
+    known = list(dict.fromkeys(chain.from_iterable(run.results for run in runs)))
     if metrics is None:
         return known
     names = [one if isinstance(one, str) else one.name for one in metrics]

@@ -31,7 +31,6 @@ from .analysis import (
     Adjustment,
     Analysis,
     LeaderboardAdjustment,
-    Margin,
     compute_comparisons,
     finite_or_none,
     require_adjustment,
@@ -62,6 +61,7 @@ from .types import (
     guardrails_document,
     run_labels,
 )
+from .verdicts import Margin
 
 # --- the leaderboard: values on the common samples, and a comparison of each pair ------------------------------------
 
@@ -376,17 +376,14 @@ def _control_notes(store: RunStore, run_ids: Sequence[str]) -> list[str]:
     labels = run_labels(len(run_ids))
     results = [result_summaries(store, run_id) for run_id in run_ids]
     for label, own in zip(labels, results, strict=True):
-        notes += [f"{label}: {controls_warnings(one)[0]}" for one in own if _is_unusable(one)]
+        unusable = [one for one in own if (one.details.get("controls") or {}).get("usable") is False]
+        notes += [f"{label}: {controls_warnings(one)[0]}" for one in unusable]
     for (label, first), (_, second) in itertools.pairwise(zip(labels, results, strict=True)):
         earlier = {one.name: one for one in first if one.details.get("controls")}
         for one in second:
             if one.name in earlier and (drift := control_drift(earlier[one.name], one)) is not None:
                 notes.append(f"{display_name(one)}: {drift_text({'run_id': label, **drift})}")
     return notes
-
-
-def _is_unusable(result: MetricResult) -> bool:
-    return (result.details.get("controls") or {}).get("usable") is False
 
 
 # --- one run on a set of samples -------------------------------------------------------------------------------------
@@ -659,11 +656,13 @@ class MetricSplit:
     """Samples without a score in one of the three."""
     scores: Mapping[str, tuple[float, float, float]] = field(repr=False, default_factory=dict)
     """By the id of a sample its scores in A, replayed, and in B."""
+    label: str = ""
+    """The name for display; empty if it is the name."""
 
     def to_dict(self) -> dict[str, Any]:
         """The split as a JSON object, without the scores."""
         values = asdict(self)
-        del values["scores"]
+        del values["scores"], values["label"]
         return values
 
 
@@ -674,8 +673,13 @@ def split_difference(
     replayed: Scores,
     second: Scores,
     clusters: Clusters | None = None,
+    *,
+    label: str = "",
 ) -> MetricSplit:
-    """Split the difference between two runs, given a metric's scores in both and in the replay, sample by sample."""
+    """Split the difference between two runs, given a metric's scores in both and in the replay, sample by sample.
+
+    ``label`` is the name of the metric for display.
+    """
     scored = first.counted & replayed.counted & second.counted
     rows = np.flatnonzero(scored)
     a, r, b = (scores.take(rows) for scores in (first, replayed, second))
@@ -697,6 +701,7 @@ def split_difference(
         units=len(rows) if codes is None else len(np.unique(codes)),
         left_out=len(scored) - len(rows),
         scores=dict(zip(names, columns, strict=True)),
+        label=label,
     )
 
 

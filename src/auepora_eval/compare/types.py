@@ -10,17 +10,12 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from ..core.conventions import Match
 from ..core.results import ColumnKind, FrameColumn, FrameKind, make_frame, to_json_value
 from ..render.tables import format_value
+from ..stats.intervals import Floats, Ints
 from .pairing import MetricMeta, MetricPair
 from .stores import DecisionRegister
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
 
 NOTEBOOK_HTML = "auepora_eval.compare.rendering"
 """The module that renders comparisons for notebooks; imported only when one is shown."""

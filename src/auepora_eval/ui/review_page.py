@@ -19,8 +19,9 @@ from ..annotate.calibration import judge_disagreements, load_run_scores
 from ..annotate.calibration_report import Disagreement
 from ..annotate.label_batch import LabelBatch
 from ..annotate.names import MAX_NAME
-from ..compare.columns import ANSWERED, EMPTY, QueryTable
+from ..compare.columns import ANSWERED, EMPTY
 from ..compare.filters import Condition, SampleFilter
+from ..compare.query_table import QueryTable
 from ..core.results import display_name
 from ..core.scores import Status
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError

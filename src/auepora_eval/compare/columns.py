@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.conventions import Match
+from ..core.metrics_base import BatchMetric
 from ..core.scores import AnswerSpans, Outcomes, Scores, Status
 from ..core.slices import Rows, group_names
 from ..core.types import Document, EvaluationSample, MetricResult, Response, SystemOutputs
@@ -27,7 +28,7 @@ from ..stats.intervals import Bools, Floats
 from ..store.records import RunRecord
 from ..store.runs import RunStore, packed_outputs, packed_samples, result_summaries, result_with_scores
 from ..store.texts import PackedOutput
-from .match import matched_result
+from .match import matched_metric, matched_result, supported_ways
 from .pairing import MetricMeta, T, lookup_metric
 from .stores import TEXT_MATCHES, run_outputs
 
@@ -320,6 +321,13 @@ class RunColumns:
         if not isinstance(result.scores, Scores) or len(result.scores) != self.record.num_samples:
             return None
         return ScoreColumn(result, lookup_metric(result, self.record, {}))
+
+    def matched_metric(self, name: str, match: Match) -> BatchMetric | str:
+        """The metric of a result with gold matched in this way; why it cannot be."""
+        return matched_metric(self.record, self.results[name], match, lambda: self._known.get("ways", self._read_ways))
+
+    def _read_ways(self) -> Sequence[Match]:
+        return supported_ways(run_outputs(self.store, self.record))
 
     def matched(self, name: str, match: Match) -> MetricResult | str:
         """A result of the run with gold matched in this way; why it cannot be."""

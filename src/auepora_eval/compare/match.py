@@ -7,7 +7,7 @@ span or text, and then the covered proportion of the gold must confirm a verdict
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -96,7 +96,7 @@ def comparison_match(runs: Sequence[RunOutputs], change: ChunkChange | None) -> 
     if len(set(ways)) == 1 and (change is None or planned != "id"):
         return ComparisonMatch(planned, change, planned)
     labels = run_labels(len(runs))
-    supported = {label: _supported_ways(run) for label, run in zip(labels, runs, strict=True)}
+    supported = {label: supported_ways(run) for label, run in zip(labels, runs, strict=True)}
     if planned == "id" and change is not None:
         return _match_other_chunks(supported, change)
     listed = " and ".join(f"{label} by {MATCH_WORDS[way]}" for label, way in zip(labels, ways, strict=True))
@@ -127,7 +127,7 @@ def _every(labels: Collection[str]) -> str:
     return "both" if len(labels) == 2 else "all"
 
 
-def _supported_ways(run: RunOutputs) -> list[Match]:
+def supported_ways(run: RunOutputs) -> list[Match]:
     """The ways, other than by id, for which nearly all gold and the chunks of a run have what is compared."""
     counts, usable = MatchCounts(), Counter[str]()
     for sample, output in run.with_texts().pairs():
@@ -156,12 +156,20 @@ def matched_result(store: RunStore, record: RunRecord, result: MetricResult, mat
     if result_match(result) == match:
         return result
     run = run_outputs(store, record, texts=match in TEXT_MATCHES)
+    again = matched_metric(record, result, match, lambda: supported_ways(run))
+    return again if isinstance(again, str) else recompute(run, [again], match)[0]
+
+
+def matched_metric(
+    record: RunRecord, result: MetricResult, match: Match, supported: Callable[[], Sequence[Match]]
+) -> BatchMetric | str:
+    """The metric of a result with gold matched in this way; why a run with these ``supported`` ways cannot have it."""
     again = other_way([find_metric(result, record)], match)
     if not again:
         return f"{record.run_id} ({record.name}) matches gold by {MATCH_WORDS[result_match(result)]} only"
-    if match not in ("parent", *_supported_ways(run)):
+    if match not in ("parent", *supported()):
         return f"{record.run_id} ({record.name}) has no {match}s"
-    return recompute(run, again, match)[0]
+    return again[0]
 
 
 def other_way(metrics: Iterable[BatchMetric | None], match: Match) -> list[BatchMetric]:

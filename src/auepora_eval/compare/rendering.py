@@ -37,7 +37,7 @@ from ..render.html import SECONDS, blocks_html, metric_range, pluralize, value_t
 from ..render.markdown import report_markdown
 from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value, p_text
 from ..runtime.files import write_lines
-from .metrics import headline_order, name_first
+from .metrics import name_first
 from .queries import QueryChange
 from .runs import DifferencePart, Leaderboard, LeaderboardMetric, LeaderboardPair, MetricSplit
 from .types import EXPLORATORY, CompareReport, ComparisonKind, MetricComparison
@@ -407,11 +407,9 @@ class ComparisonSummary:
 
 def comparison_summary(board: Leaderboard) -> ComparisonSummary:
     """The comparison in one sentence. Sentence and outcome cover the primary metrics only."""
-    primary = [one for one in board.metrics if one.primary and any(value is not None for value in one.values)]
-    if not any(one.primary for one in board.metrics):
+    if not any(metric.primary for metric in board.metrics):
         return ComparisonSummary("These runs have no metric in common that can be compared.", "open")
-    directed = [one for one in primary if one.higher_is_better is not None]
-    main = min(directed or primary, key=lambda one: headline_order(one.name, one.target), default=None)
+    main = next((metric for metric in board.valued if metric.primary), None)
     if len(board.run_ids) == 2:
         return _pair_summary(board, main)
     if main is None:
@@ -563,7 +561,7 @@ def comparison_page(
             ReportSection("golden", "Golden queries", _golden_blocks(report, limit), kinds_sentence(report))
         )
     if changes is not None:
-        sections.append(changes_section(changes, judged_by, limit=limit))
+        sections.append(changes_section(changes, board.metric_label(judged_by), limit=limit))
     sentence = comparison_summary(board).sentence if board.metrics else ""
     return Report(title, "", ReportVerdict(sentence), sections)
 

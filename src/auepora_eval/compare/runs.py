@@ -152,6 +152,8 @@ class Leaderboard:
     """Of two runs without guardrails: metrics that are not primary and worse, by max-T over all of them."""
     metric_labels: Mapping[str, str] = field(default_factory=dict)
     """The names of metrics for display."""
+    ranked: tuple[str, ...] = ()
+    """The names of the compared metrics: the main one first, those that are equal in all runs last."""
 
     @classmethod
     def of_pair(cls, report: CompareReport, names: Sequence[str] | None = None) -> Leaderboard:
@@ -176,11 +178,19 @@ class Leaderboard:
             guardrails=report.guardrails,
             fallen=report.fallen,
             metric_labels=report.metric_labels,
+            ranked=report.ranked,
         )
 
     def metric_label(self, name: str) -> str:
         """The name of a metric for display."""
         return self.metric_labels.get(name, name)
+
+    @property
+    def valued(self) -> list[LeaderboardMetric]:
+        """The metrics in which a run has a value, the main one first."""
+        valued = [metric for metric in self.metrics if any(value is not None for value in metric.values)]
+        places = {name: place for place, name in enumerate(self.ranked)}
+        return sorted(valued, key=lambda metric: places.get(metric.name, len(places)))
 
     @property
     def labels(self) -> list[str]:
@@ -302,7 +312,8 @@ def build_leaderboard(
     if len(records) == 2 and not margins:
         fallen = fallen_metrics(built.inputs, comparisons, clusters, seed=seed)
     judged = list(zip(built.inputs, comparisons, strict=True))
-    uncertain = {given.name: given.cut for given, found in judged if given.cut and found.verdict == "inconclusive"}
+    undecided = [given for given, found in judged if found.verdict == "inconclusive" and given.name not in fallen]
+    uncertain = {given.name: given.cut for given in undecided if given.cut}
     refused = {**built.refused, **uncertain}
     compared = _by_metric([pair for pair in judged if pair[0].name not in uncertain], len(records))
     return Leaderboard(
@@ -326,6 +337,7 @@ def build_leaderboard(
         guardrails=outcomes,
         fallen=fallen,
         metric_labels=built.labels,
+        ranked=tuple(built.ranked),
     )
 
 
@@ -609,6 +621,7 @@ def compare_runs(
         guardrails=board.guardrails,
         fallen=board.fallen,
         metric_labels=board.metric_labels,
+        ranked=board.ranked,
     )
 
 

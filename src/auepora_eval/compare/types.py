@@ -290,6 +290,8 @@ class CompareReport:
     """Metrics that are not primary and worse, by max-T over all of them; only where there are no guardrails."""
     metric_labels: Mapping[str, str] = field(default_factory=dict)
     """The names of metrics for display."""
+    ranked: tuple[str, ...] = ()
+    """The names of the compared metrics: the main one first, those that are equal in both runs last."""
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison document."""

@@ -87,15 +87,8 @@ class ComparedRuns:
 
     @property
     def main(self) -> LeaderboardMetric | None:
-        """The main metric of the first and the last run, else the first with a value."""
-        first, last = self.runs[0], self.runs[-1]
-        listed = () if self.board is None else self.board.metrics
-        by_name = {one.name: one for one in listed if any(value is not None for value in one.values)}
-        try:
-            name = main_metric(first.record, first.results, last.record, last.results).name
-        except AueporaError:
-            name = ""
-        return by_name.get(name) or next(iter(by_name.values()), None)
+        """The main metric of the runs."""
+        return None if self.board is None else next(iter(self.board.valued), None)
 
 
 def compare_stored_runs(

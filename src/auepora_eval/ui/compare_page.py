@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ..compare.filters import Condition
-from ..compare.metrics import shared_main_metric
+from ..compare.metrics import rank_shared_metrics
 from ..compare.pairing import selecting_runs, selection_note
 from ..compare.queries import Cause
 from ..compare.query_table import QueryTable
@@ -414,7 +414,7 @@ _SYMMETRIC = (Cause.ANSWER_CHANGED, Cause.CONTEXT_CHANGED, Cause.UNEXPLAINED)
 def default_metric(chosen: ComparisonRequest) -> str | None:
     """The main metric of those that all runs have."""
     summaries = [result_summaries(chosen.workbench.store, run_id) for run_id in chosen.runs]
-    return shared_main_metric(chosen.records, summaries) or None
+    return next(iter(rank_shared_metrics(chosen.records, summaries)), None)
 
 
 def outcome_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str, threshold: str) -> list[Block]:

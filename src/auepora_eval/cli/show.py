@@ -47,8 +47,8 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..compare.columns import QueryTable
     from ..compare.filters import QueryRow
+    from ..compare.query_table import QueryTable
     from ..core.conventions import Match
     from ..core.results import Results
     from ..core.types import EvaluationSample, SystemOutputs
@@ -406,8 +406,9 @@ def queries_command(
     auepora queries baseline latest --where ndcg@10=worse --sort diff.ndcg@10
     auepora queries latest --where label.topic=refunds --save refunds --reason 'complaints in May'
     """
-    from ..compare.columns import QueryTable, RunColumns
+    from ..compare.columns import RunColumns
     from ..compare.filters import SampleFilter, list_rows, shown_metrics
+    from ..compare.query_table import QueryTable
     from ..io.sample_sets import find_sample_set, save_sample_set
     from ..store.connect import default_labels
 

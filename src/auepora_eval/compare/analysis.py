@@ -505,7 +505,6 @@ class Analysis:
     def skew_bounds(self, place: int, verdict: Verdict = "inconclusive") -> Ends:
         """Bounds of a difference that hold under skew, at the level of a verdict; ``None`` where it needs none."""
         reading, (low, high) = self.pair(place), self.inputs[place].definition.range
-        interval = self.intervals[place] or self.adjusted[place] or self.narrow[place]
         if reading.values is None:
             return None
         used = reading.used
@@ -514,7 +513,6 @@ class Analysis:
         return bounds_under_skew(
             reading.values[0][used],
             reading.values[1][used],
-            interval,
             clusters=inside,
             lowest=low,
             highest=high,

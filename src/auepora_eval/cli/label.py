@@ -37,7 +37,12 @@ if TYPE_CHECKING:
     help="File of labels; samples labelled in it are not shown again.",
 )
 @click.option("--scale", metavar="LOW-HIGH", help="Numeric scale, such as 1-5, instead of right or wrong.")
-@click.option("-m", "--metric", metavar="NAME", help="Metric that the labels will be compared with.")
+@click.option(
+    "-m",
+    "--metric",
+    metavar="NAME",
+    help="Metric that labels are compared with; with --for also 'people only'.",
+)
 @click.option(
     "--for",
     "compared",
@@ -157,6 +162,7 @@ def command(
         raise click.UsageError("--adjudicate is for a person: a model cannot resolve disagreements between people")
 
     from ..annotate.batch_plans import plan_comparison
+    from ..annotate.draws import PEOPLE_ONLY
     from ..annotate.names import check_annotator
     from ..annotate.session import LabelFile, LabelScale
     from ..store.connect import default_store
@@ -183,6 +189,7 @@ def command(
             if preview:
                 print_forecast(draw, labels, as_json=as_json)
                 return
+            metric = None if metric == PEOPLE_ONLY else metric
             sheet = LabelFile(Path(labels), name, records[0].run_id, metric, False, tuning, provenance)
             state, sheet = comparison_session(found, records, draw, sheet, scale=label_scale, blind=blind)
             run_session(state, sheet, title=sheet.display_name)

@@ -32,7 +32,7 @@ from ..annotate.calibration_report import (
     report_blocks,
     verdict_sentence,
 )
-from ..annotate.draws import LabelDraw, describe_forecast, read_all_draws, read_draws
+from ..annotate.draws import PEOPLE_ONLY, LabelDraw, describe_forecast, read_all_draws, read_draws
 from ..annotate.label_batch import LabelBatch, Purpose
 from ..annotate.names import MAX_NAME
 from ..annotate.relevance import DEFAULT_METRICS
@@ -559,7 +559,7 @@ def _facts(batch: LabelBatch, runs: Sequence[tuple[str, str]]) -> Iterator[tuple
     yield "Purpose", PURPOSES[batch.purpose].title
     for (name, _), run in zip(runs, batch.runs, strict=True):
         yield "Run", name if name == run else f"{name} ({run})"
-    yield "Metric", batch.metric or "any"
+    yield "Metric", batch.metric or (PEOPLE_ONLY if batch.purpose == "compare" else "any")
     yield "Labels", batch.scale or ("accept or reject" if batch.purpose == "drafts" else "right or wrong")
     yield "Labels per item", str(batch.annotators)
     yield "Shown", ", ".join(batch.shown) or "question and answer"
@@ -592,9 +592,8 @@ def agreement_part(request: PageRequest) -> Response:
         text = "Agreement is shown when two annotators have labelled all items, or when the batch is closed."
         return _render_results(request, [Prose(text)])
     found = _cached(view, "agreement", lambda: annotator_agreement([view.batch.journal]))
-    return _render_results(
-        request, _agreement_blocks(found, "documents" if view.batch.purpose == "grade" else "answers")
-    )
+    unit = "documents" if view.batch.purpose == "grade" else "answers"
+    return _render_results(request, _agreement_blocks(found, unit))
 
 
 def _agreement_blocks(found: AnnotatorAgreement, unit: str) -> list[Block]:

@@ -409,14 +409,15 @@ function setUpTheme() {
   if (!button) return;
   const root = document.documentElement;
   const themes = ["auto", "light", "dark"];
-  const show = () => { button.textContent = `Theme: ${root.dataset.theme ?? "auto"}`; };
+  const text = button.querySelector("span");
+  const show = () => { text.textContent = button.title = `Theme: ${root.dataset.theme ?? "auto"}`; };
   button.addEventListener("click", () => {
     const theme = themes[(themes.indexOf(root.dataset.theme ?? "auto") + 1) % themes.length];
     if (theme === "auto") delete root.dataset.theme;
     else root.dataset.theme = theme;
     writeSetting("auepora-theme", theme);
     show();
-    announce(button.textContent);
+    announce(text.textContent);
   });
   button.hidden = false;
   show();

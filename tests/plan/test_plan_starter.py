@@ -218,3 +218,13 @@ def test_metric_by_document_with_a_high_chance_level_is_not_primary(
     assert list(plan.primary or ()) == primary
     assert ("# No metric by document is primary: the chance level is " in text) is (not primary)
     assert "bpref" not in text, "it has no value by document"
+
+
+@pytest.mark.parametrize("metadata", [{}, {"embedding": [1.0, 2.0]}])
+def test_diversity_of_lists_is_proposed_only_with_embeddings(tmp_path: Path, metadata: dict[str, Any]) -> None:
+    documents = [Document(name, f"Text {name}.", dict(metadata)) for name in "ab"]
+    ranking = [RetrievedDocument(document, 1.0, rank) for rank, document in enumerate(documents, 1)]
+    save_jsonl_dataset(SAMPLES, tmp_path / "data.jsonl")
+    save_jsonl_outputs([(one.sample_id, SystemOutputs(ranking)) for one in SAMPLES], tmp_path / "out.jsonl")
+    text = starter_plan(tmp_path / "data.jsonl", outputs=tmp_path / "out.jsonl", folder=tmp_path)
+    assert ("intra_list_diversity" in text) == bool(metadata)

@@ -230,7 +230,7 @@ class RecordLayout:
             if self.columns is RAGAS and str(RAGAS.query) not in values and str(RAGAS_LEGACY.query) in values:
                 self.columns = RAGAS_LEGACY
             names = self.columns.names()
-            self.known = {*names, *(column_head(name) for name in names), self.id_column}
+            self.known = {*names, *map(column_head, names), *self.columns.extracts, self.id_column}
         if self.id_column is None:
             return str(number)
         value = get_value(values, self.id_column)
@@ -262,10 +262,12 @@ def parse_record_sample(values: Mapping[str, Any], number: int, layout: RecordLa
     parts = get_value(values, columns.slots)
     reference = None if parts is None else errors.call(slotted_reference, plain_value(parts), str(columns.slots))
     groups = errors.call(_groups, values, layout)
-    errors.raise_errors()
     query, history, _ = question or ("", [], None)
-    relevant, _ = documents or (None, None)
     references = references or []
+    if columns.query not in columns.extracts:
+        errors.call(refuse_answer, query, str(columns.query), [*references, *(further or ())])
+    errors.raise_errors()
+    relevant, _ = documents or (None, None)
     several = len(references) > 1
     if references and not several:
         reference = Response(references[0])
@@ -319,10 +321,7 @@ def _question(values: Mapping[str, Any], columns: RecordColumns) -> tuple[str, l
             value = parse_list_cell(value)
     if isinstance(value, list):
         return _split_conversation(value, name)
-    query = text_value(value, name)
-    if name not in columns.extracts:
-        refuse_answer(query, name)
-    return query, [], None
+    return text_value(value, name), [], None
 
 
 def _split_conversation(messages: list[Any], name: str) -> tuple[str, list[dict[str, Any]], str | None]:

@@ -13,14 +13,12 @@ from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
+from ..core.clusters import any_clustered, cluster_ids, cluster_key
 from ..core.conventions import PRESETS, Conventions, Match
 from ..core.metrics_base import (
     BatchMetric,
     Metric,
     RunInfo,
-    any_clustered,
-    cluster_ids,
-    cluster_key,
     has_signature,
     with_match,
 )

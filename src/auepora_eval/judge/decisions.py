@@ -14,7 +14,7 @@ from ..options import NonEmpty, PositiveFloat, PositiveInt, check_options
 from .critic import Judgement, JudgeRequest, Question, Usage
 from .openai import HttpCritic, add_tokens, decode_reply, extract_error_message
 from .parse import shorten
-from .questions import SCORE
+from .questions import SCORE, estimate_tokens, named_questions, read_answer
 
 # --- wire formats: the body of a request, and the answers of a reply by the names of the questions -------------------
 
@@ -121,11 +121,6 @@ FORMATS: dict[Api, _WireFormat] = {
 }
 
 
-def named_questions(request: JudgeRequest) -> dict[str, Question]:
-    """The questions of a request by the names that they are sent with."""
-    return {f"q{number}": question for number, question in enumerate(request.questions, 1)}
-
-
 def _two_sides(probability: Any, question: Question) -> list[tuple[Any, Any]]:
     """A predicate has one number: that of its true option."""
     false, true = question.options
@@ -198,18 +193,6 @@ def _check_distribution(found: Mapping[Any, Any], options: Sequence[str]) -> dic
     return {option: float(found[option]) for option in options}
 
 
-def to_judgement(answer: Mapping[str, Any], request: JudgeRequest, usage: Usage, raw: str) -> Judgement:
-    """The judgement of one question: its most probable option, and the expected value of its labels."""
-    distribution: Mapping[str, float] = answer["probabilities"]
-    weighted = None
-    if request.label_values:
-        values = request.label_values
-        total = math.fsum(distribution.values())
-        mean = math.fsum(values[option] * chance for option, chance in distribution.items()) / total
-        weighted = min(max(mean, min(values.values())), max(values.values()))  # rounding must not move it out
-    return Judgement(answer, usage, raw=raw, weighted=weighted, mass=answer.get("label_mass"))
-
-
 # --- the critic ------------------------------------------------------------------------------------------------------
 
 
@@ -268,9 +251,10 @@ class DecisionCritic(HttpCritic):
         if len(request.questions) > 1:
             return Judgement({"answers": answers}, usage, raw=raw)
         (answer,) = answers.values()
-        if "error" in answer:
-            raise add_tokens(JudgeError(answer["error"], answer["message"], raw=raw), usage)
-        return to_judgement(answer, request, usage, raw)
+        try:
+            return replace(read_answer(answer, request, raw), usage=usage)
+        except JudgeError as error:
+            raise add_tokens(error, usage) from None
 
     def _check_size(self, request: JudgeRequest) -> None:
         longest = max(len(question.instructions) for question in request.questions)
@@ -326,27 +310,9 @@ class DecisionCritic(HttpCritic):
         )
 
 
-_BYTES_PER_TOKEN = 3
-"""A low estimate for English, so that what is said to fit does."""
-
-
-def estimate_tokens(num_bytes: int) -> int:
-    """About how many tokens a text of this many bytes has, rather too many."""
-    return math.ceil(num_bytes / _BYTES_PER_TOKEN)
-
-
 def _read_usage(value: Any) -> Usage:
     usage = value if isinstance(value, dict) else {}
     count, generated = usage.get("input_tokens"), usage.get("output_tokens")
     if not (isinstance(count, int) and count >= 0):
         return Usage()
     return Usage(count, max(0, generated)) if isinstance(generated, int) else Usage(count)
-
-
-def together(requests: Sequence[JudgeRequest]) -> JudgeRequest:
-    """One request with the questions of all these, which are about the same texts."""
-    first = requests[0]
-    questions = tuple(request.questions[0] for request in requests)
-    sent = [[question.kind, question.instructions, question.options] for question in questions]
-    prompt = f"{first.state}\n\n{json.dumps(sent, ensure_ascii=False)}"
-    return replace(first, prompt=prompt, questions=questions, weighted=None, label_values={}, prompt_id="", about={})

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -135,8 +136,8 @@ class Prompt:
         Prompts with the same texts have the same frames, in whatever order they show them.
         """
         frames = {slot: _named_frames(slot, texts[slot]) for slot in sorted(texts)}
-        every = [frame for some in frames.values() for frame in some]
-        code = frame_code([part for frame in every for part in frame])
+        every = list(chain.from_iterable(frames.values()))
+        code = frame_code(list(chain.from_iterable(every)))
         values = dict(words)
         for slot, some in frames.items():
             names = ", ".join(f'"{name}"' for name, _ in some)

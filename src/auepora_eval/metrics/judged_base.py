@@ -48,10 +48,13 @@ from ..judge.prompting import Prompt, resolve_prompt
 from ..judge.ratings import (
     Rating,
     RatingPrompt,
+    RatingScale,
     Scale,
     critic_signature,
+    parse_scale,
     request_rating,
     require_critic,
+    require_options,
     resolve_critic,
     run_repeats,
 )
@@ -728,6 +731,16 @@ class CriticMetric(SinglePromptMetric):
         """The rating scale in use."""
         assert self.scale is not None
         return self.scale
+
+    @property
+    def rating_scale(self) -> RatingScale:
+        """The scale of the judge's replies."""
+        return parse_scale(self.scale_used)
+
+    def require_judges(self) -> None:
+        """Raise unless there is a critic that can reply on this scale."""
+        super().require_judges()
+        require_options(self.judging_critic(), self.rating_scale, self.name)
 
     @abstractmethod
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:

@@ -300,6 +300,7 @@ def to_sample_judgements(rows: Iterable[StoredJudgement]) -> tuple[SampleJudgeme
             cached=bool(row.body.get("cached")),
             one_number=bool(row.body.get("one_number")),
             logprobs=bool(row.body.get("logprobs")),
+            decides=bool(row.body.get("decides")),
             about=row.body.get("about") or {},
             panel=row.body.get("panel") or {},
         )

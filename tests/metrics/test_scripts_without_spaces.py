@@ -157,6 +157,18 @@ def test_processes_streams_and_repeats_give_the_same() -> None:
     assert [part.signature for part in repeated] == [part.signature for part in want]
 
 
+def test_all_references_of_a_stream_decide() -> None:
+    samples, outputs = data([*ENGLISH, *CHINESE])
+    pairs = list(zip(samples, outputs, strict=True))
+    (want,) = evaluate(samples, outputs, ["bleu"])
+    assert want.signature == "bleu|tok:zh|case:mixed|order:4|smooth:exp|v1"
+    with pytest.raises(BadValueError, match=r"all references together decide for 'bleu.tok:zh.*name the tokenizer"):
+        evaluate_stream(iter(pairs), ["bleu"], batch_size=2)
+    (known,) = evaluate_stream(iter(pairs), ["bleu"], batch_size=2, samples=samples)
+    (named,) = evaluate_stream(iter(pairs), [{"bleu": {"tokenize": "zh"}}], batch_size=2)
+    assert (known.value, known.signature) == (named.value, named.signature) == (want.value, want.signature)
+
+
 def test_shards_and_resumed_runs_give_the_same(tmp_path: Path) -> None:
     samples, outputs = data([*ENGLISH, *CHINESE, *JAPANESE])
     names = [*OVERLAP, "bleu"]

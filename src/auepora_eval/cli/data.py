@@ -8,6 +8,7 @@ import sys
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ..io.grades import CorrectionKind, CorrectionLog, GoldValue, Proposal
     from ..io.problems import Problem
     from ..io.validate import Validation
+    from ..plan.model import Plan
     from ..store.runs import RunStore
 
 
@@ -56,6 +58,13 @@ HAS_PROBLEMS = 2
     metavar="N",
     help="Of a plan: call its system on the first N samples, and show question, documents, answer and scores.",
 )
+@click.option(
+    "--set",
+    "set_texts",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Of a plan: set one of its keys, such as run.top_k=3; repeatable. The value is YAML.",
+)
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def validate_command(
@@ -70,6 +79,7 @@ def validate_command(
     show_all: bool,
     load: bool,
     call: int | None,
+    set_texts: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Report every problem in a DATASET, and in OUTPUTS for it, and the metrics that they support.
@@ -91,12 +101,15 @@ def validate_command(
     auepora validate plan.yaml --call 3
     """
     from ..io.validate import validate_files
-    from ..plan.source import looks_like_plan
+    from ..plan.source import looks_like_plan, parse_settings
 
     if outputs is None and (outputs_format is not None or outputs_columns is not None):
         raise click.UsageError(f"--outputs-{'columns' if outputs_format is None else 'format'} goes with OUTPUTS")
     if outputs is None and dataset_format is None and columns is None and looks_like_plan(dataset):
-        sys.exit(validate_plan(dataset, as_json=as_json, load=load, call=call))
+        settings = parse_settings(set_texts)
+        sys.exit(validate_plan(dataset, as_json=as_json, load=load, call=call, settings=settings))
+    if set_texts:
+        raise click.UsageError("--set goes with a plan")
     if load or call is not None:
         raise click.UsageError("--load and --call go with a plan")
     with progress(f"reading {dataset}"):
@@ -264,8 +277,10 @@ def _verdict(checked: Validation) -> str:
 # --- plans: every problem in a plan and the files it names, and what would run ---------------------------------------
 
 
-def validate_plan(path: str, *, as_json: bool, load: bool, call: int | None = None) -> int:
-    """Print the problems and notes of a plan; returns the exit code.
+def validate_plan(
+    path: str, *, as_json: bool, load: bool, call: int | None = None, settings: Mapping[str, Any] = MappingProxyType({})
+) -> int:
+    """Print the problems and notes of a plan with these ``settings``; returns the exit code.
 
     With ``load`` the user's code is imported, and the system built. With ``call`` it is called on so many samples.
     """
@@ -274,13 +289,14 @@ def validate_plan(path: str, *, as_json: bool, load: bool, call: int | None = No
     from .show import sample_page
 
     with progress(f"checking {path}"), stdout_to_stderr():
-        checked = check_plan(path, load=load or call is not None)
+        checked = check_plan(path, load=load or call is not None, settings=settings)
     count = len(checked.problems)
     document = checked.to_dict()
     texts = ["\n".join([*map(str, checked.problems), *checked.notes, f"\n{count or 'no'} {_plural(count, 'problem')}"])]
     code = 0 if checked.fine else HAS_PROBLEMS
     if call is not None and checked.fine:
-        found = _call_system(path, call)
+        assert checked.plan is not None
+        found = _call_system(checked.plan, call)
         document["calls"] = found
         texts += [found["conclusion"], *(report_text(sample_page(sample)) for sample in found["samples"])]
         code = 0 if found["answered"] else STOPPED_EARLY
@@ -288,21 +304,19 @@ def validate_plan(path: str, *, as_json: bool, load: bool, call: int | None = No
     return code
 
 
-def _call_system(path: str, count: int) -> dict[str, Any]:
+def _call_system(plan: Plan, count: int) -> dict[str, Any]:
     """Call the system of a plan on its first samples and score the answers without judges, in a temporary store."""
     from ..core.metrics_base import BatchMetric, is_judged
     from ..errors import BadValueError
-    from ..plan.prepare import read_plan
     from ..runs.run import open_plan, start_run
     from .show import sample_document
 
-    plan = read_plan(path)
     if plan.system is None:
-        raise BadValueError(f"{path} has saved outputs and no system to call; leave out --call")
+        raise BadValueError(f"{plan.path} has saved outputs and no system to call; leave out --call")
     with (
         tempfile.TemporaryDirectory(prefix="auepora-") as folder,
         stdout_to_stderr(),
-        progress(f"calling the system of {path}"),
+        progress(f"calling the system of {plan.path}"),
         open_plan(plan, store=Path(folder) / "runs.sqlite", limit=count) as (request, store, _),
     ):
         unjudged = [one for one in request.metrics or () if not (isinstance(one, BatchMetric) and is_judged(one))]

@@ -161,8 +161,8 @@ def command(
         "metrics": parse_specs(metrics) or None,
         "run.concurrency": concurrency,
     }
-    changes = {key: value for key, value in changes.items() if value is not None} | judging.changes()
-    source = read_source(Path(plan))
+    changes = {key: value for key, value in changes.items() if value is not None} | judging.limits()
+    source = read_source(Path(plan)).with_settings(judging.settings)
     read = read_plan(source, changes={**changes, "gates": None})
     refuse_input_as_output(output, [*plan_files(read, store), corpus])
     if judging.preview:

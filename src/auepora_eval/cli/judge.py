@@ -130,7 +130,7 @@ def try_command(
             seed=seed,
             run=run,
             store=store,
-            changes=judging.changes(),
+            changes=judging.settings | judging.limits(),
             progress=line.show_judging,
         )
     page = partial(trial.report, f"Judging: {usage_text(trial.usage)}.")
@@ -421,7 +421,7 @@ def prefer_command(
     with open_store(store, output=output) as found, ScoringProgress() as line:
         record_a, record_b = found.find(run_a), found.find(run_b)
         every = [{"use": name} for name in record_b.plan.get("resources") or ()]
-        judges = judge.judges(changes) or judges_of_run(found, record_b, every, changes=changes)
+        judges = judge.judges(changes, has_plan=True) or judges_of_run(found, record_b, every, changes=changes)
         critic = select_judge(judges, judge_name)
         session = make_judge_session(judges, line, store=found.file)
         report = prefer_runs(found, record_a, record_b, critic, judging=session, prompt=prompt)

@@ -151,7 +151,7 @@ def command(
             echo_err(f"stored with {record.run_id}")
             return
         changes = judging.changes() | stop.changes()
-        named = judge.judges(changes)
+        named = judge.judges(changes, has_plan=True)
         specs = with_judge(parse_specs(metrics), (record.plan.get("resources") or {}) if named is None else named.names)
         judges = named or judges_of_run(found, record, specs or record.plan.get("metrics"), changes=changes)
         if judging.preview:

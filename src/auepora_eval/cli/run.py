@@ -316,8 +316,8 @@ def command(
     )
     if judging.preview and perturb:
         raise click.UsageError("--preview estimates one run: leave out --perturb")
-    changes |= judging.changes() | stop.changes()
-    source = read_source(Path(plan))
+    changes |= judging.limits() | stop.changes()
+    source = read_source(Path(plan)).with_settings(judging.settings)
     if perturb or perturb_corpus is not None or perturb_payloads is not None:
         unchecked = read_plan(source, changes={**changes, "gates": None})
         refuse_inputs_as_reports(plan_files(unchecked, store), junit=None, output=output)

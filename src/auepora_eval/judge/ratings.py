@@ -373,7 +373,7 @@ class ReplyForm:
         if decides(critic):
             own = {"metric": metric, "sample_id": sample_id, "repeat": repeat, "about": about or {}}
             values = self.label_values
-            return decision_request(prompt, frames, tuple(values), values, words=words or {}, **own)
+            return replace(decision_request(prompt, frames, tuple(values), values, words=words or {}), **own)
         bare = bool(self.bare_instruction) and returns_number_only(critic)
         instruction = self.bare_instruction if bare else self.instruction
         system, text = prompt.render(words={"form": instruction, **(words or {})}, **frames)
@@ -499,7 +499,7 @@ class RatingPrompt:
             values = {option: float(option) for option in self.scale.options}
         metadata = {"metric": self.metric, "sample_id": self.sample_id}
         own = {"metric": self.metric, "sample_id": self.sample_id, "repeat": repeat, "metadata": metadata}
-        return decision_request(self.prompt, self.texts, self.scale.options, values, words=words, **own)
+        return replace(decision_request(self.prompt, self.texts, self.scale.options, values, words=words), **own)
 
     def _request(self, critic: Critic, names: tuple[str, ...], repeat: int, *, weighted: bool) -> JudgeRequest:
         if decides(critic):

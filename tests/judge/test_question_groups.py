@@ -38,7 +38,7 @@ def rows(count: int) -> tuple[list[EvaluationSample], list[SystemOutputs]]:
     return samples, [SystemOutputs([], Response(f"answer {number}")) for number in range(count)]
 
 
-def values(results: Sequence[MetricResult]) -> list[list[float]]:
+def values(results: Sequence[MetricResult]) -> list[list[float | None]]:
     return [list(result.scores or ()) for result in results]
 
 

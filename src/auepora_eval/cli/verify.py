@@ -7,6 +7,7 @@ import sys
 import click
 
 from .console import quiet_option
+from .help_pages import Command
 from .options import complete_run, open_store, store_option, write_out
 
 SCOPE = (
@@ -15,7 +16,7 @@ SCOPE = (
 )
 
 
-@click.command(name="verify")
+@click.command(name="verify", cls=Command)
 @click.argument("run", default="latest", shell_complete=complete_run)
 @store_option
 @quiet_option

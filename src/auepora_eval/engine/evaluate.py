@@ -314,6 +314,9 @@ class Evaluation:
         ``compute`` gives the result of a metric that only computes over all samples at once. Garbage collection may be
         paused where batches come from lists, but not where a generator of the caller may produce garbage of its own.
         """
+        for chosen in self.metrics:
+            if isinstance(chosen, BatchMetric):
+                chosen.require_repeats(len(passes))
         make = accumulator or make_accumulator
         accumulators = {
             one.name: make(one.for_run(self._run), self._run, keep_scores=self._keep_scores)

@@ -4,6 +4,7 @@ from typing import Any
 
 MODULES = {
     "accuracy": "retrieval_judged",
+    "answer_agreement": "repeats",
     "answer_relevance": "answer_match",
     "aqwv": "retrieval",
     "attack_success_rate": "false_documents",
@@ -70,6 +71,8 @@ MODULES = {
     "noise_sensitivity": "claims",
     "nugget_recall": "citation_support",
     "over_refusal_rate": "abstention",
+    "pass": "repeats",
+    "pass_all": "repeats",
     "payload_retrieved_rate": "false_documents",
     "precision": "retrieval",
     "quality_given_hit": "wrappers",

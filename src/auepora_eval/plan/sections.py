@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..core.conventions import CONVENTION_NAMES, PRESETS, Conventions
-from ..core.metrics_base import Metric
+from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import with_distinct_names
 from ..core.registry import Spec, metric, single_specs
 from ..core.slices import parse_slices
 from ..engine.gold_match import MatchChoice
-from ..errors import AueporaError, did_you_mean
+from ..errors import AueporaError, BadValueError, did_you_mean
 from ..io.formats import TABLE, TABLE_NAMES, Role, formats
 from ..io.problems import quote_text
 from ..io.records import table_format
@@ -273,10 +273,16 @@ def optional_section(findings: Findings, key: str, known: Collection[str]) -> Pl
     return section or PlanSection(findings, key, {})
 
 
-def run_section(findings: Findings) -> tuple[CallPolicy, int, int, Stored]:
-    """Read ``run``: the policy for calls, the repeats, and the seed."""
+def run_section(findings: Findings, built: Sequence[Metric]) -> tuple[CallPolicy, int, int, Stored]:
+    """Read ``run``: the policy for calls, the repeats, and the seed; metrics may need more repeats."""
     section = optional_section(findings, "run", option_types(RunSettings))
     values, stored = section.read(RunSettings, defaults=RUN_DEFAULTS)
+    for chosen in built:
+        if isinstance(chosen, BatchMetric) and isinstance(values["repeats"], int):
+            try:
+                chosen.require_repeats(values["repeats"])
+            except BadValueError as error:
+                section.add("repeats", str(error))
     if stored.pop("keep_going"):
         stored["keep_going"] = True
     policy = CallPolicy(**{name: values[name] for name in option_types(CallPolicy)})

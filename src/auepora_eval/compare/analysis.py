@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.reduce import Clusters
-from ..core.results import CLAIM_ALL, deciding_look, registered_name, sequential_note
-from ..core.types import MetricResult, TargetCategory
+from ..core.results import CLAIM_ALL, deciding_look, sequential_note
 from ..errors import BadValueError, UnknownMetricError
 from ..options import PositiveFloat, problem_of
 from ..stats.calibration import CorrectedMean, corrected_difference
@@ -49,6 +48,7 @@ from .pairing import (
     completed_difference,
     pair_scores,
 )
+from .ratios import ratio_of_amounts, ratio_text
 from .types import EXPLORATORY, ComparisonInput, MetricComparison, SequentialComparison, Verdict
 
 # --- the verdict (better, worse, equal, inconclusive) and its rules --------------------------------------------------
@@ -221,7 +221,7 @@ def compute_comparisons(
     numbers = [number for number, listed in enumerate(inputs) for _ in listed.ends]
     inputs = [
         one
-        if one.sequential is None and one.two_stage is None and one.withheld not in EXPLORATORY
+        if one.sequential is None and one.two_stage is None and one.withheld not in (*EXPLORATORY, "no_direction")
         else replace(one, primary=False)
         for one in given
     ]
@@ -647,7 +647,11 @@ class Analysis:
             allowing = f"allowing for that they lie between {low:+.4f} and {high:+.4f} on average"
             notes.append(f"'{plain}' is not certain: the differences are skewed, and {allowing}")
             downgrade = "skewed"
-        if pair.definition.direction is None and verdict == "inconclusive":
+        is_amount = one.withheld == "no_direction"
+        ratio = ratio_of_amounts(reading, self.clusters) if is_amount else None
+        if ratio is not None:
+            notes.append(ratio_text(ratio))
+        if pair.definition.direction is None and verdict == "inconclusive" and not is_amount:
             downgrade = downgrade or "no_direction"
             notes.append("a class is no better than another: its proportion can differ, and no sample is won or lost")
         if pair.measure_failures and pair.can_fill:
@@ -699,6 +703,7 @@ class Analysis:
             missing=pair.missing,
             interval_adjusted=_ends(self.adjusted[place]),
             interval_under_skew=skew_bounds,
+            ratio=ratio,
         )
 
     def _units(self, place: int) -> int:
@@ -766,38 +771,3 @@ def _straddles(interval: Interval | None, margin: float | None) -> bool:
     if interval is None or margin is None:
         return False
     return any(interval.low <= end <= interval.high for end in (-margin, margin))
-
-
-# --- word overlap with the question, and when it cannot decide a comparison ------------------------------------------
-
-OVERLAP_NOTE = "word overlap of answer and question"
-_QUESTION_OVERLAP = frozenset({"answer_relevance", "rouge1_query", "rouge2_query", "rougeL_query", "rougeLsum_query"})
-_NO_BASIS = _QUESTION_OVERLAP | {
-    "citation_coverage",
-    "empty_result_rate",
-    "evidence_overlap",
-    "hallucination_rate",
-    "support_coverage",
-    "support_density",
-}
-"""Metrics of quality that need neither gold nor a judge."""
-_NO_QUALITY = (TargetCategory.LATENCY, TargetCategory.DIVERSITY)
-
-
-def is_question_overlap(result: MetricResult) -> bool:
-    """Whether the metric counts words that the answer shares with the question."""
-    return registered_name(result) in _QUESTION_OVERLAP
-
-
-def missing_basis_reason(results: Iterable[MetricResult]) -> str | None:
-    """Why word overlap with the question gives no verdict: no other result rests on gold or a judge; else ``None``.
-
-    An answer that repeats the question has the best overlap there is. With gold or a judge other metrics would show
-    how bad it is; without, nothing would.
-    """
-    if any(one.defined and one.target not in _NO_QUALITY and registered_name(one) not in _NO_BASIS for one in results):
-        return None
-    return (
-        "no verdict by word overlap with the question alone: no metric of these runs rests on gold or a judge; "
-        "`auepora validate` tells how to get there"
-    )

@@ -241,7 +241,7 @@ class RunStore:
         with self._writing() as connection:
             usage, _ = self._stored_usage(connection, run_id)
             usage[OUTPUTS_DIGEST] = outputs_digest(connection, run_id)
-            update_run(connection, run_id, **values, usage_json=self._json(usage))
+            update_run(connection, run_id, {**values, "usage_json": self._json(usage)})
 
     def reopen(self, run_id: str, *, expected_process: str | None = None) -> None:
         """Mark a run as resumed by this process.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -20,14 +18,12 @@ from ..core.metrics_base import sample_clusters
 from ..core.results import two_stage_details
 from ..core.scores import Scores, Status
 from ..core.types import MetricResult
-from ..errors import AueporaWarning, BadValueError, DataFileError, did_you_mean
+from ..errors import BadValueError, DataFileError, did_you_mean
 from ..io.labels import Label
 from ..io.values import parse_json
-from ..judge.panel import LabelledItem, PanelWeights
 from ..judge.ratings import Scale
 from ..render.tables import format_value
-from ..runs.judging import read_panel_votes
-from ..runtime.files import atomic_write, read_lines, translate_write_errors
+from ..runtime.files import read_lines
 from ..stats.agreement import (
     agreement_report,
     alpha_report,
@@ -49,8 +45,9 @@ from ..stats.calibration import (
 )
 from ..stats.intervals import Estimate, mean_interval
 from ..stats.permutation import association_p_value
+from ..stats.probabilities import probability_calibration
 from ..stats.sequential import SequentialResult
-from ..stats.stacking import ENOUGH_LABELS, Calibrator, fit_calibrator, fit_stacked_weights, stacked_probability
+from ..stats.stacking import ENOUGH_LABELS, Calibrator, fit_calibrator
 from ..store.records import RunRecord
 from ..store.runs import RunStore, samples_contain
 from .agreement import AggregatedLabels, aggregate_labels, rater_agreement, reject_tuning_labels, select_labels
@@ -349,6 +346,7 @@ def calibrate(
     if other is None:
         return report
     first, second = prepared
+    report = replace(report, bias=_bias_difference(first, second, threshold, finite=finite))
     reason = first.weights.reason_without_verdict or second.weights.reason_without_verdict
     draw = _comparison_draw(first, second)
     design = None if draw is None else draw.comparison
@@ -459,6 +457,7 @@ def _calibrate_run(
         (*run.notes, *_notes(run, human), *sample_weights.notes, *_uniform_note(len(ids), len(usable))),
         {name: report(signed.tolist(), label.tolist(), seed=seed) for name, report in _CORRELATIONS.items()},
         sample_weights.basis,
+        None if chance is None else probability_calibration(chance, right, seed=seed),
     )
 
 
@@ -608,15 +607,10 @@ def _corrected(labelled: _LabelledRun, cut: float, *, finite: bool, use_scores: 
     )
 
 
-def _difference(
-    first: _LabelledRun,
-    second: _LabelledRun,
-    threshold: float | None,
-    *,
-    finite: bool,
-    use_scores: bool,
-    level: float = 0.95,
-) -> CorrectedMean:
+def _common_samples(
+    first: _LabelledRun, second: _LabelledRun, threshold: float | None
+) -> tuple[list[str], SampleWeights, list[Floats], list[Floats]]:
+    """The samples of both runs, their weights, and the predictions and labels of each run."""
     runs = first.run, second.run
     ids = [name for name in first.run.scores if name in second.run.scores]
     sample_weights = joint_weights(first.weights, second.weights, ids)
@@ -632,10 +626,42 @@ def _difference(
         else np.array([run.predictions[one] for one in ids])
         for run in runs
     ]
+    return ids, sample_weights, predictions, labels
+
+
+def _bias_difference(
+    first: _LabelledRun, second: _LabelledRun, threshold: float | None, *, finite: bool
+) -> CorrectedMean:
+    """By how much more the judge overrates the answers of the second run, from the labels alone."""
+    ids, sample_weights, predictions, labels = _common_samples(first, second, threshold)
+    excess = (predictions[1] - predictions[0]) - (labels[1] - labels[0])
+    return corrected_mean(
+        np.zeros(len(ids)),
+        excess,
+        clusters=_clusters(second.run, ids),
+        weights=_column(ids, sample_weights.strata_weights),
+        probabilities=_column(ids, sample_weights.probabilities),
+        lowest=-2.0,
+        highest=2.0,
+        finite=finite,
+        use_scores=False,
+    )
+
+
+def _difference(
+    first: _LabelledRun,
+    second: _LabelledRun,
+    threshold: float | None,
+    *,
+    finite: bool,
+    use_scores: bool,
+    level: float = 0.95,
+) -> CorrectedMean:
+    ids, sample_weights, predictions, labels = _common_samples(first, second, threshold)
     return corrected_difference(
         *predictions,
         *labels,
-        clusters=_clusters(runs[1], ids),
+        clusters=_clusters(second.run, ids),
         weights=_column(ids, sample_weights.strata_weights),
         probabilities=_column(ids, sample_weights.probabilities),
         binary=first.human.binary and second.human.binary,
@@ -801,73 +827,3 @@ def register_verdict(
             record_verdict(store, records[0], draw, report.verdict)
         register = read_register(store, {one.fingerprint for one in records}, draw.runs)
     return replace(report, register=register)
-
-
-# --- stacked weights of a panel, learned from the stored votes of its members and human labels ------------------------
-
-
-def learn_weights(
-    store: RunStore,
-    record: RunRecord,
-    labels: Iterable[Label],
-    metric: str | None = None,
-    *,
-    scale: str | None = None,
-    tuned_on: Collection[str] = (),
-    leave_out_tuned: bool = False,
-    seed: int = 0,
-    draws: Mapping[str, list[LabelDraw]] | None = None,
-    assume_random: bool = False,
-    on_progress: Callable[[int], None] = lambda _: None,
-) -> tuple[PanelWeights, SampleScores]:
-    """Learn stacked weights from human labels of a run; returns them, and the scores of a stacked vote.
-
-    Answers with a label are scored by coefficients that their own label did not enter, so that these scores may be
-    compared with the labels. Answers to one question stay in one fold. Labels need a draw, as in ``calibrate``.
-    """
-    run = load_run_scores(store, record, metric)
-    if run.range != (0.0, 1.0):
-        raise BadValueError(f"{run.metric} is not between 0 and 1: a stacked vote is a probability")
-    kept, _ = select_labels(labels, names=run.run_names, metric=run.metric)
-    kept, _ = reject_tuning_labels(kept, tuned_on, leave_out=leave_out_tuned)
-    human = aggregate_labels(kept, None if scale is None else Scale.parse(scale))
-    scored = [one for one in human.values if one in run.scores]
-    sample_weights = weigh_samples(kept, scored, run.scores, draws, run.run_names, assume_random=assume_random)
-    panel = read_panel_votes(store, record, run.metric, on_progress=on_progress)
-    usable = {one: row for one, row in panel.votes.items() if one in run.scores and not np.isnan(row).all()}
-    ids = [one for one in usable if one in human.values and one in sample_weights.ids]
-    target = np.array([human.values[one] if run.higher_is_better else 1 - human.values[one] for one in ids])
-    clusters = None if run.clusters is None else np.array([run.clusters[one] for one in ids], dtype=np.intp)
-    votes = np.array([usable[one] for one in ids]).reshape(len(ids), len(panel.members))
-    relative = sample_weights.relative_weights
-    fitted = fit_stacked_weights(
-        votes, target, clusters=clusters, seed=seed, weights=[relative[one] for one in ids] if relative else None
-    )
-    if len(ids) < ENOUGH_LABELS:
-        warnings.warn(
-            f"the weights are learned from {len(ids)} labels; below {ENOUGH_LABELS} a majority vote is usually as good",
-            AueporaWarning,
-            stacklevel=2,
-        )
-    items = tuple(LabelledItem(one, panel.digests[one], fold) for one, fold in zip(ids, fitted.folds, strict=True))
-    weights = PanelWeights(
-        panel.members, run.metric, panel.prompt_id, fitted.coefficients, fitted.fold_coefficients, items
-    )
-    scores = dict(zip(usable, stacked_probability(fitted.coefficients, list(usable.values())).tolist(), strict=True))
-    scores |= dict(zip(ids, fitted.out_of_fold(votes).tolist(), strict=True))
-    return weights, replace(run, scores=scores, notes=(*run.notes, _note(weights)))
-
-
-def _note(weights: PanelWeights) -> str:
-    _, *by_member = weights.coefficients
-    shown = ", ".join(f"{name} {weight:.2f}" for name, weight in zip(weights.members, by_member, strict=True))
-    return (
-        f"the scores are those of a stacked vote, with weights from {len(weights.items)} labels in "
-        f"{len(weights.fold_coefficients)} folds ({shown}); a labelled answer is scored by the labels of other folds"
-    )
-
-
-def write_weights(weights: PanelWeights, path: str | Path) -> None:
-    """Write a weights file."""
-    with atomic_write(Path(path)) as file, translate_write_errors(Path(path)):
-        file.write(f"{json.dumps(weights.to_dict(), indent=2, ensure_ascii=False)}\n".encode())

@@ -187,7 +187,7 @@ def _learn_weights(
     store: RunStore, run: str, labels: Sequence[Label], metric: str | None, path: str, options: Mapping[str, Any]
 ) -> SampleScores:
     """Write the weights of the panel of a run; returns the scores of its stacked vote."""
-    from ..annotate.calibration import learn_weights, write_weights
+    from ..annotate.panel_weights import learn_weights, write_weights
     from ..render.terminal import progress
 
     record = store.find(run)

@@ -200,7 +200,7 @@ def _ask_for_purpose() -> Purpose | None:
     for name, question in PURPOSES.items():
         echo_err(f"  {name:<10}  {question}")
     answer = click.prompt("What is the plan for", type=click.Choice(["", *PURPOSES]), default="", show_choices=False)
-    return answer or None
+    return next((name for name in PURPOSES if name == answer), None)
 
 
 # --- auepora completion ----------------------------------------------------------------------------------------------

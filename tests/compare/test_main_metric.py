@@ -15,7 +15,7 @@ from auepora_eval.report.comparison_sections import compare_stored_runs, compari
 from auepora_eval.report.run_sections import StoredRun
 from auepora_eval.store.runs import RunStore, all_result_summaries
 from auepora_eval.ui.gold_page import effect_blocks
-from auepora_eval.ui.runs_page import read_results
+from auepora_eval.ui.run_table import read_results
 from auepora_eval.ui.workbench import Workbench
 from helpers.stored_runs import samples, scored
 

@@ -24,7 +24,8 @@ from auepora_eval.report.stored_plots import plot_runs
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore, result_summaries
-from auepora_eval.ui.runs_page import read_results, trend_lines, trend_points
+from auepora_eval.ui.run_table import read_results
+from auepora_eval.ui.run_trend import trend_lines, trend_points
 from helpers.ui_server import ui_server
 
 QUERIES, WORDS, GOLD = 12, 480, 120

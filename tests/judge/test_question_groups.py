@@ -38,7 +38,7 @@ def rows(count: int) -> tuple[list[EvaluationSample], list[SystemOutputs]]:
     return samples, [SystemOutputs([], Response(f"answer {number}")) for number in range(count)]
 
 
-def values(results: Sequence[MetricResult]) -> list[list[float]]:
+def values(results: Sequence[MetricResult]) -> list[list[float | None]]:
     return [list(result.scores or ()) for result in results]
 
 
@@ -229,3 +229,41 @@ def test_claims_are_extracted_by_one_judge_and_decided_by_another() -> None:
         with pytest.raises(BadValueError, match=r"writes no text.*extract"):
             evaluate(samples, outputs, [ClaimFaithfulness(judge)])
         assert len(writer.asked) == len(server.asked) == 1
+
+
+# --- served models, scores and their names ---------------------------------------------------------------------------
+
+
+def test_two_served_models_or_an_alias_are_a_warning() -> None:
+    served = iter(["decider-1", "decider-2"])
+    with DecisionServer(by_instructions, change=lambda body: {**body, "model": next(served)}) as server:
+        critic = DecisionCritic("decider", base_url=server.base_url)
+        with pytest.warns(AueporaWarning, match="decider-1 and decider-2 answered|decider-2 and decider-1 answered"):
+            evaluate(*rows(2), metrics(critic))
+    with DecisionServer(by_instructions) as server:
+        critic = DecisionCritic("decider-latest", base_url=server.base_url)
+        with pytest.warns(AueporaWarning, match=r"'decider-latest' is an alias.*; decider-1.2 answered"):
+            evaluate(*rows(1), metrics(critic))
+
+
+def test_a_mean_probability_is_called_so_and_a_rate_needs_a_threshold() -> None:
+    from auepora_eval.core.results import display_name
+
+    with DecisionServer(by_instructions) as server:
+        critic = DecisionCritic("decider", base_url=server.base_url)
+        mean = JudgeMetric(critic, prompt=PROMPTS[4], name="m")
+        rate = JudgeMetric(critic, prompt=PROMPTS[4], name="rate", threshold=0.5)
+        first, second = evaluate(*rows(3), [mean, rate])
+        assert {len(questions) for questions in server.questions} == {1}
+    assert (first.value, display_name(first)) == (5 / 8, "m (mean probability)")
+    assert (second.value, display_name(second)) == (1.0, "rate")
+    assert "|threshold:0.5|" in (second.signature or "")
+    assert "threshold" not in (first.signature or "")
+
+
+def test_a_continuous_scale_is_refused_before_anything_is_asked() -> None:
+    with DecisionServer(by_instructions) as server:
+        critic = DecisionCritic("decider", base_url=server.base_url)
+        with pytest.raises(BadValueError, match="chooses from 2 to 255 options"):
+            evaluate(*rows(1), [JudgeMetric(critic, prompt="?", name="m", scale="0-1")])
+        assert not server.asked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,6 +90,10 @@ def command() -> None:
 @click.option(
     "--run", metavar="RUN", shell_complete=complete_run, help="Use the outputs of this stored run; no system is called."
 )
+@click.option("--repeat", type=click.IntRange(min=1), metavar="N", help="Judge each answer N times; show the spread.")
+@click.option(
+    "--separate", is_flag=True, help="Ask each question to a decision model alone, too; show whether answers change."
+)
 @limit_options
 @store_option
 @quiet_option
@@ -100,6 +105,8 @@ def try_command(
     samples: int,
     seed: int,
     run: str | None,
+    repeat: int | None,
+    separate: bool,
     judging: JudgingOptions,
     store: str | None,
     as_json: bool,
@@ -131,8 +138,9 @@ def try_command(
             seed=seed,
             run=run,
             store=store,
-            changes=judging.settings | judging.limits(),
+            changes=judging.settings | replace(judging, repeats=repeat or judging.repeats).limits(),
             progress=line.show_judging,
+            separate=separate,
         )
     page = partial(trial.report, f"Judging: {usage_text(trial.usage)}.")
     write_out(render_page(form, trial.to_dict(), page), output)

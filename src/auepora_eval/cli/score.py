@@ -39,7 +39,6 @@ from .options import (
     warn_unmatched_ids,
     write_out,
 )
-from .score_inputs import FileInput, ScoreInput, ScoreOptions, TrecInput, wants_shards
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from ..core.types import EvaluationSample, SystemOutputs
     from ..engine.gold_match import MatchChoice
     from ..judge.preview import Preview
-    from .options import ExecutorChoice
+    from .score_inputs import ScoreInput, ScoreOptions
 
 PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "trec")
 
@@ -179,6 +178,7 @@ def command(
     """
     from ..engine.evaluate import BATCH_SIZE
     from ..io.formats import is_sharded
+    from .score_inputs import FileInput, ScoreOptions, TrecInput, wants_shards
 
     trec = qrels is not None or run_file is not None
     refused = {

@@ -102,16 +102,16 @@ class Condition:
     value: str = ""
 
     def __str__(self) -> str:
-        return f"{self.key}{self.operator}{_quote_value(self.value)}"
+        return f"{self.key}{self.operator}{quote_value(self.value)}"
 
     @property
     def key(self) -> str:
         """The text before the operator, which is a sort key, too."""
         run, parts = f"{self.run}." if self.run else "", (self.field, self.name, self.run)
         if self.field == "metric":
-            return f"{run}{self.name if _reads_as(f'{run}{self.name}', parts) else _quote(self.name)}"
+            return f"{run}{self.name if _reads_as(f'{run}{self.name}', parts) else quote(self.name)}"
         text = f"{run}{self.field}.{self.name}" if self.name else f"{run}{self.field}"
-        return text if _reads_as(text, parts) else f"{run}{self.field}.{_quote(self.name)}"
+        return text if _reads_as(text, parts) else f"{run}{self.field}.{quote(self.name)}"
 
     @property
     def word(self) -> str:
@@ -186,7 +186,7 @@ class Condition:
     def _metric_mask(self, table: QueryTable, run: int) -> Bools:
         if self.run == "diff":
             return self._compare(table.difference(self.name))
-        detail = _unquote(self.value.partition(":")[2].strip())
+        detail = unquote(self.value.partition(":")[2].strip())
         if self.word in _CHANGES:
             return self._negated(np.isin(table.change(self.name), _CHANGES[self.word]))
         if self.word in _PAIRS:
@@ -223,7 +223,7 @@ class Condition:
 
 def parse_condition(text: str) -> Condition:
     """Parse a condition such as ``token_f1<0.5``; an error says what is wrong and what is allowed."""
-    split = _split(text)
+    split = split_condition(text)
     if split is None:
         raise BadValueError(
             f"'{_short(text)}' is not a condition; write a name, an operator (< <= > >= = !=) and a value, such as "
@@ -231,7 +231,7 @@ def parse_condition(text: str) -> Condition:
         )
     left, operator, right = split
     field, name, run = parse_name(left)
-    value = _unquote(right)
+    value = unquote(right)
     condition = Condition(field, name, run, operator, value)
     if not value:
         raise BadValueError(f"'{_short(text)}' has no value after {operator}")
@@ -246,15 +246,15 @@ def parse_name(text: str) -> tuple[str, str, str]:
         run, rest = "", text
     field, dot, name = rest.partition(".")
     if rest[:1] in ("'", '"'):
-        return "metric", _unquote(rest), run
+        return "metric", unquote(rest), run
     if field in _NAMED and dot and name:
-        return field, _unquote(name), run
+        return field, unquote(name), run
     if rest in _FIELDS:
         return rest, "", run
     return "metric", rest, run
 
 
-def _split(text: str) -> tuple[str, str, str] | None:
+def split_condition(text: str) -> tuple[str, str, str] | None:
     """Name, operator and value; operators in quotes and brackets belong to the name."""
     at, depth, end = 0, 0, len(text)
     while at < end:
@@ -283,26 +283,29 @@ def _closing_quote(text: str, start: int) -> int | None:
     return None
 
 
-def _unquote(text: str) -> str:
+def unquote(text: str) -> str:
+    """A text without the quotes around it and the signs that escape others in it."""
     if len(text) >= 2 and text[0] in "'\"" and _closing_quote(text, 0) == len(text) - 1:
         return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)
     return text
 
 
-def _quote(text: str) -> str:
+def quote(text: str) -> str:
+    """A text in quotes, which ``unquote`` takes away."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def _quote_value(text: str) -> str:
-    return _quote(text) if text != text.strip() or text[:1] in ("'", '"', "=") else text
+def quote_value(text: str) -> str:
+    """The value of a condition, in quotes where it would be read as another one."""
+    return quote(text) if text != text.strip() or text[:1] in ("'", '"', "=") else text
 
 
 def _reads_as(left: str, expected: tuple[str, str, str]) -> bool:
     """Whether the left side of a condition is read as this field, name and run, whatever its value."""
     if _OPENING_QUOTE.search(left):
         return False  # its closing quote may be in the value
-    split = _split(f"{left}=1")
+    split = split_condition(f"{left}=1")
     return split is not None and split[1:] == ("=", "1") and parse_name(split[0]) == expected
 
 

@@ -57,7 +57,7 @@ class _OpenAIFormat(_WireFormat):
         """The body of a request."""
         questions: list[dict[str, Any]] = []
         for name, question in named_questions(request).items():
-            row = {"type": question.kind, "name": name, "instructions": question.instructions}
+            row: dict[str, Any] = {"type": question.kind, "name": name, "instructions": question.instructions}
             if question.kind == "choice":
                 row["choices"] = [{"value": option} for option in question.options]
             elif question.kind == "score":

@@ -130,7 +130,7 @@ class Prompt:
         system = "\n\n".join(filter(None, [_fill_slots(self.system, values), framing.system]))
         return system, f"{_fill_slots(framing.question, {'mark': code})}\n\n{_fill_slots(self.question, values)}"
 
-    def render_question(self, *, words: Mapping[str, str], **texts: Frames) -> tuple[str, str]:
+    def render_question(self, words: Mapping[str, str], texts: Mapping[str, Frames]) -> tuple[str, str]:
         """The texts in frames, and what is asked about them: there each slot names its frames.
 
         Prompts with the same texts have the same frames, in whatever order they show them.

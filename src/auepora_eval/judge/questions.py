@@ -33,13 +33,12 @@ def decision_request(
     *,
     words: Mapping[str, str],
     about_frame: str = "",
-    **fields: Any,
 ) -> JudgeRequest:
     """A question to a decision model about texts; ``about_frame`` is the one that it is about, if they are many.
 
     ``values`` are those of the options, for the expected value; empty if they have none.
     """
-    state, instructions = prompt.render_question(words={"form": "", **words}, **texts)
+    state, instructions = prompt.render_question({"form": "", **words}, texts)
     if about_frame:
         instructions += f'\n\nGive the verdict on what is in the frame "{about_frame}", and on nothing else.'
     kind = _question_kind(options)
@@ -55,7 +54,6 @@ def decision_request(
         questions=(Question(kind, instructions, tuple(options)),),
         label_values=values,
         weighted=weighted,
-        **fields,
     )
 
 

@@ -371,9 +371,9 @@ class ReplyForm:
     ) -> JudgeRequest:
         """A request with this prompt; ``words`` are trusted texts, ``frames`` the judged ones."""
         if decides(critic):
-            own = {"metric": metric, "sample_id": sample_id, "repeat": repeat, "about": about or {}}
+            own: dict[str, Any] = {"metric": metric, "sample_id": sample_id, "repeat": repeat, "about": about or {}}
             values = self.label_values
-            return decision_request(prompt, frames, tuple(values), values, words=words or {}, **own)
+            return replace(decision_request(prompt, frames, tuple(values), values, words=words or {}), **own)
         bare = bool(self.bare_instruction) and returns_number_only(critic)
         instruction = self.bare_instruction if bare else self.instruction
         system, text = prompt.render(words={"form": instruction, **(words or {})}, **frames)
@@ -498,8 +498,13 @@ class RatingPrompt:
         if isinstance(self.scale, Scale):
             values = {option: float(option) for option in self.scale.options}
         metadata = {"metric": self.metric, "sample_id": self.sample_id}
-        own = {"metric": self.metric, "sample_id": self.sample_id, "repeat": repeat, "metadata": metadata}
-        return decision_request(self.prompt, self.texts, self.scale.options, values, words=words, **own)
+        own: dict[str, Any] = {
+            "metric": self.metric,
+            "sample_id": self.sample_id,
+            "repeat": repeat,
+            "metadata": metadata,
+        }
+        return replace(decision_request(self.prompt, self.texts, self.scale.options, values, words=words), **own)
 
     def _request(self, critic: Critic, names: tuple[str, ...], repeat: int, *, weighted: bool) -> JudgeRequest:
         if decides(critic):

@@ -371,6 +371,8 @@ _FLUSH_INTERVAL_S = 0.2
 _MAX_RAW_CHARS = 2000
 """Characters stored of a reply that could not be parsed."""
 _MAX_THREADS = 1_000_000
+_ALIASES = ("-latest", ":latest", "-preview")
+"""Ends of names that stand for a model that changes."""
 NOT_CACHED = "no call is made, and the cache does not have the judgement"
 _log = logging.getLogger(__name__)
 
@@ -405,6 +407,7 @@ class JudgeSession(PanelClient):
         self._callback_error: Exception | None = None
         self._warnings: dict[str, None] = {}
         self._shown_warnings: set[str] = set()
+        self._served: dict[str, dict[str, None]] = {}
         self.separate = False
         """Whether questions to decision models about the same texts are asked one by one."""
 
@@ -558,6 +561,8 @@ class JudgeSession(PanelClient):
         self._notify(self._on_progress, self.usage_log.total.judgements, self._num_requested)
         if judgement is not None:
             self.keep(critic, request, judgement, shared=shared)
+            if request.questions:
+                self._note_served(critic, str(judgement.answer.get("served_model") or ""))
             return judgement
         assert error is not None
         copy = copy_error(error)
@@ -565,6 +570,19 @@ class JudgeSession(PanelClient):
             self._secrets.redact_error(copy)
         self.keep(critic, request, copy, shared=shared)
         raise copy from error.__cause__ if not self._secrets else None
+
+    def _note_served(self, critic: Critic, served: str) -> None:
+        """Note a warning where the model that answers may change: its name is an alias, or has changed already."""
+        model, names = model_name(critic), self._served.setdefault(critic_name(critic), {})
+        if served in names:
+            return
+        names[served] = None
+        if model.endswith(_ALIASES):
+            known = f"; {served} answered" if served not in ("", model) else ""
+            self._warnings[f"'{model}' is an alias, and may be another model tomorrow{known}: name a version"] = None
+        if len(names) > 1:
+            listed = " and ".join(names)
+            self._warnings[f"{listed} answered for '{model}': their scores cannot be compared; name a version"] = None
 
     def keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool) -> None:
         """Do nothing. Subclasses override this to store the outcome of each request.

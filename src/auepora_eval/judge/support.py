@@ -223,19 +223,11 @@ class VerdictForm:
         def make_questions(part: Sequence[str]) -> list[JudgeRequest]:
             names = [f"{self.subject} {number}" for number in range(1, len(part) + 1)]
             shown = {**frames, f"{self.subject}s": dict(zip(names, part, strict=True))}
-            return [
-                decision_request(
-                    prompt,
-                    shown,
-                    tuple(values),
-                    values,
-                    words={},
-                    about_frame=name,
-                    **own,
-                    about={"of": source_name, "statements": [text]},
-                )
-                for name, text in zip(names, part, strict=True)
-            ]
+            questions = []
+            for name, text in zip(names, part, strict=True):
+                request = decision_request(prompt, shown, tuple(values), values, words={}, about_frame=name)
+                questions.append(replace(request, **own, about={"of": source_name, "statements": [text]}))
+            return questions
 
         values = self.values
         if decides(critic):

@@ -45,6 +45,7 @@ from ..judge.panel import (
     panel_summary,
 )
 from ..judge.prompting import Prompt, resolve_prompt
+from ..judge.questions import decides
 from ..judge.ratings import (
     Rating,
     RatingPrompt,
@@ -150,6 +151,11 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         """The score of one judgement from its values."""
         (value,) = values
         return value
+
+    @property
+    def is_mean_probability(self) -> bool:
+        """Whether scores are probabilities of what is right, from a decision model."""
+        return self.metadata.binary and decides(bound_verifier(self.critic))
 
     def judging_critic(self) -> Critic:
         """The resolved critic."""
@@ -276,6 +282,8 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
             panel = panel_summary(self.panel, stats[:, self._num_columns - num_panel_columns(self.panel) :])
             details |= {"panel": panel} if panel else {}
         judge = _judge_summary(scores.values[scores.counted], stats)
+        if self.is_mean_probability:
+            judge["mean_probability"] = True
         return {**details, "judge": judge} if judge else details
 
     def explain(
@@ -286,6 +294,9 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
             derivation = self.replay(sample, output, around)
         if derivation is None:
             return super().explain(sample, output, around)
+        if any(judgement.decides for judgement in around.judgements):
+            notice = DerivationBuilder().add_step("A decision model replies with probabilities and gives no reason")
+            derivation = replace(derivation, steps=(*notice.steps, *derivation.steps))
         return add_vote_step(derivation, item.polls)
 
     def judging_prompts(self) -> dict[str, Prompt]:

@@ -177,7 +177,7 @@ def _resource(findings: Findings, key: str, value: object) -> tuple[ResourceSour
 # --- kinds of resources ----------------------------------------------------------------------------------------------
 
 
-def _server(kind: str, source: type[Any]) -> KindReader:
+def _server(kind: str, source: Any) -> KindReader:
     """A reader for judges behind a server."""
 
     def read(section: PlanSection) -> tuple[dict[str, Any], Stored]:

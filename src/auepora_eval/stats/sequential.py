@@ -468,13 +468,13 @@ class _Paths:
         for place in range(len(self.looks)):
             rows = claimed[:, place]
             low, high = self.doubts(place, rows)
-            doubted[:, rows, place] = low, high, low | high
+            doubted[:, rows, place] = np.stack([low, high, low | high])
         doubted &= np.stack([above, below, equal])
-        rows = doubted.any(axis=(0, 2))
+        rows = np.any(doubted, axis=(0, 2)).ravel()
         if rows.any():
             agreed = _BettingPaths(self.design, self.table[rows], self.sizes).claims()
-            for claims, doubts, confirmed in zip((above, below, equal), doubted, agreed, strict=True):
-                claims[rows] &= confirmed | ~doubts[rows]
+            for claims, confirmed, doubtful in zip((above, below, equal), agreed, list(doubted), strict=True):
+                claims[rows] &= confirmed | ~doubtful[rows]
 
     def _errors_at(self, margin: float) -> Floats:
         """The standard errors; those of 0/1 scores are not below those of a run that differs by the margin."""

@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from .difference import paired_differences, paired_interval
+from .difference import paired_differences, paired_interval, unit_totals
 from .intervals import COCHRAN, Bools, Floats, Ints, encode_clusters, t_quantile, tail_probability
 
 _BETS = np.linspace(0.02, 0.95, 30)
@@ -52,11 +52,9 @@ def bounds_under_skew(
     codes = encode_clusters(clusters, len(first))
     if codes is None and np.isin([first, second], (lowest, highest)).all():
         return None
-    values, most, sizes = paired_differences(first, second), highest - lowest, np.ones(len(first))
-    if codes is not None:
-        sizes = np.bincount(codes) / np.bincount(codes).mean()
-        values = np.bincount(codes, values) * interval.units / len(first)
-    tail = tail_probability(level)
+    most, tail = highest - lowest, tail_probability(level)
+    values, largest = unit_totals(paired_differences(first, second), most, clusters)
+    sizes = np.ones(len(first)) if codes is None else np.bincount(codes) * interval.units / len(first)
     if math.isinf(most):
         return _hall_bounds(values, tail) if "skewed" in interval.flags else None
     doubted = [bool(end[0]) for end in doubtful_ends((values / sizes)[np.newaxis], sizes, most)]
@@ -64,7 +62,6 @@ def bounds_under_skew(
         return None
     values, counts = np.unique(values, return_counts=True)
     low, high = interval.low, interval.high
-    largest = most * float(sizes.max())
     if doubted[0]:
         low = max(_betting_bound(values, counts, -largest, tail), -most)
     if doubted[1]:

@@ -36,7 +36,7 @@ from ..report.browser.gold_marks import GoldMarks
 from ..store.records import RunRecord
 from ..store.runs import result_summaries, sample_at
 from .page_request import Fields, PageRequest, page_route
-from .runs_page import ResultSummaries, read_results
+from .run_table import ResultSummaries, read_results
 from .workbench import Workbench, find_position, make_url, render_blocks, render_template
 
 GRADES = ((0, "not relevant"), (1, "relevant"), (2, "highly relevant"), (3, "perfectly relevant"))

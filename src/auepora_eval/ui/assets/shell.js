@@ -451,6 +451,22 @@ document.addEventListener("click", async (event) => {
   }
 });
 
+// A menu closes with Escape, which returns the focus, and when something else is used.
+document.addEventListener("keydown", (event) => {
+  const menu = event.key === "Escape" ? event.target.closest?.("details.pop[open]") : null;
+  if (!menu) return;
+  event.preventDefault();
+  menu.open = false;
+  menu.querySelector("summary").focus();
+});
+document.addEventListener("pointerdown", (event) => {
+  for (const menu of document.querySelectorAll("details.pop[open]")) if (!menu.contains(event.target)) menu.open = false;
+});
+document.addEventListener("focusout", (event) => {
+  const menu = event.target.closest?.("details.pop[open]");
+  if (menu && event.relatedTarget && !menu.contains(event.relatedTarget)) menu.open = false;
+});
+
 setUpTheme();
 setUpShortcuts();
 prepare(document);

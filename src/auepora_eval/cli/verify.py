@@ -7,6 +7,7 @@ import sys
 import click
 
 from .console import quiet_option
+from .help_pages import Command
 from .options import complete_run, open_store, store_option, write_out
 
 SCOPE = (
@@ -19,7 +20,7 @@ UNCHECKED = (
 )
 
 
-@click.command(name="verify")
+@click.command(name="verify", cls=Command)
 @click.argument("run", default="latest", shell_complete=complete_run)
 @store_option
 @quiet_option

@@ -270,10 +270,11 @@ def _convention_choices(record: RunRecord) -> dict[str, Any]:
 
 
 def run_info(record: RunRecord) -> RunInfo:
-    """Return the call settings that affect scores; empty for saved outputs."""
+    """Return the settings of the run that affect scores; for saved outputs only the prices."""
     from ..core.metrics_base import RunInfo  # imports NumPy
 
-    if "system" not in record.plan:
-        return RunInfo()
     settings = record.plan.get("run") or {}
-    return RunInfo(top_k=settings.get("top_k"), concurrency=settings.get("concurrency"))
+    prices = settings.get("prices")
+    if "system" not in record.plan:
+        return RunInfo(prices=prices)
+    return RunInfo(top_k=settings.get("top_k"), concurrency=settings.get("concurrency"), prices=prices)

@@ -238,7 +238,7 @@ def test_people_decide_where_no_metric_is(
     assert code == 0, err
     assert "20 of 60 samples have equal answers" in out
     assert "30 of 40 samples are drawn for a difference" in out
-    assert "Forecast, if people label the answers of every second one differently" in out
+    assert "Forecast, if people prefer one of the answers in every second sample" in out
     assert "judge" not in out.replace("auepora judge calibrate", "")
     (draw,) = read_draws("pairs.jsonl").values()
     assert draw.comparison is not None

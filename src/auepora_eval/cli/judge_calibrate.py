@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .console import quiet_option
+from .help_pages import Command
 from .options import (
     complete_run,
     open_store,
@@ -32,7 +33,7 @@ MAX_SHOWN = 20
 """Default number of disagreements to show."""
 
 
-@click.command(name="calibrate")
+@click.command(name="calibrate", cls=Command)
 @click.argument("runs", nargs=-1, shell_complete=complete_run)
 @click.option(
     "--labels",
@@ -200,7 +201,7 @@ def _learn_weights(
 # --- auepora judge bias ----------------------------------------------------------------------------------------------
 
 
-@click.command(name="bias")
+@click.command(name="bias", cls=Command)
 @click.argument("runs", nargs=-1, shell_complete=complete_run)
 @click.option(
     "--labels",

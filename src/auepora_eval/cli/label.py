@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from .console import echo, echo_err, quiet_option
+from .help_pages import Command
 from .options import complete_run, open_store, parse_specs, refuse_input_as_output, store_option
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ..core.types import EvaluationSample
 
 
-@click.command(name="label")
+@click.command(name="label", cls=Command)
 @click.argument("run", required=False, shell_complete=complete_run)
 @click.argument("files", nargs=-1, type=click.Path())
 @click.option(
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
     help="Whether a person or a model labels; labels of a model are marked, and calibration refuses them.",
 )
 @click.option(
-    "--plain", is_flag=True, expose_value=False, help="No effect: the form always prints and reads plain lines."
+    "--plain", is_flag=True, expose_value=False, hidden=True, help="No effect: the form is always plain lines."
 )
 @click.option("--agreement", is_flag=True, help="Report the agreement between the annotators of FILES; without RUN.")
 @click.option("--adjudicate", is_flag=True, help="Label the answers on which the annotators of FILES disagree.")
@@ -253,7 +254,7 @@ DEPTH = 10
 """Default number of documents that are pooled per run and query."""
 
 
-@click.command(name="pool")
+@click.command(name="pool", cls=Command)
 @click.argument("runs", nargs=-1, required=True, shell_complete=complete_run)
 @click.option(
     "--depth", type=click.IntRange(min=1), default=DEPTH, show_default=True, help="Documents per run and query."

@@ -18,6 +18,7 @@ from ..errors import BadValueError, JudgeError
 from ..features.embeddings import MODEL_ROUNDING, TextVectors, embed_texts, text_cosines
 from ..judge.critic import Critic, JudgeClient, Judgement, MemberReply
 from ..judge.prompting import Frames, Prompt
+from ..judge.questions import SCORE, decides
 from ..judge.ratings import (
     UNIT_SCALE,
     Rating,
@@ -83,7 +84,8 @@ async def judge_usefulness(
     judgement = await judge.ask(critic, request)
     if returns_number_only(critic):
         return _is_useful(UNIT_SCALE.normalise(judgement.answer.get("score")))
-    word = judgement.answer.get("useful")
+    key = SCORE if decides(critic) else "useful"
+    word = judgement.answer.get(key)
     folded = word.strip().lower() if isinstance(word, str) else ""
     if folded not in ("yes", "no"):
         raise JudgeError("unparseable", f"the judge gave {word!r:.80} where yes or no was asked for", raw=judgement.raw)

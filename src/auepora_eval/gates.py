@@ -44,6 +44,7 @@ from .plan.gates import (
     is_close,
     needs_baseline,
     parse_gates,
+    require_quality_gates,
     resolve_names,
     status_of,
 )
@@ -315,6 +316,7 @@ def check_gates(
     """
     results_by_name = {one.name: one for one in results}
     parsed = resolve_names(parse_gates(gates), results_by_name)
+    require_quality_gates(parsed, {one.name: one.signature or "" for one in results})
     baseline = BaselineComparison(comparison, refused or {}, without)
     coverage = coverage_gates(parsed, results_by_name)
     outcomes: list[GateOutcome] = []

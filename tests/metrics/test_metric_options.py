@@ -27,6 +27,7 @@ from helpers.declared_options import unbounded_numbers, wrong_values
 
 REQUIRED: dict[str, Any] = {
     "base": "token_f1",
+    "budget": 5,
     "embed_fn": {"python": "helpers.letter_vectors:letters"},
     "k": 5,
     "max_grade": 3,

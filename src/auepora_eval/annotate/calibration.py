@@ -45,6 +45,7 @@ from ..stats.calibration import (
 )
 from ..stats.intervals import Estimate, mean_interval
 from ..stats.permutation import association_p_value
+from ..stats.probabilities import probability_calibration
 from ..stats.sampling import with_zeros
 from ..stats.sequential import SequentialResult
 from ..stats.stacking import ENOUGH_LABELS, Calibrator, fit_calibrator
@@ -348,6 +349,7 @@ def calibrate(
     if other is None:
         return report
     first, second = prepared
+    report = replace(report, bias=_bias_difference(first, second, threshold, finite=finite))
     reason = first.weights.reason_without_verdict or second.weights.reason_without_verdict
     draw = _comparison_draw(first, second)
     design = None if draw is None else draw.comparison
@@ -457,6 +459,7 @@ def _calibrate_run(
         (*run.notes, *_notes(run, human), *sample_weights.notes, *_uniform_note(len(ids), len(usable))),
         {name: report(signed.tolist(), label.tolist(), seed=seed) for name, report in _CORRELATIONS.items()},
         sample_weights.basis,
+        None if chance is None else probability_calibration(chance, right, seed=seed),
     )
 
 
@@ -606,15 +609,10 @@ def _corrected(labelled: _LabelledRun, cut: float, *, finite: bool, use_scores: 
     )
 
 
-def _difference(
-    first: _LabelledRun,
-    second: _LabelledRun,
-    threshold: float | None,
-    *,
-    finite: bool,
-    use_scores: bool,
-    level: float = 0.95,
-) -> CorrectedMean:
+def _common_samples(
+    first: _LabelledRun, second: _LabelledRun, threshold: float | None
+) -> tuple[list[str], SampleWeights, list[Floats], list[Floats]]:
+    """The samples of both runs, their weights, and the predictions and labels of each run."""
     runs = first.run, second.run
     everything = [name for name in first.run.scores if name in second.run.scores]
     sample_weights = joint_weights(first.weights, second.weights, everything)
@@ -625,10 +623,43 @@ def _difference(
             "samples of both runs"
         )
     labels = [_labels_of_drawn(ids, one.human, sample_weights) for one in (first, second)]
+    predictions = [_predicted_labels(run, ids, threshold) for run in runs]
+    return ids, sample_weights, predictions, labels
+
+
+def _bias_difference(
+    first: _LabelledRun, second: _LabelledRun, threshold: float | None, *, finite: bool
+) -> CorrectedMean:
+    """By how much more the judge overrates the answers of the second run, from the labels alone."""
+    ids, sample_weights, predictions, labels = _common_samples(first, second, threshold)
+    excess = (predictions[1] - predictions[0]) - (labels[1] - labels[0])
+    return corrected_mean(
+        np.zeros(len(ids)),
+        excess,
+        clusters=_clusters(second.run, ids),
+        weights=_column(ids, sample_weights.strata_weights),
+        probabilities=_column(ids, sample_weights.probabilities),
+        lowest=-2.0,
+        highest=2.0,
+        finite=finite,
+        use_scores=False,
+    )
+
+
+def _difference(
+    first: _LabelledRun,
+    second: _LabelledRun,
+    threshold: float | None,
+    *,
+    finite: bool,
+    use_scores: bool,
+    level: float = 0.95,
+) -> CorrectedMean:
+    ids, sample_weights, predictions, labels = _common_samples(first, second, threshold)
     found = corrected_difference(
-        *(_predicted_labels(run, ids, threshold) for run in runs),
+        *predictions,
         *labels,
-        clusters=_clusters(runs[1], ids),
+        clusters=_clusters(second.run, ids),
         weights=_column(ids, sample_weights.strata_weights),
         probabilities=_column(ids, sample_weights.probabilities),
         binary=first.human.binary and second.human.binary,
@@ -638,6 +669,8 @@ def _difference(
         use_scores=use_scores,
         level=level,
     )
+    runs = first.run, second.run
+    everything = [name for name in first.run.scores if name in second.run.scores]
     if len(ids) == len(everything):
         return found
     differs = np.array([one not in sample_weights.equal_answers for one in everything], dtype=np.float64)

@@ -46,6 +46,7 @@ from .pairing import (
     completed_difference,
     pair_scores,
 )
+from .ratios import ratio_of_amounts, ratio_text
 from .types import EXPLORATORY, ComparisonInput, MetricComparison, SequentialComparison, Verdict
 from .verdicts import ALPHA, Ends, excludes_zero, is_within, verdict_of
 
@@ -134,7 +135,7 @@ def compute_comparisons(
     numbers = [number for number, listed in enumerate(inputs) for _ in listed.ends]
     inputs = [
         one
-        if one.sequential is None and one.two_stage is None and one.withheld not in EXPLORATORY
+        if one.sequential is None and one.two_stage is None and one.withheld not in (*EXPLORATORY, "no_direction")
         else replace(one, primary=False)
         for one in given
     ]
@@ -558,7 +559,11 @@ class Analysis:
             allowing = f"allowing for that they lie between {low:+.4f} and {high:+.4f} on average"
             notes.append(f"'{plain}' is not certain: the differences are skewed, and {allowing}")
             downgrade = "skewed"
-        if pair.definition.direction is None and verdict == "inconclusive":
+        is_amount = one.withheld == "no_direction"
+        ratio = ratio_of_amounts(reading, self.clusters) if is_amount else None
+        if ratio is not None:
+            notes.append(ratio_text(ratio))
+        if pair.definition.direction is None and verdict == "inconclusive" and not is_amount:
             downgrade = downgrade or "no_direction"
             notes.append("a class is no better than another: its proportion can differ, and no sample is won or lost")
         if pair.measure_failures and pair.can_fill:
@@ -610,6 +615,7 @@ class Analysis:
             missing=pair.missing,
             interval_adjusted=_ends(self.adjusted[place]),
             interval_under_skew=skew_bounds,
+            ratio=ratio,
         )
 
     def _units(self, place: int) -> int:

@@ -49,6 +49,7 @@ from .pairing import (
     shared_samples,
     without_top_k,
 )
+from .ratios import NO_VERDICT
 from .stores import TEXT_MATCHES
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
 from .verdicts import OVERLAP_NOTE, Margin, is_question_overlap, margin_of, missing_basis_reason, require_margin
@@ -227,7 +228,8 @@ def pair_metrics(
 
 def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult], definition: MetricMeta) -> str | None:
     """Why a metric that is not a mean cannot be compared over repeats; ``None`` where it can."""
-    if definition.reducer is None or definition.is_mean or all(one.record.repeats <= 1 for one in runs):
+    whole = definition.reducer is None or definition.is_mean or definition.joins_repeats
+    if whole or all(one.record.repeats <= 1 for one in runs):
         return None
     if len({one.record.repeats for one in runs}) > 1:
         repeats = " and ".join(str(one.record.repeats) for one in runs)
@@ -337,6 +339,9 @@ def _comparison_input(
         reason = missing_basis_reason(one for run in runs for found in run.results.values() for one in found)
         notes += [OVERLAP_NOTE, reason]
         withheld = None if reason is None else "question_overlap"
+    if not definition.has_direction and not definition.binary:
+        notes.append(NO_VERDICT)
+        withheld = "no_direction"
     records = [runs[run].record for run in pair]
     sequential: SequentialComparison | None = None
     two_stage: TwoStageComparison | str | None = None
@@ -765,4 +770,4 @@ def headline_order(name: str, target: str) -> tuple[float, ...]:
         return (1, _PREFERRED.index(name)) if name in _PREFERRED else (2, _ANSWERS.index(target))
     if target in _RETRIEVAL:
         return 4, _RETRIEVAL.index(target)
-    return 5, target == TargetCategory.LATENCY.name
+    return 5, target in (TargetCategory.LATENCY.name, TargetCategory.COST.name)

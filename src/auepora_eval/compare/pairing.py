@@ -261,6 +261,8 @@ class MetricMeta:
     """The name of the metric whose score decides this one, with the same options in its name; else empty."""
     label: str = ""
     """The name for display; empty if it is the name."""
+    joins_repeats: bool = False
+    """Whether scores are made of all repeats together."""
 
     @property
     def direction(self) -> bool | None:
@@ -350,6 +352,7 @@ def metric_meta(one: BatchMetric, scores: Scores | None) -> MetricMeta:
         one.metadata.has_direction,
         _ranks_read(one),
         function_of=_deciding_metric(one),
+        joins_repeats=one.joins_repeats,
     )
 
 

@@ -170,6 +170,8 @@ class MetricComparison:
     """The name for display; empty if it is the name."""
     interval_under_skew: tuple[float, float] | None = None
     """Where the differences are skewed, 95 % bounds that hold nevertheless; a verdict needs them, too."""
+    ratio: tuple[float, float, float] | None = None
+    """Of an amount such as tokens or cost: that of B over that of A, and its 95 % interval."""
 
     @property
     def sure_interval(self) -> tuple[float, float] | None:
@@ -191,7 +193,7 @@ class MetricComparison:
         values["missing_outputs"] = dict(zip("ab", values.pop("missing"), strict=True))
         if self.doubt != "skewed":
             values["interval_under_skew"] = None
-        for key in ("sequential", "two_stage", "match", "longer_list", "interval_under_skew"):
+        for key in ("sequential", "two_stage", "match", "longer_list", "interval_under_skew", "ratio"):
             found = values.pop(key)
             values |= {} if found is None else {key: to_json_value(found)}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}

@@ -105,7 +105,7 @@ _NO_BASIS = _QUESTION_OVERLAP | {
     "support_density",
 }
 """Metrics of quality that need neither gold nor a judge."""
-_NO_QUALITY = (TargetCategory.LATENCY, TargetCategory.DIVERSITY)
+_NO_QUALITY = (TargetCategory.LATENCY, TargetCategory.DIVERSITY, TargetCategory.COST)
 
 
 def is_question_overlap(result: MetricResult) -> bool:

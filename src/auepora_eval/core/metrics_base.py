@@ -123,6 +123,8 @@ class RunInfo:
     concurrency: int | None = None
     gold: str | None = None
     """The gold that replaced that of the samples, for signatures."""
+    prices: Mapping[str, Any] | None = None
+    """The prices of the system's models, as ``run.prices`` of a plan has them."""
 
     def top_k_option(self, depth: float | None) -> dict[str, str]:
         """The requested ``top_k`` for the signature of a metric that reads more documents, or all."""

@@ -24,7 +24,7 @@ from ..judge.critic import JudgePolicy
 from ..options import PositiveFloat, option_types
 from ..runtime.imports import IMPORT_PATH
 from ..systems.policy import CallPolicy
-from .gates import Gate, GuardrailsGate, parse_gate, parse_gates, require_known_names
+from .gates import Gate, GuardrailsGate, parse_gate, parse_gates, require_known_names, require_quality_gates
 from .model import (
     RUN_DEFAULTS,
     SQLITE,
@@ -283,8 +283,9 @@ def run_section(findings: Findings, built: Sequence[Metric]) -> tuple[CallPolicy
                 chosen.require_repeats(values["repeats"])
             except BadValueError as error:
                 section.add("repeats", str(error))
-    if stored.pop("keep_going"):
-        stored["keep_going"] = True
+    for name in ("keep_going", "prices"):
+        if not stored[name]:
+            del stored[name]
     policy = CallPolicy(**{name: values[name] for name in option_types(CallPolicy)})
     return policy, values["repeats"], values["seed"], stored
 
@@ -328,6 +329,9 @@ def gates_section(
             findings.add(key, "there are no guardrails; write 'guardrails: {METRIC: MARGIN}'")
     try:
         parse_gates(good)
+        require_quality_gates(
+            good, {one.name: str(one.signature) for one in built or () if isinstance(one, BatchMetric)}
+        )
     except AueporaError as error:
         findings.add_error("gates", error)
     return tuple(good)

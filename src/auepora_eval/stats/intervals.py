@@ -120,7 +120,7 @@ class Interval:
 
     low: float
     high: float
-    method: Literal["wilson", "newcombe", "t", "all_equal", "bootstrap"]
+    method: Literal["wilson", "newcombe", "t", "all_equal", "bootstrap", "fieller", "wald"]
     units: int
     """How many independent units there are: clusters if there are any, samples otherwise."""
     level: float = 0.95
@@ -189,6 +189,33 @@ def effective_interval(values: Floats, *, clusters: Ints | None = None, level: f
     trials = min(trials, units if unlike < _KNOWN_SPREAD else _MOST_PER_UNIT * units)
     low, high = wilson_bounds(mean, max(trials, 1.0), level=level, freedom=units - 1)
     return Interval(low, high, "wilson", units, level, ("few",) if units < _FEW_FOR_WILSON else ())
+
+
+def ratio_interval(
+    numerators: Floats, denominators: Floats, *, clusters: Ints | None = None, level: float = 0.95
+) -> Interval | None:
+    r"""Fieller's interval of a ratio of sums over units, samples or clusters; None where it is unbounded.
+
+    With means x and y of the units, their variances and covariance, and :math:`k = t^2 / n`, the ends solve
+    :math:`(y^2 - k v_y) r^2 - 2 (xy - k c_{xy}) r + x^2 - k v_x = 0`.
+    """
+    codes = encode_clusters(clusters, len(numerators))
+    table = np.column_stack([_finite_column(numerators), _finite_column(denominators)])
+    units = table if codes is None else sums_by(codes, table)
+    n = len(units)
+    if n < 2:
+        return None
+    (x, y), ((v_x, c), (_, v_y)) = units.mean(axis=0), np.cov(units.T)
+    k = t_quantile(tail_probability(level), n - 1) ** 2 / n
+    square, linear, constant = y * y - k * v_y, x * y - k * c, x * x - k * v_x
+    root = linear * linear - square * constant
+    if square <= 0 or root < 0:
+        return None
+    low, high = (linear - math.sqrt(root)) / square, (linear + math.sqrt(root)) / square
+    residuals = units[:, 0] - x / y * units[:, 1]
+    squares, cubes = float(residuals @ residuals), float(residuals**2 @ residuals)
+    flags = [("few", n < _FEW_FOR_T), ("skewed", squares > 0 and is_skewed(n, _skewness(squares, cubes, n)))]
+    return Interval(low, high, "fieller", n, level, tuple(flag for flag, holds in flags if holds))
 
 
 def mean_interval(

@@ -24,8 +24,10 @@ from ..io.codec import DocumentRow, SampleRow
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from .connect import Database, connect
+from .digests import outputs_digest
 from .records import (
     HEARTBEAT_INTERVAL_S,
+    OUTPUTS_DIGEST,
     RunRecord,
     RunStatus,
     StoredOutput,
@@ -235,8 +237,11 @@ class RunStore:
     def finish(self, run_id: str, status: RunStatus = RunStatus.FINISHED, *, message: str | None = None) -> None:
         """Set the final status of a run."""
         stored = None if message is None else self._text(message)
-        self.put_judging(run_id, None)
-        self._change(run_id, status=RunStatus(status).value, finished_at=to_iso(utc_now()), message=stored)
+        values = {"status": RunStatus(status).value, "finished_at": to_iso(utc_now()), "message": stored}
+        with self._writing() as connection:
+            usage, _ = self._stored_usage(connection, run_id)
+            usage[OUTPUTS_DIGEST] = outputs_digest(connection, run_id)
+            update_run(connection, run_id, {**values, "usage_json": self._json(usage)})
 
     def reopen(self, run_id: str, *, expected_process: str | None = None) -> None:
         """Mark a run as resumed by this process.
@@ -393,17 +398,23 @@ class RunStore:
     def add_usage(self, run_id: str, usage: Mapping[str, Any]) -> None:
         """Add to the judge usage of a run: nested numbers are summed by key. Ends ``put_judging``."""
         with self._writing() as connection:
-            current = get_run(connection, run_id, to_change=True).usage or {}
+            current, _ = self._stored_usage(connection, run_id)
             update_run(connection, run_id, {"usage_json": self._json(sum_nested(current, usage))})
 
     def put_judging(self, run_id: str, judging: Mapping[str, Any] | None) -> None:
         """Store the process and the judge usage of a scoring in progress; ``None`` when it has ended."""
         with self._writing() as connection:
-            record = get_run(connection, run_id, to_change=True)
-            if record.judging is None and judging is None:
+            usage, before = self._stored_usage(connection, run_id)
+            if before is None and judging is None:
                 return
-            usage = {**(record.usage or {}), **({} if judging is None else {"in_progress": dict(judging)})}
+            usage |= {} if judging is None else {"in_progress": dict(judging)}
             update_run(connection, run_id, {"usage_json": self._json(usage) if usage else None})
+
+    def outputs_digests(self, run_id: str) -> tuple[str, str | None]:
+        """The digest of the outputs of a run, and the one that was stored when it ended."""
+        with self._reading(run_id) as connection:
+            usage, _ = self._stored_usage(connection, run_id, to_change=False)
+            return outputs_digest(connection, run_id), usage.get(OUTPUTS_DIGEST)
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
@@ -433,6 +444,15 @@ class RunStore:
             self._known_texts.begin(self._database, connection)
             yield connection
         self._known_texts.mark_committed()
+
+    def _stored_usage(
+        self, connection: Connection, run_id: str, *, to_change: bool = True
+    ) -> tuple[dict[str, Any], Any]:
+        """The judge usage with what is stored beside it, and the scoring in progress."""
+        get_run(connection, run_id, to_change=to_change)
+        query = select(runs.c.usage_json).where(runs.c.run_id == run_id)
+        usage = from_json(connection.execute(query).scalar_one() or "{}")
+        return usage, usage.pop("in_progress", None)
 
     def _change(self, run_id: str, **values: Any) -> None:
         with self._writing() as connection:

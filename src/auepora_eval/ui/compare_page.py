@@ -87,7 +87,7 @@ MAX_PAIRS = 45
 """Up to so many pairs of runs are listed; of more, those with the first run."""
 MAX_CHOICES = 100
 """The number of runs listed to choose from."""
-FILTERS = ("q", "where", "sort", "page")
+FILTERS = ("q", "where", "sort", "after", "size")
 """The parameters of the list of queries."""
 _COMPARISON_BYTES = 200_000
 

@@ -31,7 +31,8 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_TERM = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+')
+TERM = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+')
+"""A word, with what is in quotes."""
 _COLON = re.compile(rf"({'|'.join(KEYS)}|config\.[^:=<>!\s]+):")
 
 
@@ -139,7 +140,7 @@ class RunFilter:
         """The filter of an address. Conditions among the words of ``q`` become conditions of the filter."""
         words = []
         conditions = [parse_run_condition(text) for text in params.getlist("where") if text.strip()]
-        for term in _TERM.findall(params.get("q", "")):
+        for term in TERM.findall(params.get("q", "")):
             condition = parse_run_condition(term)
             if condition is None:
                 words.append(term)

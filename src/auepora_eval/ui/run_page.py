@@ -554,7 +554,7 @@ def run_page(request: PageRequest) -> HTMLResponse:
     gates = None if is_large else check_stored_gates(run)
     absent = () if has_gold(workbench, record) else ("curves", "quality")
     causes = cause_bar(workbench, run, split=not is_large)
-    filters = {name: request.parameters.getlist(name) for name in ("q", "where", "sort", "page")}
+    filters = {name: request.parameters.getlist(name) for name in ("q", "where", "sort", "after", "size")}
     return render_template(
         request,
         "run.html",

@@ -1,7 +1,7 @@
 // Rows of lists by keyboard: j and k move, e opens the documents of a row, o opens its page. The row with the focus is
 // the current one. Tables name themselves with data-rows, rows with data-row, and the link of a row with data-open.
 
-import { onKey } from "/assets/shell.js";
+import { announce, onKey, replaceFragment } from "/assets/shell.js";
 
 const rows = () => [...document.querySelectorAll("[data-rows] [data-row]")].filter((one) => one.checkVisibility());
 const linkOf = (row) => row?.querySelector("[data-open]");
@@ -35,6 +35,32 @@ document.addEventListener("focusin", (event) => {
   if (row) mark(row);
 });
 
+/** Open the documents of a row below it, or close them. */
+async function toggleDocuments(row) {
+  if (!row?.dataset.documents) return;
+  const opened = row.nextElementSibling?.matches(".opened") ? row.nextElementSibling : null;
+  if (opened) {
+    opened.remove();
+    announce("The documents are closed");
+    return;
+  }
+  const below = document.createElement("tr");
+  below.className = "opened";
+  below.setAttribute("role", "row");
+  const cell = below.appendChild(document.createElement("td"));
+  cell.colSpan = row.children.length;
+  cell.setAttribute("role", "cell");
+  row.after(below);
+  if (await replaceFragment(cell, row.dataset.documents)) announce(cell.querySelector("h3")?.textContent ?? "");
+}
+
+document.addEventListener("click", (event) => {
+  if (event.defaultPrevented || !event.target.closest?.("[data-documents]") || event.target.closest("a, button, input, summary, label")) return;
+  if (String(getSelection())) return; // a text was selected
+  toggleDocuments(event.target.closest("[data-documents]"));
+});
+
 onKey("j", "Next row", () => move(1));
 onKey("k", "Previous row", () => move(-1));
+onKey("e", "Documents of the row", () => toggleDocuments(currentRow()));
 onKey("o", "Open the row", () => linkOf(currentRow())?.click());

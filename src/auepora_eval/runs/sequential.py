@@ -281,11 +281,6 @@ class SequentialJudging:
         self._num_failed = 0
 
     @property
-    def is_resumed(self) -> bool:
-        """Whether stored scores of the run are used, so that their judgements must be kept."""
-        return bool(self.scores.known.any())
-
-    @property
     def baseline_usage(self) -> UsageLog | None:
         """What judging the baseline used; ``None`` if it was not judged."""
         return self._sessions[1].usage_log if len(self._sessions) > 1 else None

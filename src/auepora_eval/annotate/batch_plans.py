@@ -111,11 +111,6 @@ class BatchPlan:
     """The forecast in numbers."""
     drafts: tuple[EvaluationSample, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """The start of the names of the files."""
-        return _file_name(self.options)
-
 
 def new_batch_id() -> str:
     """A random id."""
@@ -159,7 +154,7 @@ def create_batch(folder: str | Path, plan: BatchPlan) -> LabelBatch:
         draw=None if plan.draw is None else plan.draw.id,
         items=plan.entries,
         folder=str(directory),
-        name=plan.name,
+        name=_file_name(options),
     )
     content = _encode_batch(batch)
     if batch_path(directory, batch.id) is not None:

@@ -325,7 +325,7 @@ def calibrate(
         raise BadValueError("two sets of scores need run_names each, so that labels can name the run they belong to")
     if other is not None and set(runs[0].run_names) & set(other.run_names) and runs[0].run_names != other.run_names:
         # Two runs with the same name: labels must use their ids.
-        runs = [_named_by_id(one) for one in runs]
+        runs = [replace(run, run_names=tuple(run.run_names)[:1]) for run in runs]
     label_scale = None if scale is None else Scale.parse(scale)
     rated: list[Label] = []
     prepared = []
@@ -400,10 +400,6 @@ class _LabelledRun:
     ids: list[str]
     """Samples with a label and a score."""
     weights: SampleWeights
-
-
-def _named_by_id(run: SampleScores) -> SampleScores:
-    return replace(run, run_names=tuple(run.run_names)[:1])
 
 
 def _calibrate_run(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -227,7 +228,7 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
 
 def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> list[Block]:
     with_parts = [(one, one.slices[name]) for one in run.results if name in one.slices]
-    groups = list(dict.fromkeys(group for _, parts in with_parts for group in parts))
+    groups = list(dict.fromkeys(chain.from_iterable(parts for _, parts in with_parts)))
     if not groups:
         return []
     if len(groups) <= MAX_COLUMNS:
@@ -377,7 +378,7 @@ def latency_section(runs: Sequence[StoredRun]) -> ReportSection | None:
         *(TableColumn("median" if q == 0.5 else f"{100 * q:g} %", number=True) for q in QUANTILES),
         TableColumn("longest", number=True),
     ]
-    names = list(dict.fromkeys(name for run in runs for name in run.timings))
+    names = list(dict.fromkeys(chain.from_iterable(run.timings for run in runs)))
     shown = "end_to_end" if "end_to_end" in names else names[0]
     times = {run.label: run.timings[shown].tolist() for run in runs if shown in run.timings}
     chart = charts.latency_chart(

@@ -349,7 +349,8 @@ def calibrate(
     if other is None:
         return report
     first, second = prepared
-    report = replace(report, bias=_bias_difference(first, second, threshold, finite=finite))
+    if report.judges:
+        report = replace(report, bias=_bias_difference(first, second, threshold, finite=finite))
     reason = first.weights.reason_without_verdict or second.weights.reason_without_verdict
     draw = _comparison_draw(first, second)
     design = None if draw is None else draw.comparison

@@ -214,9 +214,7 @@ class FailureAttribution(RefusalDetectionMetric):
         rows = np.flatnonzero(mask)
         low, unmeasured = np.zeros(len(batch), np.bool_), np.zeros(len(batch), np.bool_)
         if len(rows):
-            samples = [batch.samples[row] for row in rows.tolist()]
-            outputs = [batch.outputs[row] for row in rows.tolist()]
-            subset = Batch(samples, outputs, memory=batch.memory)
+            subset = batch.take(rows)
             found = apply_failure_policy(support, subset)
             for note, (_, first) in subset.notes.items():
                 batch.note(note, first)

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -221,7 +222,7 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         """The mean over the judgements of one sample, of which ``requested`` were asked for."""
         values = [self.combine(rating.values) for rating in ratings]
         mean = math.fsum(values) / len(values)
-        masses = [mass for rating in ratings for mass in rating.masses]
+        masses = list(chain.from_iterable(rating.masses for rating in ratings))
         statistics = (
             requested,
             len(ratings),

@@ -35,7 +35,6 @@ from ..compare.types import run_labels
 from ..compare.verdicts import parse_margin
 from ..core.results import display_name, judged_coverage, metric_labels, sequential_note
 from ..errors import AueporaError, BadValueError, UnknownMetricError
-from ..render import charts
 from ..render.blocks import (
     Block,
     Bullets,
@@ -52,12 +51,13 @@ from ..render.blocks import (
     simple_table,
     without_empty_columns,
 )
-from ..render.html import UncutText, format_time, percentage, pluralize, result_row
+from ..render.html import UncutText, format_time, percentage, pluralize
 from ..report.comparison_sections import (
     CAUSES,
     ComparedRuns,
     compare_stored_runs,
     comparison_verdict,
+    main_metric_figure,
     split_section,
     wins_section,
     with_verdict_first,
@@ -345,7 +345,7 @@ def difference_blocks(chosen: ComparisonRequest, content: ComparisonContent) -> 
     elif chosen.is_pair:
         blocks += _pair_blocks(chosen, board)
     else:
-        blocks += _leaderboard_blocks(chosen, content, board)
+        blocks += _leaderboard_blocks(chosen, board)
     notes = table_notes(replace(board, register=None, missing=()))
     return [*blocks, *refused_details(board), *([Bullets(notes)] if notes else [])]
 
@@ -378,15 +378,8 @@ def _without_p(metric: LeaderboardMetric) -> LeaderboardMetric:
     return replace(metric, pairs=pairs)
 
 
-def _leaderboard_blocks(chosen: ComparisonRequest, content: ComparisonContent, board: Leaderboard) -> Iterator[Block]:
-    name = content.main or board.metrics[0].name
-    rows = [
-        {**result_row(one, run.label), "scale": name}
-        for run in chosen.stored
-        if (one := run.find_result(name)) is not None
-    ]
-    caption = f"{name} of each run over all its queries, with 95 % intervals."
-    yield Figure(charts.interval_chart(rows, title=name), caption)
+def _leaderboard_blocks(chosen: ComparisonRequest, board: Leaderboard) -> Iterator[Block]:
+    yield main_metric_figure(chosen.stored, board)
     yield replace(metrics_table(board, href=chosen.derivation_url), caption="Leaderboard")
     yield Details("Every two runs", [_linked_pairs(chosen, board)])
 

@@ -416,6 +416,7 @@ def _calibrate_run(
     verdict = np.array([run.verdict(one, cut) for one in score], dtype=np.bool_)
     signed = score if run.higher_is_better else -score
     chance = _probabilities(run, score)
+    probabilities = None if chance is None else probability_calibration(chance, right, seed=seed)
     table = confusion(verdict, right)
     if human.binary:
         alpha, level = alpha_report([right.tolist(), verdict.tolist()], "nominal", seed=seed), "nominal"
@@ -457,7 +458,7 @@ def _calibrate_run(
         (*run.notes, *_notes(run, human), *sample_weights.notes, *_uniform_note(len(ids), len(usable))),
         {name: report(signed.tolist(), label.tolist(), seed=seed) for name, report in _CORRELATIONS.items()},
         sample_weights.basis,
-        None if chance is None else probability_calibration(chance, right, seed=seed),
+        probabilities,
     )
 
 

@@ -193,6 +193,7 @@ class JudgeCalibration:
 
     def to_dict(self) -> dict[str, Any]:
         """The values as a JSON object."""
+        probabilities = None if self.probabilities is None else self.probabilities.to_dict()
         measures = ("agreement", "kappa", "alpha", "auroc", "tpr", "tnr", "balanced_accuracy")
         errors = ("calibration_error", "calibration_error_equal_mass", "brier")
         return {
@@ -213,7 +214,7 @@ class JudgeCalibration:
             "notes": list(self.notes),
             **{name: one.to_dict() for name, one in self.correlations.items()},
             "basis": self.basis,
-            "probabilities": None if self.probabilities is None else self.probabilities.to_dict(),
+            "probabilities": probabilities,
         }
 
 
@@ -272,12 +273,13 @@ class CalibrationReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The values as a JSON object."""
+        bias = None if self.bias is None else _corrected_dict(self.bias)
         return {
             "schema": 1,
             "people": None if self.people is None else self.people.to_dict(),
             "judged": [one.to_dict() for one in self.judged],
             "difference": None if self.difference is None else _corrected_dict(self.difference),
-            "bias": None if self.bias is None else _corrected_dict(self.bias),
+            "bias": bias,
             "verdict": self.verdict,
             "no_verdict": self.no_verdict,
             "delta": self.delta,
@@ -426,9 +428,12 @@ def _judge(one: JudgeCalibration) -> list[Block]:
 def _chance_sentence(found: ProbabilityCalibration) -> str:
     """The verdict, with the bound that it follows from."""
     bound = "" if found.error.interval is None else format_value(found.error.interval.high)
-    if found.verdict == "calibrated":
-        return f"calibrated within {TOLERANCE:.2f} (they are off by {bound} on average at most, at 95 %)"
-    return f"{found.verdict} (they may be off by up to {bound} on average, at 95 %)"
+    name = f"calibrated within {TOLERANCE:.2f}" if found.verdict == "calibrated" else found.verdict
+    sentence = f"{name} (off by {bound} on average at most, at 95 %)"
+    if found.gain is None:
+        return sentence
+    share, word = format_value(abs(100 * found.gain)), "narrower" if found.gain > 0 else "wider"
+    return f"{sentence}; by these labels they make a corrected interval {share} % {word} than yes or no"
 
 
 def _disagreements(one: JudgeCalibration, shown: int) -> list[Block]:
@@ -486,11 +491,11 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
         parts += look_blocks(report.sequential)
     if report.bias is not None and report.differs_in_bias:
         more, ends = format_value(report.bias.value), _interval_text(report.bias.interval)
-        sentence = (
+        bias = (
             f"The judge overrates {second} by {more} more than {first} (95 % interval {ends}): the difference of its "
             "own means has no verdict; the corrected one counts."
         )
-        parts.append(Prose(sentence))
+        parts.append(Prose(bias))
     if (sentence := verdict_sentence(report)) is not None:
         parts.append(Prose(sentence))
     if report.register is not None and report.register.note is not None:

@@ -45,11 +45,14 @@ class ProbabilityCalibration:
     """The mean distance of q and g; the upper end of the interval decides whether the judge is called calibrated."""
     binned_error: Estimate
     """The root mean square distance over bins of equal count, without what chance adds to it."""
+    gain: float | None
+    """By which share probabilities make the interval of a corrected mean narrower than yes or no at .5 does; ``None``
+    where all probabilities are on one side of .5, or are 0 and 1 themselves."""
 
     def to_dict(self) -> dict[str, Any]:
         """The values as a JSON object."""
         names = ("brier", "bias", "intercept", "slope", "error", "binned_error")
-        return {"verdict": self.verdict, **{name: getattr(self, name).to_dict() for name in names}}
+        return {"verdict": self.verdict, "gain": self.gain, **{name: getattr(self, name).to_dict() for name in names}}
 
 
 def probability_calibration(
@@ -92,7 +95,17 @@ def probability_calibration(
         slope,
         Estimate(error, Interval(min(float(low), error), max(float(high), error), "bootstrap", n, 0.9), n),
         Estimate(binned, interval, n),
+        _gain(q, y),
     )
+
+
+def _gain(q: Floats, y: Floats) -> float | None:
+    """A corrected mean has the variance of the labels' mean times 1 - r², with r the correlation of score and label."""
+    votes = (q > 0.5).astype(np.float64)
+    if not (np.ptp(votes) > 0 and np.ptp(y) > 0 and np.isin(q, (0.0, 1.0)).sum() < len(q)):
+        return None
+    left = [1 - float(np.corrcoef(scores, y)[0, 1]) ** 2 for scores in (q, votes)]
+    return 1 - math.sqrt(left[0] / left[1]) if left[1] > 0 else None
 
 
 def _sigmoid(z: Floats) -> Floats:
@@ -118,7 +131,7 @@ def _fit(x: Floats, y: Floats) -> tuple[Floats, Floats]:
         found: Floats = columns.T @ (columns * (g * (1 - g))[:, None]) + prior
         return found
 
-    b = centre
+    b: Floats = centre
     for _ in range(_STEPS):
         gradient = columns.T @ (y - _sigmoid(columns @ b)) - prior @ (b - centre)
         step = np.linalg.solve(information(b), gradient)
@@ -127,7 +140,8 @@ def _fit(x: Floats, y: Floats) -> tuple[Floats, Floats]:
         b = b + step
         if np.abs(step).max() < 1e-7:
             break
-    return b, np.linalg.inv(information(b))
+    covariance: Floats = np.asarray(np.linalg.inv(information(b)), dtype=np.float64)
+    return b, covariance
 
 
 def _binned_error(q: Floats, y: Floats, rng: np.random.Generator) -> tuple[float, Interval | None]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compare.pairing import lookup_metric
-from ..compare.stores import read_register, register_decision
+from ..compare.stores import read_register, record_bias, register_decision
 from ..core.metrics_base import sample_clusters
 from ..core.results import two_stage_details
 from ..core.scores import Scores, Status
@@ -818,6 +818,8 @@ def register_verdict(
 
     Nothing is recorded where the store object does not record decisions.
     """
+    if report.bias is not None:
+        record_bias(store, records, report.judged[0].metric, report.bias_sentence)
     if report.verdict is None:
         return report
     draw = comparison_draw(draws, records)

@@ -246,10 +246,18 @@ class CalibrationReport:
     """Of two runs with a verdict: how often their test set decided before."""
 
     @property
-    def differs_in_bias(self) -> bool:
-        """Of two runs: whether the labels show a different bias of the judge, so that its own means have no verdict."""
+    def bias_sentence(self) -> str | None:
+        """Of two runs: that the labels show a different bias of the judge, so that its own means have no verdict."""
         ends = None if self.bias is None else self.bias.interval
-        return ends is not None and not ends.low <= 0 <= ends.high
+        if self.bias is None or ends is None or ends.low <= 0 <= ends.high:
+            return None
+        first, second = self.judged[0].name, self.judged[-1].name
+        difference, shown = format_value(self.bias.value), _interval_text(ends)
+        return (
+            f"by the labels of both runs the judge's error differs between them ({second} - {first}: {difference}, "
+            f"95 % interval {shown}), so that the difference of its own means has no verdict; `auepora judge calibrate` "
+            "corrects it"
+        )
 
     @property
     def verdict(self) -> str | None:
@@ -489,13 +497,8 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
     ]
     if report.sequential is not None:
         parts += look_blocks(report.sequential)
-    if report.bias is not None and report.differs_in_bias:
-        more, ends = format_value(report.bias.value), _interval_text(report.bias.interval)
-        bias = (
-            f"The judge overrates {second} by {more} more than {first} (95 % interval {ends}): the difference of its "
-            "own means has no verdict; the corrected one counts."
-        )
-        parts.append(Prose(bias))
+    if report.bias_sentence is not None:
+        parts.append(Prose(f"Note: {report.bias_sentence}."))
     if (sentence := verdict_sentence(report)) is not None:
         parts.append(Prose(sentence))
     if report.register is not None and report.register.note is not None:

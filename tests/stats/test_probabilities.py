@@ -65,7 +65,7 @@ def test_bad_values() -> None:
 def test_gain_is_that_of_the_remaining_variances() -> None:
     q = np.array([0.1, 0.4, 0.6, 0.9] * 10)
     y = np.array([0.0, 1.0, 0.0, 1.0] * 10)
-    remaining = [1 - np.corrcoef(scores, y)[0, 1] ** 2 for scores in (q, np.round(q))]
+    remaining = [1 - np.corrcoef(scores, y)[0, 1] ** 2 + 5 / 40 for scores in (q, np.round(q))]
     assert probability_calibration(q, y).gain == pytest.approx(1 - math.sqrt(remaining[0] / remaining[1]))
 
 
@@ -138,6 +138,6 @@ def test_bem_on_nq301_gains_little() -> None:
     scores, labels, _ = nq301()
     found = probability_calibration(np.clip(scores[:, 2], 0.001, 0.999), labels)
     assert found.verdict == "not calibrated"
-    assert found.gain == pytest.approx(0.0156, abs=5e-4)
+    assert found.gain == pytest.approx(0.0155, abs=5e-4)
     assert found.slope.value == pytest.approx(0.51, abs=0.01)
     assert nq301_rows(2)

@@ -255,8 +255,8 @@ class CalibrationReport:
         difference, shown = format_value(self.bias.value), _interval_text(ends)
         return (
             f"by the labels of both runs the judge's error differs between them ({second} - {first}: {difference}, "
-            f"95 % interval {shown}), so that the difference of its own means has no verdict; `auepora judge calibrate` "
-            "corrects it"
+            f"95 % interval {shown}), so that the difference of its own means has no verdict; "
+            "`auepora judge calibrate` corrects it"
         )
 
     @property
@@ -440,8 +440,8 @@ def _chance_sentence(found: ProbabilityCalibration) -> str:
     sentence = f"{name} (off by {bound} on average at most, at 95 %)"
     if found.gain is None:
         return sentence
-    share, word = format_value(abs(100 * found.gain)), "narrower" if found.gain > 0 else "wider"
-    return f"{sentence}; by these labels they make a corrected interval {share} % {word} than yes or no"
+    word = "narrower" if found.gain > 0 else "wider"
+    return f"{sentence}; by these labels they make a corrected interval {abs(found.gain):.1%} {word} than yes or no"
 
 
 def _disagreements(one: JudgeCalibration, shown: int) -> list[Block]:

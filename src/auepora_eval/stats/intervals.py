@@ -120,7 +120,7 @@ class Interval:
 
     low: float
     high: float
-    method: Literal["wilson", "newcombe", "t", "all_equal", "bootstrap", "wald"]
+    method: Literal["wilson", "newcombe", "t", "all_equal", "bootstrap"]
     units: int
     """How many independent units there are: clusters if there are any, samples otherwise."""
     level: float = 0.95

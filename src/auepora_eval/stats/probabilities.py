@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValueError
-from .intervals import Estimate, Floats, Interval, mean_interval, paired_columns
+from .intervals import Estimate, Floats, Interval, mean_interval, paired_columns, t_quantile
 
 # With x = logit(q) of the probability q that the judge gives, the recalibrated probability is g = sigma(b0 + b1 x). A
 # calibrated judge has the intercept b0 = 0 and the slope b1 = 1; a slope below 1 is overconfident. The fit has a weak
@@ -24,10 +24,10 @@ _LOWEST = 0.001
 _PRIOR_PRECISION = 0.25
 _STEPS = 40
 _DRAWS = 400
+_PSEUDO_LABELS = 5  # the inflation of variances in ``calibration``
 _BINS, _MIN_IN_BIN = 10, 10
 _CHI_SQUARE = -2 * math.log(0.05)
 """The 95 % quantile of chi square with 2 degrees of freedom."""
-_Z = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,10 @@ def probability_calibration(
         verdict = "calibrated"
     elif ratio > _CHI_SQUARE:
         verdict = "not calibrated"
+    half = t_quantile(0.025, max(n - 2, 1)) * np.sqrt(np.diag(covariance))
     intercept, slope = (
-        Estimate(float(value), Interval(float(value - _Z * sd), float(value + _Z * sd), "wald", n, 0.95), n)
-        for value, sd in zip(fitted, np.sqrt(np.diag(covariance)), strict=True)
+        Estimate(float(value), Interval(float(value - width), float(value + width), "t", n), n)
+        for value, width in zip(fitted, half, strict=True)
     )
     squares = (y - q) ** 2
     return ProbabilityCalibration(
@@ -100,12 +101,15 @@ def probability_calibration(
 
 
 def _gain(q: Floats, y: Floats) -> float | None:
-    """A corrected mean has the variance of the labels' mean times 1 - r², with r the correlation of score and label."""
+    """The variance of a corrected mean relative to that of the labels' mean is 1 - r² + 5 / n, and at most 1.
+
+    r is the correlation of score and label; five more labels count as if they did not follow the scores, as there.
+    """
     votes = (q > 0.5).astype(np.float64)
     if not (np.ptp(votes) > 0 and np.ptp(y) > 0 and np.isin(q, (0.0, 1.0)).sum() < len(q)):
         return None
-    left = [1 - float(np.corrcoef(scores, y)[0, 1]) ** 2 for scores in (q, votes)]
-    return 1 - math.sqrt(left[0] / left[1]) if left[1] > 0 else None
+    left = [1 - float(np.corrcoef(scores, y)[0, 1]) ** 2 + _PSEUDO_LABELS / len(y) for scores in (q, votes)]
+    return 1 - math.sqrt(min(left[0], 1.0) / min(left[1], 1.0))
 
 
 def _sigmoid(z: Floats) -> Floats:

@@ -280,7 +280,7 @@ class DecisionCritic(HttpCritic):
             except JudgeError as error:
                 answers[name] = {"error": error.reason, "message": error.message}
                 continue
-            likeliest = max(distribution, key=lambda option: distribution[option])
+            likeliest = max(distribution, key=distribution.__getitem__)
             score = int(likeliest) if question.kind == "score" else likeliest
             answers[name] = {SCORE: score, "probabilities": distribution, "served_model": served}
             if isinstance(answer, dict) and answer.get("label_mass") is not None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..errors import JudgeError
+from ..errors import BadValueError, JudgeError
 from .critic import Critic, Judgement, JudgeRequest, Question, QuestionKind
 from .prompting import Frames, Prompt
 
@@ -18,6 +18,16 @@ SCORE = "score"
 MAX_OPTIONS = 255
 """The most options of a question to a decision model."""
 _MAX_LEVELS = 10
+
+
+def require_options(critic: object, options: Sequence[str], asked: str, metric: str) -> None:
+    """Raise if a critic, or a member of a panel, chooses from options and there are none; ``asked`` is for messages."""
+    judges = getattr(critic, "judges", (critic,))
+    if any(decides(judge) for judge in judges) and not 2 <= len(options) <= MAX_OPTIONS:
+        raise BadValueError(
+            f"metric '{metric}' asks for {asked}, and a decision model chooses from 2 to {MAX_OPTIONS} options: set a "
+            "scale such as '1-5', 'yes-no' or classes"
+        )
 
 
 def decides(critic: object) -> bool:

@@ -90,13 +90,13 @@ def probability_calibration(
     squares = (y - q) ** 2
     return ProbabilityCalibration(
         verdict,
-        Estimate(float(squares.mean()), mean_interval(squares, lowest=0.0, highest=1.0), n),
-        Estimate(float((y - q).mean()), mean_interval(y - q, lowest=-1.0, highest=1.0), n),
-        intercept,
-        slope,
-        Estimate(error, Interval(min(float(low), error), max(float(high), error), "bootstrap", n, 0.9), n),
-        Estimate(binned, interval, n),
-        _gain(q, y),
+        brier=Estimate(float(squares.mean()), mean_interval(squares, lowest=0.0, highest=1.0), n),
+        bias=Estimate(float((y - q).mean()), mean_interval(y - q, lowest=-1.0, highest=1.0), n),
+        intercept=intercept,
+        slope=slope,
+        error=Estimate(error, Interval(min(float(low), error), max(float(high), error), "bootstrap", n, 0.9), n),
+        binned_error=Estimate(binned, interval, n),
+        gain=_gain(q, y),
     )
 
 

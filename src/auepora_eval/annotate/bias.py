@@ -27,7 +27,8 @@ from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .agreement import aggregate_labels, reject_tuning_labels, select_labels
 from .calibration import SampleScores, load_run_scores
-from .draws import LabelDraw, weigh_samples
+from .draws import LabelDraw
+from .sample_weights import weigh_samples
 
 Floats = npt.NDArray[np.float64]
 

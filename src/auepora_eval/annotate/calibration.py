@@ -46,6 +46,7 @@ from ..stats.calibration import (
 from ..stats.intervals import Estimate, mean_interval
 from ..stats.permutation import association_p_value
 from ..stats.probabilities import probability_calibration
+from ..stats.sampling import with_zeros
 from ..stats.sequential import SequentialResult
 from ..stats.stacking import ENOUGH_LABELS, Calibrator, fit_calibrator
 from ..store.records import RunRecord
@@ -60,15 +61,9 @@ from .calibration_report import (
     conclude,
     count_of,
 )
-from .draws import (
-    ComparisonDesign,
-    LabelDraw,
-    SampleWeights,
-    joint_weights,
-    record_verdict,
-    representative_labels,
-    weigh_samples,
-)
+from .draws import PEOPLE_ONLY, LabelDraw, record_verdict
+from .sample_weights import SampleWeights, joint_weights, representative_labels, weigh_samples
+from .session import load_population
 
 # --- scores by sample, from a metric of a stored run or from a file --------------------------------------------------
 
@@ -130,7 +125,11 @@ class SampleScores:
 
 
 def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = None) -> SampleScores:
-    """The stored scores of a metric of a run; by default of the only judged metric."""
+    """The stored scores of a metric of a run; by default of the only judged metric. Without a judge all are 0.5."""
+    if metric == PEOPLE_ONLY:
+        _, clusters = _ids_and_clusters(store, record)
+        unknown = dict.fromkeys(load_population(store, record.run_id).strata, 0.5)
+        return SampleScores(unknown, PEOPLE_ONLY, record.name, (record.run_id, record.name), clusters=clusters)
     results = store.results(record.run_id)
     result = _select_result(store, record, list(results), metric)
     assert isinstance(result.scores, Scores)
@@ -238,8 +237,7 @@ def _select_result(store: RunStore, record: RunRecord, results: list[MetricResul
                 f"`auepora rescore {record.run_id} -m {name}` computes them"
             )
         return found
-    judged = {one.metric for one in store.judgements(record.run_id)}
-    by_judge = [one for one in scored if one.name in judged]
+    by_judge = [one for one in scored if one.name in judge_metrics(store, record)]
     if len(by_judge) == 1:
         return by_judge[0]
     several = "several metrics that a judge gave" if by_judge else "no metric that a judge gave"
@@ -249,6 +247,11 @@ def _select_result(store: RunStore, record: RunRecord, results: list[MetricResul
     )
     there = f"there are {listed}" if names else "it has no scores at all"
     raise BadValueError(f"{record.run_id} ({record.name}) has {several}: choose the metric (-m); {there}")
+
+
+def judge_metrics(store: RunStore, record: RunRecord) -> set[str]:
+    """The metrics of a run that a judge gave."""
+    return {judgement.metric for judgement in store.judgements(record.run_id)}
 
 
 def _answer_reader(
@@ -353,7 +356,7 @@ def calibrate(
     if draw is not None and design is not None:
         report = replace(report, delta=design.delta, forecast=design.forecast)
         if design.looks:
-            return replace(report, sequential=_evaluate_looks(first, second, draw, design))
+            return replace(report, sequential=_evaluate_looks(first, second, draw))
         if reason is not None:
             return replace(report, no_verdict=reason)
     trusted = all(one.conclusion.p_chance < CHANCE_P_VALUE for one in calibrations)
@@ -373,16 +376,15 @@ def _comparison_draw(first: _LabelledRun, second: _LabelledRun) -> LabelDraw | N
     return draw
 
 
-def _evaluate_looks(
-    first: _LabelledRun, second: _LabelledRun, draw: LabelDraw, design: ComparisonDesign
-) -> SequentialResult:
+def _evaluate_looks(first: _LabelledRun, second: _LabelledRun, draw: LabelDraw) -> SequentialResult:
     """The sequential test of the labels, in the order of the draw up to the first sample without both labels."""
     values: list[float] = []
     for one in draw.sample_ids:
         if one not in first.weights.labelled or one not in second.weights.labelled:
             break
-        values.append(second.human.values.get(one, math.nan) - first.human.values.get(one, math.nan))
-    sequential = design.sequential
+        difference = second.human.values.get(one, math.nan) - first.human.values.get(one, math.nan)
+        values.append(draw.proportion_drawn_from * difference)  # of all samples, those with equal answers included
+    sequential = draw.sequential
     assert sequential is not None
     return sequential.evaluate(values)
 
@@ -593,7 +595,7 @@ def _column(ids: list[str], values: Mapping[str, float] | None) -> Floats | None
 
 def _corrected(labelled: _LabelledRun, cut: float, *, finite: bool, use_scores: bool) -> CorrectedMean:
     run, human = labelled.run, labelled.human
-    ids = list(run.scores)
+    ids = [one for one in run.scores if one not in labelled.weights.equal_answers]
     return corrected_mean(
         _predictions(run, ids, cut),
         _labels_of_drawn(ids, human, labelled.weights),
@@ -613,20 +615,16 @@ def _common_samples(
 ) -> tuple[list[str], SampleWeights, list[Floats], list[Floats]]:
     """The samples of both runs, their weights, and the predictions and labels of each run."""
     runs = first.run, second.run
-    ids = [name for name in first.run.scores if name in second.run.scores]
-    sample_weights = joint_weights(first.weights, second.weights, ids)
+    everything = [name for name in first.run.scores if name in second.run.scores]
+    sample_weights = joint_weights(first.weights, second.weights, everything)
+    ids = [one for one in everything if one not in sample_weights.equal_answers]
     if not sample_weights.ids:
         raise BadValueError(
             f"no sample has a label of both its answers, of {runs[0].name} and of {runs[1].name}: label the same "
             "samples of both runs"
         )
     labels = [_labels_of_drawn(ids, one.human, sample_weights) for one in (first, second)]
-    predictions = [
-        _predictions(run, ids, _threshold(run, threshold))
-        if run.predictions is None
-        else np.array([run.predictions[one] for one in ids])
-        for run in runs
-    ]
+    predictions = [_predicted_labels(run, ids, threshold) for run in runs]
     return ids, sample_weights, predictions, labels
 
 
@@ -659,7 +657,7 @@ def _difference(
     level: float = 0.95,
 ) -> CorrectedMean:
     ids, sample_weights, predictions, labels = _common_samples(first, second, threshold)
-    return corrected_difference(
+    found = corrected_difference(
         *predictions,
         *labels,
         clusters=_clusters(second.run, ids),
@@ -672,6 +670,23 @@ def _difference(
         use_scores=use_scores,
         level=level,
     )
+    runs = first.run, second.run
+    everything = [name for name in first.run.scores if name in second.run.scores]
+    if len(ids) == len(everything):
+        return found
+    differs = np.array([one not in sample_weights.equal_answers for one in everything], dtype=np.float64)
+    proportion = mean_interval(differs, clusters=_clusters(runs[1], everything), binary=True, level=level)
+    assert proportion is not None
+    first_mean, second_mean = (float(_predicted_labels(run, everything, threshold).mean()) for run in runs)
+    scores_mean = second_mean - first_mean
+    return with_zeros(found, proportion, scores_mean=scores_mean, samples=len(everything), finite=finite)
+
+
+def _predicted_labels(run: SampleScores, ids: list[str], threshold: float | None) -> Floats:
+    """The predictions for the difference of two runs; by default the scores."""
+    if run.predictions is None:
+        return _predictions(run, ids, _threshold(run, threshold))
+    return np.array([run.predictions[one] for one in ids])
 
 
 def _notes(run: SampleScores, human: AggregatedLabels) -> list[str]:
@@ -790,11 +805,11 @@ def load_compared_scores(
     """The scores of one run or two, with the predicted labels if the draw of a comparison has a calibrator."""
     draw = comparison_draw(draws, records)
     design = None if draw is None else draw.comparison
-    name = metric or (None if design is None else design.metric)
+    name = metric or (None if design is None else design.name)
     found = [load_run_scores(store, record, name) for record in records]
     if design is None or not design.features:
         return found
-    calibrator = design.metric, design.features, design.coefficients
+    calibrator = design.name, design.features, design.coefficients
     return [
         replace(one, predictions=predict_labels(store, record, *calibrator))
         for one, record in zip(found, records, strict=True)

@@ -16,7 +16,8 @@ from ..stats.calibration import MAX_WEIGHT, Bin, Confusion, CorrectedMean
 from ..stats.intervals import Estimate, Interval
 from ..stats.probabilities import TOLERANCE, ProbabilityCalibration
 from ..stats.sequential import SequentialResult
-from .draws import ASSUMED_NOTE, Basis
+from .draws import PEOPLE_ONLY
+from .sample_weights import ASSUMED_NOTE, Basis
 
 # --- the conclusion: a judge is usable, usable with correction, or not usable ----------------------------------------
 
@@ -274,6 +275,11 @@ class CalibrationReport:
         return "inconclusive"
 
     @property
+    def judges(self) -> tuple[JudgeCalibration, ...]:
+        """Those of ``judged`` that have scores; none where people alone decide."""
+        return tuple(one for one in self.judged if one.metric != PEOPLE_ONLY)
+
+    @property
     def conclusion(self) -> Conclusion:
         """Whether the judge can be used: of two runs, the weaker conclusion."""
         order = ("not_usable", "usable_with_correction", "usable")
@@ -285,7 +291,7 @@ class CalibrationReport:
         return {
             "schema": 1,
             "people": None if self.people is None else self.people.to_dict(),
-            "judged": [one.to_dict() for one in self.judged],
+            "judged": [one.to_dict() for one in self.judges],
             "difference": None if self.difference is None else _corrected_dict(self.difference),
             "bias": bias,
             "verdict": self.verdict,
@@ -294,7 +300,7 @@ class CalibrationReport:
             "sequential": None if self.sequential is None else self.sequential.to_dict(),
             "forecast": None if self.forecast is None else dict(self.forecast),
             "about": "these samples" if self.finite else "such samples",
-            "conclusion": self.conclusion.to_dict(),
+            "conclusion": self.conclusion.to_dict() if self.judges else None,
             **({} if self.register is None else {"register": self.register.to_dict()}),
         }
 
@@ -357,13 +363,13 @@ def report_blocks(report: CalibrationReport, *, shown: int) -> list[Block]:
     parts: list[Block] = []
     if report.people is not None:
         parts.append(Details("People with each other", agreement_blocks(report.people), is_open=True))
-    for one in report.judged:
+    for one in report.judges:
         blocks = [*_judge(one), *_disagreements(one, shown)]
         parts.append(Details(f"{one.conclusion.name} against people", blocks, is_open=True))
     parts.append(Details("What people would say of all answers", _corrected_table(report), is_open=True))
     if any(one.flags for one in _intervals(report)):
         parts.append(Prose(f"{_UNCERTAIN} few or skewed samples: the interval may be too narrow"))
-    return [*parts, Prose(report.conclusion.sentence)]
+    return [*parts, Prose(report.conclusion.sentence)] if report.judges else parts
 
 
 def _number(title: str) -> TableColumn:
@@ -487,14 +493,19 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
     if report.difference is not None:
         rows.append(_mean_row(f"{second} - {first}", report.difference))
     about = "these answers and no others" if report.finite else "answers to such questions"
-    chance = [one.conclusion.p_chance >= CHANCE_P_VALUE for one in report.judged]
-    every = [(one.corrected, alike) for one, alike in zip(report.judged, chance, strict=True)]
+    chance = [one.conclusion.p_chance >= CHANCE_P_VALUE for one in report.judges]
+    every = [(one.corrected, alike) for one, alike in zip(report.judges, chance, strict=True)]
     shown = [(report.difference, any(chance))] if report.difference else every
-    parts: list[Block] = [
-        simple_table(columns, rows),
-        Prose(f"Intervals are about {about}; {_basis_text(report.judged)}."),
-        *(Prose(_worth(one, like_chance=alike)) for one, alike in shown),
-    ]
+    basis = Prose(f"Intervals are about {about}; {_basis_text(report.judged)}.")
+    if report.judges:
+        parts: list[Block] = [simple_table(columns, rows), basis]
+        parts += (Prose(_worth(one, like_chance=alike)) for one, alike in shown)
+    else:
+        notes = dict.fromkeys(note for one in report.judged for note in one.notes)
+        labels_only = simple_table(
+            ["mean of", *columns[2:4], "labels used"], [[row[0], *row[2:4], row[6]] for row in rows]
+        )
+        parts = [labels_only, basis, *(Prose(f"Note: {note}.") for note in notes)]
     if report.sequential is not None:
         parts += look_blocks(report.sequential)
     if report.bias_sentence is not None:

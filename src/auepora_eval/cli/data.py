@@ -8,12 +8,14 @@ import sys
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from ..render.terminal import progress
 from .console import echo, echo_err, quiet_option, stdout_to_stderr
+from .help_pages import Command
 from .judge_options import STOPPED_EARLY
 from .label import login
 from .main import LazyGroup
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from ..io.grades import CorrectionKind, CorrectionLog, GoldValue, Proposal
     from ..io.problems import Problem
     from ..io.validate import Validation
+    from ..plan.model import Plan
     from ..store.runs import RunStore
 
 
@@ -39,7 +42,7 @@ MAX_KEYS = 12
 HAS_PROBLEMS = 2
 
 
-@click.command(name="validate")
+@click.command(name="validate", cls=Command)
 @click.argument("dataset", type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
 @click.option("--format", "dataset_format", metavar="NAME", help="Format of DATASET; default: detected.")
@@ -56,6 +59,13 @@ HAS_PROBLEMS = 2
     metavar="N",
     help="Of a plan: call its system on the first N samples, and show question, documents, answer and scores.",
 )
+@click.option(
+    "--set",
+    "set_texts",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Of a plan: set one of its keys, such as run.top_k=3; repeatable. The value is YAML.",
+)
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def validate_command(
@@ -70,17 +80,16 @@ def validate_command(
     show_all: bool,
     load: bool,
     call: int | None,
+    set_texts: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Report every problem in a DATASET, and in OUTPUTS for it, and the metrics that they support.
 
-    Given a plan instead, report every problem in the plan and the files it names, and what would run. Systems,
-    resources and metrics that are given by import path are imported and checked only with --load. With --call, which
-    loads them too, the system is called on a few samples. Nothing is stored, and no judge is called.
+    Of a plan: every problem in it and the files it names, and what would run. Its own code is imported with --load and
+    --call only. Nothing is stored, and no judge is called.
 
-    Problems are printed one per line, as file:line: message; everything that `auepora score` refuses is a problem. Then
-    the fields of the samples are counted, and for every target its metrics are listed, or what they lack. The exit code
-    is 2 if there is a problem, and 3 if no call of --call gave an answer; warnings do not change it.
+    The fields of the samples are counted, and for every target its metrics are listed, or what they lack. The exit code
+    is 2 if there is a problem, and 3 if no call of --call gave an answer.
 
     \b
     auepora validate data.jsonl
@@ -91,12 +100,15 @@ def validate_command(
     auepora validate plan.yaml --call 3
     """
     from ..io.validate import validate_files
-    from ..plan.source import looks_like_plan
+    from ..plan.source import looks_like_plan, parse_settings
 
     if outputs is None and (outputs_format is not None or outputs_columns is not None):
         raise click.UsageError(f"--outputs-{'columns' if outputs_format is None else 'format'} goes with OUTPUTS")
     if outputs is None and dataset_format is None and columns is None and looks_like_plan(dataset):
-        sys.exit(validate_plan(dataset, as_json=as_json, load=load, call=call))
+        settings = parse_settings(set_texts)
+        sys.exit(validate_plan(dataset, as_json=as_json, load=load, call=call, settings=settings))
+    if set_texts:
+        raise click.UsageError("--set goes with a plan")
     if load or call is not None:
         raise click.UsageError("--load and --call go with a plan")
     with progress(f"reading {dataset}"):
@@ -264,8 +276,10 @@ def _verdict(checked: Validation) -> str:
 # --- plans: every problem in a plan and the files it names, and what would run ---------------------------------------
 
 
-def validate_plan(path: str, *, as_json: bool, load: bool, call: int | None = None) -> int:
-    """Print the problems and notes of a plan; returns the exit code.
+def validate_plan(
+    path: str, *, as_json: bool, load: bool, call: int | None = None, settings: Mapping[str, Any] = MappingProxyType({})
+) -> int:
+    """Print the problems and notes of a plan with these ``settings``; returns the exit code.
 
     With ``load`` the user's code is imported, and the system built. With ``call`` it is called on so many samples.
     """
@@ -274,13 +288,14 @@ def validate_plan(path: str, *, as_json: bool, load: bool, call: int | None = No
     from .show import sample_page
 
     with progress(f"checking {path}"), stdout_to_stderr():
-        checked = check_plan(path, load=load or call is not None)
+        checked = check_plan(path, load=load or call is not None, settings=settings)
     count = len(checked.problems)
     document = checked.to_dict()
     texts = ["\n".join([*map(str, checked.problems), *checked.notes, f"\n{count or 'no'} {_plural(count, 'problem')}"])]
     code = 0 if checked.fine else HAS_PROBLEMS
     if call is not None and checked.fine:
-        found = _call_system(path, call)
+        assert checked.plan is not None
+        found = _call_system(checked.plan, call)
         document["calls"] = found
         texts += [found["conclusion"], *(report_text(sample_page(sample)) for sample in found["samples"])]
         code = 0 if found["answered"] else STOPPED_EARLY
@@ -288,21 +303,19 @@ def validate_plan(path: str, *, as_json: bool, load: bool, call: int | None = No
     return code
 
 
-def _call_system(path: str, count: int) -> dict[str, Any]:
+def _call_system(plan: Plan, count: int) -> dict[str, Any]:
     """Call the system of a plan on its first samples and score the answers without judges, in a temporary store."""
     from ..core.metrics_base import BatchMetric, is_judged
     from ..errors import BadValueError
-    from ..plan.prepare import read_plan
     from ..runs.run import open_plan, start_run
     from .show import sample_document
 
-    plan = read_plan(path)
     if plan.system is None:
-        raise BadValueError(f"{path} has saved outputs and no system to call; leave out --call")
+        raise BadValueError(f"{plan.path} has saved outputs and no system to call; leave out --call")
     with (
         tempfile.TemporaryDirectory(prefix="auepora-") as folder,
         stdout_to_stderr(),
-        progress(f"calling the system of {path}"),
+        progress(f"calling the system of {plan.path}"),
         open_plan(plan, store=Path(folder) / "runs.sqlite", limit=count) as (request, store, _),
     ):
         unjudged = [one for one in request.metrics or () if not (isinstance(one, BatchMetric) and is_judged(one))]
@@ -319,7 +332,7 @@ def _call_system(path: str, count: int) -> dict[str, Any]:
 # --- auepora convert -------------------------------------------------------------------------------------------------
 
 
-@click.command(name="convert")
+@click.command(name="convert", cls=Command)
 @click.argument("source", metavar="IN", type=click.Path())
 @click.argument("target", metavar="OUT", type=click.Path())
 @click.option("--from", "from_format", metavar="NAME", help="Format of IN; default: detected.")
@@ -452,7 +465,7 @@ _by_option = click.option("--by", metavar="NAME", help="Your name; default: your
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.command(name="propose")
+@click.command(name="propose", cls=Command)
 @click.argument("run", shell_complete=complete_run)
 @click.argument("sample")
 @click.option("--document", metavar="ID", help="With --grade: the document.")
@@ -520,7 +533,7 @@ def propose_command(
     echo_err(f"`auepora gold preview {proposal.correction.id}` shows the effect on all runs")
 
 
-@click.command(name="list")
+@click.command(name="list", cls=Command)
 @click.option(
     "--state",
     type=click.Choice(["open", "accepted", "withdrawn"]),
@@ -570,7 +583,7 @@ def list_command(
     echo(table([[_clip(cell) for cell in row] for row in rows], headers=headers) if rows else "no proposals")
 
 
-@click.command(name="preview")
+@click.command(name="preview", cls=Command)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @_labels_option
 @store_option
@@ -605,7 +618,7 @@ def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None,
     _show_effects(effects, chosen, as_json=as_json, empty="no open proposals")
 
 
-@click.command(name="apply")
+@click.command(name="apply", cls=Command)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "every", is_flag=True, help="Accept all open proposals.")
 @_by_option
@@ -653,7 +666,7 @@ def apply_command(
         echo_err(f"{count} open {'proposal is' if count == 1 else 'proposals are'} not accepted; give ids, or --all")
 
 
-@click.command(name="withdraw")
+@click.command(name="withdraw", cls=Command)
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--why", default="", metavar="TEXT", help="The reason.")
 @_by_option
@@ -678,7 +691,7 @@ def withdraw_command(
         echo_err("`auepora gold apply` rescores the runs without them")
 
 
-@click.command(name="export")
+@click.command(name="export", cls=Command)
 @click.argument("dataset", shell_complete=complete_run)
 @click.option("-o", "--output", type=click.Path(), required=True, help="JSONL file to write.")
 @_labels_option

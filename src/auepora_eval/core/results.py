@@ -347,7 +347,13 @@ def _cell(name: str) -> str:
     return " ".join(name.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-UNITS = {"mean_latency": "s", "quantile_latency": "s", "throughput": "answers/s"}
+UNITS = {
+    "mean_latency": "s",
+    "quantile_latency": "s",
+    "throughput": "answers/s",
+    "time_to_first_token": "s",
+    "total_cost": "per answer",
+}
 """The units of metrics that are no proportions, by registered name."""
 
 

@@ -191,8 +191,7 @@ def mass_failure(results: Sequence[MetricResult], errors: Iterable[str] = ()) ->
     sample. A sample that no metric applies to is not counted. ``errors`` are error messages of outputs, of which the
     first with the main reason is quoted.
     """
-    problems = [_system_failures(results, errors), *map(_judge_failure, results)]
-    return "; ".join(filter(None, problems)) or None
+    return "; ".join(filter(None, [_system_failures(results, errors), *map(_judge_failure, results)])) or None
 
 
 def _system_failures(results: Sequence[MetricResult], errors: Iterable[str]) -> str | None:

@@ -378,7 +378,6 @@ RefusalJudge = Callable[[EvaluationSample, SystemOutputs], bool]
 """Whether a non-empty answer is a refusal."""
 
 BAD_JUDGEMENT = "bad_refusal_judgement"
-BAD_REFUSED = "bad_refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +410,7 @@ class RefusalDetector:
         self, sample: EvaluationSample, output: SystemOutputs, by_phrases: Callable[[str], bool]
     ) -> bool | str | None:
         if output.refused is not None:
-            return bool(output.refused) if isinstance(output.refused, (bool, np.bool_)) else BAD_REFUSED
+            return bool(output.refused) if isinstance(output.refused, (bool, np.bool_)) else "bad_refused"
         if output.response is None:
             return None
         text = output.response.text

@@ -58,9 +58,13 @@ def extract_values(values: Mapping[str, Any], extracts: Extracts) -> Mapping[str
     return found
 
 
-def refuse_answer(query: str, name: str) -> None:
-    """Raise if a query has its answer below the question: a system would be given it."""
-    if _ANSWER_LINE.search(query):
+def refuse_answer(query: str, name: str, references: Collection[str]) -> None:
+    """Raise if a query has its answer below the question: a system would be given it.
+
+    Where the references are known, one of them is in that answer; an example in a prompt has another one.
+    """
+    answer = _ANSWER_LINE.search(query)
+    if answer and (not references or any(text.strip() in query[answer.start() :] for text in references)):
         raise LineError(
             f"field {quote_text(name)} has a question and the answer to it, which a system would be given; take the "
             "question by extract.query=REGEX (its first group), the answer by extract.reference=REGEX in the same way; "

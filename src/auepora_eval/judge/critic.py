@@ -229,13 +229,21 @@ class Price:
 
     prompt: NonNegativeFloat
     completion: NonNegativeFloat = 0.0
+    cached_prompt: NonNegativeFloat | None = None
+    """Of prompt tokens that the server had in its cache; by default that of all others."""
 
     def __post_init__(self) -> None:
         check_options(self)
 
-    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """The cost of these tokens."""
-        return (self.prompt * prompt_tokens + self.completion * completion_tokens) / 1_000_000
+    @property
+    def cached_rate(self) -> float:
+        """The price of cached prompt tokens, given or not."""
+        return self.prompt if self.cached_prompt is None else self.cached_prompt
+
+    def cost(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:
+        """The cost of these tokens; the cached ones are among those of the prompt."""
+        prompt = self.prompt * (prompt_tokens - cached_tokens) + self.cached_rate * cached_tokens
+        return (prompt + self.completion * completion_tokens) / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,6 @@ CAUSES = {
 """Causes of a wrong answer, in the order of the pipeline; each wrong answer has exactly one."""
 _RETRIEVAL_CAUSES = ("not_returned", "below_cut")
 """The causes attributed to the retriever; they come first."""
-_NO_CUT = 2**31
 
 
 @register("failure_attribution", at="k")
@@ -136,7 +135,7 @@ class FailureAttribution(RefusalDetectionMetric):
     def _parts(self) -> tuple[BatchMetric, BatchMetric, BatchMetric, BatchMetric]:
         """The metrics for correctness, a hit within k, a hit at any depth, and support by the context."""
         faithfulness = metric("support_density", k=self.k) if self.faithfulness is None else self.faithfulness
-        hit, returned = GoldHitAtK(self.k), GoldHitAtK(_NO_CUT)
+        hit, returned = GoldHitAtK(self.k), GoldHitAtK(2**31)
         return (
             with_conventions(as_batch_metric(self.correct), self.active_conventions),
             with_conventions(hit, self.active_conventions),

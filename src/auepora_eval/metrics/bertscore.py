@@ -310,7 +310,6 @@ def weighted_means(side: TokenMatches, weights: Floats) -> Floats:
 # --- the metric ------------------------------------------------------------------------------------------------------
 
 _SCORE_TYPES = ("precision", "recall", "F1")
-BAD_VECTOR = UNUSABLE_REASONS[0]
 
 
 def _baseline_text(baseline: str | tuple[float, ...]) -> str:
@@ -532,7 +531,10 @@ def _failure_masks(pairs: MatchedPairs, owners: Integers, rows: int) -> dict[str
     not_a_number = np.zeros(len(owners), np.bool_)
     for side in (pairs.candidates, pairs.references):
         not_a_number |= token_weights(side, np.isnan(side.nearest).astype(np.float64)) > 0
-    return {OUT_OF_MEMORY: rows_with(pairs.out_of_memory), BAD_VECTOR: rows_with(not_a_number & ~pairs.out_of_memory)}
+    return {
+        OUT_OF_MEMORY: rows_with(pairs.out_of_memory),
+        UNUSABLE_REASONS[0]: rows_with(not_a_number & ~pairs.out_of_memory),
+    }
 
 
 def _plain_bertscore(encoder: TokenEncoder, given: str, text: str) -> tuple[float, float, float]:

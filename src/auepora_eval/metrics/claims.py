@@ -579,8 +579,6 @@ async def _reference_row(evaluation: ClaimEvaluation, claims: Sequence[str]) -> 
 
 # --- answer correctness by claims: precision, recall and F1 of the answer's claims against the reference's -----------
 
-_NO_REFERENCE_CLAIMS = {"no_reference_claims": "the reference claims nothing"}
-
 
 @dataclass(frozen=True)
 class ReferenceClaimMetric(ClaimMetric):
@@ -636,7 +634,7 @@ class ClaimRecall(ReferenceClaimMetric):
         skip_reasons={
             "no_reference": "the sample has no reference answer",
             "no_response": "no answer was asked for",
-            **_NO_REFERENCE_CLAIMS,
+            "no_reference_claims": "the reference claims nothing",
         },
         reference="Ru et al. 2024 (RAGChecker)",
     )

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..compare.metrics import LATEST_RUNS, equal_metrics, main_metric_name, rank_metrics
 from ..compare.pairing import MetricMeta, lookup_metric
@@ -48,6 +47,7 @@ from ..render.blocks import (
 )
 from ..render.html import describe_result, format_time, interval_text, percentage, pluralize, shorten, value_text
 from ..render.tables import ONE_JUDGE_NOTE, controls_blocks
+from ..stats.intervals import Floats
 from ..store.records import RunRecord, conventions_label, plan_conventions
 from ..store.runs import RunStore, aligned_outputs, all_result_summaries, iter_samples, packed_outputs
 from .cards import Card, ReasonCount, card
@@ -55,8 +55,6 @@ from .explain import resolve_result_metric
 from .plots import cause_rows
 
 # --- the stored data of one run for a report; each part is read once, on first access --------------------------------
-
-Floats = npt.NDArray[np.float64]
 
 
 class StoredRun:

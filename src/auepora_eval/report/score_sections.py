@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..compare.stores import TEXT_MATCHES
 from ..core.batch import Batch
@@ -48,10 +47,10 @@ from ..render.blocks import (
 )
 from ..render.html import interval_text, reason_counts, seconds_text, value_text
 from ..render.tables import sequential_test_blocks, two_stage_blocks
-from ..stats.intervals import mean_interval
+from ..stats.intervals import Floats, mean_interval
 from ..store.records import plan_conventions, run_info
 from .plots import quality_rows, slice_rows
-from .run_sections import GALLERY_WIDTH, Floats, StoredRun, card_link, one_or_gallery, score_column
+from .run_sections import GALLERY_WIDTH, StoredRun, card_link, one_or_gallery, score_column
 
 
 def scores_section(run: StoredRun) -> ReportSection:
@@ -408,7 +407,7 @@ class RetrievalCurves:
     depths: tuple[int, ...] = ()
     curves: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
     """The points of each metric, as rows of ``curve_over_k``."""
-    first_hit: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    first_hit: Floats = field(default_factory=lambda: np.zeros(0))
     """The rank of each sample's first hit; infinite without a hit, NaN without gold."""
 
 
@@ -468,7 +467,7 @@ def _gold_ranks(run: StoredRun) -> list[GoldRank | None]:
     ]
 
 
-def _first_hits_by_span(run: StoredRun, by_id: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _first_hits_by_span(run: StoredRun, by_id: Floats) -> Floats:
     """The ranks of the first hits; gold with spans is matched by id or by span."""
     ranks = by_id.copy()
     for row, one in enumerate(_gold_ranks(run)):
@@ -477,7 +476,7 @@ def _first_hits_by_span(run: StoredRun, by_id: npt.NDArray[np.float64]) -> npt.N
     return ranks
 
 
-def _hit_rates(run: StoredRun, first_hits: npt.NDArray[np.float64], depths: tuple[int, ...]) -> list[dict[str, Any]]:
+def _hit_rates(run: StoredRun, first_hits: Floats, depths: tuple[int, ...]) -> list[dict[str, Any]]:
     """The proportion of samples with a hit within each cut-off."""
     known = ~np.isnan(first_hits)
     clusters = None if run.clusters is None else run.clusters[known]
@@ -517,7 +516,7 @@ def _curves(results: Results, depths: tuple[int, ...]) -> dict[str, list[dict[st
     return curves
 
 
-def _first_hits(results: Results) -> npt.NDArray[np.float64]:
+def _first_hits(results: Results) -> Floats:
     scores = results[0].scores
     assert isinstance(scores, Scores)
     ranks = np.full(len(scores), np.nan)

@@ -285,7 +285,6 @@ _WITHOUT_PUNCTUATION = str.maketrans("", "", _PUNCTUATION)
 _WITHOUT_WIDE_PUNCTUATION = str.maketrans("", "", "。，、！？；：「」『』（）《》“”")
 _CACHED_WORDS = 1 << 16
 
-ARTICLES = ("a", "an", "the")
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
 
 
@@ -391,7 +390,9 @@ def word_tokenizer(*, case: bool = True, punctuation: bool = True, articles: boo
         return Tokenizer(
             byte_tokenizer.name, lambda text: plain_words(text, case=case, punctuation=punctuation), byte_tokenizer
         )
-    spellings = [word for article in ARTICLES for word in (_case_variants(article) if not case else [article])]
+    spellings = [
+        word for article in ("a", "an", "the") for word in (_case_variants(article) if not case else [article])
+    ]
     return Tokenizer(
         f"{byte_tokenizer.name} without articles",
         lambda text: squad_words(text, case=case, punctuation=punctuation),

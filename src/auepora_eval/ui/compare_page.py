@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -15,12 +15,11 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from ..compare.analysis import parse_margin
-from ..compare.columns import QueryTable
 from ..compare.filters import Condition
-from ..compare.metrics import shared_main_metric
+from ..compare.metrics import rank_shared_metrics
 from ..compare.pairing import selecting_runs, selection_note
 from ..compare.queries import Cause
+from ..compare.query_table import QueryTable
 from ..compare.rendering import (
     guardrails_table,
     matching_note,
@@ -33,6 +32,7 @@ from ..compare.rendering import (
 )
 from ..compare.runs import Leaderboard, LeaderboardMetric, build_leaderboard
 from ..compare.types import run_labels
+from ..compare.verdicts import parse_margin
 from ..core.results import display_name, judged_coverage, metric_labels, sequential_note
 from ..errors import AueporaError, BadValueError, UnknownMetricError
 from ..render import charts
@@ -79,9 +79,7 @@ from ..store.runs import RunStore, result_summaries
 from .page_request import Fields, PageRequest, page_route
 from .query_list import query_table
 from .run_page import derivation_url, report_response
-from .workbench import Workbench, make_url, recorded_response, render_blocks, render_template
-
-T = TypeVar("T")
+from .workbench import T, Workbench, make_url, recorded_response, render_blocks, render_template
 
 LARGE = 20_000
 """Runs with more queries take long to compare."""
@@ -89,7 +87,7 @@ MAX_PAIRS = 45
 """Up to so many pairs of runs are listed; of more, those with the first run."""
 MAX_CHOICES = 100
 """The number of runs listed to choose from."""
-FILTERS = ("q", "where", "sort", "page")
+FILTERS = ("q", "where", "sort", "after", "size")
 """The parameters of the list of queries."""
 _COMPARISON_BYTES = 200_000
 
@@ -416,7 +414,7 @@ _SYMMETRIC = (Cause.ANSWER_CHANGED, Cause.CONTEXT_CHANGED, Cause.UNEXPLAINED)
 def default_metric(chosen: ComparisonRequest) -> str | None:
     """The main metric of those that all runs have."""
     summaries = [result_summaries(chosen.workbench.store, run_id) for run_id in chosen.runs]
-    return shared_main_metric(chosen.records, summaries) or None
+    return next(iter(rank_shared_metrics(chosen.records, summaries)), None)
 
 
 def outcome_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str, threshold: str) -> list[Block]:

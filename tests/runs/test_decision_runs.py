@@ -162,4 +162,6 @@ def test_a_server_without_decisions_is_one_line(project: Make, auepora: Cli, sta
         write_plan(project(30), server.base_url, FIVE, "judge: {concurrency: 1}\n")
         _, out, err = auepora("run", "plan.yaml")
         assert len(server.asked) == 1
-    assert "decider" in out + err
+    lines = [line for line in err.splitlines() if "decider" in line]
+    assert len(lines) == 1, out + err
+    assert f"{server.base_url}/systemone does not answer for model decider" in lines[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,7 @@ SCORE = "score"
 MAX_OPTIONS = 255
 """The most options of a question to a decision model."""
 _MAX_LEVELS = 10
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def require_options(critic: object, options: Sequence[str], asked: str, metric: str) -> None:
@@ -70,7 +72,7 @@ def decision_request(
 def _question_kind(options: Sequence[str]) -> QuestionKind:
     if set(options) == {"no", "yes"}:
         return "predicate"
-    is_scale = all(option.isdecimal() for option in options) and sorted(options, key=int) == list(options)
+    is_scale = all(_NUMBER.fullmatch(option) for option in options) and sorted(options, key=float) == list(options)
     return "score" if is_scale and len(options) <= _MAX_LEVELS else "choice"
 
 

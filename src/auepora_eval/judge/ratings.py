@@ -56,9 +56,9 @@ class Scale:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What a judge chooses from, the worst first; nothing on a continuous scale."""
+        """What a judge chooses from, the worst first; five even steps of a continuous scale."""
         if not self.is_integer:
-            return ()
+            return tuple(f"{self.low + (self.high - self.low) * step / 4:g}" for step in range(5))
         return tuple(str(number) for number in range(int(self.low), int(self.high) + 1))
 
     def __post_init__(self) -> None:

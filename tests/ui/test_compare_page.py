@@ -60,9 +60,9 @@ def test_page_is_sent_before_the_comparison_is_computed(server: UiServer, pair: 
     page = server.get(address("/compare", pair))
     assert page.status == 200
     assert HOSTILE not in page.text
-    targets = re.findall('class="chip" href="#([^"]*)"', page.text)
-    assert targets == ["summary", "outcomes-title", "queries-title", "more"]
-    assert all(f'id="{one}"' in page.text for one in targets)
+    targets = re.findall('class="(?:first|second)-tab" href="#([^"]*)"', page.text)
+    assert targets == ["summary", "query-pane"]
+    assert all(f'id="{one}"' in page.text for one in (*targets, "outcomes-title", "queries-title", "more"))
     assert f'href="/compare?{urlencode({"run": [one.run_id for one in pair[::-1]]}, doseq=True)}"' in unescape(
         page.text
     )
@@ -102,7 +102,8 @@ def test_options_of_the_address_decide_and_are_in_the_command(server: UiServer, 
     assert words[4:10] == ["--primary", "exact_match", "--delta", "exact_match=0.9", "--adjust", "holm"]
     summary = server.get(address("/compare/sections/summary", pair, **options)).text
     assert "Of 1 primary metric" in summary
-    assert "Exploratory metrics: no verdict" in summary
+    details = server.get(address("/compare/sections/details", pair, **options)).text
+    assert "Exploratory metrics: no verdict" in details
     for name, value, message in [
         ("adjust", "tukey", "allowed for 2 runs: max-t, holm"),
         ("delta", "x", "write a number"),
@@ -236,6 +237,7 @@ def test_outcomes_filter_the_queries_by_keyboard(opened: Any, store: RunStore, p
     expect(page.locator("#summary [data-record]")).to_have_count(0)  # its address is removed before it is sent
     page.wait_for_load_state("networkidle")
     assert [one.kind for one in decisions(store, run_id=pair[0].run_id)] == ["comparison"]
+    page.locator(".more-sections > summary").press("Enter")
     page.locator("#metric").focus()
     page.keyboard.type("exact")
     link = page.get_by_role("link", name="2 only A right")
@@ -245,19 +247,19 @@ def test_outcomes_filter_the_queries_by_keyboard(opened: Any, store: RunStore, p
     expect(page.locator("#queries")).to_contain_text("2 of 12")
     assert parse_qs(urlsplit(page.url).query)["where"] == ["exact_match=a-only"]
     page.go_back()
-    expect(page.locator("#queries")).not_to_contain_text("of 12")
+    expect(page.locator("#queries .query-count")).to_have_text("12 queries")
     page.go_forward()
     expect(page.locator("#queries")).to_contain_text("2 of 12")
     page.reload()
     expect(page.locator("#queries")).to_contain_text("2 of 12")
     page.locator("body").press("x")
-    expect(page.locator(".compared-runs h2").first).to_contain_text("second")
+    expect(page.locator(".compare-head .run-name").first).to_contain_text("second")
     assert parse_qs(urlsplit(page.url).query)["run"] == [one.run_id for one in pair[::-1]]
 
 
 @pytest.mark.part("chromium")
 def test_derivations_open_in_the_side_panel(opened: Any) -> None:
-    opened.locator("#summary").get_by_role("link", name="exact_match").first.click()
+    opened.locator("#summary").get_by_role("link", name=": how exact_match was computed").first.click()
     expect(opened.get_by_role("dialog")).to_contain_text("exact_match")
     opened.keyboard.press("Escape")
     expect(opened.get_by_role("dialog")).to_have_count(0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -18,8 +18,8 @@ from starlette.responses import Response
 from ..compare.analysis import parse_margin
 from ..compare.columns import QueryTable
 from ..compare.filters import Condition
-from ..compare.metrics import shared_main_metric
-from ..compare.pairing import selecting_runs, selection_note
+from ..compare.metrics import headline_order, shared_main_metric
+from ..compare.pairing import lookup_metric, selecting_runs, selection_note
 from ..compare.queries import Cause
 from ..compare.rendering import (
     guardrails_table,
@@ -76,6 +76,7 @@ from ..report.score_sections import (
 )
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore, result_summaries
+from .compare_card import comparison_card
 from .page_request import Fields, PageRequest, page_route
 from .query_list import query_table
 from .run_page import derivation_url, report_response
@@ -167,9 +168,26 @@ class ComparisonRequest:
         }
         return make_url(path, **(listed | parameters))
 
-    def queries_url(self) -> str:
-        """The address of the list of queries as a fragment."""
-        return make_url("/queries", run=self.runs, **self.filters, fragment="1")
+    def queries_url(self, metric: str | None) -> str:
+        """The address of the list of queries as a fragment: those that got worse by a metric, unless it has filters."""
+        filters = dict(self.filters)
+        if metric is not None and not filters:
+            filters = self.worse_filter(metric)
+        return make_url("/queries", run=self.runs, **({"size": ["8"]} | filters), fragment="1", relax="1")
+
+    def worse_filter(self, metric: str) -> dict[str, list[str]]:
+        """The queries that got worse by a metric, the largest loss first."""
+        condition = Condition("metric", metric)
+        one = next((found for run in self.stored if (found := run.find_result(metric)) is not None), None)
+        lower = one is not None and not lookup_metric(one, self.records[0], {}).higher_score_is_better
+        return {
+            "where": [str(replace(condition, value="worse"))],
+            "sort": [f"{'-' if lower else ''}diff.{condition.key}"],
+        }
+
+    def metric_url(self, metric: str) -> str:
+        """The address of this page with the queries that got worse by a metric."""
+        return UncutText(self.url(metric=metric, **self.worse_filter(metric)))
 
     def filter_url(self, *conditions: Condition, **parameters: Any) -> str:
         """The address of this page with the queries that fulfil the conditions."""
@@ -419,6 +437,16 @@ def default_metric(chosen: ComparisonRequest) -> str | None:
     return shared_main_metric(chosen.records, summaries) or None
 
 
+def sentence_metric(chosen: ComparisonRequest, shared: Collection[str]) -> str | None:
+    """The metric of the sentence about two runs: of the primary ones that both have the most important one."""
+    listed = result_summaries(chosen.workbench.store, chosen.runs[-1])
+    planned = chosen.primary or chosen.records[-1].plan.get("primary") or ()
+    primary = [one for one in listed if one.name in planned and one.name in shared]
+    if not (chosen.is_pair and primary):
+        return default_metric(chosen)
+    return min(primary, key=lambda one: headline_order(one.name, one.target.name)).name
+
+
 def outcome_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str, threshold: str) -> list[Block]:
     """How many queries both runs, one of them or none answer right by a metric; each number leads to its queries."""
     detail = f":{threshold}" if threshold else ""
@@ -518,7 +546,7 @@ def compare_page(request: PageRequest) -> Response:
         pairs=_pair_links(chosen),
         metrics=metrics,
         adjustments=adjustments(len(names)),
-        metric=request.parameters.get("metric") or default_metric(chosen),
+        metric=request.parameters.get("metric") or sentence_metric(chosen, metrics),
         threshold=_threshold(request.parameters),
         sections=[(name, title) for name, (title, _) in SECTIONS.items() if chosen.is_pair or name not in PAIR_PARTS],
     )
@@ -569,9 +597,19 @@ def _metric_names(chosen: ComparisonRequest) -> dict[str, str]:
     return {name: label for name, label in last.items() if all(name in one for one in others)}
 
 
-def _summary_context(chosen: ComparisonRequest, _: Fields) -> dict[str, Any]:
+def _summary_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any]:
     content = compare_runs_of(chosen)
-    return {"content": content, "blocks": _cached_html(chosen, "summary", lambda: difference_blocks(chosen, content))}
+    card = None
+    if chosen.is_pair and content.board is not None and content.board.metrics:
+        card = comparison_card(content.board)
+    blocks = "" if card else _cached_html(chosen, "summary", lambda: difference_blocks(chosen, content))
+    return {"content": content, "card": card, "blocks": blocks, "metric": params.get("metric") or content.main}
+
+
+def _details_context(chosen: ComparisonRequest, _: Fields) -> dict[str, Any]:
+    """The forest, tables with p-values and notes behind the card."""
+    content = compare_runs_of(chosen)
+    return {"blocks": _cached_html(chosen, "details", lambda: difference_blocks(chosen, content))}
 
 
 def _cached_html(chosen: ComparisonRequest, name: str, build: Callable[[], Sequence[Block]]) -> Markup:
@@ -683,6 +721,7 @@ SECTIONS: Mapping[str, tuple[str, SectionBuilder]] = {
 """The further sections of the report: title and builder, by name."""
 PARTS: Mapping[str, Callable[[ComparisonRequest, Fields], Mapping[str, Any]]] = {
     "summary": _summary_context,
+    "details": _details_context,
     "outcomes": _outcomes_context,
     "causes": _causes_context,
     **{name: partial(_section_context, name=name) for name in SECTIONS},

@@ -219,6 +219,9 @@ class QueryListPage:
             if not ("add" in params and "fragment" in params):
                 raise
             self.rows, self.error = self._find_rows(self.filter), str(error)
+        if "relax" in params and not len(self.rows) and not self.is_partial:
+            self.filter = SampleFilter(sort=self.filter.sort)
+            self.rows = self._find_rows(self.filter)
         self.size = params.integer("size", str(SIZES[0]))
         if self.size not in SIZES:
             raise BadValueError(f"size must be one of {', '.join(map(str, sorted(SIZES)))}, not {self.size}")

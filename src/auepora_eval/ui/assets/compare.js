@@ -45,7 +45,26 @@ function showOutcomes() {
   return replaceFragment(outcomes, `${source.pathname}${source.search}`);
 }
 
+/** A metric of the card: its queries in the other pane. */
+function chooseMetric(link) {
+  for (const row of document.querySelectorAll(".forest-table tr.chosen")) {
+    row.classList.remove("chosen");
+    row.querySelector("[aria-current]")?.removeAttribute("aria-current");
+  }
+  link.closest("tr").classList.add("chosen");
+  link.setAttribute("aria-current", "true");
+  const isNarrow = !document.getElementById("query-pane").checkVisibility();
+  showQueries(link.href);
+  if (isNarrow) location.hash = "query-pane";
+}
+
 document.addEventListener("click", (event) => {
+  const chosen = clickedLink(event, "a[data-queries]");
+  if (chosen) {
+    event.preventDefault();
+    chooseMetric(chosen);
+    return;
+  }
   const link = clickedLink(event, "#outcomes a[href]");
   if (!link || !isFilter(new URL(link.href))) return;
   event.preventDefault();

@@ -10,17 +10,14 @@ from itertools import combinations
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-import numpy as np
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ..compare.analysis import parse_margin
-from ..compare.columns import QueryTable
 from ..compare.filters import Condition
 from ..compare.metrics import headline_order, shared_main_metric
 from ..compare.pairing import lookup_metric, selecting_runs, selection_note
-from ..compare.queries import Cause
 from ..compare.rendering import (
     guardrails_table,
     matching_note,
@@ -47,14 +44,11 @@ from ..render.blocks import (
     ReportVerdict,
     Row,
     Table,
-    TableColumn,
     Tone,
-    simple_table,
     without_empty_columns,
 )
-from ..render.html import UncutText, format_time, percentage, pluralize, result_row
+from ..render.html import UncutText, format_time, pluralize, result_row
 from ..report.comparison_sections import (
-    CAUSES,
     ComparedRuns,
     compare_stored_runs,
     comparison_verdict,
@@ -78,7 +72,6 @@ from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore, result_summaries
 from .compare_card import comparison_card
 from .page_request import Fields, PageRequest, page_route
-from .query_list import query_table
 from .run_page import derivation_url, report_response
 from .workbench import Workbench, make_url, recorded_response, render_blocks, render_template
 
@@ -187,7 +180,8 @@ class ComparisonRequest:
 
     def metric_url(self, metric: str) -> str:
         """The address of this page with the queries that got worse by a metric."""
-        return UncutText(self.url(metric=metric, **self.worse_filter(metric)))
+        filters: dict[str, Any] = self.worse_filter(metric)
+        return UncutText(self.url(metric=metric, **filters))
 
     def filter_url(self, *conditions: Condition, **parameters: Any) -> str:
         """The address of this page with the queries that fulfil the conditions."""
@@ -422,13 +416,7 @@ def _linked_pairs(chosen: ComparisonRequest, board: Leaderboard) -> Table:
     return replace(table, groups=[replace(table.groups[0], rows=rows)])
 
 
-# --- queries of two runs by outcome, and by the cause of their change ------------------------------------------------
-
-_OUTCOMES = {"both-right": "both right", "a-only": "only A right", "b-only": "only B right", "both-wrong": "both wrong"}
-_WORSE = (Cause.FAILED, Cause.REFUSED, Cause.LOST, Cause.RANKED_LOWER, Cause.IGNORED)
-"""Causes of a query that got worse."""
-_SYMMETRIC = (Cause.ANSWER_CHANGED, Cause.CONTEXT_CHANGED, Cause.UNEXPLAINED)
-"""Causes that a query may have whether it got worse or better."""
+# --- the metric that is chosen at first -----------------------------------------------------------------------------
 
 
 def default_metric(chosen: ComparisonRequest) -> str | None:
@@ -445,83 +433,6 @@ def sentence_metric(chosen: ComparisonRequest, shared: Collection[str]) -> str |
     if not (chosen.is_pair and primary):
         return default_metric(chosen)
     return min(primary, key=lambda one: headline_order(one.name, one.target.name)).name
-
-
-def outcome_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str, threshold: str) -> list[Block]:
-    """How many queries both runs, one of them or none answer right by a metric; each number leads to its queries."""
-    detail = f":{threshold}" if threshold else ""
-    limit, rule = (float(threshold), "as given") if threshold else table.right_from(metric)
-    conditions = {word: Condition("metric", metric, value=f"{word}{detail}") for word in _OUTCOMES}
-    counts = {word: int(one.mask(table).sum()) for word, one in conditions.items()}
-    known = sum(counts.values())
-    cells = {
-        word: Cell(
-            f"{counts[word]:,} {text}",
-            href=chosen.filter_url(conditions[word], metric=metric, threshold=threshold or None)
-            if counts[word]
-            else "",
-            note=percentage(counts[word], known),
-        )
-        for word, text in _OUTCOMES.items()
-    }
-    rows: list[Row] = [
-        ["A is right", cells["both-right"], cells["a-only"]],
-        ["A is wrong", cells["b-only"], cells["both-wrong"]],
-    ]
-    if without := len(table) - known:
-        no_score = [replace(one, operator="!=") for one in conditions.values()]
-        href = chosen.filter_url(*no_score, metric=metric, threshold=threshold or None)
-        rows.append(["A or B has no score", Cell(pluralize(without, "query", "queries"), href=href), ""])
-    column = table.scores(metric, 1)
-    sign = "at least" if column is None or column.meta.higher_score_is_better else "at most"
-    right = f"Right is {table.metric_labels[metric]} of {sign} {limit:g}"
-    caption = f"{pluralize(known, 'query', 'queries')} with a score in both runs. {right}"
-    blocks: list[Block] = [simple_table(["", "B is right", "B is wrong"], rows, caption=f"{caption} ({rule}).")]
-    if known and counts["both-wrong"] == known:
-        blocks.append(Prose("No answer reaches this score. Give another one in 'Right from'.", tone="muted"))
-    return blocks
-
-
-def cause_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str) -> list[Block]:
-    """Why queries got worse or better by a metric; each number leads to its queries."""
-    found = [
-        (cause, word, conditions, count)
-        for word in ("worse", "better")
-        for cause in Cause
-        if (cause in _SYMMETRIC or (cause in _WORSE) is (word == "worse"))
-        and (count := _count(table, conditions := _change_conditions(cause, metric, word)))
-    ]
-    if not found:
-        return [Prose(f"No query changed by {table.metric_labels[metric]}.")]
-    most = max(count for *_, count in found)
-    rows: list[Row] = [
-        [
-            Cell(CAUSES[cause], note=cause.replace("_", " ")),
-            Cell(word, tone="bad" if word == "worse" else "good", sign="▼" if word == "worse" else "▲"),
-            Cell(
-                pluralize(count, "query", "queries"),
-                href=chosen.filter_url(*conditions, metric=metric),
-                bar=(0.0, count / most, count / most),
-            ),
-        ]
-        for cause, word, conditions, count in found
-    ]
-    note = "A cause is the first thing that is seen to differ; that it made the difference is likely, not proven."
-    columns = [TableColumn("cause"), TableColumn("the query got", brief=True), TableColumn("queries")]
-    return [
-        simple_table(columns, rows, caption=f"Causes of change by {table.metric_labels[metric]}"),
-        Prose(note, tone="muted"),
-    ]
-
-
-def _change_conditions(cause: Cause, metric: str, word: str) -> list[Condition]:
-    conditions = [Condition("change", metric, value=cause.value)]
-    return [*conditions, Condition("metric", metric, value=word)] if cause in _SYMMETRIC else conditions
-
-
-def _count(table: QueryTable, conditions: Sequence[Condition]) -> int:
-    masks = [one.mask(table) for one in conditions]
-    return int(np.logical_and.reduce(masks).sum())
 
 
 # --- pages and fragments ---------------------------------------------------------------------------------------------
@@ -547,7 +458,6 @@ def compare_page(request: PageRequest) -> Response:
         metrics=metrics,
         adjustments=adjustments(len(names)),
         metric=request.parameters.get("metric") or sentence_metric(chosen, metrics),
-        threshold=_threshold(request.parameters),
         sections=[(name, title) for name, (title, _) in SECTIONS.items() if chosen.is_pair or name not in PAIR_PARTS],
     )
 
@@ -636,51 +546,6 @@ def record_comparison(request: PageRequest) -> Response:
     return recorded_response(None if recorded is None else recorded.register)
 
 
-def _threshold(params: Fields) -> str:
-    number = params.number("threshold")
-    return "" if number is None else f"{number:.12g}"
-
-
-def _metric(chosen: ComparisonRequest, params: Fields) -> str:
-    name = params.get("metric") or default_metric(chosen)
-    if name is None:
-        raise BadValueError("the runs have no metric in common")
-    if name not in (names := _metric_names(chosen)):
-        raise UnknownMetricError(name, names)
-    return name
-
-
-def _outcomes_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any]:
-    metric, threshold = _metric(chosen, params), _threshold(params)
-    try:
-        if reason := _refusal(chosen, metric):
-            return {
-                "blocks": render_blocks(
-                    [Prose(f"The runs are not compared by {_metric_names(chosen)[metric]}: {reason}.", tone="open")]
-                )
-            }
-        blocks = outcome_blocks(chosen, query_table(chosen.workbench, chosen.records), metric, threshold)
-    except AueporaError as error:  # such as a metric without a best score
-        blocks = [Prose(str(error), tone="open")]
-    causes = chosen.url("/compare/sections/causes", metric=metric)
-    return {"blocks": render_blocks(blocks), "causes_url": causes, "is_large": chosen.is_large}
-
-
-def _refusal(chosen: ComparisonRequest, metric: str) -> str:
-    """Why the comparison refuses a metric. Large runs are not compared for it, which takes long."""
-    board = None if chosen.is_large else compare_runs_of(chosen).board
-    return "" if board is None else board.refused.get(metric, "")
-
-
-def _causes_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any]:
-    metric = _metric(chosen, params)
-    try:
-        blocks = cause_blocks(chosen, query_table(chosen.workbench, chosen.records), metric)
-    except AueporaError as error:
-        blocks = [Prose(f"There are no causes of change by {_metric_names(chosen)[metric]}: {error}", tone="open")]
-    return {"blocks": render_blocks(blocks)}
-
-
 SectionBuilder = Callable[[ComparisonRequest], Sequence[ReportSection | None]]
 
 
@@ -722,12 +587,10 @@ SECTIONS: Mapping[str, tuple[str, SectionBuilder]] = {
 PARTS: Mapping[str, Callable[[ComparisonRequest, Fields], Mapping[str, Any]]] = {
     "summary": _summary_context,
     "details": _details_context,
-    "outcomes": _outcomes_context,
-    "causes": _causes_context,
     **{name: partial(_section_context, name=name) for name in SECTIONS},
 }
 """The parts of the page that are loaded as fragments, by name."""
-PAIR_PARTS = ("outcomes", "causes", "wins", "split")
+PAIR_PARTS = ("wins", "split")
 """Parts that two runs have, and several have not."""
 
 

@@ -27,15 +27,17 @@ from helpers.declared_options import unbounded_numbers, wrong_values
 
 REQUIRED: dict[str, Any] = {
     "base": "token_f1",
+    "budget": 5,
     "embed_fn": {"python": "helpers.letter_vectors:letters"},
     "k": 5,
     "max_grade": 3,
     "model": "org/name",
+    "of": "exact_match",
     "prompt": "Is it right?",
     "where": {"labels.topic": "x"},
 }
 """Values of options without a default."""
-OF_INNER_METRIC = {"threshold", "correct_from", "faithful_from"}
+OF_INNER_METRIC = {"threshold", "correct_from", "faithful_from", "at_least"}
 """Numbers whose range is that of another metric, which is checked when both are known."""
 
 
@@ -73,7 +75,7 @@ def test_every_type_can_be_resolved() -> None:
     """A name that is imported for type checkers alone would leave an option unchecked."""
     by_design = {
         "base", "baseline", "claims_prompt", "controls", "correct", "criteria", "critic", "dimensions", "embed", "embed_fn", "examples",
-        "faithfulness", "inputs", "judge", "model", "prompt", "scale", "support_prompt", "target", "verifier", "weights", "where",
+        "faithfulness", "inputs", "judge", "model", "of", "prompt", "scale", "support_prompt", "target", "verifier", "weights", "where",
     }  # fmt: skip
     found = {
         option for info in metric_infos().values() for option, hint in option_types(info.cls).items() if hint is Any

@@ -56,7 +56,7 @@ def answer(number: int, *, shift: int) -> SystemOutputs | Exception:
         RetrievedDocument(Document(f"rule-{one}", f"Rule {one} applies to case {one}."), 1 / rank, rank)
         for rank, one in enumerate((first, first + 1, number), 1)
     ]
-    text = f"Rule {first} applies to case {number}."
+    text = f"Rule {first} applies to case {number}, version {shift}."
     return SystemOutputs(
         ranked,
         Response(text, sentences=[{"text": text, "citations": [f"rule-{first}"]}]),
@@ -121,7 +121,6 @@ def batch_ids(folder: Path, run_ids: dict[str, str]) -> dict[str, str]:
             for number in range(1, len(batch.items)):
                 for place, who in enumerate(people):
                     value = batch.choices[place if number % 3 == 0 else 0].name
-                    value = "both" if queue.item(number).has_equal_answers else value
                     queue.submit(who, number, [value], comment=hostile * (number % 2), submission=f"{who} {number}")
             queue.skip(people[0], len(batch.items), hostile, submission="skip")
             if name.endswith("closed"):

@@ -232,6 +232,7 @@ def test_outcomes_filter_the_queries_by_keyboard(opened: Any, store: RunStore, p
     page.keyboard.press("Enter")
     page.get_by_role("link", name="Right in A only").focus()
     page.keyboard.press("Enter")
+    page.wait_for_url("**where=exact_match%3Da-only**")
     expect(page.locator("#queries")).to_contain_text("2 of 12")
     assert parse_qs(urlsplit(page.url).query)["where"] == ["exact_match=a-only"]
     page.go_back()

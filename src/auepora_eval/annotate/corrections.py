@@ -32,7 +32,7 @@ from ..core.slices import Grouping, SliceSpec, parse_slices
 from ..core.types import GOLD_BY, EvaluationSample, MetricResult
 from ..engine.evaluate import BATCH_SIZE, CollectingAccumulator, evaluate_stream
 from ..engine.executors import SerialExecutor
-from ..engine.repeats import mean_over_repeats, per_sample_means
+from ..engine.repeats import join_scores, mean_over_repeats
 from ..errors import AueporaError, BadValueError, StoreError, UnknownRunError, did_you_mean
 from ..io.grades import (
     CORRECTED_GOLD,
@@ -613,8 +613,9 @@ class _CorrectedRun:
             parts.append(metric.pair_samples(scores))
         if len(parts) == 1:
             return parts[0]
-        means = per_sample_means(parts)
-        return means if isinstance(metric.reducer, Mean) else replace(means, repeats=tuple(parts))
+        joined = join_scores(metric, parts)
+        whole = isinstance(metric.reducer, Mean) or metric.joins_repeats
+        return joined if whole else replace(joined, repeats=tuple(parts))
 
     def _all_batches(self, repeat: int) -> Iterator[Batch]:
         run_id = self._record.run_id

@@ -15,6 +15,7 @@ import click
 
 from ..render.terminal import progress
 from .console import echo, echo_err, quiet_option, stdout_to_stderr
+from .help_pages import Command
 from .judge_options import STOPPED_EARLY
 from .label import login
 from .main import LazyGroup
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ..io.problems import Problem
     from ..io.validate import Validation
     from ..plan.model import Plan
+    from ..runs.dataset_quality import DatasetQuality
     from ..store.runs import RunStore
 
 
@@ -41,7 +43,7 @@ MAX_KEYS = 12
 HAS_PROBLEMS = 2
 
 
-@click.command(name="validate")
+@click.command(name="validate", cls=Command)
 @click.argument("dataset", type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
 @click.option("--format", "dataset_format", metavar="NAME", help="Format of DATASET; default: detected.")
@@ -51,6 +53,14 @@ HAS_PROBLEMS = 2
 @click.option("--corpus", type=click.Path(), help="JSONL file with the texts of documents given by id.")
 @click.option("--nuggets", type=click.Path(), help="JSONL file with the nuggets of the samples, matched by id.")
 @click.option("--all", "show_all", is_flag=True, help=f"Print all problems, not only the first {MAX_SHOWN}.")
+@click.option(
+    "--quality",
+    is_flag=True,
+    help="Say what the questions can decide: repeated questions, gold that the corpus lacks, questions that every "
+    "stored run answers alike, the smallest difference that is detected.",
+)
+@click.option("--run", "runs", multiple=True, metavar="RUN", help="With --quality: only this run; repeatable.")
+@store_option
 @click.option("--load", is_flag=True, help="Of a plan: import the user's code that it names, and check it too.")
 @click.option(
     "--call",
@@ -77,6 +87,9 @@ def validate_command(
     corpus: str | None,
     nuggets: str | None,
     show_all: bool,
+    quality: bool,
+    runs: tuple[str, ...],
+    store: str | None,
     load: bool,
     call: int | None,
     set_texts: tuple[str, ...],
@@ -84,13 +97,11 @@ def validate_command(
 ) -> None:
     """Report every problem in a DATASET, and in OUTPUTS for it, and the metrics that they support.
 
-    Given a plan instead, report every problem in the plan and the files it names, and what would run. Systems,
-    resources and metrics that are given by import path are imported and checked only with --load. With --call, which
-    loads them too, the system is called on a few samples. Nothing is stored, and no judge is called.
+    Of a plan: every problem in it and the files it names, and what would run. Its own code is imported with --load and
+    --call only. Nothing is stored, and no judge is called.
 
-    Problems are printed one per line, as file:line: message; everything that `auepora score` refuses is a problem. Then
-    the fields of the samples are counted, and for every target its metrics are listed, or what they lack. The exit code
-    is 2 if there is a problem, and 3 if no call of --call gave an answer; warnings do not change it.
+    The fields of the samples are counted, and for every target its metrics are listed, or what they lack. The exit code
+    is 2 if there is a problem, and 3 if no call of --call gave an answer.
 
     \b
     auepora validate data.jsonl
@@ -112,6 +123,8 @@ def validate_command(
         raise click.UsageError("--set goes with a plan")
     if load or call is not None:
         raise click.UsageError("--load and --call go with a plan")
+    if runs and not quality:
+        raise click.UsageError("--run goes with --quality")
     with progress(f"reading {dataset}"):
         checked = validate_files(
             dataset,
@@ -123,12 +136,38 @@ def validate_command(
             columns=columns,
             outputs_columns=outputs_columns,
         )
-    if as_json:
-        echo(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False))
-    else:
-        echo("\n\n".join(filter(None, _paragraphs(checked, show_all=show_all))))
+    document, paragraphs = checked.to_dict(), _paragraphs(checked, show_all=show_all)
+    if quality and checked.is_valid:
+        found = _quality(dataset, dataset_format, columns, corpus, store, runs)
+        document["quality"] = found.to_dict()
+        paragraphs.insert(0, found.to_text())
+    echo(json.dumps(document, indent=2, ensure_ascii=False) if as_json else "\n\n".join(filter(None, paragraphs)))
     if not checked.is_valid:
         sys.exit(HAS_PROBLEMS)
+
+
+def _quality(
+    dataset: str,
+    dataset_format: str | None,
+    columns: dict[str, str] | None,
+    corpus: str | None,
+    store: str | None,
+    runs: Sequence[str],
+) -> DatasetQuality:
+    """What a dataset can decide, with the stored runs on it if there is a store."""
+    from ..io.corpus import Corpus
+    from ..io.join import load_dataset
+    from ..runs.dataset_quality import dataset_quality
+    from ..store.connect import default_store
+
+    samples = list(load_dataset(dataset, dataset_format, corpus=corpus, columns=columns))
+    ids = None if corpus is None else Corpus.open(corpus).ids
+    where = default_store(store)
+    if store is None and not runs and "://" not in where and not Path(where).exists():
+        return dataset_quality(samples, corpus_ids=ids)
+    with open_store(store) as opened:
+        records = [opened.find(run) for run in runs]
+        return dataset_quality(samples, corpus_ids=ids, store=opened, runs=records)
 
 
 def _paragraphs(checked: Validation, *, show_all: bool) -> list[str]:
@@ -333,7 +372,7 @@ def _call_system(plan: Plan, count: int) -> dict[str, Any]:
 # --- auepora convert -------------------------------------------------------------------------------------------------
 
 
-@click.command(name="convert")
+@click.command(name="convert", cls=Command)
 @click.argument("source", metavar="IN", type=click.Path())
 @click.argument("target", metavar="OUT", type=click.Path())
 @click.option("--from", "from_format", metavar="NAME", help="Format of IN; default: detected.")
@@ -466,7 +505,7 @@ _by_option = click.option("--by", metavar="NAME", help="Your name; default: your
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.command(name="propose")
+@click.command(name="propose", cls=Command)
 @click.argument("run", shell_complete=complete_run)
 @click.argument("sample")
 @click.option("--document", metavar="ID", help="With --grade: the document.")
@@ -534,7 +573,7 @@ def propose_command(
     echo_err(f"`auepora gold preview {proposal.correction.id}` shows the effect on all runs")
 
 
-@click.command(name="list")
+@click.command(name="list", cls=Command)
 @click.option(
     "--state",
     type=click.Choice(["open", "accepted", "withdrawn"]),
@@ -584,7 +623,7 @@ def list_command(
     echo(table([[_clip(cell) for cell in row] for row in rows], headers=headers) if rows else "no proposals")
 
 
-@click.command(name="preview")
+@click.command(name="preview", cls=Command)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @_labels_option
 @store_option
@@ -619,7 +658,7 @@ def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None,
     _show_effects(effects, chosen, as_json=as_json, empty="no open proposals")
 
 
-@click.command(name="apply")
+@click.command(name="apply", cls=Command)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "every", is_flag=True, help="Accept all open proposals.")
 @_by_option
@@ -667,7 +706,7 @@ def apply_command(
         echo_err(f"{count} open {'proposal is' if count == 1 else 'proposals are'} not accepted; give ids, or --all")
 
 
-@click.command(name="withdraw")
+@click.command(name="withdraw", cls=Command)
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--why", default="", metavar="TEXT", help="The reason.")
 @_by_option
@@ -692,7 +731,7 @@ def withdraw_command(
         echo_err("`auepora gold apply` rescores the runs without them")
 
 
-@click.command(name="export")
+@click.command(name="export", cls=Command)
 @click.argument("dataset", shell_complete=complete_run)
 @click.option("-o", "--output", type=click.Path(), required=True, help="JSONL file to write.")
 @_labels_option

@@ -207,7 +207,7 @@ stop_options = grouped_options(
         "until_decided": click.option(
             "--until-decided",
             metavar="RUN",
-            help="Judge in a random order, and stop when the comparison with this run is decided.",
+            help="Stop judging when the comparison with RUN is decided; the order of the answers is random.",
         ),
         "stop_metric": click.option(
             "--stop-metric",
@@ -479,11 +479,13 @@ def judgement_lines(store: RunStore, record: RunRecord) -> Iterator[bytes]:
     ids = store.sample_ids(record.run_id)
     for one in store.judgements(record.run_id):
         body = one.body
+        kind = {"decides": True} if body.get("decides") else {}
         row: dict[str, Any] = {
             "key": one.request.partition("@")[0],
             "critic": one.critic,
             "one_number": bool(body.get("one_number")),
             "logprobs": bool(body.get("logprobs")),
+            **kind,
             "metric": one.metric,
             "sample_id": ids[one.position],
             "repeat": one.judge_repeat,

@@ -28,6 +28,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Protocol, Self
@@ -35,25 +36,16 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from ..core.scores import Status
+from ..core.slices import Rows
 from ..core.types import TargetCategory
 from ..errors import BadValueError, did_you_mean
 from ..io.sample_sets import SampleSet, content_fingerprint
+from ..stats.intervals import Bools, Floats
 from ..store.runs import iter_samples, packed_queries
-from .columns import (
-    ABSENT,
-    ANSWERS,
-    HITS,
-    MISSING,
-    SECONDS,
-    Bools,
-    Floats,
-    QueryTable,
-    Rows,
-    first_rank,
-    output_state,
-)
+from .columns import ABSENT, ANSWERS, MISSING, SECONDS, first_rank, output_state
 from .metrics import headline_order
 from .queries import Cause
+from .query_table import HITS, QueryTable
 
 _MAX_CONDITIONS = 50
 _NUMBERS = re.compile(r"(\d+)")
@@ -145,7 +137,8 @@ class Condition:
         if self.field == "cause":
             return self._negated(self._cause_mask(table, run))
         if self.field == "change":
-            return self._negated(table.changes(self.name) == 1 + list(Cause).index(self._cause()))
+            cause = Cause(self.word.replace("-", "_"))
+            return self._negated(table.changes(self.name) == 1 + list(Cause).index(cause))
         if self.field == "answer":
             states = table.states(run, refusals=self.word in ("refused", "answered"))
             return self._negated(states == ANSWERS.index(self.word))
@@ -173,15 +166,13 @@ class Condition:
             return {table.runs[0].record.run_id, table.runs[-1].record.run_id}
         return {table.runs[table.run_number(self.run)].record.run_id}
 
-    def _cause(self) -> Cause:
-        return Cause(self.word.replace("-", "_"))
-
     def _cause_mask(self, table: QueryTable, run: int) -> Bools:
         known, codes = table.causes(self.name, run)
         names = CAUSE_GROUPS.get(self.word) or (self.word.replace("-", "_"),)
         if not any(name in known for name in names):
-            listed = [*CAUSE_GROUPS, *known]
-            raise BadValueError(f"there is no cause '{self.value}'{did_you_mean(self.value, listed)}{_choices(listed)}")
+            listed = list(dict.fromkeys([*CAUSE_GROUPS, *known]))
+            hint = did_you_mean(self.value, listed)
+            raise BadValueError(f"there is no cause '{self.value}'{hint}; the values are {', '.join(listed)}")
         found = np.isin(codes, [known[name] for name in names if name in known])
         if self.word in ("retriever", "dropped") and found.any():
             found &= table.dropped(run) == (self.word == "dropped")
@@ -328,10 +319,6 @@ def _number(text: str) -> float:
     return number
 
 
-def _choices(values: Iterable[str]) -> str:
-    return f"; the values are {', '.join(dict.fromkeys(values))}"
-
-
 def _short(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
@@ -364,19 +351,14 @@ def _check(condition: Condition, text: str, *, quoted: bool) -> None:
         return
     if not ordered and condition.word in words and not quoted:
         return
-    if numeric and _is_number(condition.value):
-        return
+    if numeric:
+        with suppress(BadValueError):
+            _number(condition.value)
+            return
     wanted = "a number" if numeric and (ordered or not words) else "a number, or one of" if numeric else "one of"
     listed = "" if ordered or not words else f" {', '.join(dict.fromkeys(words))}"
     hint = "" if ordered else did_you_mean(condition.word, words)
     raise BadValueError(f"{where}'{_short(condition.value)}' should be {wanted}{listed}{hint}")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return not math.isnan(float(text))
-    except ValueError:
-        return False
 
 
 # --- order -----------------------------------------------------------------------------------------------------------

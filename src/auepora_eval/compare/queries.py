@@ -583,7 +583,7 @@ def _score_changes(
 
 
 def _scope_of(target: TargetCategory) -> MetricScope:
-    if target is TargetCategory.LATENCY:
+    if target in (TargetCategory.LATENCY, TargetCategory.COST):
         return MetricScope.NEITHER
     return MetricScope.RETRIEVAL if target.name.startswith("RETRIEVAL") else MetricScope.ANSWERS
 

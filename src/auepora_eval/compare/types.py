@@ -10,17 +10,12 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from ..core.conventions import Match
 from ..core.results import ColumnKind, FrameColumn, FrameKind, make_frame, to_json_value
 from ..render.tables import format_value
+from ..stats.intervals import Floats, Ints
 from .pairing import MetricMeta, MetricPair
 from .stores import DecisionRegister
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
 
 NOTEBOOK_HTML = "auepora_eval.compare.rendering"
 """The module that renders comparisons for notebooks; imported only when one is shown."""
@@ -175,6 +170,8 @@ class MetricComparison:
     """The name for display; empty if it is the name."""
     interval_under_skew: tuple[float, float] | None = None
     """Where the differences are skewed, 95 % bounds that hold nevertheless; a verdict needs them, too."""
+    ratio: tuple[float, float, float] | None = None
+    """Of an amount such as tokens or cost: that of B over that of A, and its 95 % interval."""
 
     @property
     def sure_interval(self) -> tuple[float, float] | None:
@@ -196,7 +193,7 @@ class MetricComparison:
         values["missing_outputs"] = dict(zip("ab", values.pop("missing"), strict=True))
         if self.doubt != "skewed":
             values["interval_under_skew"] = None
-        for key in ("sequential", "two_stage", "match", "longer_list", "interval_under_skew"):
+        for key in ("sequential", "two_stage", "match", "longer_list", "interval_under_skew", "ratio"):
             found = values.pop(key)
             values |= {} if found is None else {key: to_json_value(found)}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
@@ -295,6 +292,8 @@ class CompareReport:
     """Metrics that are not primary and worse, by max-T over all of them; only where there are no guardrails."""
     metric_labels: Mapping[str, str] = field(default_factory=dict)
     """The names of metrics for display."""
+    ranked: tuple[str, ...] = ()
+    """The names of the compared metrics: the main one first, those that are equal in both runs last."""
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison document."""

@@ -3,7 +3,7 @@
 * ``types``, ``targets``, ``dataset``, ``rag_interface``, ``plan``: samples, outputs, systems and the choice of metrics
 * ``scores``, ``reduce``, ``results``: one outcome per sample, reducers, and the results made of them
 * ``conventions``: named definitions, and the signature that makes a number reproducible
-* ``batch``, ``family``, ``slices``: aligned samples and outputs with shared features, variants, groups of samples
+* ``batch``, ``family``, ``clusters``, ``slices``: aligned samples and outputs with shared features, and their groups
 * ``metrics_base``, ``registry``: what a metric is, and how it is found by name
 * ``derivation``: how one sample's score is computed, step by step
 * ``errors``, ``runner``: re-exports at earlier paths

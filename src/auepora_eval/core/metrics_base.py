@@ -19,6 +19,7 @@ from ..errors import AlignmentError, AueporaError, BadValueError, MetricDefiniti
 from ..options import check_arguments, check_options
 from ..stats.intervals import Interval
 from .batch import Batch, check_samples, warn_notes
+from .clusters import any_clustered, cluster_ids, cluster_key
 from .conventions import CONVENTION_NAMES, ID_PRESETS, Conventions, Match, Signature
 from .derivation import (
     NO_CONTEXT,
@@ -122,6 +123,8 @@ class RunInfo:
     concurrency: int | None = None
     gold: str | None = None
     """The gold that replaced that of the samples, for signatures."""
+    prices: Mapping[str, Any] | None = None
+    """The prices of the system's models, as ``run.prices`` of a plan has them."""
 
     def top_k_option(self, depth: float | None) -> dict[str, str]:
         """The requested ``top_k`` for the signature of a metric that reads more documents, or all."""
@@ -334,6 +337,28 @@ class BatchMetric(Metric):
         """Whether it scores several samples together, so that no sample has a score by itself."""
         return type(self).pair_samples is not BatchMetric.pair_samples
 
+    @property
+    def repeats_needed(self) -> int:
+        """How many answers to each sample the metric needs."""
+        return 1
+
+    def require_repeats(self, repeats: int) -> None:
+        """Raise if there are fewer answers to each sample than the metric needs."""
+        if repeats < self.repeats_needed:
+            raise BadValueError(
+                f"metric '{self.name}' needs {self.repeats_needed} answers to each sample, and there "
+                f"{'is' if repeats == 1 else 'are'} {repeats}; ask the system more often (run.repeats in a plan)"
+            )
+
+    def join_repeats(self, parts: Sequence[Scores], means: Scores) -> Scores:
+        """The final outcomes from those of each repeat, given their means; for a metric of several answers."""
+        return means
+
+    @property
+    def joins_repeats(self) -> bool:
+        """Whether the score of a sample is not the mean over its repeats."""
+        return type(self).join_repeats is not BatchMetric.join_repeats
+
     def select(self, scores: Scores, paired: Scores, rows: npt.NDArray[np.intp]) -> Scores:
         """The outcomes of some samples, given those of ``score`` and of ``pair_samples``."""
         return paired.take(rows)
@@ -411,6 +436,7 @@ class BatchMetric(Metric):
         """The metric's number over aligned samples and outputs."""
         AlignmentError.check(len(samples), len(outputs))
         check_samples(samples)
+        self.require_repeats(1)
         batch = Batch(samples, outputs)
         metric = self.for_samples(samples)
         scores = metric.pair_samples(apply_failure_policy(metric, batch))
@@ -616,39 +642,11 @@ def _score(metric: BatchMetric, batch: Batch) -> Scores:
     return scores
 
 
-def any_clustered(samples: Sequence[EvaluationSample]) -> bool:
-    """Whether any sample belongs to a cluster."""
-    # Sets of a column are faster than a generator over samples; this runs for every batch.
-    named = {sample.cluster_id for sample in samples} - {None}
-    return bool(named) or True in {"variant_of" in sample.labels for sample in samples}
-
-
 def sample_clusters(samples: Sequence[EvaluationSample]) -> Clusters | None:
     """The cluster id of each sample; None where no sample belongs to a cluster."""
     if not any_clustered(samples):
         return None
     return cluster_ids([sample.sample_id for sample in samples], list(map(cluster_key, samples)))
-
-
-def cluster_key(sample: EvaluationSample) -> tuple[bool, str]:
-    """The cluster key of a sample: whether it has a ``cluster_id``, and the name of the cluster."""
-    return sample.cluster_id is not None, sample.cluster
-
-
-def cluster_ids(ids: Sequence[str], families: Sequence[tuple[bool, str]]) -> Clusters:
-    """The cluster id of each sample. A variant of a variant belongs to the cluster of the first parent."""
-    # Samples by id, as ``cluster_key`` names them, and what each belongs to where that is not itself.
-    above = {(False, one): family for one, family in zip(ids, families, strict=True) if family != (False, one)}
-    roots: dict[tuple[bool, str], tuple[bool, str]] = {}
-    for family in dict.fromkeys(families):
-        root, passed = family, {family}
-        while (higher := above.get(root)) is not None and higher not in passed:
-            root = higher
-            passed.add(root)
-        # All samples of a cycle are one cluster.
-        roots[family] = min(passed) if above.get(root) in passed else root
-    numbers: dict[tuple[bool, str], int] = {}
-    return np.array([numbers.setdefault(roots[family], len(numbers)) for family in families], dtype=np.intp)
 
 
 def run_signature(metric: BatchMetric, run: RunInfo) -> Signature:

@@ -10,7 +10,7 @@ from copy import copy
 import numpy as np
 import numpy.typing as npt
 
-from ..stats.intervals import Interval, Moments, mean_interval
+from ..stats.intervals import Interval, Moments, effective_interval, mean_interval
 from .scores import Scores, Status
 
 # --- exact sums ------------------------------------------------------------------------------------------------------
@@ -155,6 +155,10 @@ class Mean(Reducer):
 
     name = "mean"
 
+    def __init__(self, *, of_proportions: bool = False) -> None:
+        self.of_proportions = of_proportions
+        """Whether each score is a proportion of trials, so that its mean has an effective number of trials."""
+
     def value(self, scores: Scores) -> float:
         """The mean; NaN of nothing."""
         return mean(counted_values(scores))
@@ -175,6 +179,8 @@ class Mean(Reducer):
         """Wilson's interval for proportions, otherwise Student's t by cluster."""
         if clusters is not None:
             clusters = clusters[scores.counted]
+        if self.of_proportions:
+            return effective_interval(counted_values(scores), clusters=clusters)
         return mean_interval(counted_values(scores), clusters=clusters, binary=binary, lowest=low, highest=high)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadTypeError, BadValueError, did_you_mean
-from .metrics_base import any_clustered, cluster_ids, cluster_key
+from .clusters import any_clustered, cluster_ids, cluster_key
 from .reduce import Clusters
 from .types import EvaluationSample
 

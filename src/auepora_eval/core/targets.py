@@ -78,6 +78,10 @@ TARGETS: dict[TargetCategory, Target] = {
             "Does the answer hold up when facts or wording are altered?",
             ("labels.variant_of", "labels.scenario"),
         ),
+        Target(
+            _T.COST, "additional", "Cost", "usage", "none",
+            "How many tokens and how much money does an answer take?", (),
+        ),
     )
 }  # fmt: skip
 

@@ -39,6 +39,7 @@ class TargetCategory(Enum):
     NOISE_ROBUSTNESS = auto()
     NEGATIVE_REJECTION = auto()
     COUNTERFACTUAL_ROBUSTNESS = auto()
+    COST = auto()
 
 
 @dataclass

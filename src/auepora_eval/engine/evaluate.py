@@ -314,6 +314,9 @@ class Evaluation:
         ``compute`` gives the result of a metric that only computes over all samples at once. Garbage collection may be
         paused where batches come from lists, but not where a generator of the caller may produce garbage of its own.
         """
+        for chosen in self.metrics:
+            if isinstance(chosen, BatchMetric):
+                chosen.require_repeats(len(passes))
         make = accumulator or make_accumulator
         accumulators = {
             one.name: make(one.for_run(self._run), self._run, keep_scores=self._keep_scores)
@@ -437,9 +440,8 @@ def evaluate(
     size = check_batch_size(batch_size)
 
     def rows_batch(rows: Rows | None) -> Batch:
-        if rows is None:
-            return Batch(sample_list, output_list)
-        return Batch([sample_list[row] for row in rows], [output_list[row] for row in rows])
+        whole = Batch(sample_list, output_list)
+        return whole if rows is None else whole.take(rows)
 
     pairs: Iterable[Pair] = zip(sample_list, output_list, strict=True)
     reading = None if match is None else GoldReading(pairs, Conventions.of(conventions), match)

@@ -44,8 +44,9 @@ def result_over_repeats(
     changes neither. Counts in ``details`` are numbers of samples.
     """
     values = [metric.reducer.value(part) for part in parts]
-    if len(parts) == 1:
-        result = make_result(metric, parts[0], signature=signature, keep_scores=keep_scores, clusters=clusters)
+    if len(parts) == 1 or metric.joins_repeats:
+        joined = join_scores(metric, parts)
+        result = make_result(metric, joined, signature=signature, keep_scores=keep_scores, clusters=clusters)
     else:
         means = per_sample_means(parts)
         repeated = replace(means, repeats=tuple(parts))
@@ -161,6 +162,11 @@ def _add_bounds(metric: BatchMetric, result: MetricResult, parts: Sequence[Score
     found = [one for one in ends if one is not None]
     low, high = (math.fsum(one[side] for one in found) / len(found) for side in (0, 1))
     result.details["bounds"] = [min(low, result.value), max(high, result.value)] if result.defined else [low, high]
+
+
+def join_scores(metric: BatchMetric, parts: Sequence[Scores]) -> Scores:
+    """The scores of all repeats as one per sample: their means, or what the metric makes of them."""
+    return metric.join_repeats(parts, per_sample_means(parts))
 
 
 def per_sample_means(parts: Sequence[Scores]) -> Scores:
@@ -297,9 +303,7 @@ def _count_calls(parts: Sequence[Scores]) -> dict[str, int]:
 def _sd_within_samples(values: npt.NDArray[np.float64]) -> float | None:
     """The root of the mean variance between the repeats of a sample; ``None`` where no sample has two of them."""
     several = (~np.isnan(values)).sum(axis=0) > 1
-    if not several.any():
-        return None
-    return math.sqrt(mean(np.nanvar(values[:, several], axis=0, ddof=1)))
+    return math.sqrt(mean(np.nanvar(values[:, several], axis=0, ddof=1))) if several.any() else None
 
 
 # --- evaluation: one pass per repeat ---------------------------------------------------------------------------------

@@ -268,8 +268,7 @@ _ROW_TYPES: dict[str, type[_WireRow]] = {
 
 
 def _row_schema(rows: str, row: type[_WireRow], other_rows: str, other: type[_WireRow]) -> RowSchema:
-    holders = {"": row, **_ROW_TYPES}
-    keys = {holder: kind.__struct_fields__ for holder, kind in holders.items()}
+    keys = {holder: kind.__struct_fields__ for holder, kind in {"": row, **_ROW_TYPES}.items()}
     return RowSchema(rows, keys, other_rows, tuple(set(other.__struct_fields__) - set(row.__struct_fields__)))
 
 
@@ -353,9 +352,7 @@ def _to_json_value(value: object, path: str) -> Any:
     for parent, names in _FIELDS.items():
         if isinstance(value, parent):
             return {name: _to_json_value(getattr(value, name), f"{path}.{name}") for name in names}
-    if isinstance(value, str):
-        return str.__str__(value)
-    return _to_json_number(value, path)
+    return str.__str__(value) if isinstance(value, str) else _to_json_number(value, path)
 
 
 def _to_json_number(value: object, path: str) -> int | float:

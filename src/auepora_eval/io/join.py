@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -324,19 +325,14 @@ class PairStream:
             self.unknown = join.unmatched_ids()
         if hashes.any_equal():
             # Different ids may have one hash: only reading them again decides.
-            _exhaust(self._read_samples(Problems()))
+            deque(self._read_samples(Problems()), maxlen=0)
         if self.unknown:
             # An unmatched output may be a repeated one, which is another error.
-            _exhaust(self._read_outputs(Problems()))
+            deque(self._read_outputs(Problems()), maxlen=0)
 
     def _open_index(self) -> OutputIndex | None:
         plain = self._output_format.name == "jsonl" and not is_compressed(self.outputs_path)
         return OutputIndex(self.outputs_path) if plain else None
-
-
-def _exhaust(records: Iterator[object]) -> None:
-    for _ in records:
-        pass
 
 
 class _DuplicateIdDetector:

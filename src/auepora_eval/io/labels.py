@@ -313,6 +313,8 @@ class LabelJournal(Journal[Label | LabelEvent]):
         self._closed: LabelEvent | None = None
         self.claims: dict[str, str] = {}
         """The hash of the secret of the browser that claims a name, by name."""
+        self.past_claims: dict[str, set[str]] = {}
+        """All hashes with which a name was claimed, by name."""
         self.seen: set[LabelKey] = set()
         """The items of which a person saw the labels of others."""
 
@@ -359,6 +361,7 @@ class LabelJournal(Journal[Label | LabelEvent]):
             self._closed = self._closed or event
         elif event.event == "claim":
             self.claims[event.by] = event.claim
+            self.past_claims.setdefault(event.by, set()).add(event.claim)
         else:
             self.claims.pop(event.by, None)
 

@@ -31,7 +31,6 @@ MAX_REASON = 2_000
 _FORMAT, _VERSION = "auepora-samples", 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _MAX_NAMED = 3
-_LISTS = ("ids", "where", "runs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +216,7 @@ def read_sample_set(path: Path) -> SampleSet:
         value = row.get(name)
         if value is None:
             continue
-        expected = list if name in _LISTS else str
+        expected = list if name in ("ids", "where", "runs") else str
         if not isinstance(value, expected) or (expected is list and not all(isinstance(one, str) for one in value)):
             wanted = "a list of strings" if expected is list else "a string"
             raise DataFileError(path, None, f"field {name!r} must be {wanted}, not {type_name(value)}")

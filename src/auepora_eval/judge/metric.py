@@ -177,6 +177,7 @@ class ReplayCritic(StructuredCritic):
 
     one_number: bool = False
     logprobs: bool = False
+    decides: bool = False
     name: str = "critic"
 
     async def judge(self, request: object) -> Judgement:
@@ -190,12 +191,19 @@ def make_replay_critic(judgements: Iterable[SampleJudgement], prompt_id: str) ->
     matching = [one for one in stored if one.prompt_id == prompt_id]
     record = next((one.panel for one in matching if one.panel), None)
     if record is None:
-        return ReplayCritic(any(one.one_number for one in matching), any(one.logprobs for one in matching))
+        return _critic_like(matching, "critic")
     members = []
     for name in record["members"]:
         own = [one for one in stored if one.critic == name]  # a member may have been asked another prompt only
-        members.append(ReplayCritic(any(one.one_number for one in own), any(one.logprobs for one in own), name))
+        members.append(_critic_like(own, name))
     return Panel.from_record(record, members)
+
+
+def _critic_like(judgements: Sequence[SampleJudgement], name: str) -> ReplayCritic:
+    """A critic that is asked in the same form."""
+    one_number = any(judgement.one_number for judgement in judgements)
+    logprobs = any(judgement.logprobs for judgement in judgements)
+    return ReplayCritic(one_number, logprobs, any(judgement.decides for judgement in judgements), name)
 
 
 class _ReplaySession(PanelClient):

@@ -40,7 +40,7 @@ def _finite_number(value: object) -> float | None:
 
 
 @dataclass(frozen=True)
-class _TimingMetric(ConfiguredMetric, SampleMetric):
+class TimingMetric(ConfiguredMetric, SampleMetric):
     """A metric of one timing of every output."""
 
     timing_key: str = "end_to_end"
@@ -91,7 +91,7 @@ class _TimingMetric(ConfiguredMetric, SampleMetric):
 
 @register("mean_latency", keys=("timing_key",))
 @dataclass(frozen=True)
-class MeanLatency(_TimingMetric):
+class MeanLatency(TimingMetric):
     r"""Mean of one timing, in the unit the system reports (seconds, by our own runner).
 
     .. math:: t_\text{key}
@@ -130,7 +130,7 @@ class Quantile(Reducer):
 
 @register("quantile_latency", keys=("timing_key", "quantile"))
 @dataclass(frozen=True)
-class QuantileLatency(_TimingMetric):
+class QuantileLatency(TimingMetric):
     r"""The time within which a given proportion of the answers came: with `quantile` 0.95, all but the slowest 5 %.
 
     .. math:: t_{(r)} \quad \text{with} \quad r - 1 < q \cdot n \le r
@@ -218,7 +218,7 @@ def _rate(answers: float, seconds: float) -> float:
 
 @register("throughput")
 @dataclass(frozen=True)
-class Throughput(_TimingMetric):
+class Throughput(TimingMetric):
     r"""Answers per second.
 
     .. math:: \frac{c \cdot n}{\sum t} \quad \text{or} \quad \frac{n}{\max(\text{start} + t) - \min(\text{start})}
@@ -236,7 +236,7 @@ class Throughput(_TimingMetric):
     metadata = declare(
         output_skips=frozenset({"no_start"}),
         skip_reasons={
-            **_TimingMetric.metadata.skip_reasons,
+            **TimingMetric.metadata.skip_reasons,
             "no_start": "by the clock, and the output does not say when its request began",
         },
         higher_is_better=True,

@@ -247,24 +247,26 @@ def inner_signature_options(one: BatchMetric, role: str = "base") -> dict[str, s
 
 
 @dataclass(frozen=True)
-class WrapperMetric(ConfiguredMetric):
-    """A metric that wraps another metric, given as an object or a spec, under the same conventions."""
-
-    base: Any
-    """The wrapped metric: its name, ``{name: options}``, or a ``Metric``."""
+class MetricOfMetric(ConfiguredMetric):
+    """A metric that is computed from another metric, given as an object or a spec, under the same conventions."""
 
     base_role: ClassVar[str] = "base"
+    """How signatures name the other metric."""
+    base_option: ClassVar[str] = "base"
+    """The option with the other metric: its name, ``{name: options}``, or a ``Metric``."""
     metadata = declare(
         counts_system_failures=False,  # the wrapped metric has counted them
     )
 
     def __post_init__(self) -> None:
         try:
-            built = metric(self.base)
+            built = metric(self.wrapped)
         except BadTypeError as error:
             raise BadTypeError(f"{self.base_role} must be a metric: {error}") from error
-        object.__setattr__(self, "base", built)
+        object.__setattr__(self, self.base_option, built)
         base = self.inner
+        if base.joins_repeats:
+            raise BadValueError(f"'{base.name}' is computed from several answers to a sample; no metric can wrap it")
         object.__setattr__(self, "target", getattr(type(self), "target", base.target))
         own, given = type(self).metadata, base.metadata
         set_metadata(
@@ -276,6 +278,11 @@ class WrapperMetric(ConfiguredMetric):
             output_skips=own.output_skips | given.output_skips,
         )
         super().__post_init__()
+
+    @property
+    def wrapped(self) -> Any:
+        """The other metric as it was given."""
+        return getattr(self, self.base_option)
 
     def copy_attributes(self, *names: str) -> None:
         """Copy these attributes and metadata from the wrapped metric; for ``__post_init__``."""
@@ -289,7 +296,7 @@ class WrapperMetric(ConfiguredMetric):
     @property
     def inner(self) -> BatchMetric:
         """The wrapped metric, under the active conventions."""
-        return with_conventions(as_batch_metric(self.base), self.active_conventions)
+        return with_conventions(as_batch_metric(self.wrapped), self.active_conventions)
 
     def inner_metrics(self) -> Sequence[BatchMetric]:
         """The wrapped metric."""
@@ -305,21 +312,29 @@ class WrapperMetric(ConfiguredMetric):
 
     def for_run(self, run: RunInfo) -> Self:
         """A copy whose wrapped metric is adapted to the run."""
-        return self._with_base(self.base.for_run(run)) if isinstance(self.base, BatchMetric) else self
+        return self._with_base(self.wrapped.for_run(run)) if isinstance(self.wrapped, BatchMetric) else self
 
     def for_samples(self, samples: Iterable[EvaluationSample]) -> Self:
         """A copy whose wrapped metric is adapted to all samples."""
-        return self._with_base(self.base.for_samples(samples)) if isinstance(self.base, BatchMetric) else self
+        return self._with_base(self.wrapped.for_samples(samples)) if isinstance(self.wrapped, BatchMetric) else self
 
     def _with_base(self, base: Any) -> Self:
-        if base is self.base:
+        if base is self.wrapped:
             return self
-        twin = replace(self, base=base)
+        twin = replace(self, **{self.base_option: base})
         return twin if self.base_name == self.name else with_name(twin, self.name)
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """The run options of the wrapped metric."""
         return {f"{self.base_role}.{key}": value for key, value in self.inner.run_signature_options(run).items()}
+
+
+@dataclass(frozen=True)
+class WrapperMetric(MetricOfMetric):
+    """A metric that wraps another metric, its ``base``."""
+
+    base: Any
+    """The wrapped metric: its name, ``{name: options}``, or a ``Metric``."""
 
 
 @register("sliced")
@@ -375,14 +390,12 @@ class SlicedMetric(WrapperMetric):
     def condition(self) -> str:
         """A short text of the condition."""
         if not isinstance(self.where, Mapping):
-            name = function_name(self.where, module=False).rpartition(".")[2]
-            return name.replace("<lambda>", "lambda")
+            return function_name(self.where, module=False).rpartition(".")[2].replace("<lambda>", "lambda")
         parts = []
         for path, values_given in self.where.items():
             values = values_given if isinstance(values_given, (list, tuple, set, frozenset)) else [values_given]
             parts.append(f"{path}={'/'.join(map(str, values))}")
-        text = ",".join(parts)
-        return "".join(" " if mark in "|[]" else mark for mark in text)
+        return "".join(" " if mark in "|[]" else mark for mark in ",".join(parts))
 
     @property
     def predicate(self) -> Callable[[EvaluationSample], bool]:
@@ -462,9 +475,6 @@ class SlicedMetric(WrapperMetric):
 
 # --- accuracy by context noise: any metric, broken down by the proportion of irrelevant documents --------------------
 
-_INSUFFICIENT = ("insufficient information", "信息不足")
-"""The phrases by which RGB's script detects a refusal; its prompts ask for them."""
-
 
 def noise_ratio(sample: EvaluationSample) -> float | None:
     """The proportion of noise among the documents of a sample: ``None`` if missing, NaN if invalid."""
@@ -480,7 +490,7 @@ def declares_insufficient(output: SystemOutputs | None) -> bool:
     """Whether RGB's script counts an answer as a refusal: the phrase occurs anywhere, case-sensitive."""
     if output is None or output.response is None:
         return False
-    return any(words in output.response.text for words in _INSUFFICIENT)
+    return any(words in output.response.text for words in ("insufficient information", "信息不足"))
 
 
 class _BaseReducer(Reducer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -452,6 +452,25 @@ def require_known_names(
             _require_slice(gate, gate.where.slice, slices)
         resolved.append(gate)
     return resolved
+
+
+def require_quality_gates(gates: Iterable[Gate], signatures: Mapping[str, str]) -> None:
+    """Raise for a gate on the cost of a right answer without one on what is right: refusing would pass it."""
+    gated = [signatures.get(gate.metric or "", "") for gate in gates if not isinstance(gate, CoverageGate)]
+    for gate in gates:
+        of = _COST_OF_CORRECT.match(signatures.get(gate.metric or "", ""))
+        if of is None or isinstance(gate, CoverageGate):
+            continue
+        names = [re.search(r"\|of:([^|]*)", one) for one in gated if not one.startswith("cost_per_correct")]
+        known = {one.partition("|")[0] for one in gated} | {found[1] for found in names if found is not None}
+        if of[1] not in known:
+            raise BadValueError(
+                f"the gate {gate.text!r} alone says nothing: refusing the dear half of all questions makes "
+                f"'{gate.metric}' better while fewer answers are right; add a gate on '{of[1]}'"
+            )
+
+
+_COST_OF_CORRECT = re.compile(r"cost_per_correct\|of:([^|]*)")
 
 
 def _require_slice(gate: ValueGate, name: str, slices: Collection[str]) -> None:

@@ -18,7 +18,7 @@ from ..engine.evaluate import BATCH_SIZE
 from ..engine.executors import ExecutorName
 from ..engine.gold_match import MatchChoice
 from ..io.problems import quote_text
-from ..judge.critic import JudgePolicy
+from ..judge.critic import JudgePolicy, Price
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, option_types
 from ..runtime.imports import IMPORT_PATH
 from ..runtime.secrets import looks_like_secret
@@ -252,6 +252,8 @@ class RunSettings(CallPolicy):
     """Calls per sample."""
     seed: NonNegativeInt = 0
     """A number that is stored with the run."""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """Prices of the system's models, for a million tokens, by the name in the usage of outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +316,17 @@ class OpenAISource:
     logprobs: bool = False
     headers: Texts = field(default_factory=dict)
     extra: Arguments = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionSource:
+    """``resources.NAME.decisions``: a decision model, which answers questions by probabilities."""
+
+    model: Text = field(metadata={"meaning": "it names the model that judges"})
+    base_url: WebAddress | None = None
+    api: Literal["openai", "systemone"] = "openai"
+    api_key_env: Annotated[Text, Check(_variable_problem)] = DEFAULT_KEY
+    max_tokens: PositiveInt = 32_000
 
 
 @dataclass(frozen=True, slots=True)

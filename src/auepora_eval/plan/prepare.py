@@ -157,7 +157,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
     guardrails = guardrails_section(findings, None if metrics is None else metrics[1], other_metrics=other_metrics)
     slices = slices_section(findings)
     gates = gates_section(findings, None if metrics is None else metrics[1], slices)
-    policy, repeats, seed, run = run_section(findings)
+    policy, repeats, seed, run = run_section(findings, [] if metrics is None else metrics[1])
     scoring, stored_scoring = scoring_section(findings)
     if findings.errors or dataset is None:
         return None

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..core.conventions import CONVENTION_NAMES, PRESETS, Conventions
-from ..core.metrics_base import Metric
+from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import with_distinct_names
 from ..core.registry import Spec, metric, single_specs
 from ..core.slices import parse_slices
 from ..engine.gold_match import MatchChoice
-from ..errors import AueporaError, did_you_mean
+from ..errors import AueporaError, BadValueError, did_you_mean
 from ..io.formats import TABLE, TABLE_NAMES, Role, formats
 from ..io.problems import quote_text
 from ..io.records import table_format
@@ -24,7 +24,7 @@ from ..judge.critic import JudgePolicy
 from ..options import PositiveFloat, option_types
 from ..runtime.imports import IMPORT_PATH
 from ..systems.policy import CallPolicy
-from .gates import Gate, GuardrailsGate, parse_gate, parse_gates, require_known_names
+from .gates import Gate, GuardrailsGate, parse_gate, parse_gates, require_known_names, require_quality_gates
 from .model import (
     RUN_DEFAULTS,
     SQLITE,
@@ -273,12 +273,19 @@ def optional_section(findings: Findings, key: str, known: Collection[str]) -> Pl
     return section or PlanSection(findings, key, {})
 
 
-def run_section(findings: Findings) -> tuple[CallPolicy, int, int, Stored]:
-    """Read ``run``: the policy for calls, the repeats, and the seed."""
+def run_section(findings: Findings, built: Sequence[Metric]) -> tuple[CallPolicy, int, int, Stored]:
+    """Read ``run``: the policy for calls, the repeats, and the seed; metrics may need more repeats."""
     section = optional_section(findings, "run", option_types(RunSettings))
     values, stored = section.read(RunSettings, defaults=RUN_DEFAULTS)
-    if stored.pop("keep_going"):
-        stored["keep_going"] = True
+    for chosen in built:
+        if isinstance(chosen, BatchMetric) and isinstance(values["repeats"], int):
+            try:
+                chosen.require_repeats(values["repeats"])
+            except BadValueError as error:
+                section.add("repeats", str(error))
+    for name in ("keep_going", "prices"):
+        if not stored[name]:
+            del stored[name]
     policy = CallPolicy(**{name: values[name] for name in option_types(CallPolicy)})
     return policy, values["repeats"], values["seed"], stored
 
@@ -322,6 +329,9 @@ def gates_section(
             findings.add(key, "there are no guardrails; write 'guardrails: {METRIC: MARGIN}'")
     try:
         parse_gates(good)
+        require_quality_gates(
+            good, {one.name: str(one.signature) for one in built or () if isinstance(one, BatchMetric)}
+        )
     except AueporaError as error:
         findings.add_error("gates", error)
     return tuple(good)

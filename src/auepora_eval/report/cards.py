@@ -350,6 +350,7 @@ INTERVALS = {
     "bootstrap": "drawing samples anew, 10,000 times",
     "all_equal": "all scores are equal: how far one other sample could move their mean",
     "newcombe": "Newcombe's interval of a difference of shares",
+    "fieller": "Fieller's interval of a ratio",
 }
 FLAGS = {
     "few": "few samples: it may be too narrow",

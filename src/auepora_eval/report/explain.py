@@ -28,6 +28,7 @@ from ..core.reduce import Mean, Reducer, counted_values, exact_sum
 from ..core.results import sequential_details, to_json_value, two_stage_details
 from ..core.scores import NOT_JUDGED, MarkedSpan, Scores, marked_answers
 from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
+from ..engine.repeats import join_scores
 from ..errors import AueporaError, BadValueError, did_you_mean
 from ..io.grades import CorrectedGold, CorrectionLog
 from ..judge.metric import judged_parts
@@ -299,6 +300,7 @@ def to_sample_judgements(rows: Iterable[StoredJudgement]) -> tuple[SampleJudgeme
             cached=bool(row.body.get("cached")),
             one_number=bool(row.body.get("one_number")),
             logprobs=bool(row.body.get("logprobs")),
+            decides=bool(row.body.get("decides")),
             about=row.body.get("about") or {},
             panel=row.body.get("panel") or {},
         )
@@ -378,6 +380,8 @@ def _check(
     computed = math.fsum(values) / len(values) if values else None
     if len(values) == 1:
         computed = values[0]
+    if metric.joins_repeats:
+        computed = join_scores(metric, [Scores.of([value]) for value in values])[0]
     if computed == stored:
         return RecomputationCheck(stored, computed, "equal")
     if computed is not None and stored is not None:

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..compare.queries import QueryChange, cause_counts
 from ..compare.rendering import forest_plot, forest_rows
@@ -30,7 +29,7 @@ from ..render.html import interval_rows, metric_range, result_row, value_text
 from ..render.markdown import blocks_markdown
 from ..render.tables import UNRELIABLE_NOTE, format_value, p_text, results_blocks
 from ..render.terminal import blocks_text
-from ..stats.intervals import mean_interval
+from ..stats.intervals import Floats, mean_interval
 
 # --- results: values with intervals, distributions, slices, curves over k, causes, answers by rank -------------------
 
@@ -50,7 +49,6 @@ _RANK_RANGES = (
     ("> 50", 51, sys.float_info.max),
     ("none", math.inf, math.inf),
 )
-Floats = npt.NDArray[np.float64]
 ANSWERS = (
     TargetCategory.GENERATION_CORRECTNESS,
     TargetCategory.GENERATION_RELEVANCE,
@@ -464,7 +462,7 @@ def plot_split(splits: Sequence[MetricSplit], *, title: str = "Where the differe
     """Differences split into retrieval and generation."""
     rows = [
         {
-            "name": one.name,
+            "name": one.label or one.name,
             "retrieval": _part_values(one.retrieval),
             "generation": _part_values(one.generation),
             "delta": _part_values(one.delta),

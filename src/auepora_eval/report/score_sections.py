@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..compare.stores import TEXT_MATCHES
 from ..core.batch import Batch
@@ -22,6 +21,7 @@ from ..core.results import (
     display_name,
     empty_answers,
     judged_coverage,
+    metric_labels,
     panel_note,
     sequential_details,
 )
@@ -48,10 +48,10 @@ from ..render.blocks import (
 )
 from ..render.html import interval_text, reason_counts, seconds_text, value_text
 from ..render.tables import sequential_test_blocks, two_stage_blocks
-from ..stats.intervals import mean_interval
+from ..stats.intervals import Floats, mean_interval
 from ..store.records import plan_conventions, run_info
 from .plots import quality_rows, slice_rows
-from .run_sections import GALLERY_WIDTH, Floats, StoredRun, card_link, one_or_gallery, score_column
+from .run_sections import GALLERY_WIDTH, StoredRun, card_link, one_or_gallery, score_column
 
 
 def scores_section(run: StoredRun) -> ReportSection:
@@ -201,6 +201,8 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
     names = list(dict.fromkeys(name for run in runs for result in run.results for name in result.slices))
     if not names:
         return None
+    labels = metric_labels(*[run.results for run in runs])
+    label = labels.get(str(main), str(main))
     blocks: list[Block] = []
     for name in names:
         content: list[Block] = []
@@ -211,8 +213,8 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
                 rows += slice_rows(result, name, f"{name}, {run.label}" if run.letter else name)
         if rows:
             whole = result.value if result is not None and result.defined and len(runs) == 1 else None
-            drawn = charts.slices_chart(rows, str(main), whole=whole)
-            content.append(Figure(drawn, f"{main} in every group of {name}, with 95 % intervals.", field=name))
+            drawn = charts.slices_chart(rows, label, whole=whole)
+            content.append(Figure(drawn, f"{label} in every group of {name}, with 95 % intervals.", field=name))
         for run in runs:
             content += _tables(run, name, main, folded=len(runs) > 1)
         blocks.append(Details(f"By {name}", content, is_open=name == names[0] and len(names) < 4))
@@ -408,7 +410,7 @@ class RetrievalCurves:
     depths: tuple[int, ...] = ()
     curves: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
     """The points of each metric, as rows of ``curve_over_k``."""
-    first_hit: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    first_hit: Floats = field(default_factory=lambda: np.zeros(0))
     """The rank of each sample's first hit; infinite without a hit, NaN without gold."""
 
 
@@ -468,7 +470,7 @@ def _gold_ranks(run: StoredRun) -> list[GoldRank | None]:
     ]
 
 
-def _first_hits_by_span(run: StoredRun, by_id: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _first_hits_by_span(run: StoredRun, by_id: Floats) -> Floats:
     """The ranks of the first hits; gold with spans is matched by id or by span."""
     ranks = by_id.copy()
     for row, one in enumerate(_gold_ranks(run)):
@@ -477,7 +479,7 @@ def _first_hits_by_span(run: StoredRun, by_id: npt.NDArray[np.float64]) -> npt.N
     return ranks
 
 
-def _hit_rates(run: StoredRun, first_hits: npt.NDArray[np.float64], depths: tuple[int, ...]) -> list[dict[str, Any]]:
+def _hit_rates(run: StoredRun, first_hits: Floats, depths: tuple[int, ...]) -> list[dict[str, Any]]:
     """The proportion of samples with a hit within each cut-off."""
     known = ~np.isnan(first_hits)
     clusters = None if run.clusters is None else run.clusters[known]
@@ -517,7 +519,7 @@ def _curves(results: Results, depths: tuple[int, ...]) -> dict[str, list[dict[st
     return curves
 
 
-def _first_hits(results: Results) -> npt.NDArray[np.float64]:
+def _first_hits(results: Results) -> Floats:
     scores = results[0].scores
     assert isinstance(scores, Scores)
     ranks = np.full(len(scores), np.nan)
@@ -544,7 +546,7 @@ _TITLES = {
 def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) -> list[ReportSection]:
     """The curves over k, and the answer quality by rank."""
     run_curves = list(zip(runs, curves_of_runs(runs), strict=True))
-    sections = [_curves_section(run_curves), _quality_section(run_curves, None if answers is None else answers.name)]
+    sections = [_curves_section(run_curves), _quality_section(run_curves, answers)]
     return [one for one in sections if one is not None]
 
 
@@ -591,13 +593,15 @@ def _ends(row: Mapping[str, Any]) -> tuple[float, float] | None:
     return (row["low"], row["high"]) if "low" in row else None
 
 
-def _quality_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], name: str | None) -> ReportSection | None:
+def _quality_section(
+    run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], answers: MetricResult | None
+) -> ReportSection | None:
     """Answers by the rank of the first hit."""
-    if name is None:
+    if answers is None:
         return None
-    figures, groups = [], []
+    name, figures, groups = display_name(answers), [], []
     for run, each in run_curves:
-        result = run.find_result(name)
+        result = run.find_result(answers.name)
         scores = np.zeros(0) if result is None else score_column(result)
         if result is None or not len(scores) or len(scores) != len(each.first_hit):
             continue

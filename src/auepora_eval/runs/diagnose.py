@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compare.diagnosis import ArmOutcomes, Bools, DiagnosisNumbers, SingleDocument, diagnosis_numbers, require_measure
+from ..compare.diagnosis import ArmOutcomes, DiagnosisNumbers, SingleDocument, diagnosis_numbers, require_measure
 from ..core.conventions import Conventions, Match
 from ..core.dataset import EvaluationDataset
 from ..core.metrics_base import BatchMetric, Metric, sample_clusters
@@ -29,6 +29,7 @@ from ..perturb.documents import gold_key, gold_keys
 from ..perturb.given import GoldTexts, diagnosable, mixed_documents
 from ..plan.prepare import prepare, read_plan
 from ..plan.source import PlanSource
+from ..stats.intervals import Bools
 from ..store.connect import default_store
 from ..store.records import RunRecord, plan_conventions
 from ..store.rows import PERTURBED_TAG

@@ -17,7 +17,7 @@ from ..core.results import Results
 from ..core.scores import NOT_JUDGED, Scores, Status
 from ..core.types import EvaluationSample, MetricResult
 from ..engine.executors import Executor, JudgingExecutor, Notes, Scorable, ScoredBatch, SerialExecutor
-from ..engine.repeats import per_sample_means
+from ..engine.repeats import join_scores
 from ..judge.critic import JudgePolicy
 from ..judge.metric import judge_batch, judged_parts
 from ..judge.preview import PreviewSession, run_preview
@@ -150,7 +150,8 @@ class PartialScores:
         """The scores of all samples, as means over the repeats."""
         if self.known.all():
             return self._stored[name]
-        return per_sample_means(self.scores(name))
+        metric = next(one for one in self.metrics if one.name == name)
+        return join_scores(metric, self.scores(name))
 
     def unanswered(self) -> npt.NDArray[np.bool_]:
         """Which samples a judge was asked about, now or in an earlier session, without a judgement."""

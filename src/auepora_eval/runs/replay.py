@@ -14,7 +14,7 @@ from ..compare.runs import MetricSplit, split_difference
 from ..core.conventions import Signature
 from ..core.metrics_base import BatchMetric, Metric, sample_clusters
 from ..core.registry import use_resources
-from ..core.results import Results
+from ..core.results import Results, display_name
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs, TargetCategory, UnknownRanking
 from ..engine.evaluate import Metrics, resolve_metrics
@@ -433,8 +433,8 @@ def _splits(
         elif not (isinstance(scores, Scores) and first is not None and second is not None):
             refused[one.name] = "has no score per sample"
         else:
-            metric = one.for_run(run_info(outcome.record))
-            splits.append(split_difference(metric, names, first, scores, second, clusters))
+            metric, label = one.for_run(run_info(outcome.record)), display_name(replayed[one.name])
+            splits.append(split_difference(metric, names, first, scores, second, clusters, label=label))
     return splits
 
 

@@ -45,8 +45,8 @@ from .partial_scores import KnownScores, PartialScores
 
 _TRIAL_UNITS = 100
 _MAX_FAILED, _ASSESSED = 0.1, 50
-"""With a larger proportion of failed judgements among 50 samples or more, or as many among fewer, no look is made:
-judging ends, and can be continued later."""
+"""With a larger proportion of failed judgements, from 50 units on, no look is made: judging ends, and can be continued
+later. So it does where the budget is spent."""
 
 Positions = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
@@ -281,11 +281,6 @@ class SequentialJudging:
         self._num_failed = 0
 
     @property
-    def is_resumed(self) -> bool:
-        """Whether stored scores of the run are used, so that their judgements must be kept."""
-        return bool(self.scores.known.any())
-
-    @property
     def baseline_usage(self) -> UsageLog | None:
         """What judging the baseline used; ``None`` if it was not judged."""
         return self._sessions[1].usage_log if len(self._sessions) > 1 else None
@@ -317,7 +312,8 @@ class SequentialJudging:
             if self.baseline is not None:
                 self.baseline.judge(positions)
             failed = max(int(self._sample_values(name)[1][positions].sum()) for name in self.plan.designs)
-            if failed > _MAX_FAILED * max(len(positions), _ASSESSED):
+            is_spent = any(one.usage_log.total.failed["budget_exhausted"] for one in self._sessions)
+            if failed and (is_spent or (count >= _ASSESSED and failed > _MAX_FAILED * len(positions))):
                 self._num_failed = failed
                 self._warn_failed(number, len(looks), failed, len(positions))
                 return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,7 @@ from .intervals import (
     require_finite_table,
     smallest_number,
     t_quantile,
+    tail_probability,
     wilson_interval,
 )
 
@@ -244,6 +245,15 @@ def unit_sd(differences: Floats, clusters: Ints | None = None) -> float:
     return sd if 0 < sd < math.inf else math.nan
 
 
+def unit_totals(differences: Floats, most: float, clusters: Ints | None = None) -> tuple[Floats, float]:
+    """The sum of each unit relative to the mean size of units, and the largest there can be; ``most`` of a sample."""
+    codes = encode_clusters(clusters, len(differences))
+    if codes is None:
+        return differences, most
+    sizes = np.bincount(codes)
+    return np.bincount(codes, differences) / sizes.mean(), most * float(sizes.max() / sizes.mean())
+
+
 def effect_size(differences: Floats) -> float:
     """The mean of the differences over their standard deviation (Cohen's d of paired scores).
 
@@ -310,3 +320,28 @@ def _check(alpha: float, power: float) -> None:
         raise BadValueError(f"alpha must lie between 0 and 1, not at {alpha!r}; 0.05 is usual")
     if not 0.5 < power < 1:
         raise BadValueError(f"power must lie between 0.5 and 1, not at {power!r}; 0.8 is usual")
+
+
+def log_ratio_interval(
+    factors: Sequence[Floats], divisors: Sequence[Floats], *, clusters: Ints | None = None, level: float = 0.95
+) -> tuple[float, float, float] | None:
+    """The product of the means of some columns over that of others, and its interval, which is one of the logarithm.
+
+    Columns have a row per sample, so that what they have in common cancels out. ``None`` where a mean is not positive,
+    or where there is one unit.
+    """
+    signed = [*((column, 1) for column in factors), *((column, -1) for column in divisors)]
+    log_ratio, influence = 0.0, np.zeros(len(factors[0]))
+    for column, sign in signed:
+        mean = float(column.mean()) if len(column) else 0.0
+        if not mean > 0:
+            return None
+        log_ratio += sign * math.log(mean)
+        influence += sign * column / mean
+    codes = encode_clusters(clusters, len(influence))
+    units = influence if codes is None else np.bincount(codes, influence)
+    if len(units) < 2:
+        return None
+    error = math.sqrt(len(units) / (len(units) - 1) * float(units @ units)) / len(influence)
+    half = t_quantile(tail_probability(level), len(units) - 1) * error
+    return math.exp(log_ratio), math.exp(log_ratio - half), math.exp(log_ratio + half)

@@ -120,7 +120,7 @@ class Interval:
 
     low: float
     high: float
-    method: Literal["wilson", "newcombe", "t", "all_equal", "bootstrap"]
+    method: Literal["wilson", "newcombe", "t", "all_equal", "bootstrap", "fieller", "wald"]
     units: int
     """How many independent units there are: clusters if there are any, samples otherwise."""
     level: float = 0.95
@@ -143,9 +143,15 @@ def wilson_interval(successes: float, n: int, *, level: float = 0.95) -> Interva
     return Interval(low, high, "wilson", n, level, flags)
 
 
-def wilson_bounds(proportion: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
-    """The ends of Wilson's interval of a proportion; ``n`` may be an effective sample size, not an integer."""
-    z = NormalDist().inv_cdf(1 - tail_probability(level))
+def wilson_bounds(
+    proportion: float, n: float, *, level: float = 0.95, freedom: int | None = None
+) -> tuple[float, float]:
+    """The ends of Wilson's interval of a proportion; ``n`` may be an effective sample size, not an integer.
+
+    With ``freedom`` the quantile is that of Student's t with so many degrees of freedom.
+    """
+    tail = tail_probability(level)
+    z = NormalDist().inv_cdf(1 - tail) if freedom is None else t_quantile(tail, freedom)
     shrink = 1 + z * z / n
     centre = (proportion + z * z / (2 * n)) / shrink
     half = z / shrink * math.sqrt(proportion * (1 - proportion) / n + (z / (2 * n)) ** 2)
@@ -153,6 +159,63 @@ def wilson_bounds(proportion: float, n: float, *, level: float = 0.95) -> tuple[
     return min(centre - half, proportion) if proportion > 0 else 0.0, max(
         centre + half, proportion
     ) if proportion < 1 else 1.0
+
+
+# With fewer units than this off the common extreme, their spread is not yet known.
+_KNOWN_SPREAD = 20
+_MOST_PER_UNIT = 50
+
+
+def effective_interval(values: Floats, *, clusters: Ints | None = None, level: float = 0.95) -> Interval | None:
+    r"""Wilson's interval of a mean of proportions, such as that of pass@k; None for a single unit.
+
+    The number of trials is the one that would give the standard error of the mean over units, samples or clusters:
+    :math:`n_\text{eff} = m (1 - m) / se^2`, with the quantile of Student's t. While fewer than 20 units are off the
+    common extreme, 0 or 1, it is at most the number of units.
+    """
+    values = _finite_column(values)
+    codes = encode_clusters(clusters, len(values))
+    if codes is None:
+        codes = np.arange(len(values))
+    sizes = np.bincount(codes)
+    units = len(sizes)
+    if units < 2:
+        return None
+    totals, mean = np.bincount(codes, values), float(values.mean())
+    residuals = totals - mean * sizes
+    variance = units / (units - 1) * float(residuals @ residuals) / len(values) ** 2
+    trials = mean * (1 - mean) / variance if variance > 0 else units
+    unlike = min(np.count_nonzero(totals < sizes), np.count_nonzero(totals > 0))
+    trials = min(trials, units if unlike < _KNOWN_SPREAD else _MOST_PER_UNIT * units)
+    low, high = wilson_bounds(mean, max(trials, 1.0), level=level, freedom=units - 1)
+    return Interval(low, high, "wilson", units, level, ("few",) if units < _FEW_FOR_WILSON else ())
+
+
+def ratio_interval(
+    numerators: Floats, denominators: Floats, *, clusters: Ints | None = None, level: float = 0.95
+) -> Interval | None:
+    r"""Fieller's interval of a ratio of sums over units, samples or clusters; None where it is unbounded.
+
+    With means x and y of the units, their variances and covariance, and :math:`k = t^2 / n`, the ends solve
+    :math:`(y^2 - k v_y) r^2 - 2 (xy - k c_{xy}) r + x^2 - k v_x = 0`.
+    """
+    codes = encode_clusters(clusters, len(numerators))
+    table = np.column_stack([_finite_column(numerators), _finite_column(denominators)])
+    units = table if codes is None else sums_by(codes, table)
+    n = len(units)
+    if n < 2:
+        return None
+    (x, y), ((v_x, c), (_, v_y)) = units.mean(axis=0), np.cov(units.T)
+    k = t_quantile(tail_probability(level), n - 1) ** 2 / n
+    square, linear, constant = y * y - k * v_y, x * y - k * c, x * x - k * v_x
+    root = linear * linear - square * constant
+    if square <= 0 or root < 0:
+        return None
+    low, high = (linear - math.sqrt(root)) / square, (linear + math.sqrt(root)) / square
+    residuals = units[:, 0] - x / y * units[:, 1]
+    squares, cubes = float(residuals @ residuals), float(residuals**2 @ residuals)
+    flags = [("few", n < _FEW_FOR_T), ("skewed", squares > 0 and is_skewed(n, _skewness(squares, cubes, n)))]
+    return Interval(low, high, "fieller", n, level, tuple(flag for flag, holds in flags if holds))
 
 
 def mean_interval(

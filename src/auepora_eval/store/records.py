@@ -95,6 +95,9 @@ def is_running(process: str) -> bool:
     return exists
 
 
+OUTPUTS_DIGEST = "outputs_digest"
+"""Beside the usage of a run that has ended: the digest of its outputs."""
+
 # --- runs and outputs ------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +177,7 @@ def record_from_row(row: RowMapping) -> RunRecord:
         status = RunStatus.INTERRUPTED
     usage = from_json(row["usage_json"] or "{}")
     judging = usage.pop("in_progress", None)
+    usage.pop(OUTPUTS_DIGEST, None)
     return RunRecord(
         run_id=row["run_id"],
         name=row["name"],
@@ -266,10 +270,11 @@ def _convention_choices(record: RunRecord) -> dict[str, Any]:
 
 
 def run_info(record: RunRecord) -> RunInfo:
-    """Return the call settings that affect scores; empty for saved outputs."""
+    """Return the settings of the run that affect scores; for saved outputs only the prices."""
     from ..core.metrics_base import RunInfo  # imports NumPy
 
-    if "system" not in record.plan:
-        return RunInfo()
     settings = record.plan.get("run") or {}
-    return RunInfo(top_k=settings.get("top_k"), concurrency=settings.get("concurrency"))
+    prices = settings.get("prices")
+    if "system" not in record.plan:
+        return RunInfo(prices=prices)
+    return RunInfo(top_k=settings.get("top_k"), concurrency=settings.get("concurrency"), prices=prices)

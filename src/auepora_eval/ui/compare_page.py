@@ -7,16 +7,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl
 
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from ..compare.analysis import parse_margin
 from ..compare.filters import Condition
-from ..compare.metrics import headline_order, shared_main_metric
+from ..compare.metrics import headline_order, rank_shared_metrics
 from ..compare.pairing import lookup_metric, selecting_runs, selection_note
 from ..compare.rendering import (
     guardrails_table,
@@ -30,9 +29,9 @@ from ..compare.rendering import (
 )
 from ..compare.runs import Leaderboard, LeaderboardMetric, build_leaderboard
 from ..compare.types import run_labels
+from ..compare.verdicts import parse_margin
 from ..core.results import display_name, judged_coverage, metric_labels, sequential_note
 from ..errors import AueporaError, BadValueError, UnknownMetricError
-from ..render import charts
 from ..render.blocks import (
     Block,
     Bullets,
@@ -47,11 +46,12 @@ from ..render.blocks import (
     Tone,
     without_empty_columns,
 )
-from ..render.html import UncutText, format_time, pluralize, result_row
+from ..render.html import UncutText, format_time, pluralize
 from ..report.comparison_sections import (
     ComparedRuns,
     compare_stored_runs,
     comparison_verdict,
+    main_metric_figure,
     split_section,
     wins_section,
     with_verdict_first,
@@ -73,9 +73,7 @@ from ..store.runs import RunStore, result_summaries
 from .compare_card import comparison_card
 from .page_request import Fields, PageRequest, page_route
 from .run_page import derivation_url, report_response
-from .workbench import Workbench, make_url, recorded_response, render_blocks, render_template
-
-T = TypeVar("T")
+from .workbench import T, Workbench, make_url, recorded_response, render_blocks, render_template
 
 LARGE = 20_000
 """Runs with more queries take long to compare."""
@@ -359,7 +357,7 @@ def difference_blocks(chosen: ComparisonRequest, content: ComparisonContent) -> 
     elif chosen.is_pair:
         blocks += _pair_blocks(chosen, board)
     else:
-        blocks += _leaderboard_blocks(chosen, content, board)
+        blocks += _leaderboard_blocks(chosen, board)
     notes = table_notes(replace(board, register=None, missing=()))
     return [*blocks, *refused_details(board), *([Bullets(notes)] if notes else [])]
 
@@ -392,15 +390,8 @@ def _without_p(metric: LeaderboardMetric) -> LeaderboardMetric:
     return replace(metric, pairs=pairs)
 
 
-def _leaderboard_blocks(chosen: ComparisonRequest, content: ComparisonContent, board: Leaderboard) -> Iterator[Block]:
-    name = content.main or board.metrics[0].name
-    rows = [
-        {**result_row(one, run.label), "scale": name}
-        for run in chosen.stored
-        if (one := run.find_result(name)) is not None
-    ]
-    caption = f"{name} of each run over all its queries, with 95 % intervals."
-    yield Figure(charts.interval_chart(rows, title=name), caption)
+def _leaderboard_blocks(chosen: ComparisonRequest, board: Leaderboard) -> Iterator[Block]:
+    yield main_metric_figure(chosen.stored, board)
     yield replace(metrics_table(board, href=chosen.derivation_url), caption="Leaderboard")
     yield Details("Every two runs", [_linked_pairs(chosen, board)])
 
@@ -422,7 +413,7 @@ def _linked_pairs(chosen: ComparisonRequest, board: Leaderboard) -> Table:
 def default_metric(chosen: ComparisonRequest) -> str | None:
     """The main metric of those that all runs have."""
     summaries = [result_summaries(chosen.workbench.store, run_id) for run_id in chosen.runs]
-    return shared_main_metric(chosen.records, summaries) or None
+    return next(iter(rank_shared_metrics(chosen.records, summaries)), None)
 
 
 def sentence_metric(chosen: ComparisonRequest, shared: Collection[str]) -> str | None:

@@ -70,14 +70,18 @@ class LabelRequest:
     """The parameters of the address, or the fields of the form."""
     annotator: str
     number: int | None
+    others: Collection[str]
+    """The names that this browser has used, for the check that no party decides."""
 
     @classmethod
     def of(cls, request: PageRequest, fields: Fields) -> LabelRequest:
         """Check the parameters; an error names the parameter and what is allowed."""
         queue, annotator = request.queue, read_name(fields.get("as", ""))
         require_adjudicator(request, fields)
-        queue.claim(annotator, request.scope["name_secret"])
-        return cls(queue, fields, annotator, read_number(queue.batch, fields.get("item", "")))
+        secret = request.scope["name_secret"]
+        queue.claim(annotator, secret)
+        number = read_number(queue.batch, fields.get("item", ""))
+        return cls(queue, fields, annotator, number, queue.claims.names_of(secret))
 
     @property
     def batch(self) -> LabelBatch:
@@ -316,7 +320,7 @@ def show_item(
     if found.adjudicates:
         number = number or next((one.number for one in disputed.values() if not one.adjudicated), None)
         if number is not None and not is_closed:
-            queue.record_shown_labels(found.annotator, number)
+            queue.record_shown_labels(found.annotator, number, found.others)
     elif number is None and not is_closed:
         number = queue.next(found.annotator)
     progress = describe_progress(queue, found.annotator, disputed.values())
@@ -353,7 +357,7 @@ def show_item(
 
 def find_disputed(found: LabelRequest) -> dict[int, ItemDisagreement]:
     """The items that the organiser may decide or has decided, by number."""
-    disputed = found.queue.disagreements(found.annotator)
+    disputed = found.queue.disagreements(found.annotator, found.others)
     return {item.number: item for item in disputed if item.problem is None}
 
 
@@ -378,6 +382,7 @@ def _save_label(found: LabelRequest) -> tuple[int | None, str]:
             comment=found.comment,
             submission=found.submission,
             adjudicated=found.adjudicates,
+            others=found.others,
         )
     except BadValueError as error:  # it names what was sent, no run and no file
         raise HTTPException(400, str(error)) from error

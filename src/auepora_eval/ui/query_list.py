@@ -12,7 +12,7 @@ import numpy as np
 from starlette.datastructures import QueryParams
 from starlette.responses import RedirectResponse, Response
 
-from ..compare.columns import ANSWERS, SECONDS, QueryTable, Rows, RunColumns, read_samples
+from ..compare.columns import ANSWERS, SECONDS, RunColumns, read_samples
 from ..compare.filters import (
     CAUSE_GROUPS,
     Condition,
@@ -25,7 +25,9 @@ from ..compare.filters import (
     split_condition,
 )
 from ..compare.queries import Cause, opposite_cause
+from ..compare.query_table import QueryTable
 from ..compare.stores import chunker_versions
+from ..core.slices import Rows
 from ..errors import BadValueError
 from ..io.sample_sets import load_sample_set, sample_set_names
 from ..render.html import UncutText, pluralize, value_text

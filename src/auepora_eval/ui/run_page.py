@@ -599,7 +599,7 @@ def derivation_page(request: PageRequest) -> HTMLResponse:
         links=_derivation_links(record, found, metric),
         whole=derivation_url(record, metric),
         whole_drawer=derivation_url(record, metric, fragment=True),
-        metric=metric,
+        metric=found.card.title,
         has_outcomes=any(one.outcome != "scored" for _, listed in influences for one in listed),
         influences=[
             (title, [_influence_row(record, metric, one) for one in listed]) for title, listed in influences if listed

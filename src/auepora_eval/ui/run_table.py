@@ -73,8 +73,8 @@ def read_results(workbench: Workbench, records: Sequence[RunRecord]) -> dict[str
     for record in records:
         summary = found[record.run_id]
         main = main_metric_name(record, summary.ranked, equal)
-        telling = [name for name in summary.ranked if (record.fingerprint, name) not in equal]
-        found[record.run_id] = replace(summary, ranked=[*telling, *summary.ranked], main=main)
+        apart = [name for name in summary.ranked if (record.fingerprint, name) not in equal]
+        found[record.run_id] = replace(summary, ranked=[*apart, *summary.ranked], main=main)
     return found
 
 

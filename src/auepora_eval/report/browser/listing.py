@@ -19,12 +19,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ...compare.columns import score_columns
+from ...compare.columns import Bytes, score_columns
 from ...compare.pairing import lookup_metric
 from ...compare.types import QueryComparison
 from ...core.results import Results, to_json_value
 from ...core.scores import MarkedSpan, marked_answers
-from ...core.slices import group_names
+from ...core.slices import Rows, group_names
 from ...core.targets import TARGETS
 from ...core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
 from ...store.records import RunRecord, StoredOutput, plain_value, plan_conventions
@@ -269,9 +269,6 @@ class DocumentTexts:
 
 # --- one query as JSON with short keys: the sample, each run's outputs, and the judgements ---------------------------
 
-Floats = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
-Rows = npt.NDArray[np.intp]
 NumberOf = Callable[[str], int]
 """Maps a document text to its number."""
 
@@ -368,11 +365,6 @@ def output_json(
             }
         )
     return json_bytes(value)
-
-
-def judgement_json(one: StoredJudgement, *, is_old: bool = False) -> bytes:
-    """``judgement_fields`` as JSON."""
-    return json_bytes(judgement_fields(one, is_old=is_old))
 
 
 def judgement_fields(one: StoredJudgement, *, is_old: bool = False) -> dict[str, Any]:
@@ -526,7 +518,7 @@ class RunPacker:
             index = self._indices.get(one.position)
             if index is not None:
                 is_old = current.get(one.metric, one.signature) != one.signature
-                self.judgements[index].append(judgement_json(one, is_old=is_old))
+                self.judgements[index].append(json_bytes(judgement_fields(one, is_old=is_old)))
 
 
 # --- the list of queries as typed columns: ids, questions, scores and outcomes ---------------------------------------

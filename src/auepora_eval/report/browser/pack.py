@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...compare.columns import score_columns
+from ...compare.columns import Bytes, score_columns
 from ...compare.queries import compare_queries
 from ...compare.stores import TEXT_MATCHES
 from ...compare.types import QueryComparison
 from ...core.scores import Status
+from ...core.slices import Rows
 from ...core.types import EvaluationSample
 from ...errors import AueporaError
 from ...render.blocks import PageFragment
@@ -27,11 +28,9 @@ from .listing import (
     MAX_START_LENGTH,
     MIME,
     BlockWriter,
-    Bytes,
     ColumnBuffer,
     DocumentTexts,
     ListedRun,
-    Rows,
     RunPacker,
     compress_block,
     first_hit_kinds,

@@ -1,0 +1,47 @@
+"""Usage of outputs: numbers of tokens by kind, under the names that providers and frameworks give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import BadValueError
+
+PROMPT, COMPLETION, CACHED = "prompt_tokens", "completion_tokens", "cached_prompt_tokens"
+_NAMES = {
+    PROMPT: ("prompt_tokens", "input_tokens"),
+    COMPLETION: ("completion_tokens", "output_tokens"),
+    CACHED: ("cached_prompt_tokens", "cached_tokens"),
+}
+_PARTS = {
+    "prompt_tokens_details": "cached_tokens",
+    "input_tokens_details": "cached_tokens",
+    "input_token_details": "cache_read",
+}
+"""Mappings inside a usage that contain the number of prompt tokens from the server's cache."""
+
+
+def token_count(usage: Mapping[str, Any], kind: str) -> int | None:
+    """The number of tokens of a kind; ``None`` where it is not given. A wrong number is an error."""
+    found = [usage[name] for name in _NAMES[kind] if usage.get(name) is not None]
+    if kind == CACHED:
+        for name, key in _PARTS.items():
+            part = usage.get(name)
+            if isinstance(part, Mapping) and part.get(key) is not None:
+                found.append(part[key])
+    if not found:
+        return None
+    count = found[0]
+    if isinstance(count, bool) or not isinstance(count, (int, float)) or count < 0 or count % 1 != 0:
+        raise BadValueError(f"{kind} must be a number of tokens, not {count!r:.80}")
+    return int(count)
+
+
+def usage_by_model(usage: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """The usage of each model: of all in ``by_model``, or of the one that the usage names, which may be none ('')."""
+    by_model = usage.get("by_model")
+    if isinstance(by_model, Mapping) and by_model and all(isinstance(part, Mapping) for part in by_model.values()):
+        return by_model
+    models = usage.get("models")
+    alone = models[0] if isinstance(models, list) and len(models) == 1 else ""
+    return {str(usage.get("model") or alone): usage}

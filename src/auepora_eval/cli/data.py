@@ -138,7 +138,7 @@ def validate_command(
         )
     document, paragraphs = checked.to_dict(), _paragraphs(checked, show_all=show_all)
     if quality and checked.is_valid:
-        found = _quality(dataset, dataset_format, columns, corpus, store, runs)
+        found = _quality(dataset, dataset_format, columns, corpus=corpus, store=store, runs=runs)
         document["quality"] = found.to_dict()
         paragraphs.insert(0, found.to_text())
     echo(json.dumps(document, indent=2, ensure_ascii=False) if as_json else "\n\n".join(filter(None, paragraphs)))
@@ -150,6 +150,7 @@ def _quality(
     dataset: str,
     dataset_format: str | None,
     columns: dict[str, str] | None,
+    *,
     corpus: str | None,
     store: str | None,
     runs: Sequence[str],

@@ -509,17 +509,11 @@ class Analysis:
         reading, (low, high) = self.pair(place), self.inputs[place].definition.range
         if reading.values is None:
             return None
-        used = reading.used
-        inside = None if self.clusters is None else self.clusters[used]
+        first, second = (values[reading.used] for values in reading.values)
+        inside = None if self.clusters is None else self.clusters[reading.used]
         levels: dict[Verdict, float] = {"inconclusive": 1 - ALPHA, "equal": 1 - 2 * ALPHA}
-        return bounds_under_skew(
-            reading.values[0][used],
-            reading.values[1][used],
-            clusters=inside,
-            lowest=low,
-            highest=high,
-            level=levels.get(verdict, 1 - ALPHA / max(self._num_tested(), 1)),
-        )
+        level = levels.get(verdict, 1 - ALPHA / max(self._num_tested(), 1))
+        return bounds_under_skew(first, second, clusters=inside, lowest=low, highest=high, level=level)
 
     def verdict_without_skew(self, place: int) -> Verdict:
         """The verdict by test and interval alone."""

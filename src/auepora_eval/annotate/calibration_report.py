@@ -497,11 +497,11 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
         parts += look_blocks(report.sequential)
     if report.bias is not None and report.differs_in_bias:
         more, ends = format_value(report.bias.value), _interval_text(report.bias.interval)
-        sentence = (
+        bias = (
             f"The judge overrates {second} by {more} more than {first} (95 % interval {ends}): the difference of its "
             "own means has no verdict; the corrected one counts."
         )
-        parts.append(Prose(sentence))
+        parts.append(Prose(bias))
     if (sentence := verdict_sentence(report)) is not None:
         parts.append(Prose(sentence))
     if report.register is not None and report.register.note is not None:

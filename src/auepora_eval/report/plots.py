@@ -292,7 +292,7 @@ class Curve:
             "base": self.base,
             "seed": self.seed,
             "runs": list(self.runs),
-            "metrics": {name: [self._point(one) for one in points] for name, points in self.metrics.items()},
+            "metrics": {name: [self._point(point) for point in points] for name, points in self.metrics.items()},
             **({} if self.together is None else {"together": self.together.to_dict()}),
             "refused": dict(self.refused),
             "notes": list(self.notes),
@@ -328,7 +328,8 @@ def _curve_blocks(curve: Curve, *, drawn: bool) -> list[Block]:
     for name, points in curve.metrics.items():
         low, high = _scale(points, own=name in curve.scaled)
         rows = [
-            [*_cells(one), *([_draw_interval(one, low, high)] if drawn else []), *_change_cells(one)] for one in points
+            [*_cells(point), *([_draw_interval(point, low, high)] if drawn else []), *_change_cells(point)]
+            for point in points
         ]
         groups.append(RowGroup(rows, curve.display_names.get(name, name)))
     scale = ["drawn from 0 to 1, or as far as the values go"] if drawn and groups else []
@@ -420,9 +421,9 @@ def plot_wins_losses(report: CompareReport, *, names: tuple[str, str] = _NAMES, 
 def win_rows(metrics: Sequence[MetricComparison]) -> list[dict[str, Any]]:
     """The rows of ``wins_losses_chart`` for the metrics with compared queries."""
     return [
-        {"name": one.label or one.name, "wins": one.wins, "losses": one.losses, "draws": one.draws}
-        for one in metrics
-        if one.wins or one.losses or one.draws
+        {"name": metric.label or metric.name, "wins": metric.wins, "losses": metric.losses, "draws": metric.draws}
+        for metric in metrics
+        if metric.wins or metric.losses or metric.draws
     ]
 
 
@@ -463,12 +464,12 @@ def plot_split(splits: Sequence[MetricSplit], *, title: str = "Where the differe
     """Differences split into retrieval and generation."""
     rows = [
         {
-            "name": one.label or one.name,
-            "retrieval": _part_values(one.retrieval),
-            "generation": _part_values(one.generation),
-            "delta": _part_values(one.delta),
+            "name": split.label or split.name,
+            "retrieval": _part_values(split.retrieval),
+            "generation": _part_values(split.generation),
+            "delta": _part_values(split.delta),
         }
-        for one in splits
+        for split in splits
     ]
     return split_chart(rows, title=title)
 
@@ -493,11 +494,11 @@ def plot_noise_curve(curve: Curve, *, metrics: Sequence[str] = (), title: str | 
     for name in shown_metrics:
         lines[curve.display_names.get(name, name)] = [
             {
-                "level": one.level,
-                "value": one.value,
-                **({} if one.interval is None else {"low": one.interval[0], "high": one.interval[1]}),
+                "level": metric.level,
+                "value": metric.value,
+                **({} if metric.interval is None else {"low": metric.interval[0], "high": metric.interval[1]}),
             }
-            for one in curve.metrics[name]
+            for metric in curve.metrics[name]
         ]
     scaled = [curve.display_names.get(name, name) for name in curve.scaled]
     axis = curve.axis if curve.axis == "arm" else f"{curve.kind} rate"

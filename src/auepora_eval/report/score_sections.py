@@ -548,7 +548,7 @@ def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) 
     """The curves over k, and the answer quality by rank."""
     run_curves = list(zip(runs, curves_of_runs(runs), strict=True))
     sections = [_curves_section(run_curves), _quality_section(run_curves, answers)]
-    return [one for one in sections if one is not None]
+    return [section for section in sections if section is not None]
 
 
 def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> ReportSection | None:
@@ -570,7 +570,7 @@ def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> 
         rows: list[Row] = [
             [
                 Cell(f"{_TITLES[family]}@k"),
-                *(Cell(value_text(one["value"]), note=interval_text(_ends(one))) for one in points),
+                *(Cell(value_text(point["value"]), note=interval_text(_ends(point))) for point in points),
                 *([""] * (len(each.depths) - len(points))),
             ]
             for family, points in each.curves.items()
@@ -655,7 +655,11 @@ class CutOff(NamedTuple):
 def _cut_off_metrics(depth: int, conventions: Conventions) -> list[list[BatchMetric]]:
     """recall@k and ndcg@k for every k up to ``depth``."""
     return [
-        [one for one in resolve_metrics([f"recall@{k}", f"ndcg@{k}"], conventions) if isinstance(one, BatchMetric)]
+        [
+            metric
+            for metric in resolve_metrics([f"recall@{k}", f"ndcg@{k}"], conventions)
+            if isinstance(metric, BatchMetric)
+        ]
         for k in range(1, depth + 1)
     ]
 
@@ -666,7 +670,7 @@ def cut_offs(sample: EvaluationSample, output: SystemOutputs, depth: int, conven
     values, size = [], 0
     for k, metrics in enumerate(_cut_off_metrics(depth, conventions), 1):
         size += len(output.retrieved[k - 1].doc.text) if k <= len(output.retrieved) else 0
-        recall, ndcg = (apply_failure_policy(one, batch)[0] for one in metrics)
+        recall, ndcg = (apply_failure_policy(metric, batch)[0] for metric in metrics)
         values.append(CutOff(recall, ndcg, size))
     return values
 
@@ -705,7 +709,7 @@ def timeline(output: SystemOutputs) -> list[TimelineRow]:
                 at / whole,
                 seconds / whole,
                 "" if query is None else str(query),
-                [str(one) for one in retrieved] if isinstance(retrieved, list | tuple) else (),
+                [str(item) for item in retrieved] if isinstance(retrieved, list | tuple) else (),
                 rest,
             )
         )

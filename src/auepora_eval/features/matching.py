@@ -197,7 +197,7 @@ def _unit_keys(sample: EvaluationSample, passages: dict[Hashable, list[Document]
     if not groups:
         return [(key,) for key in passages]
     ids = {key: found[0].doc_id for key, found in passages.items()}
-    grouped = {doc_id for group in groups for doc_id in group}
+    grouped = set(chain.from_iterable(groups))
     units = [tuple(key for key in passages if ids[key] in group) for group in groups]
     units += [(key,) for key in passages if ids[key] not in grouped]
     return [keys for keys in dict.fromkeys(units) if keys]

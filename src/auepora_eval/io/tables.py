@@ -131,7 +131,7 @@ def _check_columns(
     path: Path, problems: Problems, records: Iterator[Record], required: Collection[str]
 ) -> Iterator[Record]:
     first = list(islice(records, _CHECKED_RECORDS))
-    known = list(dict.fromkeys(name for record in first for name in record.values))
+    known = list(dict.fromkeys(chain.from_iterable(record.values for record in first)))
     missing = [name for name in required if name not in known and column_head(name) not in known]
     for name in missing if first else ():
         columns = f"the columns are {list_columns(known)}{did_you_mean(name, known)}"

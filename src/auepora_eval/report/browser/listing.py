@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 import msgspec
@@ -613,7 +613,7 @@ def label_groups(samples: Sequence[EvaluationSample]) -> list[LabelGroups]:
             break
         groups = [tuple(group_names(sample.labels.get(name))) for sample in samples]
         distinct = {one: code for code, one in enumerate(dict.fromkeys(groups))}
-        values = {value for group in distinct for value in group}
+        values = set(chain.from_iterable(distinct))
         if len(values) > MAX_VALUES or len(distinct) > 0xFFFF or not values:
             continue
         codes = np.fromiter((distinct[group] for group in groups), np.uint16, len(groups))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compare.pairing import lookup_metric
-from ..compare.stores import read_register, register_decision
+from ..compare.stores import read_register, record_bias, register_decision
 from ..core.metrics_base import sample_clusters
 from ..core.results import two_stage_details
 from ..core.scores import Scores, Status
@@ -415,6 +415,7 @@ def _calibrate_run(
     verdict = np.array([run.verdict(one, cut) for one in score], dtype=np.bool_)
     signed = score if run.higher_is_better else -score
     chance = _probabilities(run, score)
+    probabilities = None if chance is None else probability_calibration(chance, right, seed=seed)
     table = confusion(verdict, right)
     if human.binary:
         alpha, level = alpha_report([right.tolist(), verdict.tolist()], "nominal", seed=seed), "nominal"
@@ -456,7 +457,7 @@ def _calibrate_run(
         (*run.notes, *_notes(run, human), *sample_weights.notes, *_uniform_note(len(ids), len(usable))),
         {name: report(signed.tolist(), label.tolist(), seed=seed) for name, report in _CORRELATIONS.items()},
         sample_weights.basis,
-        None if chance is None else probability_calibration(chance, right, seed=seed),
+        probabilities,
     )
 
 
@@ -829,6 +830,8 @@ def register_verdict(
 
     Nothing is recorded where the store object does not record decisions.
     """
+    if report.bias is not None:
+        record_bias(store, records, report.judged[0].metric, report.bias_sentence)
     if report.verdict is None:
         return report
     draw = comparison_draw(draws, records)

@@ -280,8 +280,8 @@ class DecisionCritic(HttpCritic):
             except JudgeError as error:
                 answers[name] = {"error": error.reason, "message": error.message}
                 continue
-            likeliest = max(distribution, key=lambda option: distribution[option])
-            score = int(likeliest) if question.kind == "score" else likeliest
+            likeliest = max(distribution, key=distribution.__getitem__)
+            score = json.loads(likeliest) if question.kind == "score" else likeliest
             answers[name] = {SCORE: score, "probabilities": distribution, "served_model": served}
             if isinstance(answer, dict) and answer.get("label_mass") is not None:
                 answers[name]["label_mass"] = answer["label_mass"]

@@ -162,8 +162,8 @@ class StoredRun:
 
 def find_runs(store: RunStore, runs: Sequence[str | RunRecord]) -> list[RunRecord]:
     """The runs, found as in ``RunStore.find``; a run that is listed twice is an error."""
-    records = [store.find(one) if isinstance(one, str) else one for one in runs]
-    ids = [one.run_id for one in records]
+    records = [store.find(run) if isinstance(run, str) else run for run in runs]
+    ids = [record.run_id for record in records]
     for run_id in ids:
         if ids.count(run_id) > 1:
             raise BadValueError(f"{run_id} is listed twice; name each run once")
@@ -250,9 +250,9 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
 def wrong_answer_causes(result: MetricResult) -> Mapping[str, Mapping[str, Any]]:
     """Count, share and interval of each cause in the details of a result; empty where it counts none."""
     causes = result.details.get("causes")
-    if not isinstance(causes, Mapping) or not all(isinstance(one, Mapping) for one in causes.values()):
+    if not isinstance(causes, Mapping) or not all(isinstance(cause, Mapping) for cause in causes.values()):
         return {}
-    return causes if any(one.get("count") for one in causes.values()) else {}
+    return causes if any(cause.get("count") for cause in causes.values()) else {}
 
 
 def _sufficiency_blocks(runs: Sequence[StoredRun]) -> list[Block]:
@@ -536,12 +536,18 @@ def _blocks(run: StoredRun, result: MetricResult) -> list[Block]:
     blocks += [Prose(paragraph) for paragraph in card_data.text]
     blocks.append(DefinitionList(_card_facts(run, result, card_data)))
     if card_data.choices:
-        rows: list[Row] = [[Cell(one.key), Cell(one.value, code=True), one.words] for one in card_data.choices]
+        rows: list[Row] = [
+            [Cell(choice.key), Cell(choice.value, code=True), choice.words] for choice in card_data.choices
+        ]
         blocks.append(simple_table([TableColumn("choice"), TableColumn("here"), TableColumn("what it means")], rows))
     notes = list(card_data.notes)
     if card_data.samples is not None:
         skips, failures = card_data.samples.skips, card_data.samples.failures
-        notes = [*(_reason("skipped", one) for one in skips), *(_reason("failed", one) for one in failures), *notes]
+        notes = [
+            *(_reason("skipped", one) for one in skips),
+            *(_reason("failed", failure) for failure in failures),
+            *notes,
+        ]
     return [*blocks, Bullets(notes)] if notes else blocks
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -227,7 +228,7 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
 
 def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> list[Block]:
     with_parts = [(one, one.slices[name]) for one in run.results if name in one.slices]
-    groups = list(dict.fromkeys(group for _, parts in with_parts for group in parts))
+    groups = list(dict.fromkeys(chain.from_iterable(parts for _, parts in with_parts)))
     if not groups:
         return []
     if len(groups) <= MAX_COLUMNS:
@@ -377,7 +378,7 @@ def latency_section(runs: Sequence[StoredRun]) -> ReportSection | None:
         *(TableColumn("median" if q == 0.5 else f"{100 * q:g} %", number=True) for q in QUANTILES),
         TableColumn("longest", number=True),
     ]
-    names = list(dict.fromkeys(name for run in runs for name in run.timings))
+    names = list(dict.fromkeys(chain.from_iterable(run.timings for run in runs)))
     shown = "end_to_end" if "end_to_end" in names else names[0]
     times = {run.label: run.timings[shown].tolist() for run in runs if shown in run.timings}
     chart = charts.latency_chart(
@@ -547,7 +548,7 @@ def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) 
     """The curves over k, and the answer quality by rank."""
     run_curves = list(zip(runs, curves_of_runs(runs), strict=True))
     sections = [_curves_section(run_curves), _quality_section(run_curves, answers)]
-    return [one for one in sections if one is not None]
+    return [section for section in sections if section is not None]
 
 
 def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> ReportSection | None:
@@ -569,7 +570,7 @@ def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> 
         rows: list[Row] = [
             [
                 Cell(f"{_TITLES[family]}@k"),
-                *(Cell(value_text(one["value"]), note=interval_text(_ends(one))) for one in points),
+                *(Cell(value_text(point["value"]), note=interval_text(_ends(point))) for point in points),
                 *([""] * (len(each.depths) - len(points))),
             ]
             for family, points in each.curves.items()
@@ -654,7 +655,11 @@ class CutOff(NamedTuple):
 def _cut_off_metrics(depth: int, conventions: Conventions) -> list[list[BatchMetric]]:
     """recall@k and ndcg@k for every k up to ``depth``."""
     return [
-        [one for one in resolve_metrics([f"recall@{k}", f"ndcg@{k}"], conventions) if isinstance(one, BatchMetric)]
+        [
+            metric
+            for metric in resolve_metrics([f"recall@{k}", f"ndcg@{k}"], conventions)
+            if isinstance(metric, BatchMetric)
+        ]
         for k in range(1, depth + 1)
     ]
 
@@ -665,7 +670,7 @@ def cut_offs(sample: EvaluationSample, output: SystemOutputs, depth: int, conven
     values, size = [], 0
     for k, metrics in enumerate(_cut_off_metrics(depth, conventions), 1):
         size += len(output.retrieved[k - 1].doc.text) if k <= len(output.retrieved) else 0
-        recall, ndcg = (apply_failure_policy(one, batch)[0] for one in metrics)
+        recall, ndcg = (apply_failure_policy(metric, batch)[0] for metric in metrics)
         values.append(CutOff(recall, ndcg, size))
     return values
 
@@ -704,7 +709,7 @@ def timeline(output: SystemOutputs) -> list[TimelineRow]:
                 at / whole,
                 seconds / whole,
                 "" if query is None else str(query),
-                [str(one) for one in retrieved] if isinstance(retrieved, list | tuple) else (),
+                [str(item) for item in retrieved] if isinstance(retrieved, list | tuple) else (),
                 rest,
             )
         )

@@ -377,8 +377,7 @@ def _sort(table: QueryTable, sort: str) -> Rows:
         return np.arange(len(table))[::-1]
     values = _sort_values(table, key)
     # Queries without a value are last in either direction.
-    known = np.isfinite(values)
-    return np.argsort(np.where(known, -values if sort != key else values, np.inf), kind="stable")
+    return np.argsort(np.where(np.isfinite(values), -values if sort != key else values, np.inf), kind="stable")
 
 
 def _sort_values(table: QueryTable, key: str) -> Floats:
@@ -405,8 +404,7 @@ def _questions(table: QueryTable) -> list[str]:
     """The questions in lower case."""
     texts = [""] * len(table)
     for number, run in reversed(list(enumerate(table.runs))):
-        rows = table.spread_rows(number)
-        for place, row in enumerate(rows.tolist()):
+        for place, row in enumerate(table.spread_rows(number).tolist()):
             texts[row] = run.samples.searched[place].partition("\n")[2]
     return texts
 
@@ -593,8 +591,7 @@ def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) ->
         columns = {name: table.scores(name, number) for name in metrics}
         for place, position in enumerate(positions):
             if position is None:
-                empty = dict.fromkeys(metrics, "")
-                sides[place].append(QuerySide("", None, dict.fromkeys(metrics), empty))
+                sides[place].append(QuerySide("", None, dict.fromkeys(metrics), dict.fromkeys(metrics, "")))
                 continue
             sample, output = found[position]
             questions[place] = questions[place] or sample.query

@@ -188,9 +188,8 @@ def match_pairs(encoder: TokenEncoder, candidates: Sequence[str], references: Se
     out_of_memory = np.zeros(len(candidates), np.bool_)
     for pairs in _blocks(tokens, left, right, max_tokens=_VECTOR_BYTES // (4 * encoder.width)):
         used_texts, inverse = np.unique(np.concatenate([left[pairs], right[pairs]]), return_inverse=True)
-        block_tokens = _select(tokens, used_texts)
         out_of_memory[pairs] = _match_block(
-            encoder, block_tokens, inverse[: len(pairs)], inverse[len(pairs) :], pairs, sides
+            encoder, _select(tokens, used_texts), inverse[: len(pairs)], inverse[len(pairs) :], pairs, sides
         )
     first, second = (TokenMatches(side.ids, side.ends, side.similarities) for side in sides)
     return MatchedPairs(first, second, tokens.cut[left].astype(np.int64) + tokens.cut[right], out_of_memory)

@@ -154,8 +154,7 @@ class CitationSupportMetric(VerdictMetric):
     async def value(self, evaluation: StatementEvaluation) -> Rating:
         """The value from the verdicts on all sentences."""
         sentences = self._sentences(evaluation.output) or ()
-        documents = document_sources(evaluation.output.retrieved)
-        value = await self.score_sentences(sentences, documents, evaluation)
+        value = await self.score_sentences(sentences, document_sources(evaluation.output.retrieved), evaluation)
         return Rating((value,), counts=_citation_counts(sentences))
 
     def add_input_steps(

@@ -100,8 +100,7 @@ class GoldHitAtK(HitRateAtK):
 
 def prepend_steps(steps_before: DerivationBuilder, derivation: Derivation) -> Derivation:
     """A derivation with steps prepended."""
-    steps = steps_before.extend(derivation)
-    return Derivation(steps.steps, derivation.value, derivation.general)
+    return Derivation(steps_before.extend(derivation).steps, derivation.value, derivation.general)
 
 
 def inner_score(

@@ -153,8 +153,7 @@ def _binned_error(q: Floats, y: Floats, rng: np.random.Generator) -> tuple[float
 
     Chance adds the variance of a bin's mean to its squared distance once, and to that of a bootstrap draw twice.
     """
-    order = np.argsort(q, kind="stable")
-    bins = np.array_split(order, max(2, min(_BINS, len(q) // _MIN_IN_BIN)))
+    bins = np.array_split(np.argsort(q, kind="stable"), max(2, min(_BINS, len(q) // _MIN_IN_BIN)))
     if min(len(rows) for rows in bins) < 2:
         return math.sqrt(float(np.mean(y - q) ** 2)), None
     value = float(_root_mean_square(q, y, bins, 1)[0])

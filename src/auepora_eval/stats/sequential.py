@@ -520,8 +520,7 @@ class _Paths:
         if math.isinf(half):  # fewer than two values, or not all of a finite population
             return _Numbers(statistic, 0.0, 1.0, -half, half)
         tail = t_tail(abs(statistic), float(self.freedom[0, place])) if statistic else 0.5
-        p_value = _repeated_p_value(design, place, tail)
-        return _Numbers(statistic, boundary, p_value, mean - half, mean + half)
+        return _Numbers(statistic, boundary, _repeated_p_value(design, place, tail), mean - half, mean + half)
 
     def describe(self) -> tuple[Look, ...]:
         """The looks of the first row."""

@@ -287,7 +287,7 @@ def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied
     label = name if result is None else display_name(result)
     reason = f"{scored} of {total} answers were scored by {label}, {relation}"
     status = status_of([proportion], gate.operator, gate.threshold)
-    return GateOutcome(gate.text, status, reason, name, proportion, implied)
+    return GateOutcome(gate.text, status, reason, name, proportion, implied=implied)
 
 
 # --- the check of results and a comparison: passed, failed or inconclusive -------------------------------------------
@@ -319,20 +319,21 @@ def check_gates(
     coverage = list(coverage_gates(parsed, results_by_name))
     outcomes: list[GateOutcome] = []
     for gate in parsed:
-        if isinstance(gate, CoverageGate):
-            matching = [one for one, implied in coverage if not implied and gate.metric in (None, one.metric)]
-            texts = {one.gate for one in outcomes}
-            outcomes += [
-                coverage_outcome(one, results_by_name.get(str(one.metric)), implied=False)
-                for one in matching
-                if one.text not in texts
-            ]
-        elif isinstance(gate, ValueGate):
-            outcomes.append(_check_value(gate, results_by_name.get(gate.metric)))
-        elif isinstance(gate, GuardrailsGate):
-            outcomes.append(_check_guardrails(gate, guardrails, baseline, metric_labels(results)))
-        else:
-            outcomes.append(_check_difference(gate, baseline))
+        match gate:
+            case CoverageGate():
+                matching = [one for one, implied in coverage if not implied and gate.metric in (None, one.metric)]
+                texts = {one.gate for one in outcomes}
+                outcomes += [
+                    coverage_outcome(one, results_by_name.get(str(one.metric)), implied=False)
+                    for one in matching
+                    if one.text not in texts
+                ]
+            case ValueGate():
+                outcomes.append(_check_value(gate, results_by_name.get(gate.metric)))
+            case GuardrailsGate():
+                outcomes.append(_check_guardrails(gate, guardrails, baseline, metric_labels(results)))
+            case _:
+                outcomes.append(_check_difference(gate, baseline))
     outcomes += [
         coverage_outcome(one, results_by_name.get(str(one.metric)), implied=True)
         for one, implied in coverage

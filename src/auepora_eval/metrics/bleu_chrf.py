@@ -249,12 +249,13 @@ class BleuScore(ReferencedMetric):
     @property
     def words(self) -> Tokenizer | CharacterTokenizer:
         """The tokenizer."""
-        if self.tokenize == "auto":
-            return bleu_tokenizer(lowercase=self.lowercase)
-        if self.tokenize in ("13a", "none", "zh"):
-            return bleu_tokenizer(tokenize=self.tokenize, lowercase=self.lowercase)
-        if self.tokenize == "char":
-            return CharacterTokenizer(lowercase=self.lowercase)
+        match self.tokenize:
+            case "auto":
+                return bleu_tokenizer(lowercase=self.lowercase)
+            case "13a" | "none" | "zh":
+                return bleu_tokenizer(tokenize=self.tokenize, lowercase=self.lowercase)
+            case "char":
+                return CharacterTokenizer(lowercase=self.lowercase)
         return _sacrebleu_rule(self.tokenize, self.lowercase)
 
     @property
@@ -498,7 +499,7 @@ class ChrF(ReferencedMetric):
         add_result(f"chrF: 100 · (1 + β²) · P · R / (β² · P + R) with β² = {weight}", value)
 
     def _plain_counts(self, answer: str, reference: str) -> list[int]:
-        counts = []
+        counts: list[int] = []
         for rule, orders in self.parts:
             counts += chrf_counts(rule.tokenize(answer), rule.tokenize(reference), orders)
         return counts

@@ -17,7 +17,7 @@ from ..core.derivation import DerivationBuilder
 from ..core.metrics_base import declare
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import AueporaError, BadTypeError
 from ..judge.critic import JudgeClient
 from ..judge.nuggets import Nugget, sample_nuggets
@@ -462,8 +462,7 @@ class NuggetRecall(VerdictMetric):
         nuggets = _nuggets(sample)
         if nuggets is None:
             return Score.fail("bad_nuggets")
-        assert output.response is not None  # outputs without a response are skipped before
-        return None if output.response.text.strip() else _no_nuggets_found(nuggets)
+        return None if response_text(output).strip() else _no_nuggets_found(nuggets)
 
     def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
         """The problem in its nuggets."""

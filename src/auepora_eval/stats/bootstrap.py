@@ -247,7 +247,7 @@ def percentile_interval(
         # Draws repeat samples, so a statistic that counts distinct things is lower in every draw.
         "unstable": undefined or not low <= observed <= high,
     }
-    return Interval(low, high, "bootstrap", units, level, tuple(flag for flag, given in flags.items() if given))
+    return Interval(low, high, "bootstrap", units, level, flags=tuple(flag for flag, given in flags.items() if given))
 
 
 # --- quantiles as observed values, and their bootstrap intervals -----------------------------------------------------

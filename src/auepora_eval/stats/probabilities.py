@@ -113,8 +113,7 @@ def _gain(q: Floats, y: Floats) -> float | None:
 
 
 def _sigmoid(z: Floats) -> Floats:
-    found: Floats = 1 / (1 + np.exp(-np.clip(z, -30, 30)))
-    return found
+    return 1 / (1 + np.exp(-np.clip(z, -30, 30)))
 
 
 def _log_likelihood(y: Floats, z: Floats) -> float:
@@ -132,8 +131,7 @@ def _fit(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
     def information(b: Floats) -> Floats:
         g = _sigmoid(columns @ b)
-        found: Floats = columns.T @ (columns * (g * (1 - g))[:, None]) + prior
-        return found
+        return columns.T @ (columns * (g * (1 - g))[:, None]) + prior
 
     b: Floats = centre
     for _ in range(_STEPS):

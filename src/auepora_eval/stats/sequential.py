@@ -423,8 +423,7 @@ class _Paths:
     def _errors(self, sds: Floats) -> Floats:
         """The standard errors of the means."""
         proportion = self.counts / self.design.n if self.design.finite else 0.0
-        errors: Floats = sds / np.sqrt(np.maximum(self.counts, 1)) * np.sqrt(1 - proportion)
-        return errors
+        return sds / np.sqrt(np.maximum(self.counts, 1)) * np.sqrt(1 - proportion)
 
     @cached_property
     def is_binary(self) -> bool:

@@ -407,8 +407,9 @@ def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
         reason += f"; {two_stage_note(stage)}"
     if corrections := corrections_note(result):
         reason += f"; {corrections}"
-    warning = partial or _failure_warning(gate, result, status)
-    return GateOutcome(gate.text, status, reason, gate.metric, value, warning=warning)
+    return GateOutcome(
+        gate.text, status, reason, gate.metric, value, warning=partial or _failure_warning(gate, result, status)
+    )
 
 
 def _check_sequential(gate: ValueGate, result: MetricResult, test: Mapping[str, Any]) -> GateOutcome:

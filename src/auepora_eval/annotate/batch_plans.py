@@ -11,6 +11,7 @@ import shlex
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args
 
@@ -208,7 +209,7 @@ def list_batches(folder: str | Path, problems: list[str] | None = None) -> list[
         except DataFileError as error:
             if problems is not None:
                 problems.append(str(error))
-    return sorted(found, key=lambda one: (one.created, one.id), reverse=True)
+    return sorted(found, key=attrgetter("created", "id"), reverse=True)
 
 
 def find_batch(folder: str | Path, batch_id: str) -> LabelBatch:

@@ -23,10 +23,9 @@ from ..runtime.processes import gc_paused
 from ..store.records import plan_conventions
 from ..store.runs import RunStore, sample_at
 from .batch_journal import BatchJournal
-from .claims import NameClaims
 from .draws import Selection, draw_path, read_draws
 from .label_batch import BatchEntry, LabelBatch
-from .names import check_annotator, check_name, check_text
+from .names import NameClaims, check_annotator, check_name, check_text
 from .pool import SHOWN, read_pair_draw
 from .session import (
     LabelItem,

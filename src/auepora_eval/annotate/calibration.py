@@ -55,7 +55,6 @@ from .agreement import AggregatedLabels, aggregate_labels, rater_agreement, reje
 from .calibration_report import (
     CHANCE_P_VALUE,
     CalibrationReport,
-    Conclusion,
     Disagreement,
     JudgeCalibration,
     conclude,
@@ -429,6 +428,20 @@ def _calibrate_run(
         seed=seed,
     )
     corrected = _corrected(labelled, cut, finite=finite, use_scores=p_chance < CHANCE_P_VALUE)
+    predicted = _predictions(run, ids, cut)
+    excess = predicted - label
+    conclusion = conclude(
+        run.title,
+        labelled=len(ids),
+        p_chance=p_chance,
+        same_labels=bool(np.ptp(label) == 0),
+        same_scores=bool(np.ptp(predicted) == 0),
+        auroc=auroc,
+        kappa=kappa,
+        excess=mean_interval(excess, clusters=_clusters(run, ids), lowest=-1.0, highest=1.0),
+        mean_excess=float(excess.mean()),
+        corrects=corrected.weight > 0,
+    )
     return JudgeCalibration(
         run.name,
         run.metric,
@@ -449,7 +462,7 @@ def _calibrate_run(
         () if chance is None else reliability_table(chance, right, bins=bins),
         corrected,
         disagreements,
-        _conclusion(run, ids, label, cut, p_chance, auroc, kappa, corrects=corrected.weight > 0),
+        conclusion,
         dict(labelled.left_out),
         (*run.notes, *_notes(run, human), *sample_weights.notes, *_uniform_note(len(ids), len(usable))),
         {name: report(signed.tolist(), label.tolist(), seed=seed) for name, report in _CORRELATIONS.items()},
@@ -486,33 +499,6 @@ def _uniform_note(measured: int, usable: int) -> list[str]:
         f"agreement is measured on {measured} of {usable} labels, a part of the draw with equal probabilities; "
         "the corrected mean weights all of them"
     ]
-
-
-def _conclusion(
-    run: SampleScores,
-    ids: list[str],
-    label: Floats,
-    cut: float,
-    p_chance: float,
-    auroc: Estimate,
-    kappa: Estimate,
-    *,
-    corrects: bool,
-) -> Conclusion:
-    score = _predictions(run, ids, cut)
-    excess = score - label
-    return conclude(
-        run.title,
-        labelled=len(ids),
-        p_chance=p_chance,
-        same_labels=bool(np.ptp(label) == 0),
-        same_scores=bool(np.ptp(score) == 0),
-        auroc=auroc,
-        kappa=kappa,
-        excess=mean_interval(excess, clusters=_clusters(run, ids), lowest=-1.0, highest=1.0),
-        mean_excess=float(excess.mean()),
-        corrects=corrects,
-    )
 
 
 def _labelled_ids(run: SampleScores, human: AggregatedLabels, left_out: Counter[str]) -> list[str]:
@@ -672,8 +658,7 @@ def _difference(
     proportion = mean_interval(differs, clusters=_clusters(runs[1], everything), binary=True, level=level)
     assert proportion is not None
     first_mean, second_mean = (float(_predicted_labels(run, everything, threshold).mean()) for run in runs)
-    scores_mean = second_mean - first_mean
-    return with_zeros(found, proportion, scores_mean=scores_mean, samples=len(everything), finite=finite)
+    return with_zeros(found, proportion, scores_mean=second_mean - first_mean, samples=len(everything), finite=finite)
 
 
 def _predicted_labels(run: SampleScores, ids: list[str], threshold: float | None) -> Floats:

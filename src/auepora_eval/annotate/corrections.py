@@ -185,8 +185,12 @@ class RunEffect:
     def to_dict(self) -> dict[str, Any]:
         """The effect as a JSON object."""
         why = {"why": self.why} if self.why else {}
-        metrics = [one.to_dict() for one in self.metrics]
-        return {"run_id": self.record.run_id, "name": self.record.name, "metrics": metrics, **why}
+        return {
+            "run_id": self.record.run_id,
+            "name": self.record.name,
+            "metrics": [one.to_dict() for one in self.metrics],
+            **why,
+        }
 
 
 def run_names(effects: Iterable[RunEffect]) -> dict[str, str]:
@@ -499,8 +503,9 @@ class _CorrectedRun:
                 tasks[name] = replace(task, status="not computed", why=str(error))
         if computed and self._dataset.has_provenance:
             self._add_coverage([one for one in results if one.name in computed], list(computed.values()))
-        reducers = {one.name: self._reducers.get(one.name, "") for one in results}
-        self._store.put_results(self._record.run_id, results, reducers=reducers)
+        self._store.put_results(
+            self._record.run_id, results, reducers={one.name: self._reducers.get(one.name, "") for one in results}
+        )
         if rest:
             try:
                 results += self._rescore(rest, tasks)

@@ -424,8 +424,9 @@ def record_draw(labels: str | Path, draw: LabelDraw) -> LabelDraw:
         if len(before.drawn_items) >= len(draw.drawn_items):
             return before
         draw = replace(draw, extends=(*before.extends, before.id))
-    rows = [one.to_dict() for one in {**known, draw.key: draw}.values()]
-    text = json.dumps({"draws": rows}, indent=1, ensure_ascii=False)
+    text = json.dumps(
+        {"draws": [one.to_dict() for one in {**known, draw.key: draw}.values()]}, indent=1, ensure_ascii=False
+    )
     write_lines(draw_path(labels), [text.encode("utf-8", "backslashreplace")])
     return draw
 

@@ -248,25 +248,25 @@ def read_pool(path: str | Path) -> list[PooledDocument]:
     return documents
 
 
-def _line(one: PooledDocument) -> bytes:
-    return _encode(_fields(one), one)
+def _line(document: PooledDocument) -> bytes:
+    return _encode(_fields(document), document)
 
 
-def _fields(one: PooledDocument) -> dict[str, Any]:
-    row: dict[str, Any] = {"sample_id": one.sample_id, "query": one.query}
-    if one.history:
-        row["history"] = list(one.history)
-    row |= {"doc_id": one.doc_id, "text": one.text, "returned": dict(one.returned)}
-    if one.judged is not None:
-        row["judged"] = {"grade": one.judged.grade, "by": one.judged.by}
+def _fields(document: PooledDocument) -> dict[str, Any]:
+    row: dict[str, Any] = {"sample_id": document.sample_id, "query": document.query}
+    if document.history:
+        row["history"] = list(document.history)
+    row |= {"doc_id": document.doc_id, "text": document.text, "returned": dict(document.returned)}
+    if document.judged is not None:
+        row["judged"] = {"grade": document.judged.grade, "by": document.judged.by}
     return row
 
 
-def _encode(row: Mapping[str, Any], one: PooledDocument) -> bytes:
+def _encode(row: Mapping[str, Any], document: PooledDocument) -> bytes:
     try:
         return msgspec.json.encode(row)
     except UnicodeEncodeError as error:
-        where = f"document {one.doc_id!r} of query {one.sample_id!r}"
+        where = f"document {document.doc_id!r} of query {document.sample_id!r}"
         raise BadValueError(f"{where} cannot be written: it holds half of a surrogate pair") from error
 
 

@@ -462,8 +462,9 @@ def rescore_with_grades(
             result.interval = max(result.interval[0], 0.0), min(result.interval[1], 1.0)
         result.details["partial_grades"] = {**partial.to_dict(), **estimate.details}
         results.append(result)
-    reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
-    store.put_results(record.run_id, results, reducers=reducers)
+    store.put_results(
+        record.run_id, results, reducers={one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
+    )
     return results
 
 

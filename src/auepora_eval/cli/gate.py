@@ -178,8 +178,12 @@ def _check(
         against = None
     results = _results(store, record)
     slices = list(dict.fromkeys(name for one in results for name in one.slices))
-    rescore = f"; auepora rescore {record.run_id} -m computes further ones"
-    gates = require_known_names(gates, [one.name for one in results], slices=slices, otherwise=rescore)
+    gates = require_known_names(
+        gates,
+        [one.name for one in results],
+        slices=slices,
+        otherwise=f"; auepora rescore {record.run_id} -m computes further ones",
+    )
     baseline = None if against is None else get_baseline(store, against)
     return check_run(
         store,

@@ -127,8 +127,7 @@ def try_command(
     """
     from ..runs.trial import try_metrics
 
-    no_csv = "a trial cannot be written as CSV; write .json, .md or text"
-    form = output_format(output, as_json=as_json, no_csv=no_csv)
+    form = output_format(output, as_json=as_json, no_csv="a trial cannot be written as CSV; write .json, .md or text")
     refuse_input_as_output(output, [plan])
     with ScoringProgress() as line:
         trial = try_metrics(
@@ -221,8 +220,14 @@ def nuggets_command(
     with ScoringProgress() as line:
         critic, session = select_judge(judges, judge_name), make_judge_session(judges, line)
         if assign is not None:
-            name = Path(assign).name.partition(".")[0]
-            found = assign_nuggets(samples, answers or [], critic, at_a_time=at_a_time, run_id=name, judging=session)
+            found = assign_nuggets(
+                samples,
+                answers or [],
+                critic,
+                at_a_time=at_a_time,
+                run_id=Path(assign).name.partition(".")[0],
+                judging=session,
+            )
         else:
             found = make_nuggets(samples, critic, outputs=answers, most=most, at_a_time=at_a_time, judging=session)
     _require_some(found, making=assign is None)
@@ -424,8 +429,7 @@ def prefer_command(
     """
     from ..runs.judging import judges_of_run, prefer_runs, select_judge
 
-    no_csv = "preferences cannot be written as CSV; write .json or .md"
-    form = output_format(output, as_json=as_json, no_csv=no_csv)
+    form = output_format(output, as_json=as_json, no_csv="preferences cannot be written as CSV; write .json or .md")
     changes = judging.changes()
     with open_store(store, output=output) as found, ScoringProgress() as line:
         record_a, record_b = found.find(run_a), found.find(run_b)

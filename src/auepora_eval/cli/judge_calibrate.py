@@ -133,17 +133,17 @@ def calibrate_command(
         raise click.UsageError("--scores replaces -m; use it with one run or none")
     if learn_weights is not None and (scores is not None or len(runs) > 1):
         raise click.UsageError("--learn-weights takes one run, without --scores")
-    no_csv = "calibrations cannot be written as CSV; write .json, .md or text"
-    form = output_format(output, as_json=as_json, no_csv=no_csv)
+    form = output_format(
+        output, as_json=as_json, no_csv="calibrations cannot be written as CSV; write .json, .md or text"
+    )
     inputs = [*label_files, *tuned_on, scores]
     refuse_input_as_output(output, inputs)
     refuse_input_as_output(learn_weights, [*inputs, output], option="--learn-weights")
     labels = read_annotations(label_files)
-    seen = {one for path in tuned_on for one in read_ids(path)}
 
     options: dict[str, Any] = {
         "scale": scale,
-        "tuned_on": seen,
+        "tuned_on": {one for path in tuned_on for one in read_ids(path)},
         "leave_out_tuned": leave_out_tuned,
         "seed": seed,
         "draws": read_all_draws(label_files),
@@ -166,8 +166,15 @@ def calibrate_command(
                 report = register_verdict(found, records, report, options["draws"])
             else:
                 report = measure([_learn_weights(found, names[0], labels, named, learn_weights, options)])
-    markdown = report.to_markdown(shown=show).rstrip("\n")
-    write_out(render_document(form, report.to_dict(), markdown=markdown, text=report.to_text(shown=show)), output)
+    write_out(
+        render_document(
+            form,
+            report.to_dict(),
+            markdown=report.to_markdown(shown=show).rstrip("\n"),
+            text=report.to_text(shown=show),
+        ),
+        output,
+    )
 
 
 def _run_scores(
@@ -266,8 +273,9 @@ def bias_command(
     from ..annotate.bias import measure_bias
     from ..annotate.draws import read_all_draws
 
-    no_csv = "a bias report cannot be written as CSV; write .json, .md or text"
-    form = output_format(output, as_json=as_json, no_csv=no_csv)
+    form = output_format(
+        output, as_json=as_json, no_csv="a bias report cannot be written as CSV; write .json, .md or text"
+    )
     refuse_input_as_output(output, [*label_files, *preferences])
     named = dict(_family_option(text) for text in families)
     labels = read_annotations(label_files) if label_files else None
@@ -289,8 +297,10 @@ def bias_command(
             draws=read_all_draws(label_files),
             assume_random=assume_random,
         )
-    markdown = report.to_markdown().rstrip("\n")
-    write_out(render_document(form, report.to_dict(), markdown=markdown, text=report.to_text()), output)
+    write_out(
+        render_document(form, report.to_dict(), markdown=report.to_markdown().rstrip("\n"), text=report.to_text()),
+        output,
+    )
 
 
 def _family_option(text: str) -> tuple[str, str]:

@@ -137,7 +137,7 @@ def command(
     auepora label --release ann --labels labels/batch.jsonl
     """
     if release is not None:
-        from ..annotate.claims import release_name
+        from ..annotate.names import release_name
 
         if run is not None or agreement or adjudicate or compared is not None:
             raise click.UsageError("--release goes with --labels alone")
@@ -184,7 +184,6 @@ def command(
             records = found.find(compared[0]), found.find(compared[1])
             if records[0].run_id == records[1].run_id:
                 raise click.UsageError(f"--for names the same run twice, {records[0].run_id}")
-            before = read_draws(labels).get(f"{records[0].run_id} {records[1].run_id}")
             draw = plan_comparison(
                 found,
                 records,
@@ -194,7 +193,7 @@ def command(
                 delta=delta,
                 looks=looks or 0,
                 history=history,
-                before=before,
+                before=read_draws(labels).get(f"{records[0].run_id} {records[1].run_id}"),
             )
             if preview:
                 print_forecast(draw, labels, as_json=as_json)

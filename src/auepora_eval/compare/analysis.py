@@ -46,8 +46,9 @@ from .pairing import (
     ScoresCache,
     completed_difference,
     pair_scores,
+    ratio_of_amounts,
+    ratio_text,
 )
-from .ratios import ratio_of_amounts, ratio_text
 from .types import EXPLORATORY, ComparisonInput, MetricComparison, SequentialComparison, Verdict
 from .verdicts import ALPHA, Ends, excludes_zero, is_within, verdict_of
 
@@ -511,8 +512,14 @@ class Analysis:
         first, second = (values[reading.used] for values in reading.values)
         inside = None if self.clusters is None else self.clusters[reading.used]
         levels: dict[Verdict, float] = {"inconclusive": 1 - ALPHA, "equal": 1 - 2 * ALPHA}
-        level = levels.get(verdict, 1 - ALPHA / max(self._num_tested(), 1))
-        return bounds_under_skew(first, second, clusters=inside, lowest=low, highest=high, level=level)
+        return bounds_under_skew(
+            first,
+            second,
+            clusters=inside,
+            lowest=low,
+            highest=high,
+            level=levels.get(verdict, 1 - ALPHA / max(self._num_tested(), 1)),
+        )
 
     def verdict_without_skew(self, place: int) -> Verdict:
         """The verdict by test and interval alone."""

@@ -181,8 +181,9 @@ def erag(labels: Sequence[Sequence[float]], measure: str, k: int, clusters: Ints
     the list only: its name says ``within list``, and it does not compare retrievers. A list without a useful document
     counts 0. Returns the name and the mean.
     """
-    graded = any(value not in (0, 1) for value in chain.from_iterable(labels))
-    family, depth = require_measure(measure, graded=graded, k=k)
+    family, depth = require_measure(
+        measure, graded=any(value not in (0, 1) for value in chain.from_iterable(labels)), k=k
+    )
     for value in chain.from_iterable(labels):
         if not 0 <= value <= 1:
             raise BadValueError(f"eRAG needs scores from 0 to 1, not {value!r}; label with another metric")

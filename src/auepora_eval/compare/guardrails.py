@@ -78,8 +78,9 @@ def check_guardrails(
                 outcome = replace(outcome, state="inconclusive", reason=given.cut)
             outcomes.append(replace(outcome, metric=name))
         else:
-            reason = refused.get(name, "not both runs have it")
-            outcomes.append(GuardrailOutcome(name, margin, "inconclusive", reason=reason))
+            outcomes.append(
+                GuardrailOutcome(name, margin, "inconclusive", reason=refused.get(name, "not both runs have it"))
+            )
     return tuple(outcomes)
 
 

@@ -103,8 +103,9 @@ def comparison_match(runs: Sequence[RunOutputs], change: ChunkChange | None) -> 
     listed = listed.replace(labels[0], f"{labels[0]} was matched", 1)
     lacking = [label for label, found in supported.items() if planned not in ("parent", *found)]
     if lacking:
-        problem = f"{listed}, and run {' and '.join(lacking)} has no {planned}s"
-        return ComparisonMatch(planned, change, planned, problem=problem)
+        return ComparisonMatch(
+            planned, change, planned, problem=f"{listed}, and run {' and '.join(lacking)} has no {planned}s"
+        )
     note = f"{listed}: {_every(labels)} are compared by {MATCH_WORDS[planned]}"
     return ComparisonMatch(planned, change, planned, notes=(note,))
 

@@ -34,6 +34,7 @@ from .match import (
     recompute,
 )
 from .pairing import (
+    NO_VERDICT,
     MetricMeta,
     MetricPair,
     MissingOutputs,
@@ -49,7 +50,6 @@ from .pairing import (
     shared_samples,
     without_top_k,
 )
-from .ratios import NO_VERDICT
 from .stores import TEXT_MATCHES, biased_metrics
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
 from .verdicts import OVERLAP_NOTE, Margin, is_question_overlap, margin_of, missing_basis_reason, require_margin
@@ -154,9 +154,15 @@ def build_comparisons(
     labels = metric_labels(*[results[-1:] for run in runs for results in run.results.values()])
     compared = {given.name for given in inputs}
     newest = [[found[-1] for name, found in run.results.items() if name in compared] for run in runs]
-    ranked = rank_shared_metrics(records, newest, primary)
     return ComparisonInputs(
-        shared, inputs, refused, primaries, missing=missing, notes=notes, labels=labels, ranked=ranked
+        shared,
+        inputs,
+        refused,
+        primaries,
+        missing=missing,
+        notes=notes,
+        labels=labels,
+        ranked=rank_shared_metrics(records, newest, primary),
     )
 
 

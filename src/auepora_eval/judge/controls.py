@@ -447,8 +447,11 @@ class JudgeControls:
         for metric, chosen in self._metrics.items():
             if metric.name == name:
                 return summarise_controls(metric, chosen, self._outcomes[metric], self.count)
-        why = "the judge metric inside it has them where it is listed by itself"
-        return {"requested": self.count, "num_items": 0, "unavailable": {"all": why}}
+        return {
+            "requested": self.count,
+            "num_items": 0,
+            "unavailable": {"all": "the judge metric inside it has them where it is listed by itself"},
+        }
 
 
 def summarise_controls(

@@ -25,7 +25,6 @@ class LLMCritic(ABC):
     @abstractmethod
     def score(self, *, prompt: str, metadata: dict[str, Any] | None = None) -> float:
         """A number for the prompt, on the scale that the prompt and ``metadata["scale"]`` name."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,8 +232,13 @@ class DecisionCritic(HttpCritic):
 
     def cache_key(self, request: JudgeRequest) -> Mapping[str, Any]:
         """Everything that is sent besides the request, the key and the headers."""
-        address = self._address.shown.rstrip("/")
-        return {"critic": "decisions", "revision": REVISION, "base_url": address, "model": self.model, "api": self.api}
+        return {
+            "critic": "decisions",
+            "revision": REVISION,
+            "base_url": self._address.shown.rstrip("/"),
+            "model": self.model,
+            "api": self.api,
+        }
 
     async def _judge(self, request: JudgeRequest) -> Judgement:
         """The answer to one question; of several, an answer with those to each, or why there is none."""

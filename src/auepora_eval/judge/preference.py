@@ -187,13 +187,20 @@ METRIC = "preference"
 _MAX_PENDING = 256
 """Pairs in flight at least, so that judges are never idle and prompts do not pile up."""
 _VERDICTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
+_VERDICT_OF = {1: "first", 0: "tie", -1: "second"}
+
+
+def _number_as_verdict(number: float) -> MemberReply:
+    return MemberReply({"verdict": _VERDICT_OF[_sign(number - 0.5)]}, {"verdict": number})
+
+
 _FORM = ReplyForm(
     'Reply with one JSON object and nothing else: {"rationale": "<why, in one or two sentences>", '
     '"verdict": "first" or "second" or "tie"}',
     object_schema(rationale={"type": "string"}, verdict={"type": "string", "enum": list(_VERDICTS)}),
     "Reply with a number alone: 1 if the first answer is better, 0 if the second one is, 0.5 if neither is better.",
     _VERDICTS,
-    lambda number: _number_as_verdict(number),  # noqa: PLW0108 -- defined below
+    _number_as_verdict,
 )
 
 
@@ -315,13 +322,6 @@ class _PairJudge:
 
         values, _ = await run_repeats(judge, once)
         return math.fsum(values) / len(values)
-
-
-_VERDICT_OF = {1: "first", 0: "tie", -1: "second"}
-
-
-def _number_as_verdict(number: float) -> MemberReply:
-    return MemberReply({"verdict": _VERDICT_OF[_sign(number - 0.5)]}, {"verdict": number})
 
 
 def _sign(number: float) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -128,7 +129,7 @@ class Preview:
         return "\n".join(lines)
 
     def _time_text(self) -> str:
-        slowest = max(self.times.values(), key=lambda one: one.seconds)
+        slowest = max(self.times.values(), key=attrgetter("seconds"))
         how = (
             f"assumed: {slowest.seconds_per_call:.1f} s a call, {slowest.concurrency} at once"
             if slowest.throughput is None

@@ -219,5 +219,12 @@ def together(requests: Sequence[JudgeRequest]) -> JudgeRequest:
     first = requests[0]
     questions = tuple(request.questions[0] for request in requests)
     sent = [_sent(question) for question in questions]
-    prompt = f"{first.state}\n\n{json.dumps(sent, ensure_ascii=False)}"
-    return replace(first, prompt=prompt, questions=questions, weighted=None, label_values={}, prompt_id="", about={})
+    return replace(
+        first,
+        prompt=f"{first.state}\n\n{json.dumps(sent, ensure_ascii=False)}",
+        questions=questions,
+        weighted=None,
+        label_values={},
+        prompt_id="",
+        about={},
+    )

@@ -487,12 +487,11 @@ class RatingPrompt:
         values = self.scale.label_values
         if isinstance(self.scale, Scale):
             values = {option: float(option) for option in self.scale.options}
-        metadata = {"metric": self.metric, "sample_id": self.sample_id}
         own: dict[str, Any] = {
             "metric": self.metric,
             "sample_id": self.sample_id,
             "repeat": repeat,
-            "metadata": metadata,
+            "metadata": {"metric": self.metric, "sample_id": self.sample_id},
         }
         return replace(decision_request(self.prompt, self.texts, self.scale.options, values, words=words), **own)
 

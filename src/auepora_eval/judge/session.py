@@ -469,8 +469,7 @@ class JudgeSession(PanelClient):
             if judgement is not None:
                 return self._record(critic, request, CallResult(judgement), shared=False)
         if self.policy.cache_only:
-            error = JudgeError("not_cached", NOT_CACHED)
-            return self._record(critic, request, CallResult(error=error), shared=False)
+            return self._record(critic, request, CallResult(error=JudgeError("not_cached", NOT_CACHED)), shared=False)
         result, shared = await self._queue_for(critic).ask(request, digest, cached=is_cached)
         return self._record(critic, request, result, shared=shared)
 

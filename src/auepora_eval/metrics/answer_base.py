@@ -56,8 +56,12 @@ class AnswerMetric(ConfiguredMetric):
         ``fail`` has the rows that could not be measured.
         """
         # In this order: a failed output on a sample the metric does not apply to is a skip.
-        reasons = {**(skip or {}), "no_response": no_response(batch), **(skip_answer or {})}
-        return Scores.of(values, skip=reasons, fail=fail, stats=stats)
+        return Scores.of(
+            values,
+            skip={**(skip or {}), "no_response": no_response(batch), **(skip_answer or {})},
+            fail=fail,
+            stats=stats,
+        )
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The outcome of one answered sample by the plain definition."""

@@ -112,10 +112,6 @@ class LLMAnswerRelevance(_JudgedAnswer):
         prompt_names=("answer_relevance",),
     )
 
-    def applies(self, sample: EvaluationSample) -> str | None:
-        """Skips empty queries."""
-        return super().applies(sample) if sample.query.strip() else "empty_query"
-
 
 @register("llm_refusal")
 @dataclass(frozen=True)
@@ -194,10 +190,6 @@ class LLMContextSufficiency(RatedInputsMetric):
     def judged_inputs(self) -> tuple[JudgedInput, ...]:
         """The question and the first ``k`` documents."""
         return JudgedInput("question"), JudgedInput("documents", k=self.k)
-
-    def applies(self, sample: EvaluationSample) -> str | None:
-        """Skips empty queries."""
-        return super().applies(sample) if sample.query.strip() else "empty_query"
 
     def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """Nothing retrieved does not suffice."""

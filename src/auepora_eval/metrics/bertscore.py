@@ -454,8 +454,12 @@ class BertScoreMetric(SemanticMetricBase):
                 best = np.maximum(best, 0.0)
             stats[row, :3] = best
         stats[rows, :3] = self._rescaled(stats[rows, :3])
-        weighed = np.where(scores.status == Status.SCORED, stats[:, self._column], scores.values)
-        return replace(scores, values=weighed, stats=stats, keys=None)
+        return replace(
+            scores,
+            values=np.where(scores.status == Status.SCORED, stats[:, self._column], scores.values),
+            stats=stats,
+            keys=None,
+        )
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The plain definition; with ``idf`` there is none for a sample by itself."""

@@ -213,8 +213,6 @@ class AlceMetric(CitationSupportMetric):
         reference="Gao et al. 2023 (ALCE), section 3.3",
         signature={"at_most": SignatureOption("at_most_citations", words={None: "all"})},
     )
-    checks_each_citation: ClassVar[bool] = False
-    """Whether each citation is checked on its own too."""
 
     def judged_citations(self, sentence: CitedSentence) -> Sequence[Citation]:
         """The first citations; none of a sentence that cites a document that was not retrieved."""
@@ -253,9 +251,7 @@ class AlceMetric(CitationSupportMetric):
         if not await is_supported(cited):
             return SentenceSupport(len(cited))
         redundant = (
-            await gather_all(map(is_redundant, range(len(cited))))
-            if self.checks_each_citation and len(cited) > 1
-            else []
+            await gather_all(map(is_redundant, range(len(cited)))) if self.asks_follow_ups and len(cited) > 1 else []
         )
         return SentenceSupport(len(cited), True, sum(redundant))
 
@@ -298,8 +294,7 @@ class CitationSupportPrecision(AlceMetric):
     citations out of the count. Here they count as wrong.
     """
 
-    checks_each_citation: ClassVar[bool] = True
-    asks_follow_ups = True
+    asks_follow_ups = True  # each citation is checked on its own, too
 
     formula_text: ClassVar[str] = "citations of supported sentences that are needed there, over all citations"
     aggregate = staticmethod(citation_precision)
@@ -316,8 +311,7 @@ class CitationSupportF1(AlceMetric):
     which is a different number.
     """
 
-    checks_each_citation: ClassVar[bool] = True
-    asks_follow_ups = True
+    asks_follow_ups = True  # each citation is checked on its own, too
 
     formula_text: ClassVar[str] = "the harmonic mean of precision and recall"
     aggregate = staticmethod(citation_f1)

@@ -309,10 +309,6 @@ class JudgedContextRelevance(_JudgedContext):
         require_structured_critic(critic, self.name, "sentences")
         return critic
 
-    def applies(self, sample: EvaluationSample) -> str | None:
-        """Skips empty queries."""
-        return None if sample.query.strip() else "empty_query"
-
     def skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
         """Skips documents without sentences."""
         texts = (item.doc.text or "" for item in output.retrieved[: self.k])
@@ -363,8 +359,13 @@ async def generate_questions(
         f'Reply with one JSON object and nothing else: {{"noncommittal": true or false, "questions": ["<question>", '
         f"...]}}, with {count} question{'s' if count > 1 else ''}."
     )
-    questions = {"type": "array", "items": {"type": "string"}, "minItems": count, "maxItems": count}
-    reply_form = ReplyForm(form, object_schema(noncommittal={"type": "boolean"}, questions=questions))
+    reply_form = ReplyForm(
+        form,
+        object_schema(
+            noncommittal={"type": "boolean"},
+            questions={"type": "array", "items": {"type": "string"}, "minItems": count, "maxItems": count},
+        ),
+    )
     request = reply_form.request(prompt, critic, {"answer": answer}, metric=metric, sample_id=sample_id, repeat=repeat)
     judgement = await judge.ask(critic, request)
     generated, evades = judgement.answer.get("questions"), judgement.answer.get("noncommittal")
@@ -466,10 +467,6 @@ class ReverseQuestionRelevance(SinglePromptMetric):
         critic = super().judging_critic()
         require_structured_critic(critic, self.name, "questions")
         return critic
-
-    def applies(self, sample: EvaluationSample) -> str | None:
-        """Skips empty queries."""
-        return None if sample.query.strip() else "empty_query"
 
     def signature_options(self) -> dict[str, str]:
         """The judge, the number of questions, the embedder, and the treatment of noncommittal answers."""

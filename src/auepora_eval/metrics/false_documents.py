@@ -256,8 +256,11 @@ class ErrorCorrectionRate(WrapperMetric):
         unmeasured = {
             reason: mask & is_detected for reason, mask in _masks_by_reason(base, Status.MEASURE_FAILED).items()
         }
-        fail = _merge_masks(_masks_by_reason(detected, Status.MEASURE_FAILED), unmeasured)
-        return Scores.of((is_detected & right).astype(np.float64), skip=skip, fail=fail)
+        return Scores.of(
+            (is_detected & right).astype(np.float64),
+            skip=skip,
+            fail=_merge_masks(_masks_by_reason(detected, Status.MEASURE_FAILED), unmeasured),
+        )
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """By the plain definitions of detection and of the base metric."""

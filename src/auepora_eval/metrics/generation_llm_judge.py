@@ -196,8 +196,11 @@ class LLMAnswerQuality(CriticMetric):
         """The judge, the dimensions and the aggregation."""
         if self.asks_one_question:
             return {**super().signature_options(), "question": "one"}
-        dimensions = ",".join(map(_signature_name, self._judged_dimensions))
-        choices = {**super().signature_options(), "dimensions": dimensions, "aggregation": self.aggregation}
+        choices = {
+            **super().signature_options(),
+            "dimensions": ",".join(map(_signature_name, self._judged_dimensions)),
+            "aggregation": self.aggregation,
+        }
         return (
             choices if self.weights is None else {**choices, "weights": ",".join(map(signature_number, self.weights))}
         )

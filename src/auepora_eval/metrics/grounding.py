@@ -76,13 +76,12 @@ class _SupportMetric(TokenizedMetric, EvidenceMetric, AnswerMetric):
         """Supported units over all units, 0 without documents; answers without units are skipped."""
         documents = evidence_texts(batch, self.evidence_source, self.k)
         values = supported / np.maximum(total, 1)
-        empty = token_ids(batch, self.words, "answers").counts == 0
         return self.outcome(
             batch,
             values,
             skip=skip,
             skip_answer={
-                "empty_answer": empty,
+                "empty_answer": token_ids(batch, self.words, "answers").counts == 0,
                 self.empty_reason: total == 0,
                 "no_text": documents.no_text,
             },

@@ -78,8 +78,9 @@ class JudgedInput:
         match = _INPUT.fullmatch(text.strip()) if isinstance(text, str) else None
         known = [f"{kind}.NAME" if kind in _NAMED else kind for kind in _INPUTS]
         if match is None or match["kind"] not in _INPUTS:
-            listing = f"; the inputs are {', '.join(known)}"
-            hint = did_you_mean(str(text).partition(".")[0].partition("@")[0], _INPUTS, otherwise=listing)
+            hint = did_you_mean(
+                str(text).partition(".")[0].partition("@")[0], _INPUTS, otherwise=f"; the inputs are {', '.join(known)}"
+            )
             raise BadOptionError(where, f"there is no input {text!r:.80}{hint}")
         kind, name, k = match["kind"], match["name"] or "", match["k"]
         if (kind in _NAMED) != bool(name):
@@ -261,7 +262,8 @@ class RatedInputsMetric(CriticMetric):
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples that lack an input."""
-        return next(filter(None, (one.skip_reason(sample) for one in self.judged_inputs)), None)
+        reasons = (super().applies(sample), *(one.skip_reason(sample) for one in self.judged_inputs))
+        return next(filter(None, reasons), None)
 
     @property
     def control_kinds(self) -> Mapping[str, bool]:

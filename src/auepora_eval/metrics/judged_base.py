@@ -130,6 +130,12 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         object.__setattr__(self, "critic", self.parse_critic(self.critic))
         super().__post_init__()
 
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """Skips empty queries, if this is among the reasons of the metric."""
+        if "empty_query" in self.metadata.skip_reasons and not sample.query.strip():
+            return "empty_query"
+        return super().applies(sample)
+
     @staticmethod
     def parse_critic(option: Any) -> Any:
         """The critic that an option describes; ``None`` and ``{use: NAME}`` are possible."""
@@ -211,8 +217,9 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         """The scores of all samples, with the statistics of their judgements; truncated texts are noted."""
         empty = [0.0] * self._num_columns
         stats = [outcome.stats if isinstance(outcome, _JudgedScore) else empty for outcome in outcomes]
-        table = np.array(stats, dtype=np.float64).reshape(len(outcomes), len(empty))
-        scores = replace(Scores.from_list(list(outcomes)), stats=table)
+        scores = replace(
+            Scores.from_list(list(outcomes)), stats=np.array(stats, dtype=np.float64).reshape(len(outcomes), len(empty))
+        )
         if "num_truncated" in self.count_names:
             note_truncation(batch, self.name, self.count_column(scores, "num_truncated"))
         return scores
@@ -236,8 +243,10 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
 
     def score_without_judge(self, rating: Rating) -> Score:
         """A score that needs no judge."""
-        columns = (*[0.0] * len(_COLUMNS), *self._columns(rating), *panel_columns(self.panel, None))
-        return _JudgedScore(self.combine(rating.values), stats=columns)
+        return _JudgedScore(
+            self.combine(rating.values),
+            stats=(*[0.0] * len(_COLUMNS), *self._columns(rating), *panel_columns(self.panel, None)),
+        )
 
     @property
     def _num_columns(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from ..core.derivation import (
@@ -145,7 +146,7 @@ def best_overlap(
 ) -> Overlap:
     """The overlap of an answer with the text of the best F1."""
     overlaps = [measure(text, answer, words) for text in texts]
-    best = max(overlaps, key=lambda overlap: overlap.f1)
+    best = max(overlaps, key=attrgetter("f1"))
     if not is_recording():
         return best
     several = len(texts) > 1

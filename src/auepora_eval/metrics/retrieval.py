@@ -439,8 +439,12 @@ class F1AtK(_PrecisionMetric):
     def matched_value(self, found: MatchedSample, scores: Sequence[float | None]) -> float:
         """Precision over chunks, recall over gold units."""
         levels, ids = found.chunk_ranking()
-        units = (*found.unit_ranking(), found.position_within(self.k))
-        return f1_at_k(levels, ids, **self.definition_options(ids, scores), units=units)
+        return f1_at_k(
+            levels,
+            ids,
+            **self.definition_options(ids, scores),
+            units=(*found.unit_ranking(), found.position_within(self.k)),
+        )
 
 
 @register("hit_rate", at="k")

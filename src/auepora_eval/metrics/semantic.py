@@ -439,10 +439,12 @@ class EmbeddingContextRelevance(_ContextMetric):
         cosines = text_cosines(vectors, [(q, text) for q, own in zip(queries, rows, strict=True) for text in own])
         places = _row_slices(list(map(len, rows)))
         values = np.array([cosines.values[row].mean() if row.stop > row.start else 0.0 for row in places])
-        no_text = np.array([not own for own in texts], np.bool_) & ~found.no_documents
         return Scores.of(
             values,
-            skip={"empty_query": empty, "no_text": no_text},
+            skip={
+                "empty_query": empty,
+                "no_text": np.array([not own for own in texts], np.bool_) & ~found.no_documents,
+            },
             fail=problem_masks(_first_problems(cosines, places)),
             stats=cut,
         )
@@ -638,11 +640,13 @@ class NliGrounding(AnswerMetric):
                 )
         note_truncation(batch, self.name, stats[:, 0])
         no_text = np.array([not own for own in documents], np.bool_) & ~retrieved.no_documents
-        empty = np.array([not row_sentences for row_sentences in sentences], np.bool_)
         return self.outcome(
             batch,
             values,
-            skip_answer={"empty_answer": empty, "no_text": no_text},
+            skip_answer={
+                "empty_answer": np.array([not row_sentences for row_sentences in sentences], np.bool_),
+                "no_text": no_text,
+            },
             fail=problem_masks(problems),
             stats=stats,
         )

@@ -245,8 +245,9 @@ class _EndpointCalls:
 
     async def _request(self, texts: list[str]) -> list[Any]:
         body = encode_json({"input": [encodable(text) for text in texts], **self._options})
-        limit = max(MAX_REPLY_BYTES, _BYTES_PER_VECTOR * len(texts))
-        reply = await self._client.send("POST", self._target, self._headers, body, max_bytes=limit)
+        reply = await self._client.send(
+            "POST", self._target, self._headers, body, max_bytes=max(MAX_REPLY_BYTES, _BYTES_PER_VECTOR * len(texts))
+        )
         content = " ".join(reply.body[:1000].decode(errors="replace").split())
         if not reply.is_success:
             message = reply.redirect_message(self._address_secrets) or f"{status_text(reply.status)}: {content}"

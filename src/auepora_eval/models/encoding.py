@@ -308,8 +308,9 @@ class TokenEncoder:
             return [None] * len(rows)
 
         filled = np.flatnonzero(tokens.counts)
-        budget = token_budget(self.device.type)
-        outcomes = run_in_batches(tokens.counts[filled], lambda some: encode(filled[some]), tokens=budget)
+        outcomes = run_in_batches(
+            tokens.counts[filled], lambda some: encode(filled[some]), tokens=token_budget(self.device.type)
+        )
         failed = np.zeros(len(ends), np.bool_)
         failed[filled] = [isinstance(outcome, InferenceFailure) for outcome in outcomes]
         for row in np.flatnonzero(failed).tolist():

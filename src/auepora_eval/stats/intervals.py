@@ -215,8 +215,9 @@ def ratio_interval(
     residuals = units[:, 0] - x / y * units[:, 1]
     squares, cubes = float(residuals @ residuals), float(residuals**2 @ residuals)
     flags = [("few", n < _FEW_FOR_T), ("skewed", squares > 0 and is_skewed(n, _skewness(squares, cubes, n)))]
-    raised = tuple(flag for flag, holds in flags if holds)
-    return Interval(low, high, method="fieller", units=n, level=level, flags=raised)
+    return Interval(
+        low, high, method="fieller", units=n, level=level, flags=tuple(flag for flag, holds in flags if holds)
+    )
 
 
 def mean_interval(
@@ -271,8 +272,14 @@ def mean_interval(
     # As many units of one size would weigh the same: a giant among dwarfs is hardly more than one unit.
     evenly = n * n / float(sizes @ sizes)
     half = t_quantile(tail_probability(level), units - 1) * math.sqrt(units / (units - 1) * squares) / n
-    flags = _t_flags(evenly, units, _skewness(squares, cubes, units), shape)
-    return Interval(max(mean - half, lowest), min(mean + half, highest), "t", units, level, flags=flags)
+    return Interval(
+        max(mean - half, lowest),
+        min(mean + half, highest),
+        "t",
+        units,
+        level,
+        flags=_t_flags(evenly, units, _skewness(squares, cubes, units), shape),
+    )
 
 
 class Moments:
@@ -341,8 +348,14 @@ class Moments:
             return all_equal_interval(n * self.smallest / n, n, lowest=lowest, highest=highest, level=level)
         half = t_quantile(tail_probability(level), n - 1) * math.sqrt(self.squares / (n - 1) / n)
         shape = _Shape(self.mean, self.squares / n, self.smallest, self.largest, lowest, highest)
-        flags = _t_flags(n, n, _skewness(self.squares, self.cubes, n), shape)
-        return Interval(max(self.mean - half, lowest), min(self.mean + half, highest), "t", n, level, flags=flags)
+        return Interval(
+            max(self.mean - half, lowest),
+            min(self.mean + half, highest),
+            "t",
+            n,
+            level,
+            flags=_t_flags(n, n, _skewness(self.squares, self.cubes, n), shape),
+        )
 
 
 def all_equal_interval(value: float, units: int, *, lowest: float, highest: float, level: float) -> Interval:

@@ -369,8 +369,11 @@ def with_zeros(
         if interval is None:
             return None
         below, above = (abs(value) * error for error in (errors if value >= 0 else errors[::-1]))
-        low = share * value - math.hypot(share * (value - interval.low), below)
-        return replace(interval, low=low, high=share * value + math.hypot(share * (interval.high - value), above))
+        return replace(
+            interval,
+            low=share * value - math.hypot(share * (value - interval.low), below),
+            high=share * value + math.hypot(share * (interval.high - value), above),
+        )
 
     return replace(
         found,

@@ -260,8 +260,9 @@ def _strata(store: RunStore, record: RunRecord) -> list[str]:
 def new_page(request: PageRequest) -> Response:
     """The purposes to choose from; with ``purpose`` the form of a batch."""
     if "purpose" not in request.parameters:
-        runs = request.parameters.getlist("run")
-        return render_template(request, "batch_new.html", purpose=None, purposes=OFFERED, chosen_runs=runs)
+        return render_template(
+            request, "batch_new.html", purpose=None, purposes=OFFERED, chosen_runs=request.parameters.getlist("run")
+        )
     return _render_form(request, BatchForm.from_fields(request.parameters))
 
 

@@ -352,8 +352,12 @@ def _answer_change(request: PageRequest, message: str) -> Response:
     if not request.form_fields.get("fragment"):
         return RedirectResponse(back, 303)
     record, sample, _ = find_sample(request)
-    proposals = sample_proposals(request.workbench, record, sample, back)
-    return render_template(request, "gold_sample.html", message=message, proposals=proposals)
+    return render_template(
+        request,
+        "gold_sample.html",
+        message=message,
+        proposals=sample_proposals(request.workbench, record, sample, back),
+    )
 
 
 # --- the list ---------------------------------------------------------------------------------------------------------
@@ -512,8 +516,12 @@ def applied_page(request: PageRequest) -> Response:
     records = workbench.store.runs()
     effects = [_applied_effect(workbench, one) for one in records if one.fingerprint == fingerprint]
     shown = [one for one in effects if one.metrics]
-    blocks = render_blocks(effect_blocks(shown, read_results(workbench, records)))
-    return render_template(request, "gold_applied.html", blocks=blocks, count=len(shown))
+    return render_template(
+        request,
+        "gold_applied.html",
+        blocks=render_blocks(effect_blocks(shown, read_results(workbench, records))),
+        count=len(shown),
+    )
 
 
 def _applied_effect(workbench: Workbench, record: RunRecord) -> RunEffect:

@@ -18,10 +18,11 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from ..annotate.batches import BatchItem, ItemDisagreement, LabelQueue, Submission
 from ..annotate.label_batch import LabelBatch
-from ..annotate.names import MAX_NAME, MAX_TEXT, check_annotator
+from ..annotate.names import MAX_NAME, MAX_TEXT, check_annotator, release_name
 from ..annotate.session import UNCLEAR_KEY, LabelChoice, ShownDocument
 from ..errors import AueporaError, BadValueError, ConflictError
 from ..io.labels import UNCLEAR, unclear_reason
+from .batch_page import batch_url
 from .page_request import Fields, PageRequest, page_route
 from .query_page import ShownText, show_text, show_whole_text
 from .workbench import describe_error, make_url, render_template
@@ -197,8 +198,13 @@ def describe_progress(queue: LabelQueue, annotator: str, disputed: Collection[It
     """The progress of this annotator alone; where items are ``disputed``, of the decisions about them."""
     own = queue.annotator_progress(annotator)
     if disputed:
-        decided = sum(one.adjudicated for one in disputed)
-        return {"labelled": decided, "unclear": 0, "skipped": 0, "total": len(disputed), "waiting": 0}
+        return {
+            "labelled": sum(one.adjudicated for one in disputed),
+            "unclear": 0,
+            "skipped": 0,
+            "total": len(disputed),
+            "waiting": 0,
+        }
     return {
         "labelled": own.labelled,
         "unclear": own.unclear,
@@ -437,7 +443,19 @@ def handle_form(request: PageRequest, action: LabelAction) -> Response:
     return RedirectResponse(found.url(number), 303)
 
 
+# --- the names that annotators have claimed --------------------------------------------------------------------------
+
+
+def release(request: PageRequest) -> Response:
+    """Let another browser use a name of a batch, for the organiser."""
+    batch = request.queue.batch
+    name = request.form_fields.text("name", MAX_NAME, is_required=True)
+    release_name(batch.journal, check_annotator(name))
+    return RedirectResponse(batch_url(batch), 303)
+
+
 ROUTES = [
+    page_route("/batches/{batch_id}/release", release, method="POST"),
     page_route("/label/{batch_id}", start_page),
     page_route("/label/{batch_id}/item", item_page),
     page_route("/label/{batch_id}/text", whole_text),

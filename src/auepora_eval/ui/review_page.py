@@ -104,8 +104,7 @@ def unjudged_lists(table: QueryTable) -> list[ReviewList]:
             chosen = SampleFilter(conditions=(condition,), sort=condition.key)
             rows = chosen.rows(table)
             if len(rows) and (not found or found[-1].count != len(rows)):
-                first = table.ids[int(rows[0])]
-                found.append(ReviewList(f"{name} below {limit:g}", len(rows), chosen, first=first))
+                found.append(ReviewList(f"{name} below {limit:g}", len(rows), chosen, first=table.ids[int(rows[0])]))
     return found
 
 
@@ -299,11 +298,13 @@ def save_set(request: PageRequest) -> Response:
     workbench, form = request.workbench, request.form_fields
     records, name = records_of(workbench, form), form.get("name", "").strip()
     table = query_table(workbench, records)
-    author = form.get("by", "")[:MAX_NAME]
-    made = SampleFilter.from_params(form).make_set(table, name, reason=form.get("reason", ""), created_by=author)
+    made = SampleFilter.from_params(form).make_set(
+        table, name, reason=form.get("reason", ""), created_by=form.get("by", "")[:MAX_NAME]
+    )
     save_sample_set(workbench.labels, made)
-    runs = [one.run_id for one in records]
-    return RedirectResponse(make_url("/queries", run=runs, where=str(Condition("set", value=name))), 303)
+    return RedirectResponse(
+        make_url("/queries", run=[one.run_id for one in records], where=str(Condition("set", value=name))), 303
+    )
 
 
 def open_queue(request: PageRequest) -> Response:

@@ -11,12 +11,11 @@ import pytest
 from auepora_eval import Document, EvaluationSample, JudgeMetric, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.types import MetricResult
 from auepora_eval.errors import AueporaWarning, BadValueError
-from auepora_eval.judge.critic import JudgePolicy
+from auepora_eval.judge.critic import _IDLE_TURNS, JudgePolicy, QuestionGroups, decision_request
 from auepora_eval.judge.decisions import DecisionCritic
 from auepora_eval.judge.openai import OpenAICritic
 from auepora_eval.judge.preview import preview
 from auepora_eval.judge.prompting import Prompt
-from auepora_eval.judge.questions import _IDLE_TURNS, QuestionGroups, decision_request
 from auepora_eval.judge.session import JudgeSession
 from auepora_eval.metrics.claims import ClaimFaithfulness
 from auepora_eval.metrics.rubric import RubricRequired, RubricScore

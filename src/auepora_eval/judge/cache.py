@@ -21,9 +21,18 @@ from ..errors import BadTypeError, DataFileError, JudgeError, StoreError, did_yo
 from ..runtime.files import is_writable, open_sqlite, read_lines, sqlite_error_message
 from ..runtime.processes import process_exists, process_name
 from ..runtime.secrets import Secrets
-from .critic import Critic, Judgement, JudgeRequest, LLMCritic, StructuredCritic, Usage, as_judge_error, critic_name
+from .critic import (
+    Critic,
+    Judgement,
+    JudgeRequest,
+    LLMCritic,
+    StructuredCritic,
+    Usage,
+    as_judge_error,
+    critic_name,
+    decides,
+)
 from .limits import model_name
-from .questions import decides
 from .ratings import returns_number_only, supports_logprobs
 
 _APPLICATION = 0x4A554447  # marks the file as a cache of judgements

@@ -11,10 +11,9 @@ from typing import Annotated, Any, Literal
 from ..errors import BadValueError, JudgeError
 from ..net.client import HttpReply, status_text
 from ..options import NonEmpty, PositiveFloat, PositiveInt, check_options
-from .critic import Judgement, JudgeRequest, Question, Usage
+from .critic import SCORE, Judgement, JudgeRequest, Question, Usage, estimate_tokens, named_questions, read_answer
 from .openai import HttpCritic, add_tokens, decode_reply, extract_error_message
 from .parse import shorten
-from .questions import SCORE, estimate_tokens, named_questions, read_answer
 
 # --- wire formats: the body of a request, and the answers of a reply by the names of the questions -------------------
 

@@ -25,9 +25,8 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import JudgeError
 from ..runtime.processes import LoopThread
 from .cache import stored_request_key
-from .critic import Critic, JudgeClient, Judgement, JudgeRequest, StructuredCritic
+from .critic import Critic, JudgeClient, Judgement, JudgeRequest, StructuredCritic, decides
 from .panel import NOT_STORED, Panel, PanelClient, Poll, Vote, judged_item
-from .questions import decides
 from .ratings import supports_logprobs
 
 _ANSWER_CONTROLS = {"other_answer": False, "altered_fact": False, "reference": True}

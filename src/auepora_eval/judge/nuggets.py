@@ -14,9 +14,8 @@ from ..core.batch import Batch, check_samples
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AlignmentError, BadTypeError, BadValueError, JudgeError, did_you_mean
 from ..options import PositiveInt, check_options
-from .critic import Critic, JudgeClient, Judgement, JudgePolicy
+from .critic import Critic, JudgeClient, Judgement, JudgePolicy, decides
 from .prompting import Frames, Prompt, resolve_prompt
-from .questions import decides
 from .ratings import ReplyForm, gather_all, object_schema, question_frames, resolve_critic, returns_number_only
 from .session import JudgeSession, run_judging
 from .support import VerdictForm, VerdictLevel, Verifier, check_support

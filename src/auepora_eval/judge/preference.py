@@ -21,9 +21,8 @@ from ..render.markdown import blocks_markdown
 from ..render.terminal import blocks_text
 from ..stats.intervals import Interval, mean_interval
 from ..stats.permutation import sign_flips
-from .critic import Critic, JudgeClient, JudgePolicy, MemberReply
+from .critic import Critic, JudgeClient, JudgePolicy, MemberReply, decides
 from .prompting import Prompt, resolve_prompt
-from .questions import decides
 from .ratings import (
     UNIT_SCALE,
     ReplyForm,

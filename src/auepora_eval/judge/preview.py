@@ -16,11 +16,20 @@ from ..errors import JudgeError
 from ..runtime.processes import LoopThread
 from .cache import JudgementCache, critic_cache_key, request_digest
 from .controls import JudgeControls
-from .critic import Critic, Judgement, JudgePolicy, JudgeRequest, Usage, critic_name
+from .critic import (
+    Critic,
+    Judgement,
+    JudgePolicy,
+    JudgeRequest,
+    QuestionGroups,
+    Usage,
+    critic_name,
+    named_answer,
+    read_answer,
+)
 from .limits import TokenEstimator, model_name
 from .metric import JudgedMetric, judge_batch, judged_parts
 from .panel import PanelClient
-from .questions import QuestionGroups, named_answer, read_answer
 
 _REPLY_TOKENS = 200
 """Assumed tokens of a reply if the cache has none: a score and a sentence or two."""

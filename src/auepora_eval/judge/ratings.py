@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from ..core.registry import Use, resolve
 from ..core.types import EvaluationSample
 from ..errors import BadOptionError, BadTypeError, BadValueError, JudgeError
+from .critic import SCORE as SCORE
 from .critic import (
     Critic,
     JudgeClient,
@@ -25,12 +26,12 @@ from .critic import (
     StructuredCritic,
     check_number,
     critic_name,
+    decides,
+    decision_request,
 )
 from .panel import Panel
 from .panel import gather_all as gather_all
 from .prompting import Frames, Prompt
-from .questions import SCORE as SCORE
-from .questions import decides, decision_request
 
 # --- rating scales: the range of a judge's numbers, and their normalisation to [0, 1] --------------------------------
 

@@ -30,16 +30,19 @@ from .critic import (
     JudgePolicy,
     JudgeRequest,
     LLMCritic,
+    QuestionGroups,
     StructuredCritic,
     Usage,
+    answers_all,
     as_judge_error,
     check_number,
     critic_name,
+    named_answer,
+    read_answer,
 )
 from .limits import AdaptiveLimiter, Budget, CircuitBreaker, JudgementRecord, Reservation, UsageLog, model_name
 from .nli import EntailmentFunction, EntailmentScore, NliModel
 from .panel import PanelClient
-from .questions import QuestionGroups, answers_all, named_answer, read_answer
 
 # --- one call of a critic, with a timeout that always holds and a check of the reply ---------------------------------
 

@@ -10,11 +10,21 @@ from typing import Any
 
 from ..core.registry import Use, parse_use, resolve
 from ..errors import BadOptionError, BadTypeError, BadValueError, JudgeError
-from .critic import Critic, JudgeClient, Judgement, JudgeRequest, LLMCritic, MemberReply, StructuredCritic
+from .critic import (
+    SCORE,
+    Critic,
+    JudgeClient,
+    Judgement,
+    JudgeRequest,
+    LLMCritic,
+    MemberReply,
+    StructuredCritic,
+    decides,
+    decision_request,
+)
 from .nli import NLI_KINDS, EntailmentFunction, NliModel
 from .panel import Panel
 from .prompting import Frames, Prompt, built_in_prompt
-from .questions import SCORE, decides, decision_request
 from .ratings import (
     UNIT_SCALE,
     ReplyForm,

@@ -17,9 +17,8 @@ from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import BadValueError, JudgeError
 from ..features.embeddings import MODEL_ROUNDING, TextVectors, embed_texts, text_cosines
-from ..judge.critic import Critic, JudgeClient, Judgement, MemberReply
+from ..judge.critic import SCORE, Critic, JudgeClient, Judgement, MemberReply, decides
 from ..judge.prompting import Frames, Prompt
-from ..judge.questions import SCORE, decides
 from ..judge.ratings import (
     UNIT_SCALE,
     Rating,

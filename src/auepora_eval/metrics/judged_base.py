@@ -34,7 +34,7 @@ from ..core.registry import ConfiguredMetric, Use, parse_use, resolve
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs
 from ..errors import BadValueError
-from ..judge.critic import Critic, JudgeClient
+from ..judge.critic import Critic, JudgeClient, decides, require_options
 from ..judge.metric import JudgedMetric, add_mean_step, add_vote_step, make_replay_critic, replay_repeats
 from ..judge.nli import EntailmentFunction, NliModel
 from ..judge.panel import (
@@ -46,7 +46,6 @@ from ..judge.panel import (
     panel_summary,
 )
 from ..judge.prompting import Prompt, resolve_prompt
-from ..judge.questions import decides, require_options
 from ..judge.ratings import (
     Rating,
     RatingPrompt,

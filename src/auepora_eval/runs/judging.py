@@ -23,13 +23,12 @@ from ..io.golden import dataset_fingerprint
 from ..io.sample_sets import SampleSet
 from ..judge.cache import stored_request_key
 from ..judge.controls import control_drift
-from ..judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, critic_name
+from ..judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, critic_name, decides
 from ..judge.limits import UsageLog
 from ..judge.metric import JudgedMetric, judged_parts
 from ..judge.panel import Poll, answer_digest, judged_item
 from ..judge.preference import PreferenceReport, prefer
 from ..judge.preview import Preview, preview
-from ..judge.questions import decides
 from ..judge.ratings import returns_number_only, supports_logprobs
 from ..judge.session import JudgeSession
 from ..plan.model import Plan, TwoStageSettings

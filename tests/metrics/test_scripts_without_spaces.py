@@ -26,7 +26,7 @@ from auepora_eval.core.scores import Scores
 from auepora_eval.engine.repeats import evaluate_repeats
 from auepora_eval.errors import AueporaWarning, BadTypeError, BadValueError, MissingDependencyError
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
-from auepora_eval.metrics.tokenized import named_tokenizer
+from auepora_eval.metrics.answer_base import named_tokenizer
 from auepora_eval.scale.sharded import evaluate_files
 
 Rows = Sequence[tuple[str, str, str, str]]

@@ -22,15 +22,13 @@ from ..render.markdown import blocks_markdown
 from ..render.tables import UNRELIABLE_NOTE
 from ..render.terminal import blocks_text
 from ..stats.agreement import slope_report
-from ..stats.intervals import Estimate, Interval, mean_interval
+from ..stats.intervals import Estimate, Floats, Interval, mean_interval
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .agreement import aggregate_labels, reject_tuning_labels, select_labels
 from .calibration import SampleScores, load_run_scores
 from .draws import LabelDraw
 from .sample_weights import weigh_samples
-
-Floats = npt.NDArray[np.float64]
 
 MIN_ANSWERS = 20
 """Fewer answers, or fewer labelled ones where there are labels, do not show a dependence."""

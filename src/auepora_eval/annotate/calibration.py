@@ -43,7 +43,7 @@ from ..stats.calibration import (
     expected_calibration_error,
     reliability_table,
 )
-from ..stats.intervals import Estimate, mean_interval
+from ..stats.intervals import Estimate, Floats, mean_interval
 from ..stats.permutation import association_p_value
 from ..stats.probabilities import probability_calibration
 from ..stats.sampling import with_zeros
@@ -283,8 +283,6 @@ def _answer_reader(
 
 
 # --- comparison with human labels: agreement, calibration error, corrected mean --------------------------------------
-
-Floats = npt.NDArray[np.float64]
 
 _RIGHT_FROM = 0.5
 _CORRELATIONS = {"pearson": pearson_report, "spearman": spearman_report, "kendall": kendall_report}

@@ -38,7 +38,6 @@ from ..stats.permutation import (
 from ..stats.sampling import join_empty_strata
 from ..stats.skew import bounds_under_skew
 from .depths import join_ends
-from .failures import FailureCheck, recheck_with_failures, recheck_with_missing
 from .pairing import (
     Fill,
     MetricMeta,
@@ -50,7 +49,16 @@ from .pairing import (
     ratio_text,
 )
 from .types import EXPLORATORY, ComparisonInput, MetricComparison, SequentialComparison, Verdict
-from .verdicts import ALPHA, Ends, excludes_zero, is_within, verdict_of
+from .verdicts import (
+    ALPHA,
+    Ends,
+    FailureCheck,
+    excludes_zero,
+    is_within,
+    recheck_with_failures,
+    recheck_with_missing,
+    verdict_of,
+)
 
 # --- notes on a metric: few units, which samples count, the spread of repeats ----------------------------------------
 

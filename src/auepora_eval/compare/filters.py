@@ -444,7 +444,6 @@ class QueryParams(Protocol):
 
     def getlist(self, key: str) -> list[str]:
         """All values of a parameter."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -30,23 +31,23 @@ _TWICE = object()
 
 
 @dataclass(frozen=True, slots=True)
-class _WireFormat:
+class _WireFormat(ABC):
     """One of the formats: the names of types and fields that differ."""
 
     endpoint: str
     kinds: Mapping[str, str]
 
+    @abstractmethod
     def body(self, model: str, request: JudgeRequest) -> dict[str, Any]:
         """The body of a request."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answers(self, reply: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
         """The answers by name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def probabilities(self, answer: Mapping[str, Any], question: Question) -> list[tuple[Any, Any]]:
         """The options of an answer with their probabilities, as they were sent."""
-        raise NotImplementedError
 
 
 class _OpenAIFormat(_WireFormat):

@@ -34,9 +34,8 @@ from ..text.tokenizers import (
     without_wide_punctuation,
     word_tokenizer,
 )
-from .answer_base import AnswerMetric, Floats, ReferencedMetric, overlap_scores
+from .answer_base import AnswerMetric, Floats, ReferencedMetric, TokenizedMetric, overlap_scores, tokenizer_label
 from .overlap import Tokenize, answer_relevance, contains_all, exact_match, token_f1
-from .tokenized import TokenizedMetric, tokenizer_label
 
 
 def bag_f1s(common: Integers, answer: Integers, reference: Integers) -> Floats:

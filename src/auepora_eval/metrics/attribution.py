@@ -29,7 +29,7 @@ from ..features.texts import Mask, is_unanswerable, refusals, text_cuts, unanswe
 from ..options import PositiveInt
 from ..stats.intervals import mean_interval
 from .abstention import RefusalDetectionMetric
-from .tokenized import TokenizedMetric
+from .answer_base import TokenizedMetric
 from .wrappers import (
     ComputedReducer,
     GoldHitAtK,

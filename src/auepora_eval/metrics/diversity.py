@@ -46,9 +46,8 @@ from ..stats.intervals import Interval, Ints
 from ..text.ngrams import DistinctNgramCounter, distinct_ngrams, ngram_counts
 from ..text.tokenizers import ByteTokenizer, plain_words, word_tokenizer
 from ..text.vocabulary import Vocabulary
-from .answer_base import AnswerMetric
+from .answer_base import AnswerMetric, TokenizedMetric, tokenizer_label
 from .overlap import Tokenize, format_counts, ngrams, tokenize_answer
-from .tokenized import TokenizedMetric, tokenizer_label
 
 # --- derivations of diversity: the cosines of documents, or of answers, pair by pair ---------------------------------
 

@@ -29,9 +29,8 @@ from ..features.texts import GoldSide, Integers, Source, evidence_texts, ngram_s
 from ..options import PositiveInt
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import STOP_WORDS, casefold_text
-from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks
+from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks, TokenizedMetric, tokenizer_label
 from .overlap import ngrams, tokenize_answer
-from .tokenized import TokenizedMetric, tokenizer_label
 
 
 @dataclass(frozen=True)

@@ -131,9 +131,8 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips empty queries, if this is among the reasons of the metric."""
-        if "empty_query" in self.metadata.skip_reasons and not sample.query.strip():
-            return "empty_query"
-        return super().applies(sample)
+        is_empty = "empty_query" in self.metadata.skip_reasons and not sample.query.strip()
+        return "empty_query" if is_empty else super().applies(sample)
 
     @staticmethod
     def parse_critic(option: Any) -> Any:
@@ -609,7 +608,6 @@ class StatementMetric(RepeatedJudgementMetric):
 class VerdictMetric(SinglePromptMetric, StatementMetric):
     """A metric over verdicts by its critic on statements that need no extraction."""
 
-    # Critics need not be hashable; metrics are compared by equality.
     critic: Any = field(default=None, hash=False)
     """The verifier: a critic, a function ``(premise, hypothesis) -> float``, an ``Nli``; in a plan ``{use: NAME}`` or
     ``{nli: PATH}``."""
@@ -718,7 +716,6 @@ def capitalise(text: str) -> str:
 class CriticMetric(SinglePromptMetric):
     """An answer metric from a critic's ratings on a scale."""
 
-    # Critics need not be hashable; metrics are compared by equality.
     critic: Any = field(default=None, hash=False)
     """The judge: an ``LLMCritic``, a ``StructuredCritic``, or ``{use: NAME}`` in a plan."""
     scale: str | None = field(default="1-5", kw_only=True)

@@ -29,9 +29,8 @@ from ..features.texts import (
 from ..options import NonEmpty
 from ..text.ngrams import ngram_counts
 from ..text.tokenizers import Tokenizer, rouge_tokenizer, stemmed, word_tokenizer
-from .answer_base import ComparedMetric, Floats, overlap_scores
+from .answer_base import STEMMED, TOKENIZERS, ComparedMetric, Floats, TokenizedMetric, overlap_scores, tokenizer_label
 from .overlap import Measure, Overlap, best_overlap, rouge_1, rouge_2, rouge_l, rouge_lsum
-from .tokenized import STEMMED, TOKENIZERS, TokenizedMetric, tokenizer_label
 
 Variant = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
 VARIANTS: dict[str, Measure] = {"rouge1": rouge_1, "rouge2": rouge_2, "rougeL": rouge_l, "rougeLsum": rouge_lsum}
@@ -122,19 +121,14 @@ class _Rouge(TokenizedMetric, ComparedMetric):
 class _RougeVariant(_Rouge):
     """A metric of one variant. Mean precision and recall, of the reference with the best F1, are in the details."""
 
-    variant: ClassVar[str]
+    headline: ClassVar[str]
     metadata = declare(
         stat_names=("precision", "recall"),
     )
 
-    @property
-    def headline(self) -> str:
-        """The only variant."""
-        return self.variant
-
     def score_tokens(self, batch: Batch) -> Scores:
         """The best F1 of each answer."""
-        f1, precision, recall = overlap_scores(*self.pair_counts(batch, self.variant))
+        f1, precision, recall = overlap_scores(*self.pair_counts(batch, self.headline))
         best = best_pairs(f1, reference_texts(batch, self.role).owners, len(batch))
         return self.outcome(
             batch,
@@ -145,7 +139,7 @@ class _RougeVariant(_Rouge):
 
     def plain_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
         """Precision and recall of the best F1, by the plain definition."""
-        best = self.plain_best(sample, response_text(output), self.variant)
+        best = self.plain_best(sample, response_text(output), self.headline)
         return best.precision, best.recall
 
 
@@ -162,7 +156,7 @@ class Rouge1(_RougeVariant):
     has words. The best over all reference answers counts.
     """
 
-    variant: ClassVar[str] = "rouge1"
+    headline: ClassVar[str] = "rouge1"
 
     metadata = declare(
         examples=(
@@ -185,7 +179,7 @@ class Rouge2(_RougeVariant):
     answers counts.
     """
 
-    variant: ClassVar[str] = "rouge2"
+    headline: ClassVar[str] = "rouge2"
 
     metadata = declare(
         examples=("rouge2_answer",),
@@ -206,7 +200,7 @@ class RougeL(_RougeVariant):
     has words. The best over all reference answers counts.
     """
 
-    variant: ClassVar[str] = "rougeL"
+    headline: ClassVar[str] = "rougeL"
 
     metadata = declare(
         examples=(
@@ -234,7 +228,7 @@ class RougeLsum(_RougeVariant):
     at line ends alone, as the rouge-score package does by default.
     """
 
-    variant: ClassVar[str] = "rougeLsum"
+    headline: ClassVar[str] = "rougeLsum"
     metadata = declare(
         suggested=False,
         examples=("rougeLsum_answer",),

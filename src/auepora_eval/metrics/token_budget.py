@@ -19,9 +19,9 @@ from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..options import PositiveInt
 from ..runtime.imports import IMPORT_PATH, import_object
+from .answer_base import named_tokenizer, require_tokenizer, tokenizer_label
 from .ranking import RankingMetric
 from .retrieval import RecallAtK
-from .tokenized import named_tokenizer, require_tokenizer, tokenizer_label
 
 _TOKENIZERS = ("char", "unicode")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from auepora_eval.annotate import batch_plans
 from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, label_command, plan_batch, plan_comparison
 from auepora_eval.annotate.calibration import SampleScores, calibrate, load_compared_scores
 from auepora_eval.annotate.calibration_report import CalibrationReport
@@ -222,7 +223,8 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("AUEPORA_STORE", raising=False)
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         for name in ("old", "new"):
-            run(store, name, samples(N), lambda n, name=name: f"answer {n}" if n % 3 == 0 else f"{name} {n}", [])
+            texts = [f"{name if number % 3 else 'answer'} {number}" for number in range(N)]
+            run(store, name, samples(N), texts.__getitem__, [])
     return tmp_path
 
 
@@ -279,6 +281,22 @@ def test_people_only_is_chosen_by_name(stored: Path, auepora: Cli) -> None:
     write_labels("third.jsonl", [Label("q00001", True, run="third")])
     code, _, err = auepora(*FOR, "-m", "people only", "--n", "20", "--preview", "--history", "third.jsonl")
     assert (code, "labels of earlier runs predict labels by the scores of a metric" in err) == (2, True)
+
+
+def test_a_draw_of_an_earlier_version_is_continued(stored: Path, auepora: Cli, type_lines: Callable[..., None]) -> None:
+    """It has more samples than have different answers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch_plans, "find_equal_answers", lambda *_: ())
+        type_lines("r", "q")
+        assert auepora(*FOR, "--n", "50")[0] == 0
+    (draw,) = read_draws("pairs.jsonl").values()
+    assert (len(draw.sample_ids), draw.population) == (50, N)
+    type_lines("w", "q")
+    code, out, err = auepora(*FOR, "--n", "50")
+    assert (code, "2 of 100 labelled by ann" in out) == (0, True), err
+    assert read_draws("pairs.jsonl") == {draw.key: draw}
+    code, _, err = auepora(*FOR, "--n", "50", "--labels", "others.jsonl")
+    assert (code, "cannot draw 50 of 40 samples" in err) == (2, True)
 
 
 def test_a_batch_of_people_only(stored: Path) -> None:

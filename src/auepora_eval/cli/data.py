@@ -138,7 +138,7 @@ def validate_command(
         )
     document, paragraphs = checked.to_dict(), _paragraphs(checked, show_all=show_all)
     if quality and checked.is_valid:
-        found = _quality(dataset, dataset_format, columns, corpus, store, runs)
+        found = _quality(dataset, dataset_format, columns, corpus=corpus, store=store, runs=runs)
         document["quality"] = found.to_dict()
         paragraphs.insert(0, found.to_text())
     echo(json.dumps(document, indent=2, ensure_ascii=False) if as_json else "\n\n".join(filter(None, paragraphs)))
@@ -150,6 +150,7 @@ def _quality(
     dataset: str,
     dataset_format: str | None,
     columns: dict[str, str] | None,
+    *,
     corpus: str | None,
     store: str | None,
     runs: Sequence[str],
@@ -286,8 +287,8 @@ def _targets(checked: Validation) -> str:
     if not checked.samples["samples"]:
         return ""
     no_outputs = checked.outputs is None
-    reasons = {one.missing for one in checked.targets}
-    if len(reasons) == 1 and not any(one.metrics for one in checked.targets):
+    reasons = {target.missing for target in checked.targets}
+    if len(reasons) == 1 and not any(target.metrics for target in checked.targets):
         return f"What these files can tell: nothing, since {reasons.pop()}"
     lines = ["What this dataset can tell of a system" if no_outputs else "What these files can tell"]
     for one in checked.targets:
@@ -457,7 +458,7 @@ def _document(done: Conversion) -> dict[str, Any]:
     return {
         "schema": 1,
         "written": {role: {"path": str(path), "count": done.counts[role]} for role, path in done.written.items()},
-        "dropped": list(map(asdict, done.dropped)),
+        "dropped": [asdict(loss) for loss in done.dropped],
         "outputs_left": done.outputs_not_written,
         "strays": done.unmatched_ids,
     }
@@ -604,20 +605,20 @@ def list_command(
         proposals = _correction_log(found, labels).proposals(fingerprint, state=state)
         names = _dataset_names(found)
     if as_json:
-        echo(_to_json([one.to_dict() for one in proposals]))
+        echo(_to_json([proposal.to_dict() for proposal in proposals]))
         return
     rows = [
         [
-            one.correction.id,
-            one.state,
-            names.get(one.correction.fingerprint, one.correction.fingerprint[:12]),
-            one.correction.sample_id,
-            one.correction.describe(),
-            one.correction.by,
-            one.correction.at[:16].replace("T", " "),
-            one.correction.why,
+            proposal.correction.id,
+            proposal.state,
+            names.get(proposal.correction.fingerprint, proposal.correction.fingerprint[:12]),
+            proposal.correction.sample_id,
+            proposal.correction.describe(),
+            proposal.correction.by,
+            proposal.correction.at[:16].replace("T", " "),
+            proposal.correction.why,
         ]
-        for one in proposals
+        for proposal in proposals
     ]
     headers = ["id", "state", "dataset", "sample", "correction", "by", "at", "why"]
     echo(table([[_clip(cell) for cell in row] for row in rows], headers=headers) if rows else "no proposals")
@@ -642,7 +643,7 @@ def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None,
 
     with open_store(store) as found:
         log = _correction_log(found, labels)
-        chosen = [log.find(one) for one in ids] if ids else log.proposals(state="open")
+        chosen = [log.find(key) for key in ids] if ids else log.proposals(state="open")
         log.check_acceptance(one.correction.id for one in chosen)
         effects: list[RunEffect] = []
         for fingerprint, proposals in _by_dataset(chosen).items():
@@ -650,7 +651,7 @@ def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None,
             with progress("scoring changed samples of runs", len(records)) as advance:
                 effects += preview_corrections(
                     found,
-                    [one.correction for one in proposals],
+                    [proposal.correction for proposal in proposals],
                     accepted=log.accepted(fingerprint),
                     records=records,
                     progress=lambda *_: advance(1),
@@ -688,11 +689,11 @@ def apply_command(
     with open_store(store) as found:
         log = _correction_log(found, labels)
         known = log.proposals()
-        chosen = [one for one in known if one.state == "open"] if every else [log.find(one) for one in ids]
+        chosen = [one for one in known if one.state == "open"] if every else [log.find(key) for key in ids]
         groups = _by_dataset(chosen) if chosen else dict.fromkeys(_by_dataset(known), ())
         effects: list[RunEffect] = []
         for fingerprint, proposals in groups.items():
-            names = [one.correction.id for one in proposals]
+            names = [proposal.correction.id for proposal in proposals]
             records = runs_of_dataset(found, fingerprint)
             with progress("rescoring runs", len(records)) as advance:
                 effects += apply_corrections(
@@ -724,9 +725,9 @@ def withdraw_command(
     """
     with open_store(store) as found:
         log = _correction_log(found, labels)
-        was_accepted = any(log.find(one).state == "accepted" for one in ids)
+        was_accepted = any(log.find(key).state == "accepted" for key in ids)
         proposals = log.withdraw(ids, by=by or login("--by"), why=why)
-    echo(_to_json([one.to_dict() for one in proposals]) if as_json else f"withdrawn: {len(proposals)}")
+    echo(_to_json([proposal.to_dict() for proposal in proposals]) if as_json else f"withdrawn: {len(proposals)}")
     if was_accepted:
         echo_err("`auepora gold apply` rescores the runs without them")
 
@@ -780,22 +781,22 @@ def _clip(text: str, limit: int = 60) -> str:
 
 def _by_dataset(proposals: Iterable[Proposal]) -> dict[str, list[Proposal]]:
     groups: dict[str, list[Proposal]] = {}
-    for one in proposals:
-        groups.setdefault(one.correction.fingerprint, []).append(one)
+    for proposal in proposals:
+        groups.setdefault(proposal.correction.fingerprint, []).append(proposal)
     return groups
 
 
 def _dataset_names(store: RunStore) -> dict[str, str]:
-    return {one.fingerprint: one.dataset_name for one in reversed(store.runs())}
+    return {run.fingerprint: run.dataset_name for run in reversed(store.runs())}
 
 
 def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *, as_json: bool, empty: str) -> None:
     """Print the effect on each run as a table, and below it the metrics that keep their value or have no new one."""
     from ..annotate.corrections import run_names
-    from ..render.tables import format_value, table
+    from ..render.tables import number_text, table
 
     if as_json:
-        listed = [one.to_dict() for one in proposals]
+        listed = [proposal.to_dict() for proposal in proposals]
         echo(_to_json({"corrections": listed, "runs": [one.to_dict() for one in effects]}))
         return
     for one in proposals:
@@ -809,7 +810,7 @@ def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *
         notes += [f"{name}: same value: {', '.join(same)}"] if same else []
         notes += [f"not scored: {name}: {effect.why}"] if effect.why else []
         for metric in effect.metrics:
-            values = ["n/a" if value is None else format_value(value) for value in (metric.old, metric.new)]
+            values = [number_text(value) for value in (metric.old, metric.new)]
             change = "" if metric.difference is None else f"{metric.difference:+.4f}"
             if metric.status != "computed":
                 values[1] = "needs judging again" if metric.status == "needs judging" else metric.status

@@ -299,7 +299,7 @@ class FileInput(ScoreInput):
         if self.gold is not None:
             source = self.pairs if self._can_read_again() else self.gold.pairs()
             pairs = self.gold.count(source)
-        if all(isinstance(one, BatchMetric) for one in metrics):
+        if all(isinstance(metric, BatchMetric) for metric in metrics):
             every_sample = dataset_of(*self.samples) if self._can_read_again() else None
             results = evaluate_stream(pairs, metrics, samples=every_sample, **common)
         else:  # a metric that is not a BatchMetric needs all samples at once
@@ -338,7 +338,7 @@ def wants_shards(
     sample_format, outputs_format = formats
 
     paths = [one for one in (dataset, outputs) if one is not None]
-    many = [one for one in paths if is_sharded(one) and not _is_one_dataset(one, sample_format)]
+    many = [path for path in paths if is_sharded(path) and not _is_one_dataset(path, sample_format)]
     if (many or parts is not None) and corpus:
         raise click.UsageError("--corpus goes with one DATASET file and one of OUTPUTS, and without --parts")
     if many or parts is not None:

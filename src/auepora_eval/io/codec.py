@@ -398,14 +398,14 @@ def encode_samples(
     samples: Iterable[EvaluationSample], encode: Callable[[EvaluationSample], ResultT]
 ) -> Iterator[ResultT]:
     """Encode each sample; one that cannot be written, or an id that comes twice, is an error that names the sample."""
-    return encode_each("sample", ((one.sample_id, (one,)) for one in samples), encode)
+    return encode_each("sample", ((sample.sample_id, (sample,)) for sample in samples), encode)
 
 
 def encode_outputs(
     outputs: Iterable[tuple[str, SystemOutputs]], encode: Callable[[str, SystemOutputs], ResultT]
 ) -> Iterator[ResultT]:
     """Encode each output with its sample id, like ``encode_samples``."""
-    return encode_each("the output for sample", ((one[0], one) for one in outputs), encode)
+    return encode_each("the output for sample", ((output[0], output) for output in outputs), encode)
 
 
 def encode_each(

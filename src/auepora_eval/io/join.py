@@ -44,7 +44,7 @@ class AlignedOutputs:
 
 def align_outputs(samples: Iterable[EvaluationSample], outputs_by_id: Mapping[str, SystemOutputs]) -> AlignedOutputs:
     """Return the outputs in sample order. It is an error if no id matches: then the files do not belong together."""
-    join = OutputJoin(ParsedOutput(None, *one) for one in outputs_by_id.items())
+    join = OutputJoin(ParsedOutput(None, *item) for item in outputs_by_id.items())
     matches = [join.take(sample.sample_id) for sample in samples]
     unknown = join.unmatched_ids()
     if unknown:

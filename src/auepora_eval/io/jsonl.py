@@ -339,7 +339,7 @@ class Journal(ABC, Generic[EntryT]):
         ``ConflictError``. ``check`` is called under the lock, with the content up to date, and raises if the entries
         must not be written. Nothing is written on any error.
         """
-        lines = [encode_entry(one) for one in entries]
+        lines = [encode_entry(entry) for entry in entries]
         if max(map(len, lines), default=0) > max_line_size():
             raise DataFileError(self.path, None, limit_message("the line"))
         with self.lock() as file:

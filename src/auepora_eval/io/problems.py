@@ -399,7 +399,7 @@ def _invalid_fields(
     values: dict[str, Any], struct: Any, path: str, *, others: bool
 ) -> Iterator[msgspec.ValidationError]:
     """Yield the errors of the fields of a struct; ``others``: whether it may have unknown ones."""
-    fields = {one.encode_name: one for one in msgspec.structs.fields(struct)}
+    fields = {declared_field.encode_name: declared_field for declared_field in msgspec.structs.fields(struct)}
     for key, value in values.items():
         if key in fields:
             yield from _invalid_parts(value, fields[key].type, f"{path}.{key}")

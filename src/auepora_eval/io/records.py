@@ -83,8 +83,8 @@ class RecordColumns(TableOptions):
         return {self.extracts.get(name, (name, None))[0] for name in self.by_field().values()}
 
 
-_OPTIONS = (*(one.name for one in fields(TableOptions)), "separator", "extracts")
-COLUMN_FIELDS = tuple(one.name for one in fields(RecordColumns) if one.name not in _OPTIONS)
+_OPTIONS = (*(column.name for column in fields(TableOptions)), "separator", "extracts")
+COLUMN_FIELDS = tuple(column.name for column in fields(RecordColumns) if column.name not in _OPTIONS)
 """The fields that a column may contain."""
 FIELD_ALIASES = {
     "id": "sample_id",
@@ -146,7 +146,7 @@ def resolve_columns(columns: str | Mapping[str, str]) -> RecordColumns:
                 f"unknown columns {quote_text(columns)}; choose 'ragas' or 'deepeval', or give a mapping"
             )
         return _PRESETS[columns]
-    known = [one.name for one in fields(RecordColumns) if one.name not in ("kind", "extracts")]
+    known = [column.name for column in fields(RecordColumns) if column.name not in ("kind", "extracts")]
     given: dict[str, str] = {}
     columns, extracts = split_extracts(columns)
     for key, name in columns.items():
@@ -528,7 +528,8 @@ def _ids_and_texts(docs: list[dict[str, Any]] | None) -> list[tuple[str, str]] |
     """Return ids and texts of relevant documents, or of positions of a ranking."""
     if docs is None:
         return None
-    return [(doc["doc_id"], doc.get("text", "")) for doc in (one.get("doc", one) for one in docs)]
+    documents = [item.get("doc", item) for item in docs]
+    return [(document["doc_id"], document.get("text", "")) for document in documents]
 
 
 def _contexts(

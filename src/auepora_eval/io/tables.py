@@ -212,7 +212,7 @@ def looks_like_csv(path: Path, text: str) -> bool:
     """Whether a text begins like CSV: at least two columns with distinct short names, and a row of as many cells."""
     rows = split_csv(text, detect_delimiter(path, text))
     names, cells = _names(next(rows, (1, []))[1]), _names(next(rows, (1, []))[1])
-    return 1 < len(names) == len(cells) and len(set(names)) == len(names) and all(0 < len(one) < 64 for one in names)
+    return 1 < len(names) == len(cells) and len(set(names)) == len(names) and all(0 < len(name) < 64 for name in names)
 
 
 def _names(cells: list[str] | LineError) -> list[str]:

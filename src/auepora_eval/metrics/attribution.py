@@ -135,7 +135,7 @@ class FailureAttribution(RefusalDetectionMetric):
     def _parts(self) -> tuple[BatchMetric, BatchMetric, BatchMetric, BatchMetric]:
         """The metrics for correctness, a hit within k, a hit at any depth, and support by the context."""
         faithfulness = metric("support_density", k=self.k) if self.faithfulness is None else self.faithfulness
-        hit, returned = GoldHitAtK(self.k), GoldHitAtK(2**31)
+        hit, returned = GoldHitAtK(self.k), GoldHitAtK(2**31)  # more than any ranking has
         return (
             with_conventions(as_batch_metric(self.correct), self.active_conventions),
             with_conventions(hit, self.active_conventions),

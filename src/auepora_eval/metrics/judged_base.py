@@ -46,7 +46,7 @@ from ..judge.panel import (
     panel_summary,
 )
 from ..judge.prompting import Prompt, resolve_prompt
-from ..judge.questions import decides
+from ..judge.questions import decides, require_options
 from ..judge.ratings import (
     Rating,
     RatingPrompt,
@@ -56,7 +56,6 @@ from ..judge.ratings import (
     parse_scale,
     request_rating,
     require_critic,
-    require_options,
     resolve_critic,
     run_repeats,
 )
@@ -752,7 +751,8 @@ class CriticMetric(SinglePromptMetric):
     def require_judges(self) -> None:
         """Raise unless there is a critic that can reply on this scale."""
         super().require_judges()
-        require_options(self.judging_critic(), self.rating_scale, self.name)
+        scale = self.rating_scale
+        require_options(self.judging_critic(), scale.options, scale.description, self.name)
 
     @abstractmethod
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:

@@ -47,7 +47,7 @@ class TokenisedTexts:
     @property
     def lengths(self) -> list[int]:
         """Number of tokens of each."""
-        return list(map(len, self.ids))
+        return [len(ids) for ids in self.ids]
 
 
 def encodable(text: str) -> str:
@@ -68,7 +68,7 @@ def _tokenise(loaded: LoadedModel, texts: list[str], others: list[str] | None) -
     if backend is None:
         return _tokenise_in_python(tokenizer, max_length, parts)
     if others is not None:
-        shortened = _shorten(tokenizer, {text for texts_of_side in parts for text in texts_of_side}, max_length)
+        shortened = _shorten(tokenizer, set(chain.from_iterable(parts)), max_length)
         parts = [[shortened.get(text, text) for text in texts_of_side] for texts_of_side in parts]
     # The backend directly: the transformers layer above it would double the cost.
     backend.enable_truncation(max_length, strategy="longest_first")
@@ -76,9 +76,13 @@ def _tokenise(loaded: LoadedModel, texts: list[str], others: list[str] | None) -
     encode = getattr(backend, "encode_batch_fast", backend.encode_batch)
     encodings = encode(parts[0] if others is None else list(zip(*parts, strict=True)))
     # Single texts nearly always have one segment; then types are not needed.
-    has_types = "token_type_ids" in tokenizer.model_input_names and any(any(one.type_ids) for one in encodings[:1])
-    types = [one.type_ids for one in encodings] if has_types else None
-    return TokenisedTexts([one.ids for one in encodings], types, [bool(one.overflowing) for one in encodings])
+    has_types = "token_type_ids" in tokenizer.model_input_names and any(
+        any(encoding.type_ids) for encoding in encodings[:1]
+    )
+    types = [encoding.type_ids for encoding in encodings] if has_types else None
+    return TokenisedTexts(
+        [encoding.ids for encoding in encodings], types, [bool(encoding.overflowing) for encoding in encodings]
+    )
 
 
 def _tokenise_in_python(tokenizer: Any, max_length: int, parts: list[list[str]]) -> TokenisedTexts:
@@ -116,7 +120,7 @@ def plain_backend(loaded: LoadedModel) -> Iterator[Any]:
 def count_tokens(loaded: LoadedModel, texts: Sequence[str]) -> list[int]:
     """The number of tokens of each text, without those that a model adds."""
     with plain_backend(loaded) as backend:
-        found = backend.encode_batch_fast(list(map(encodable, texts)), add_special_tokens=False)
+        found = backend.encode_batch_fast([encodable(text) for text in texts], add_special_tokens=False)
     return [len(one.ids) for one in found]
 
 
@@ -308,7 +312,7 @@ class TokenEncoder:
         budget = token_budget(self.device.type)
         outcomes = run_in_batches(tokens.counts[filled], lambda some: encode(filled[some]), tokens=budget)
         failed = np.zeros(len(ends), np.bool_)
-        failed[filled] = [isinstance(one, InferenceFailure) for one in outcomes]
+        failed[filled] = [isinstance(outcome, InferenceFailure) for outcome in outcomes]
         for row in np.flatnonzero(failed).tolist():
             vectors[int(starts[row]) : int(ends[row])] = torch.nan
         return vectors, failed

@@ -563,22 +563,27 @@ class PlanSection:
         """
         used: dict[str, Any] = {}
         stored: dict[str, Any] = {}
-        for one in fields(declared):
-            if only is not None and one.name not in only:
+        for declared_field in fields(declared):
+            if only is not None and declared_field.name not in only:
                 continue
-            hint = option_types(declared)[one.name]
-            default = (defaults or {}).get(one.name, default_of(one))
-            value = self.values.get(one.name)
-            if value is None and not (one.name in self.values and is_optional(hint)):
+            hint = option_types(declared)[declared_field.name]
+            default = (defaults or {}).get(declared_field.name, default_of(declared_field))
+            value = self.values.get(declared_field.name)
+            if value is None and not (declared_field.name in self.values and is_optional(hint)):
                 value = default
-            if value is MISSING and not self.is_misspelt(one.name):
-                self.add(one.name, f"is missing; {one.metadata.get('meaning', f'it is {describe_type(hint)}')}")
+            if value is MISSING and not self.is_misspelt(declared_field.name):
+                self.add(
+                    declared_field.name,
+                    f"is missing; {declared_field.metadata.get('meaning', f'it is {describe_type(hint)}')}",
+                )
             if value is None or value is MISSING:
-                used[one.name] = stored[one.name] = None
+                used[declared_field.name] = stored[declared_field.name] = None
                 continue
-            used[one.name], stored[one.name] = self.convert(self.key_path(one.name), hint, value)
-            if used[one.name] is None and default is not MISSING:
-                used[one.name] = default
+            used[declared_field.name], stored[declared_field.name] = self.convert(
+                self.key_path(declared_field.name), hint, value
+            )
+            if used[declared_field.name] is None and default is not MISSING:
+                used[declared_field.name] = default
         return used, stored
 
     def convert(self, key: str, hint: Any, value: Any) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -53,6 +53,7 @@ from ..render.blocks import (
     Table,
     TableColumn,
     Tone,
+    select_columns,
     simple_table,
 )
 from ..render.charts.queries import MAX_POINTS
@@ -107,12 +108,12 @@ def compare_stored_runs(
         except AueporaError as error:
             return ComparedRuns(runs, error=str(error))
     checked = check_stored_gates(runs[1], records[0]) if gates else None
-    a, b = (one.run_id for one in records)
+    a, b = (record.run_id for record in records)
     try:
         report = compare_runs(a, b, store=store, other_dataset=other_dataset, aggregates=False, **options)
     except AueporaError as error:
         return ComparedRuns(runs, None, str(error), _golden_queries(runs), checked)
-    return ComparedRuns(runs, Leaderboard.of_pair(report, [one.name for one in records]), "", report, checked)
+    return ComparedRuns(runs, Leaderboard.of_pair(report, [record.name for record in records]), "", report, checked)
 
 
 def _golden_queries(runs: Sequence[StoredRun]) -> CompareReport | None:
@@ -193,9 +194,8 @@ def _differences_section(compared: ComparedRuns) -> ReportSection:
 
 def with_verdict_first(table: Table) -> Table:
     """The table with its last column, the verdict, next to the names, where narrow screens show it."""
-    groups = [replace(one, rows=[[row[0], row[-1], *row[1:-1]] for row in one.rows]) for one in table.groups]
-    name, *numbers, verdict = table.columns
-    return replace(table, columns=[name, verdict, *numbers], groups=groups)
+    last = len(table.columns) - 1
+    return select_columns(table, [0, last, *range(1, last)])
 
 
 def _differences_figure(compared: ComparedRuns) -> Figure:
@@ -286,8 +286,8 @@ def _cause_blocks(a: StoredRun, b: StoredRun) -> list[Block]:
         changes = explain_changes(a.store, a.record, b.record, metric=judged_by.name, worse_only=False)
     except AueporaError:
         return []
-    worse = [one for one in changes if is_worse(one, higher_is_better=judged_by.higher_is_better)]
-    better = [one for one in changes if not is_worse(one, higher_is_better=judged_by.higher_is_better)]
+    worse = [change for change in changes if is_worse(change, higher_is_better=judged_by.higher_is_better)]
+    better = [change for change in changes if not is_worse(change, higher_is_better=judged_by.higher_is_better)]
     if not changes:
         return [Prose(f"No query changed by {judged_by.label}.")]
     summary = f"By {judged_by.label} {pluralize(len(worse), 'query', 'queries')} got worse and {len(better):,} better."
@@ -386,7 +386,7 @@ def split_section(a: StoredRun, b: StoredRun) -> ReportSection | None:
         command = f"auepora replay {a.record.run_id} {b.record.run_id} PLAN"
         return ReportSection("split", title, [Prose(message, tone="muted"), Code(command)])
     # The whole difference of a retrieval metric comes from retrieval, so it is not drawn.
-    of_answers = [one for one in splits if not one.target.startswith("RETRIEVAL")]
+    of_answers = [split for split in splits if not split.target.startswith("RETRIEVAL")]
     chart = plot_split((of_answers or splits)[:MAX_DRAWN])
     figure = Figure(chart, "B − A, and what other documents and another generator made of it.")
     lead = (

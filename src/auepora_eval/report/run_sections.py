@@ -69,7 +69,21 @@ class StoredRun:
     @property
     def label(self) -> str:
         """Its name, with its letter where there are several runs."""
-        return f"{self.letter}: {self.record.name}" if self.letter else self.record.name
+        return self.with_letter(self.record.name)
+
+    @property
+    def group_title(self) -> str:
+        """Its label above its rows where there are several runs; empty for a single run."""
+        return self.label if self.letter else ""
+
+    @property
+    def heading(self) -> list[Block]:
+        """Its label as a paragraph where there are several runs."""
+        return [Prose(self.label)] if self.letter else []
+
+    def with_letter(self, text: str) -> str:
+        """A text of the run, with its letter where there are several runs."""
+        return f"{self.letter}: {text}" if self.letter else text
 
     @cached_property
     def results(self) -> Results:
@@ -162,8 +176,8 @@ class StoredRun:
 
 def find_runs(store: RunStore, runs: Sequence[str | RunRecord]) -> list[RunRecord]:
     """The runs, found as in ``RunStore.find``; a run that is listed twice is an error."""
-    records = [store.find(one) if isinstance(one, str) else one for one in runs]
-    ids = [one.run_id for one in records]
+    records = [store.find(run) if isinstance(run, str) else run for run in runs]
+    ids = [record.run_id for record in records]
     for run_id in ids:
         if ids.count(run_id) > 1:
             raise BadValueError(f"{run_id} is listed twice; name each run once")
@@ -234,7 +248,7 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
                 ]
                 for cause, part in causes.items()
             ]
-            groups.append(RowGroup(rows, run.label if run.letter else ""))
+            groups.append(RowGroup(rows, run.group_title))
         columns = [
             TableColumn("cause"),
             TableColumn("wrong answers", number=True),
@@ -250,9 +264,9 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
 def wrong_answer_causes(result: MetricResult) -> Mapping[str, Mapping[str, Any]]:
     """Count, share and interval of each cause in the details of a result; empty where it counts none."""
     causes = result.details.get("causes")
-    if not isinstance(causes, Mapping) or not all(isinstance(one, Mapping) for one in causes.values()):
+    if not isinstance(causes, Mapping) or not all(isinstance(cause, Mapping) for cause in causes.values()):
         return {}
-    return causes if any(one.get("count") for one in causes.values()) else {}
+    return causes if any(cause.get("count") for cause in causes.values()) else {}
 
 
 def _sufficiency_blocks(runs: Sequence[StoredRun]) -> list[Block]:
@@ -310,7 +324,7 @@ def _error_blocks(runs: Sequence[StoredRun]) -> list[Block]:
         ordered = sorted(by_kind.items(), key=lambda one: -len(one[1]))
         rows += [
             [
-                Cell(f"{run.letter}: {kind}" if run.letter else kind),
+                Cell(run.with_letter(kind)),
                 f"{len(errors):,}",
                 percentage(len(errors), run.counts[0]),
                 shorten(errors[0]),
@@ -340,7 +354,7 @@ def _measurement_failure_blocks(runs: Sequence[StoredRun]) -> list[Block]:
         reasons = Counter(one.removeprefix(prefix) for one in result.outcomes or () if one.startswith(prefix))
         rows.append(
             [
-                Cell(f"{run.letter}: {display_name(result)}" if run.letter else display_name(result)),
+                Cell(run.with_letter(display_name(result))),
                 f"{result.details['num_measure_failed']:,}",
                 ", ".join(f"{reason} {n:,}" for reason, n in reasons.items()),
             ]
@@ -379,7 +393,7 @@ def judges_section(runs: Sequence[StoredRun]) -> ReportSection | None:
                 _row(f"metric {name}" if name else "shared by metrics", one) for name, one in _parts(usage, "metrics")
             ]
             rows += [_row(f"judge {name}", one) for name, one in _parts(usage, "critics")]
-            groups.append(RowGroup(rows, run.label if run.letter else ""))
+            groups.append(RowGroup(rows, run.group_title))
             reasons.update(total.get("failed") or {})
     if not groups:
         return None
@@ -536,12 +550,18 @@ def _blocks(run: StoredRun, result: MetricResult) -> list[Block]:
     blocks += [Prose(paragraph) for paragraph in card_data.text]
     blocks.append(DefinitionList(_card_facts(run, result, card_data)))
     if card_data.choices:
-        rows: list[Row] = [[Cell(one.key), Cell(one.value, code=True), one.words] for one in card_data.choices]
+        rows: list[Row] = [
+            [Cell(choice.key), Cell(choice.value, code=True), choice.words] for choice in card_data.choices
+        ]
         blocks.append(simple_table([TableColumn("choice"), TableColumn("here"), TableColumn("what it means")], rows))
     notes = list(card_data.notes)
     if card_data.samples is not None:
         skips, failures = card_data.samples.skips, card_data.samples.failures
-        notes = [*(_reason("skipped", one) for one in skips), *(_reason("failed", one) for one in failures), *notes]
+        notes = [
+            *(_reason("skipped", one) for one in skips),
+            *(_reason("failed", failure) for failure in failures),
+            *notes,
+        ]
     return [*blocks, Bullets(notes)] if notes else blocks
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ from ..render.blocks import (
     TableColumn,
     simple_table,
 )
-from ..render.html import interval_text, reason_counts, seconds_text, value_text
+from ..render.html import interval_ends, interval_text, reason_counts, seconds_text, value_text
 from ..render.tables import sequential_test_blocks, two_stage_blocks
 from ..stats.intervals import Floats, mean_interval
 from ..store.records import plan_conventions, run_info
@@ -110,7 +111,7 @@ def _score_row(run: StoredRun, result: MetricResult) -> Row:
             href=card_link(result.name),
             note="" if definition.higher_is_better else "lower is better",
         ),
-        Cell(value_text(result.value if result.defined else None), tone="" if result.defined else "muted"),
+        Cell(value_text(result.known_value), tone="" if result.defined else "muted"),
         Cell(
             f"{interval_text(result.interval)}{mark}" if result.interval else "none",
             bar=value_bar(result, low, high),
@@ -227,7 +228,7 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
 
 def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> list[Block]:
     with_parts = [(one, one.slices[name]) for one in run.results if name in one.slices]
-    groups = list(dict.fromkeys(group for _, parts in with_parts for group in parts))
+    groups = list(dict.fromkeys(chain.from_iterable(parts for _, parts in with_parts)))
     if not groups:
         return []
     if len(groups) <= MAX_COLUMNS:
@@ -278,14 +279,14 @@ def sequential_section(runs: Sequence[StoredRun]) -> ReportSection | None:
         for result in run.results:
             test = sequential_details(result)
             if test is not None:
-                blocks += [*([Prose(run.label)] if run.letter else []), *sequential_path(display_name(result), test)]
+                blocks += [*run.heading, *sequential_path(display_name(result), test)]
     return ReportSection("sequential", "Judged until a verdict", blocks) if blocks else None
 
 
 def two_stage_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """The corrected means of the metrics that were judged in two stages."""
     found = [(run, two_stage_blocks(run.results)) for run in runs]
-    blocks = [block for run, some in found if some for block in (*([Prose(run.label)] if run.letter else []), *some)]
+    blocks = [block for run, some in found if some for block in (*run.heading, *some)]
     return ReportSection("two-stage", "Two-stage judging", blocks) if blocks else None
 
 
@@ -366,7 +367,7 @@ def latency_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     if not any(run.timings for run in runs):
         return None
     groups = [
-        RowGroup([_latency_row(name, times) for name, times in run.timings.items()], run.label if run.letter else "")
+        RowGroup([_latency_row(name, times) for name, times in run.timings.items()], run.group_title)
         for run in runs
         if run.timings
     ]
@@ -377,7 +378,7 @@ def latency_section(runs: Sequence[StoredRun]) -> ReportSection | None:
         *(TableColumn("median" if q == 0.5 else f"{100 * q:g} %", number=True) for q in QUANTILES),
         TableColumn("longest", number=True),
     ]
-    names = list(dict.fromkeys(name for run in runs for name in run.timings))
+    names = list(dict.fromkeys(chain.from_iterable(run.timings for run in runs)))
     shown = "end_to_end" if "end_to_end" in names else names[0]
     times = {run.label: run.timings[shown].tolist() for run in runs if shown in run.timings}
     chart = charts.latency_chart(
@@ -492,7 +493,7 @@ def _hit_rates(run: StoredRun, first_hits: Floats, depths: tuple[int, ...]) -> l
 
 
 def _point(k: int, value: float, ends: tuple[float, float] | None) -> dict[str, Any]:
-    return {"k": k, "value": value, **({} if ends is None else {"low": ends[0], "high": ends[1]})}
+    return {"k": k, "value": value, **interval_ends(ends)}
 
 
 def _options(run: StoredRun) -> dict[str, dict[str, Any]]:
@@ -547,7 +548,7 @@ def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) 
     """The curves over k, and the answer quality by rank."""
     run_curves = list(zip(runs, curves_of_runs(runs), strict=True))
     sections = [_curves_section(run_curves), _quality_section(run_curves, answers)]
-    return [one for one in sections if one is not None]
+    return [section for section in sections if section is not None]
 
 
 def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> ReportSection | None:
@@ -569,7 +570,7 @@ def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> 
         rows: list[Row] = [
             [
                 Cell(f"{_TITLES[family]}@k"),
-                *(Cell(value_text(one["value"]), note=interval_text(_ends(one))) for one in points),
+                *(Cell(value_text(point["value"]), note=interval_text(_ends(point))) for point in points),
                 *([""] * (len(each.depths) - len(points))),
             ]
             for family, points in each.curves.items()
@@ -622,7 +623,7 @@ def _quality_section(
             ]
             for row in bins
         ]
-        groups.append(RowGroup(rows, run.label if run.letter else ""))
+        groups.append(RowGroup(rows, run.group_title))
     if not figures:
         return None
     columns = [
@@ -654,7 +655,11 @@ class CutOff(NamedTuple):
 def _cut_off_metrics(depth: int, conventions: Conventions) -> list[list[BatchMetric]]:
     """recall@k and ndcg@k for every k up to ``depth``."""
     return [
-        [one for one in resolve_metrics([f"recall@{k}", f"ndcg@{k}"], conventions) if isinstance(one, BatchMetric)]
+        [
+            metric
+            for metric in resolve_metrics([f"recall@{k}", f"ndcg@{k}"], conventions)
+            if isinstance(metric, BatchMetric)
+        ]
         for k in range(1, depth + 1)
     ]
 
@@ -665,7 +670,7 @@ def cut_offs(sample: EvaluationSample, output: SystemOutputs, depth: int, conven
     values, size = [], 0
     for k, metrics in enumerate(_cut_off_metrics(depth, conventions), 1):
         size += len(output.retrieved[k - 1].doc.text) if k <= len(output.retrieved) else 0
-        recall, ndcg = (apply_failure_policy(one, batch)[0] for one in metrics)
+        recall, ndcg = (apply_failure_policy(metric, batch)[0] for metric in metrics)
         values.append(CutOff(recall, ndcg, size))
     return values
 
@@ -704,7 +709,7 @@ def timeline(output: SystemOutputs) -> list[TimelineRow]:
                 at / whole,
                 seconds / whole,
                 "" if query is None else str(query),
-                [str(one) for one in retrieved] if isinstance(retrieved, list | tuple) else (),
+                [str(item) for item in retrieved] if isinstance(retrieved, list | tuple) else (),
                 rest,
             )
         )

@@ -104,7 +104,12 @@ def dataset_quality(
         findings.append(QualityFinding("few_questions", text, ()))
     kept = [finding for finding in findings if finding is not None]
     return DatasetQuality(
-        len(samples), _count_units(samples), detectable, basis, [record.run_id for record in runs], kept
+        samples=len(samples),
+        units=_count_units(samples),
+        detectable=detectable,
+        basis=basis,
+        runs=[record.run_id for record in runs],
+        findings=kept,
     )
 
 

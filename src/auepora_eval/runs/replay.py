@@ -268,7 +268,7 @@ class ReplayReport:
     @property
     def all_notes(self) -> list[str]:
         """All notes, with those on samples that were left out and on metrics that were not split."""
-        left_out = [LEFT_OUT_NOTE] if any(one.left_out for one in self.splits) else []
+        left_out = [LEFT_OUT_NOTE] if any(split.left_out for split in self.splits) else []
         return [*self.notes, *left_out, *(f"not split: {name} ({why})" for name, why in self.refused.items())]
 
     @property

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 import msgspec
@@ -184,7 +184,7 @@ def judged_claims(judgements: Iterable[StoredJudgement], repeat: int, answer: st
 
 def span_marks(answer: str, spans: Sequence[MarkedSpan]) -> list[tuple[int, int, float]]:
     """The ranges that a metric marks in an answer, with their probabilities."""
-    ranges = utf16_ranges(answer, [(one.start, one.end) for one in spans])
+    ranges = utf16_ranges(answer, [(span.start, span.end) for span in spans])
     return [(start, end, one.probability) for (start, end), one in zip(ranges, spans, strict=True)]
 
 
@@ -293,13 +293,17 @@ def sample_json(sample: EvaluationSample, number_of: NumberOf) -> bytes:
                 "cluster": None if sample.cluster == sample.sample_id else sample.cluster,
                 "refs": sample.references,
                 "structured": None if reference is None else reference.structured,
-                "others": [[one.doc_id, number_of(one.text)] for one in others[:MAX_CANDIDATES]],
+                "others": [[other.doc_id, number_of(other.text)] for other in others[:MAX_CANDIDATES]],
                 "others_count": len(others),
                 "groups": sample.relevant_groups,
             }
         )
         # ``null`` means not annotated, an empty list annotated without gold.
-        | {"gold": None if sample.relevant_docs is None else [_gold(one, number_of) for one in sample.relevant_docs]}
+        | {
+            "gold": None
+            if sample.relevant_docs is None
+            else [_gold(doc_id, number_of) for doc_id in sample.relevant_docs]
+        }
     )
 
 
@@ -609,7 +613,7 @@ def label_groups(samples: Sequence[EvaluationSample]) -> list[LabelGroups]:
             break
         groups = [tuple(group_names(sample.labels.get(name))) for sample in samples]
         distinct = {one: code for code, one in enumerate(dict.fromkeys(groups))}
-        values = {value for group in distinct for value in group}
+        values = set(chain.from_iterable(distinct))
         if len(values) > MAX_VALUES or len(distinct) > 0xFFFF or not values:
             continue
         codes = np.fromiter((distinct[group] for group in groups), np.uint16, len(groups))
@@ -656,16 +660,16 @@ def metric_columns(runs: Sequence[ListedRun], count: int, columns: ColumnBuffer)
     titles = [target.title for target in TARGETS.values()]
     entries.sort(key=lambda one: titles.index(one["target"]))
     for name in _default_metrics(runs, entries):
-        next(one for one in entries if one["name"] == name)["shown"] = True
+        next(entry for entry in entries if entry["name"] == name)["shown"] = True
     return entries
 
 
 def _default_metrics(runs: Sequence[ListedRun], entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """The metrics whose columns are shown initially: the plan's primary ones, else one per target."""
-    names = [one["name"] for one in entries]
+    names = [entry["name"] for entry in entries]
     listed = runs[0].record.plan.get("primary") if runs else None
     primary = [name for name in listed if name in names] if isinstance(listed, list) else []
-    first = {one["target"]: one["name"] for one in reversed(entries)}
+    first = {entry["target"]: entry["name"] for entry in reversed(entries)}
     default_titles = [TARGETS[target].title for target in _DEFAULT_TARGETS]
     by_target = [first[title] for title in dict.fromkeys([*default_titles, *first]) if title in first]
     return (primary or by_target)[:_MAX_DEFAULT_METRICS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,6 +42,9 @@ from .workbench import Workbench, find_position, make_url, render_template
 
 SIZES = (12, 8, 50, 200)
 """The numbers of queries on a page; the first one unless the address says another, the second one in comparisons."""
+SMALL = 5_000
+_CHIP_SECONDS = 0.25
+"""Of up to so many queries the counts of a page wait so long for the outputs, which are being read."""
 _COMMAND_ROWS, _MAX_COMMAND_ROWS = 50, 10_000
 """The number of queries that a command lists unless it is told, and the most that the copied one lists."""
 CAUSE_WORDS = {
@@ -499,6 +503,8 @@ class FilterChips:
 
     def __init__(self, page: QueryListPage) -> None:
         self.page = page
+        self.may_read = _has_outputs(page.table, _CHIP_SECONDS if len(page.table) <= SMALL else 0.0)
+        """Whether conditions may look at outputs: those of large runs are not waited for."""
 
     @property
     def groups(self) -> list[tuple[str, list[FilterChip]]]:
@@ -510,7 +516,7 @@ class FilterChips:
         own = [condition for _, condition in listed]
         others = tuple(one for one in self.page.filter.conditions if one not in own)
         rest = replace(self.page.filter, conditions=others)
-        is_ready = all(run.has_outputs for run in self.page.table.runs)
+        is_ready = self.may_read
         counted = None
         if not self.page.is_partial and (is_ready or not (rest.reads_outputs or rest.search)):
             counted = np.zeros(len(self.page.table), np.bool_)
@@ -567,12 +573,24 @@ class FilterChips:
                 yield label, [(value, Condition("label", label, value=value)) for value in values]
 
     def _is_valid(self, condition: Condition) -> bool:
-        """Whether the runs can be filtered by a condition."""
+        """Whether the runs can be filtered by a condition; not yet where it needs outputs that are not read."""
+        if condition.reads_outputs and not self.may_read:
+            return False
         try:
             condition.mask(self.page.table)
         except BadValueError:
             return False
         return True
+
+
+def _has_outputs(table: QueryTable, seconds: float) -> bool:
+    """Whether the outputs of all runs are read, after so many seconds at most."""
+    deadline = time.monotonic() + seconds
+    while not all(run.has_outputs for run in table.runs):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.005)
+    return True
 
 
 def _rows_within(table: QueryTable, found: SampleFilter, seconds: float) -> Rows | None:

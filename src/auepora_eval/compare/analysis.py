@@ -47,8 +47,8 @@ from .pairing import (
     ScoresCache,
     completed_difference,
     pair_scores,
+    ratio_of_amounts,
 )
-from .ratios import ratio_of_amounts, ratio_text
 from .types import EXPLORATORY, ComparisonInput, MetricComparison, SequentialComparison, Verdict
 
 # --- the verdict (better, worse, equal, inconclusive) and its rules --------------------------------------------------
@@ -650,7 +650,7 @@ class Analysis:
         is_amount = one.withheld == "no_direction"
         ratio = ratio_of_amounts(reading, self.clusters) if is_amount else None
         if ratio is not None:
-            notes.append(ratio_text(ratio))
+            notes.append("B takes {:.3g} times as much as A (95 % interval {:.3g} to {:.3g})".format(*ratio))
         if pair.definition.direction is None and verdict == "inconclusive" and not is_amount:
             downgrade = downgrade or "no_direction"
             notes.append("a class is no better than another: its proportion can differ, and no sample is won or lost")

@@ -40,6 +40,7 @@ from .match import (
     recompute,
 )
 from .pairing import (
+    NO_VERDICT,
     MetricMeta,
     MetricPair,
     MissingOutputs,
@@ -55,7 +56,6 @@ from .pairing import (
     shared_samples,
     without_top_k,
 )
-from .ratios import NO_VERDICT
 from .stores import TEXT_MATCHES
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
 from .word_overlap import OVERLAP_NOTE, is_question_overlap, missing_basis_reason

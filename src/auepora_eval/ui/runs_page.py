@@ -21,7 +21,7 @@ from ..compare.match import coarsest, matched_result
 from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics, size_notes
 from ..compare.pairing import lookup_metric, result_match, without_top_k
 from ..core.conventions import Match, Signature
-from ..core.results import display_name, metric_labels
+from ..core.results import display_name, metric_labels, system_cost
 from ..core.types import MetricResult
 from ..errors import AueporaError, BadValueError
 from ..features.matching import MATCH_WORDS
@@ -184,6 +184,8 @@ class RunRow:
     """The retrieval metric that records which proportion of the documents is judged."""
     size: str = ""
     """The number of samples of the value, where it differs from that of other rows."""
+    system_cost: float | None = None
+    """The cost of all answers, where the run has prices."""
 
     @property
     def is_unusable(self) -> bool:
@@ -314,7 +316,8 @@ def make_rows(
     rows = []
     for record, result, size in zip(records, shown, size_notes(shown), strict=True):
         judged = _judged_result(result, results[record.run_id])
-        rows.append(RunRow(record, result, counts[record.run_id], judged, size))
+        spent = system_cost(results[record.run_id].by_name.values())
+        rows.append(RunRow(record, result, counts[record.run_id], judged, size, spent))
     return rows
 
 

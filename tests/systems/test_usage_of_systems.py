@@ -102,13 +102,13 @@ def test_traces_report_the_usage_of_each_model(tmp_path: Path) -> None:
     spans = [span(0, None, None), span(1, "small", 5), span(2, "large", 7, **cached)]
     path.write_text("".join(json.dumps(one) + "\n" for one in spans))
     (parsed,) = get_format("traces").read("outputs", path, Problems())
-    usage = parsed.output.usage  # type: ignore[union-attr]
+    usage = parsed.output.usage
     assert usage["models"] == ["small", "large"]
     assert usage["by_model"]["small"]["input_tokens"] == 5
     assert token_count(usage["by_model"]["large"], CACHED) == 3
     prices = {"small": {"prompt": 1}, "large": {"prompt": 2, "cached_prompt": 0}}
     cost: Any = metric({"total_cost": {"prices": prices}})
-    assert cost.score_one(sample(), parsed.output).value == pytest.approx((5 + 2 * 4) / 1e6)  # type: ignore[union-attr]
+    assert cost.score_one(sample(), parsed.output).value == pytest.approx((5 + 2 * 4) / 1e6)
 
 
 def test_a_wrong_number_of_tokens_is_an_error() -> None:

@@ -76,6 +76,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python tools/metric_index.py
 	$(BIN)/python -m tools.metric_pages
 	$(BIN)/python -m tools.cli_reference
+	$(BIN)/python -m tools.help_topics
 	$(BIN)/python -m tools.plan_keys
 
 # The golden files that are wording (tests/helpers/wording_files.txt) and their hashes. Other golden files are compared, not written: a

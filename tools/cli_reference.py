@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from auepora_eval.cli.help_pages import SHOWS_ALL
 from auepora_eval.cli.main import cli
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli-reference.md"
@@ -27,6 +28,7 @@ def reference_page() -> str:
     sections = [_OPENING]
     for path, command, parent in [("auepora", cli, None), *_commands(cli, context)]:
         inner = click.Context(command, info_name=path.rpartition(" ")[2], parent=parent, terminal_width=100)
+        inner.meta[SHOWS_ALL] = True
         sections.append(f"## `{path}`\n\n```text\n{command.get_help(inner)}\n```\n")
     return "\n".join(sections)
 

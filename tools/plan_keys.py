@@ -11,6 +11,7 @@ from auepora_eval.options import describe_type, option_types
 from auepora_eval.plan.model import (
     RUN_DEFAULTS,
     CommandSource,
+    DecisionSource,
     GoldSettings,
     HttpSource,
     OpenAISource,
@@ -34,6 +35,7 @@ SECTIONS: list[tuple[str, type, Mapping[str, Any]]] = [
     ("system.command", CommandSource, {}),
     ("resources.NAME", PythonSource, {}),
     ("resources.NAME.openai", OpenAISource, {}),
+    ("resources.NAME.decisions", DecisionSource, {}),
     ("resources.NAME.recorded", RecordedSource, {}),
     ("resources.NAME.panel", PanelSource, {}),
     ("gold", GoldSettings, {}),

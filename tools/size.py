@@ -22,7 +22,6 @@ LONG_MODULES = {
     "core.metrics_base": 858,
     "io.traces": 857,
     "ui.batch_page": 843,
-    "ui.query_page": 875,
 }
 """Modules that were longer than ``MAX_MODULE_LINES`` when it became 800, with their lines then: they may not grow."""
 MAX_CLASS_LINES = 300

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .judge.critic import JudgePolicy as JudgePolicy
     from .judge.critic import LLMCritic as LLMCritic
     from .judge.critic import StructuredCritic as StructuredCritic
+    from .judge.decisions import DecisionCritic as DecisionCritic
     from .judge.metric import JudgedMetric as JudgedMetric
     from .judge.openai import OpenAICritic as OpenAICritic
     from .judge.panel import Panel as Panel
@@ -79,6 +80,7 @@ _EXPORTS = {
     "BatchMetric": "core.metrics_base",
     "ClientReport": "client",
     "Conventions": "core.conventions",
+    "DecisionCritic": "judge.decisions",
     "Document": "core.types",
     "EvaluationDataset": "core.dataset",
     "EvaluationPlan": "core.plan",

@@ -7,9 +7,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
+from .compare.pairing import selection_note
+from .compare.stores import DecisionRegister, register_decision
 from .compare.types import GuardrailOutcome, MetricComparison
 from .core.results import (
     CLAIM_ALL,
@@ -26,6 +28,7 @@ from .core.results import (
 from .core.types import MetricResult
 from .engine.gold_match import GoldMatch
 from .errors import AueporaError, BadValueError, DataFileError, did_you_mean
+from .io.sample_sets import SampleSet
 from .plan.gates import (
     CoverageGate,
     DeltaGate,
@@ -49,12 +52,8 @@ from .plan.gates import GateStatus as GateStatus
 from .render.blocks import Block, Cell, Details, Prose, Row, TableColumn, Tone, simple_table
 from .render.markdown import blocks_markdown
 from .render.terminal import blocks_text
-
-if TYPE_CHECKING:
-    from .compare.stores import DecisionRegister
-    from .io.sample_sets import SampleSet
-    from .store.records import RunRecord
-    from .store.runs import RunStore
+from .store.records import RunRecord
+from .store.runs import RunStore
 
 # --- the gate report: outcomes with reasons, exit code, plain table, Markdown and JUnit XML --------------------------
 
@@ -372,7 +371,8 @@ def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
         groups = whole.slices.get(gate.where.slice, {})
         part = groups.get(gate.where.group)
         if not isinstance(part, MetricResult):
-            near = did_you_mean(gate.where.group, map(str, groups)) if groups else f"; slice by {gate.where.slice}"
+            known = [str(group) for group in groups]
+            near = did_you_mean(gate.where.group, known) if groups else f"; slice by {gate.where.slice}"
             return _inconclusive(gate, f"{name} has no group {gate.where}{near}")
         result, name = part, f"{name} where {gate.where}"
     if not result.defined:
@@ -420,9 +420,9 @@ def _check_sequential(gate: ValueGate, result: MetricResult, test: Mapping[str, 
     """
     design, look, note = test["design"], deciding_look(test), sequential_note(test)
     if look is None or test.get("reason") is None:
-        return _inconclusive(gate, f"{gate.metric} is not decided yet ({note})", result.value)
+        return _inconclusive(gate, f"{display_name(result)} is not decided yet ({note})", result.value)
     ends, threshold = (look["low"], look["high"]), design["threshold"]
-    reason = f"{gate.metric} is {format_number(look['mean'])} (repeated interval {interval_ends(ends)})"
+    reason = f"{display_name(result)} is {format_number(look['mean'])} (repeated interval {interval_ends(ends)})"
     upwards = gate.operator in (">", ">=")
     status: GateStatus
     if is_close(threshold, gate.threshold) and upwards == design.get("higher_is_better", True):
@@ -529,23 +529,24 @@ def _check_difference(gate: DeltaGate | VerdictGate, baseline: BaselineCompariso
 
 def _check_verdict(gate: VerdictGate, one: MetricComparison) -> GateOutcome:
     """The outcome of a gate on a verdict, or on a margin that the interval must keep."""
+    label = one.label or one.name
     if one.doubt in ("question_overlap", "no_direction"):
-        return _inconclusive(gate, f"the difference in {gate.metric} is {_difference_text(one)}: {one.note}", one.delta)
+        return _inconclusive(gate, f"the difference in {label} is {_difference_text(one)}: {one.note}", one.delta)
     if one.longer_list is not None and gate.expected == "better":
-        return _inconclusive(gate, f"{gate.metric} is higher by a longer list: {_difference_text(one)}", one.delta)
+        return _inconclusive(gate, f"{label} is higher by a longer list: {_difference_text(one)}", one.delta)
     if gate.by is not None:
         margin = gate.by if gate.expected == "better" else 0.0 - gate.by  # never a minus zero
         if one.higher_is_better:
             return _decide_by_interval(gate, one, ">", margin)
         return _decide_by_interval(gate, one, "<", 0.0 - margin)
-    reason = f"{gate.metric} is {_verdict_text(one)}"
+    reason = f"{label} is {_verdict_text(one)}"
     if one.doubt in ("measure_failures", "skewed") and (gate.expected == "better" or _may_be_worse(one)):
         why = "skewed differences" if one.doubt == "skewed" else "measurements that failed could turn it"
         return _inconclusive(gate, f"{reason}: {why}", one.delta)
     if one.verdict == "inconclusive" and gate.expected == "better":
         return _inconclusive(gate, reason + _mde_note(one), one.delta)
     if one.verdict == "inconclusive":
-        reason = f"{gate.metric} was not found to be worse: {_difference_text(one)}{_mde_note(one)}"
+        reason = f"{label} was not found to be worse: {_difference_text(one)}{_mde_note(one)}"
     passed = one.verdict == "better" if gate.expected == "better" else one.verdict != "worse"
     return GateOutcome(gate.text, "passed" if passed else "failed", reason, gate.metric, one.delta)
 
@@ -554,7 +555,7 @@ def _decide_by_number(gate: DeltaGate, one: MetricComparison) -> GateOutcome:
     """Decide by one end of a difference's interval, or by the bare difference, allowing for failed measurements."""
     assert one.delta is not None
     warning = None
-    value, what = one.delta, f"the difference in {gate.metric}"
+    value, what = one.delta, f"the difference in {one.label or one.name}"
     if gate.part == "point":
         warning = (
             f"{gate.text!r} goes by the bare difference, which chance moves both ways; "
@@ -719,13 +720,15 @@ def check_run(
     are inconclusive.
     """
     if samples is not None:
-        from .compare.pairing import selection_note
         from .compare.runs import results_on_set
 
         results = results_on_set(store, record, results, samples)
         if record.run_id in samples.runs:
-            report = _withhold(check_gates(gates, results), selection_note({record.run_id: record.run_id}))
-            return replace(report, sample_set=samples)
+            reason = selection_note({record.run_id: record.run_id})
+            checked = check_gates(gates, results)
+            outcomes = [replace(one, status="inconclusive", reason=reason) for one in checked if not one.implied]
+            implied = [one for one in checked if one.implied]
+            return replace(checked, outcomes=(*outcomes, *implied), sample_set=samples)
     report = _check_results(
         store, record, results, gates, baseline=baseline, strict=strict, other_dataset=other_dataset, samples=samples
     )
@@ -744,7 +747,7 @@ def _check_results(
     samples: SampleSet | None,
 ) -> GateReport:
     gates = resolve_names(gates, [one.name for one in results])
-    if not any(map(needs_baseline, gates)):
+    if not any(needs_baseline(gate) for gate in gates):
         return check_gates(gates, results)
     other = find_baseline(store, record) if baseline is None else baseline
     if other is None:
@@ -755,7 +758,6 @@ def _check_results(
             raise BadValueError(problem)
         return check_gates(gates, results, without=problem)
     from .compare.runs import compare_metrics
-    from .compare.stores import register_decision
 
     computed = {one.name for one in results}
     comparison_gates = [one for one in gates if needs_baseline(one) and one.metric in computed]
@@ -791,9 +793,3 @@ def _check_results(
     statuses = {one.metric: one.status for one in report.outcomes if one.metric in names}
     name = None if samples is None else samples.name
     return replace(report, register=register_decision(store, [other, record], "gate", statuses, samples=name))
-
-
-def _withhold(report: GateReport, reason: str) -> GateReport:
-    """The report with every gate that was written inconclusive for a reason; the values stay."""
-    outcomes = (one if one.implied else replace(one, status="inconclusive", reason=reason) for one in report.outcomes)
-    return replace(report, outcomes=tuple(outcomes))

@@ -19,7 +19,8 @@ from auepora_eval.annotate.calibration import (
 )
 from auepora_eval.annotate.calibration import calibrate as calibrate_recorded
 from auepora_eval.annotate.calibration_report import CalibrationReport
-from auepora_eval.annotate.draws import DrawnItem, LabelDraw, draw_comparison, draw_samples, weigh_samples
+from auepora_eval.annotate.draws import DrawnItem, LabelDraw, draw_comparison, draw_samples
+from auepora_eval.annotate.sample_weights import weigh_samples
 from auepora_eval.core.scores import Scores
 from auepora_eval.io.labels import Label
 from auepora_eval.io.sample_sets import read_ids

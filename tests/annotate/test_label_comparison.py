@@ -124,7 +124,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
         for name, share in (("third", 0.5), ("old", 0.2), ("new", 0.9)):
             labels = rng.random(N) < share
             values = np.where(rng.random(N) < 0.1, ~labels, labels)
-            answers = ["yes" if one else "no" for one in values]
+            answers = [f"{'yes' if one else 'no'}, says {name}" for one in values]
             record = run(store, name, samples(N), answers.__getitem__, ["containment", "token_f1"])
             own = {f"q{number:05}": bool(one) for number, one in enumerate(labels)}
             truth |= {(one, record.run_id): label for one, label in own.items()}
@@ -247,7 +247,6 @@ WRONG = [  # arguments, message, why
     (["label", "old", "--delta", "0.1"], "--delta goes with --for", "a margin of nothing"),
     (["label", "old", "--sample", "q00001", "--n", "3"], "--sample picks samples; leave out --n", "picked and drawn"),
     (["label", "old", "--sample", "q1"], "has no answer to sample 'q1'", "no such sample"),
-    (["label", "--for", "old", "new", "--n", "20"], "no metric that a judge gave", "no judge metric"),
     ([*COMPARE, "--n", "20", "--delta", "-0.1"], "delta must be above 0 and below 1", "a negative margin"),
     ([*COMPARE, "--n", "20", "--delta", "1.5"], "delta must be above 0 and below 1", "a margin above the range"),
     ([*COMPARE, "--n", "20", "--seed", "-1"], "seed of a draw must be 0 or more", "a negative seed"),

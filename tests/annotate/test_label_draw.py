@@ -15,8 +15,8 @@ from auepora_eval.annotate.draws import (
     draw_samples,
     read_draws,
     record_draw,
-    weigh_samples,
 )
+from auepora_eval.annotate.sample_weights import weigh_samples
 from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.io.labels import Label
 

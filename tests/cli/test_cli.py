@@ -245,8 +245,9 @@ class TestMetrics:
 def test_help_and_version(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0
-    assert "\nEvaluate:\n  score       Score saved outputs" in out, "commands are listed in groups"
-    assert all(out.count(f"\n  {name} ") == 1 for name in cli.list_commands(click.Context(cli))), "each once"
+    assert "\nEvaluate:\n  score      Score saved outputs" in out, "commands are listed in groups"
+    listed = out.partition("\nStart:")[2].replace(",", " ").split()
+    assert set(cli.list_commands(click.Context(cli))) <= set(listed)
     code, out, _ = run("--version")
     assert (code, out.split()[0]) == (0, "auepora,")
     for command in ("score", "metrics"):

@@ -57,7 +57,7 @@ def test_score_validate_and_init_suggest_span_metrics(files: Path, auepora: Call
         assert code == 0
         for name in ("recall_doc@k", "span_recall@k", "span_precision@k", "span_iou@k"):
             assert name in out
-    code, out, _ = auepora("init", "data.jsonl", "-o", "plan.yaml")
+    code, out, _ = auepora("init", "data.jsonl", "--for", "everything", "-o", "plan.yaml")
     assert code == 0
     plan = Path("plan.yaml").read_text()
     assert "- span_recall@5" in plan

@@ -4,8 +4,11 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from helpers.decision_server import DecisionServer
 
 JUDGE = r"""
 import os
@@ -202,3 +205,44 @@ def test_file_of_a_metric_on_the_command_line(folder: Path, auepora: Run) -> Non
         assert {one["name"]: one["value"] for one in json.loads(out)["results"]} == {
             "tone[warm]": 1 / 4, "tone[calm]": 1 / 4,
         }  # fmt: skip
+
+
+DECISIONS = """
+dataset: data.jsonl
+system: {{python: "a_trying_judge:answer"}}
+resources:
+  judge: {{decisions: {{model: decider, base_url: "{url}", api: systemone}}}}
+store: runs.sqlite
+metrics:
+- judge_metric: {{name: polite, critic: {{use: judge}}, prompt: Is it polite?}}
+- judge_metric: {{name: short, critic: {{use: judge}}, prompt: Is it short?}}
+"""
+
+
+def test_decision_models_are_tried_together_and_alone(folder: Path, auepora: Run) -> None:
+    def less_alone(body: dict[str, Any]) -> dict[str, Any]:
+        if len(body["answers"]) == 1:
+            body["answers"]["q1"]["noul"] = 0.5
+        return body
+
+    with DecisionServer(change=less_alone) as server:
+        Path("plan.yaml").write_text(DECISIONS.format(url=server.base_url))
+        code, out, err = auepora("judge", "try", "plan.yaml", "-n", "2", "--repeat", "3", "--separate")
+        assert code == 0, err
+        assert "polite: asked alone, scores differ by 0.2000 on average and by 0.2000 at most." in out
+        assert "short: 3 judgements of the same answer have a standard deviation of 0.0000." in out, out[-900:]
+        assert len(server.asked) == 2 * 3 + 2 * 2 * 3
+        assert "served_model" in out
+        code, out, err = auepora("run", "plan.yaml")
+        assert code == 0, err
+        assert "polite (mean probability)" in out
+        code, out, err = auepora("explain", "latest", "polite", "--query", "q1")
+        assert "replies with probabilities and gives no reason" in out, out + err
+        code, out, err = auepora("verify", "latest")
+        assert code == 0, out + err
+
+
+def test_separate_needs_a_decision_model(folder: Path, auepora: Run) -> None:
+    code, _, err = auepora("judge", "try", "plan.yaml", "-n", "1", "-m", "polite", "--separate")
+    assert code == 2
+    assert "no judge of these metrics is a decision model" in err

@@ -90,3 +90,26 @@ def test_on_the_command_line(files: Path, run: Run) -> None:
     assert code == 0
     assert [result["name"] for result in json.loads(out)["results"]] == ["ndcg@10", "lin", "m", "precision@5"]
     assert "P@5 is called precision@5 here\n" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "spec", "note"),
+    [
+        ("faithfulness", "claim_faithfulness", "faithfulness of ragas is computed as claim_faithfulness"),
+        ("FaithfulnessMetric", "claim_faithfulness", "claims and verdicts in two requests there too"),
+        ("id_based_context_recall@3", "recall@3", "no cut-off there"),
+        ("context_utilization", {"judged_context_precision": {"against": "answer"}}, "of ragas"),
+        ("string_present:norm=squad", {"containment": {"norm": "squad"}}, "of ragas"),
+    ],
+)
+def test_names_of_other_tools_become_the_closest_metric(
+    text: str, spec: object, note: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert parse_specs([text]) == [spec]
+    assert note in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["exact_match", "answer_relevance", "nDCG@10", "answer_relevancy", "GEval", "recal@5"])
+def test_own_names_and_ambiguous_ones_stay(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert parse_specs([text]) == [text]
+    assert capsys.readouterr().err == ""

@@ -1,24 +1,33 @@
 """Rendered comparisons: failures, alternative differences, causes and leaderboards, in a terminal and as Markdown."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
 from auepora_eval.compare import CompareReport, MetricComparison, compare_runs, render_report_md, write_report
 from auepora_eval.compare.queries import Cause, QueryChange, explain_changes
-from auepora_eval.compare.rendering import alternative_differences, comparison_page, signed
-from auepora_eval.compare.runs import Leaderboard, build_leaderboard
+from auepora_eval.compare.rendering import alternative_differences, comparison_page, signed, split_table
+from auepora_eval.compare.runs import DifferencePart, Leaderboard, MetricSplit, build_leaderboard
 from auepora_eval.core.registry import Spec, metric
 from auepora_eval.core.scores import Scores
 from auepora_eval.gates import check_gates
 from auepora_eval.render.markdown import report_markdown
 from auepora_eval.render.tables import results_table
-from auepora_eval.render.terminal import report_text
+from auepora_eval.render.terminal import blocks_text, report_text
+from auepora_eval.report.comparison_sections import main_metric_figure
+from auepora_eval.report.plots import plot_split
+from auepora_eval.report.run_sections import StoredRun
+from auepora_eval.store.rows import StoredJudgement
 from auepora_eval.store.runs import RunStore
 from helpers.scripted_critic import Scripted
 from helpers.stored_runs import Answer, run, samples, scored
+from helpers.ui_server import ui_server
+
+Call = Callable[..., tuple[int, str, str]]
 
 
 def comparison_text(report: CompareReport, names: tuple[str, str] | None = None) -> str:
@@ -265,3 +274,40 @@ def test_a_metric_has_one_label_in_results_and_comparisons(store: RunStore) -> N
     assert "map@10" in names, "names of metrics, as in JSON, do not change"
     (first, *_) = build_leaderboard(store, runs[:2]).comparisons
     assert "label" not in first.to_dict()
+    board = build_leaderboard(store, runs)
+    figure = main_metric_figure([StoredRun(store, one) for one in runs], board)
+    assert figure.caption.partition(" of each run")[0] in labels
+    compared = {one.name: one for one in build_leaderboard(store, runs[:2]).comparisons}
+    gates = ["not worse(map@10)", "better(map@10, by=0.1)", "point(delta(map@10)) > 0", "map@10 >= 0.9"]
+    outcomes = check_gates(gates, store.results(runs[1].run_id), comparison=compared).outcomes
+    assert [one.reason for one in outcomes if labels[0] not in one.reason] == []
+
+
+def test_a_metric_has_one_label_on_pages_of_queries(store: RunStore, tmp_path: Path, auepora: Call) -> None:
+    one = run(store, "one", samples(3), lambda n: ["gold"], ["map@10"])
+    two = run(store, "two", samples(3), lambda n: ["other", "gold"], ["map@10"])
+    label, sample = "map@10 (over hits)", store.sample_ids(one.run_id)[0]
+    shown = auepora("compare", "one", "two", "--why", "--store", str(tmp_path / "runs.sqlite"))[1]
+    assert f"3 queries got worse by {label}" in " ".join(shown.split())
+    part = DifferencePart(0.5)
+    split = MetricSplit("map@10", "", 0.0, 0.5, 1.0, part, part, part, n=3, units=3, left_out=0, label=label)
+    assert label in blocks_text([split_table([split])])
+    assert label in plot_split([split]).description
+    assert "label" not in split.to_dict()
+    store.put_judgements(one.run_id, [StoredJudgement("map@10", "s", 0, "r", critic="c", body={"answer": {"a": 1}})])
+    with ui_server(store) as server:
+        batch = create_batch(
+            server.workbench.labels,
+            plan_batch(store, BatchOptions("review", (one.run_id,), "batch", metric="map@10", samples=(sample,))),
+        )
+        server.workbench.queue(batch.id).submit("ann", 1, ["wrong"], submission="1")
+        server.workbench.queue(batch.id).close("eve")
+        pages = {
+            "query": f"/query?run={one.run_id}&run={two.run_id}&id={sample}",
+            "derivation": f"/runs/{one.run_id}/derivation?metric=map%4010&sample={sample}",
+            "disagreements": f"/review/disagreements?run={one.run_id}",
+        }
+        texts = {name: server.get(address).text for name, address in pages.items()}
+    assert f"<strong><bdi>{label}</bdi></strong>" in texts["query"]
+    assert f"{label} over all queries" in texts["derivation"]
+    assert f"<bdi>{label}</bdi></h3>" in texts["disagreements"]

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.cli.main import cli
-from auepora_eval.compare.columns import QueryTable, RunColumns, SearchTexts
+from auepora_eval.compare.columns import RunColumns, SearchTexts
 from auepora_eval.compare.filters import Condition, SampleFilter, list_rows, parse_condition, shown_metrics
+from auepora_eval.compare.query_table import QueryTable
 from auepora_eval.core.metrics_base import make_result
 from auepora_eval.core.registry import metric
 from auepora_eval.core.scores import Score, Scores

@@ -218,7 +218,7 @@ def test_a_verdict_that_holds_at_both_ends(
         there, back = compare_metrics(store, a, b), compare_metrics(store, b, a)
         guarded = compare_metrics(store, a, b, guardrails={metric: 0.01}, primary=["recall@5"]).guardrails
         gates = check_run(store, b, store.results(b.run_id), [parse_gate(f"not worse({metric})")], baseline=a)
-        fallen = compare_metrics(store, a, b, primary=["recall@3"]).fallen
+        board = build_leaderboard(store, [a, b], primary=["recall@3"])
     found, mirrored = there.by_name[metric], back.by_name[metric]
     assert (found.verdict, mirrored.verdict) == ("worse", "better")
     assert (found.a, found.b) == pytest.approx(values)
@@ -232,7 +232,10 @@ def test_a_verdict_that_holds_at_both_ends(
     (outcome,) = guarded
     assert (outcome.metric, outcome.state) == (metric, "worse")
     assert gates.visible_outcomes[0].status == "failed"
-    assert metric in fallen
+    assert metric in board.fallen
+    assert metric not in board.refused, "it is named with its values"
+    shown = {one.name: one for one in board.metrics}[metric].pairs[0].comparison
+    assert f"{metric} {shown.a:.4f} → {shown.b:.4f}" in comparison_summary(board).sentence
 
 
 def test_guardrails_where_the_ends_disagree(saved: Callable[..., RunRecord], tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Runs that match gold in different ways, or whose chunks differ, are compared by one way, from stored outputs."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.compare import compare_metrics, compare_queries
-from auepora_eval.compare.columns import QueryTable, RunColumns
+from auepora_eval.compare.columns import RunColumns
 from auepora_eval.compare.match import Coverage, budget_note, check_coverage, measure_coverage
 from auepora_eval.compare.queries import explain_changes
+from auepora_eval.compare.query_table import QueryTable
 from auepora_eval.compare.runs import build_leaderboard, compare_runs
 from auepora_eval.compare.stores import run_outputs
 from auepora_eval.compare.types import ComparisonInput, MetricComparison
@@ -22,6 +24,9 @@ from auepora_eval.report.stored_plots import plot_runs
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore, result_summaries
+from auepora_eval.ui.run_table import read_results
+from auepora_eval.ui.run_trend import trend_lines, trend_points
+from helpers.ui_server import ui_server
 
 QUERIES, WORDS, GOLD = 12, 480, 120
 METRICS = ("recall@5", "hit_rate@5", "mrr")
@@ -183,6 +188,27 @@ def test_lists_and_charts_match_as_a_comparison_does(store: RunStore, tmp_path: 
     assert drawn.title == "Scores of each run; gold matched by document"
     assert drawn.description.startswith("a: 1.0000")
     assert plot_runs("scatter", ["a", "b"], store=store).title.endswith("gold matched by document")
+
+
+def test_trends_and_query_pages_match_gold_alike(store: RunStore, tmp_path: Path, auepora: Call) -> None:
+    """A finds the gold of 3 of 12 questions by id, and the documents of all 12; only B was matched by document."""
+    queries = asked()
+    a = put(store, "a", queries, retriever(GOLD, "old-", finds=3))
+    b = put(store, "b", queries, retriever(GOLD, "old-", finds=6), match="parent")
+    with ui_server(store) as server:
+        page = server.get("/runs?fragment=trend&metric=recall%405").text
+        workbench, records = server.workbench, store.runs()
+        lines = trend_lines(trend_points(workbench, records, read_results(workbench, records), "recall@5"))
+        found_by_neither = server.get(f"/query?run={a.run_id}&run={b.run_id}&id=q11").text
+        found_by_both = server.get(f"/query?run={a.run_id}&run={b.run_id}&id=q00").text
+    assert "gold is matched by document in all runs; 1 values were computed again." in page
+    (points,) = lines.values()
+    assert [(point["run"], point["value"], point["change"]) for point in points] == [("a", 1.0, ""), ("b", 1.0, "")]
+    for text in (found_by_neither, found_by_both):
+        assert "other definition" not in text
+        assert re.search(r"recall@5, gold matched by document.*?1\.0000.*?1\.0000.*?same", text, re.DOTALL)
+    listed = json.loads(auepora("runs", "--json", "--store", str(tmp_path / "runs.sqlite"))[1])
+    assert {row["main_metric"]["value"] for row in listed} == {1 / 8, 1 / 2}, "mrr as it is stored: gold is at rank 2"
 
 
 def test_lists_and_charts_name_the_run_that_lacks_texts(store: RunStore, tmp_path: Path, auepora: Call) -> None:

@@ -551,7 +551,7 @@ def test_output_lists_excluded_and_refused(run: Run, store: RunStore) -> None:
     first, second = run("a", [UP, DOWN], Quoting()), run("b", [UP, UP], Quoting())
     report = swap_replay(Quoting(), store, first, second)
     assert "| left out |" not in report.to_markdown()
-    partial = replace(report.splits[0], name="a|b", left_out=7)
+    partial = replace(report.splits[0], label="a|b", left_out=7)
     changed = replace(report, splits=[partial], refused={"x|y": "<why>"}, notes=["*note*"])
     page = changed.to_markdown()
     assert page.splitlines()[2].startswith("| a\\|b | ")

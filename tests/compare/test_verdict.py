@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from auepora_eval.compare.analysis import require_margin, verdict_of
 from auepora_eval.compare.types import Verdict
+from auepora_eval.compare.verdicts import require_margin, verdict_of
 from auepora_eval.errors import BadValueError, UnknownMetricError
 
 ROWS: list[tuple[float | None, float | None, bool | None, tuple[float, float] | None, float | None, Verdict, str]] = [

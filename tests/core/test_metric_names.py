@@ -27,7 +27,8 @@ from auepora_eval import (
 )
 from auepora_eval.core.metric_metadata import REMOVED_HOOKS
 from auepora_eval.core.metrics_base import declare
-from auepora_eval.core.registry import NAMES_IN_OTHER_TOOLS, metric_info, spec_of
+from auepora_eval.core.other_tools import CLOSEST, ClosestMetric
+from auepora_eval.core.registry import metric_info, spec_of
 from auepora_eval.errors import BadValueError, MetricDefinitionError, UnknownMetricError, UnknownOptionError
 from auepora_eval.metrics.additional import DistinctN
 from auepora_eval.metrics.bleu_chrf import BleuScore
@@ -202,16 +203,26 @@ def test_metadata_is_inherited_except_what_belongs_to_one_name() -> None:
     assert (Base.metadata.examples, Inherited.metadata.examples, Inherited.metadata.aliases) == (("base",), (), {})
 
 
-def test_a_name_of_another_tool_is_an_error_with_the_closest_metric() -> None:
-    """The page has every name with the metric of the table, and no other row."""
+def test_page_of_names_in_other_tools_has_the_table() -> None:
+    """The page has every name with the metric and the difference of the table, and no other row."""
     page = (REPO / "docs" / "other-tools.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (\w+) \| `([\w-]+)` \| `([\w@]+)` \|", page, flags=re.MULTILINE)
-    table = [(tool, *pair) for tool, names in NAMES_IN_OTHER_TOOLS.items() for pair in names.items()]
-    assert sorted(rows) == sorted(table)
-    for tool, theirs, ours in table:
-        assert metric_info(ours.removesuffix("@k")).pattern.startswith(ours)
-        with pytest.raises(UnknownMetricError, match=f"; that of {tool} is closest to '{ours}' here"):
-            metric_info(theirs)
+    rows = re.findall(r"^\| (\w+) \| `([\w-]+)` \| `([\w@]+)` \| (.*) \|$", page, flags=re.MULTILINE)
+    expected = [(one.tool, one.name, one.metric, one.differs) for one in CLOSEST]
+    assert [(*row[:3], row[3].replace("`", "")) for row in rows] == expected
+
+
+@pytest.mark.parametrize("closest", CLOSEST, ids=[f"{one.tool} {one.name}" for one in CLOSEST])
+def test_a_name_of_another_tool_is_an_error_with_the_closest_metric(closest: ClosestMetric) -> None:
+    assert metric_info(closest.metric.removesuffix("@k")).pattern.startswith(closest.metric)
+    with pytest.raises(UnknownMetricError, match=f"closest.*'{closest.metric}'"):
+        metric_info(closest.name)
+
+
+def test_tools_that_mean_different_things() -> None:
+    with pytest.raises(
+        UnknownMetricError, match=r"'reverse_question_relevance' \(ragas\), 'llm_answer_relevance' \(deep"
+    ):
+        metric_info("answer_relevancy")
 
 
 SAME_OPTION: list[tuple[str, Callable[[], Metric], Callable[[], Metric]]] = [

@@ -3,6 +3,7 @@
 import random
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ COMMANDS = (
     ("rescore", "base", "-m", "mrr"),
     ("samples",),
 )
+Damage = Callable[[Path], object]
+"""Damages a store at its path."""
 VALUES: tuple[Any, ...] = (None, 0, -1, 2**40, 1.5, "", "text", "é" * 50, "{}", "[]", "null", '{"a": [1]}', b"", b"\xff\xfe\x00", b"\x28\xb5\x2f\xfd\x00")  # fmt: skip
 
 
@@ -107,3 +110,72 @@ def test_damaged_stores(
     assert problems == [], f"{len(problems)} problems:\n" + "\n".join(problems[:60])
     assert refused > 10
     assert unexpected <= 0.04 * count, "values that no check finds"
+
+
+def set_cell(change: str, *values: object) -> Damage:
+    """Damage by a statement of SQL."""
+
+    def damage(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            connection.execute(change, values)
+
+    return damage
+
+
+def set_bytes(start: int, data: bytes) -> Damage:
+    """Damage of bytes at a place of the file, from its end where the place is negative."""
+
+    def damage(path: Path) -> None:
+        content = bytearray(path.read_bytes())
+        place = start if start >= 0 else len(content) + start
+        content[place : place + len(data)] = data
+        path.write_bytes(content)
+
+    return damage
+
+
+def cut(proportion: float) -> Damage:
+    """Only the beginning of the file is left."""
+    return lambda path: path.write_bytes(path.read_bytes()[: int(path.stat().st_size * proportion)])
+
+
+OUTPUTS = "UPDATE eval_query_results SET outputs = "
+PAST_FINDS: list[tuple[Damage, str, int, str]] = [  # damage of a new store, command, exit code, why
+    (set_cell("UPDATE sqlite_master SET sql = CAST(? AS TEXT) WHERE name = 'eval_runs'", b"CREATE \xff\xfe"), "runs", 2, "a message of SQLite that is no UTF-8"),
+    (set_cell(OUTPUTS + "CAST(outputs AS TEXT)"), "show base --sample q00001", 2, "outputs as TEXT, where a BLOB is expected"),
+    (set_cell(OUTPUTS + "zeroblob(0) WHERE position = 1"), "export base -o exported", 2, "no outputs"),
+    (set_cell(OUTPUTS + "?", b"\x28\xb5\x2f\xfd\x00"), "show base --sample q00001", 2, "compressed outputs that end at once"),
+    (set_cell("UPDATE eval_samples SET sample = CAST(sample AS TEXT)"), "queries base other", 2, "samples as TEXT"),
+    (set_cell("UPDATE eval_samples SET sample = ?", b"[" * 5000), "show base --sample q00001", 2, "a sample of nested lists"),
+    (set_cell("UPDATE eval_scores SET \"values\" = 'text'"), "compare base other --json", 2, "scores as TEXT"),
+    (set_cell("UPDATE eval_scores SET result_json = CAST(? AS TEXT)", b'{"a": "\xed\xa0\x80"}'), "gate base -g recall@2>=0.1", 2, "half of a surrogate pair"),
+    (set_cell("UPDATE eval_runs SET plan_json = '[]'"), "rescore base -m mrr", 4, "a plan that is a list"),
+    (set_cell("UPDATE eval_runs SET created_at = CAST(? AS TEXT)", b"\xff"), "runs --json", 2, "a time that is no text"),
+    (set_cell("DELETE FROM eval_samples WHERE position = 3"), "queries base other", 4, "a sample that is missing"),
+    (set_bytes(0, b"SQLite format 4"), "runs", 2, "another format"),
+    (set_bytes(16, b"\x00\x00"), "runs", 2, "a page size of 0"),
+    (cut(0.5), "report base other -o report.html", 2, "half of a file"),
+    (lambda path: path.write_bytes(b""), "show latest", 2, "an empty file"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("damage", "command", "code", "why"), PAST_FINDS, ids=[row[3] for row in PAST_FINDS])
+def test_past_finds(
+    original: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    damage: Damage,
+    command: str,
+    code: int,
+    why: str,
+) -> None:
+    """Stores such as once ended a command with a traceback: an error of one line."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "runs.sqlite"
+    shutil.copyfile(original, path)
+    damage(path)
+    found, message = run_command(capsys, *command.split(), "--store", str(path))
+    assert (found, problem_of(found, message)) == (code, None), message
+    assert code == 4 or "runs.sqlite" in message or "base" in message, message

@@ -24,9 +24,15 @@ from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from auepora_eval.judge.openai import OpenAICritic
 from auepora_eval.store import RunStore, StoredOutput
 from helpers.checkpoints import expected, same, scored_into
-from helpers.faults import arm, forked_lines, is_pending
+from helpers.faults import arm, forked_lines, is_pending, rounds
 
 Report = Callable[[str], None]
+RUNS, JUDGEMENTS, LABELS, CORRECTIONS = rounds(16, 3), rounds(80, 12), rounds(160, 15), rounds(200, 12)
+"""How much is written: in the complete form more than 400 writes of each kind, but for checkpoints, which have 33."""
+AFTER = 12
+"""So many things are acknowledged after a fault."""
+ENDS = 4
+"""After so many faults that came later than the last write, later ones are not tried."""
 
 
 class Writer(NamedTuple):
@@ -49,7 +55,7 @@ def _prepare_store(folder: Path) -> None:
 
 def _write_store(folder: Path, report: Report) -> None:
     with RunStore.open(folder / "runs.sqlite") as store:
-        for number in range(3):
+        for number in range(RUNS):
             run = f"run_{number}"
             store.create_run(f"name {number}", [], dataset_name="d", plan={"n": number}, run_id=run)
             report(f"run {run}")
@@ -84,7 +90,7 @@ def _digest(number: int) -> bytes:
 
 def _write_cache(folder: Path, report: Report) -> None:
     cache = JudgementCache(folder / "cache.sqlite")
-    for number in range(12):
+    for number in range(JUDGEMENTS):
         judgement = Judgement({"score": number}, Usage(1, 1), f"reply {number} " * 100)
         cache.put(_digest(number), CRITIC, JudgeRequest("Rate it.", {}), judgement)
         if cache.flush(wait=True):
@@ -95,7 +101,7 @@ def _write_cache(folder: Path, report: Report) -> None:
 def _read_cache(folder: Path) -> set[str]:
     cache = JudgementCache(folder / "cache.sqlite")
     found = set()
-    for number in range(12):
+    for number in range(JUDGEMENTS):
         judgement = cache.get(_digest(number))
         if judgement is not None:
             assert judgement.answer == {"score": number}
@@ -110,7 +116,7 @@ def _read_cache(folder: Path) -> set[str]:
 def _write_labels(folder: Path, report: Report) -> None:
     """Labels, and an undo and a skip after every third one. After an error the same is tried once more."""
     journal = LabelJournal(folder / "labels.jsonl")
-    for number in range(15):
+    for number in range(LABELS):
         label = Label(f"q{number}", "right", "ann", comment="a comment " * 20, id=f"s{number}")
         _try_twice(partial(journal.append, label))
         report(f"label q{number}")
@@ -134,7 +140,7 @@ def _read_label_file(folder: Path) -> set[str]:
     found = {label.sample_id for label in read_labels(path)}
     everything = {f"label {one}" for one in found}
     lines = path.read_text()
-    for number in range(15):
+    for number in range(LABELS):
         if f'"uq{number}"' in lines and f"q{number}" not in found:
             everything |= {f"label q{number}", f"undo q{number}"}
     return everything
@@ -142,7 +148,7 @@ def _read_label_file(folder: Path) -> set[str]:
 
 def _write_corrections(folder: Path, report: Report) -> None:
     log = CorrectionLog(folder)
-    for number in range(12):
+    for number in range(CORRECTIONS):
         one = Correction(f"c{number}", "grade", "f" * 16, f"q{number}", None, 1, doc_id="d", by="ann", at="2030-01-31T12:00:00+00:00", why="it is relevant " * 10)  # fmt: skip
         _try_twice(partial(log.propose, one))
         report(one.id)
@@ -176,12 +182,26 @@ WRITERS = {
 ERRORS = (errno.EIO, errno.ENOSPC)
 
 
+class _EnoughError(Exception):
+    """The fault is long over."""
+
+
 def _act(writer: Writer, folder: Path, n: int, report: Report) -> None:
-    stays = n % 2 == 1
+    stays, after = n % 2 == 1, 0
+
+    def report_some(line: str) -> None:
+        nonlocal after
+        report(line)
+        after += not is_pending()
+        if after == AFTER:
+            raise _EnoughError
+
     arm(n // 2, ERRORS[n % 4 // 2], folder, stays=stays)
     try:
-        writer.write(folder, report)
+        writer.write(folder, report_some)
         report("-- complete")
+    except _EnoughError:
+        pass
     except AueporaError as error:
         if "Traceback" in str(error) or "\n" in str(error):
             report(f"-- message {error}")
@@ -205,16 +225,19 @@ def _check(writer: Writer, folder: Path, report: Report) -> None:
 def main() -> None:
     """Try the faults, and print what is wrong."""
     kind, base, *numbers = sys.argv[1:]
-    writer, faults = WRITERS[kind], 0
+    writer, faults, late = WRITERS[kind], 0, 0
     if kind == "checkpoints":
         for place in ("written", "resumed"):  # imports and numbers that its children would load and compute each
             _read_checkpoint(Path(base) / place)
     for number in numbers:
+        if late == ENDS:
+            break
         folder = Path(base) / f"{kind}-{number}"
         folder.mkdir()
         writer.prepare(folder)
         n = int(number)
         reported = list(forked_lines(partial(_act, writer, folder, n)))
+        late += "-- pending" in reported
         faults += "-- pending" not in reported
         problems = [line for line in reported if line.startswith("-- ") and line not in ("-- complete", "-- pending")]
         found = set(forked_lines(partial(_check, writer, folder)))

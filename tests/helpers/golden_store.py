@@ -208,7 +208,7 @@ def fixed(tables: Tables) -> Tables:
     """The same rows without what differs from one writing to the next.
 
     That is: ids of runs, times, the process, the version, the commit, seconds that a judge took, and the timings of
-    calls that were measured. Everything else stays as it was written.
+    calls that were measured, with the digest of outputs. Everything else stays as it was written.
     """
     ids = {row["run_id"]: run_id(number) for number, row in enumerate(tables["eval_runs"], 1)}
     sweeps = {found: None for row in tables["eval_runs"] for found in _SWEEP.findall(row["plan_json"])}
@@ -230,6 +230,9 @@ def fixed(tables: Tables) -> Tables:
         row["created_at"] = f"2026-01-01T00:{number:02d}:00.000000+00:00"
         row["finished_at"] = row["finished_at"] and f"2026-01-01T00:{number:02d}:30.000000+00:00"
         row.update(process="recorded:1", version="0.0.0", commit_hash=None)
+        usage = json.loads(row["usage_json"] or "{}")
+        usage.pop("outputs_digest", None)  # of timings, too
+        row["usage_json"] = json.dumps(usage, separators=(",", ":"), ensure_ascii=False) if usage else None
     numbers: dict[str, int] = {}
     for row in sorted(made["eval_scores"], key=lambda row: (row["run_id"], row["computed_at"])):
         number = numbers[row["run_id"]] = numbers.get(row["run_id"], 0) + 1

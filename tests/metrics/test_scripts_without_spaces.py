@@ -1,7 +1,9 @@
 """Chinese, Japanese and Thai: the script of the gold side decides how texts are cut into tokens."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,8 +24,9 @@ from auepora_eval import (
 from auepora_eval.core.metrics_base import BatchMetric, RunInfo, has_signature
 from auepora_eval.core.scores import Scores
 from auepora_eval.engine.repeats import evaluate_repeats
-from auepora_eval.errors import AueporaWarning, BadValueError
+from auepora_eval.errors import AueporaWarning, BadTypeError, BadValueError, MissingDependencyError
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
+from auepora_eval.metrics.tokenized import named_tokenizer
 from auepora_eval.scale.sharded import evaluate_files
 
 Rows = Sequence[tuple[str, str, str, str]]
@@ -157,6 +160,18 @@ def test_processes_streams_and_repeats_give_the_same() -> None:
     assert [part.signature for part in repeated] == [part.signature for part in want]
 
 
+def test_all_references_of_a_stream_decide() -> None:
+    samples, outputs = data([*ENGLISH, *CHINESE])
+    pairs = list(zip(samples, outputs, strict=True))
+    (want,) = evaluate(samples, outputs, ["bleu"])
+    assert want.signature == "bleu|tok:zh|case:mixed|order:4|smooth:exp|v1"
+    with pytest.raises(BadValueError, match=r"all references together decide for 'bleu.tok:zh.*name the tokenizer"):
+        evaluate_stream(iter(pairs), ["bleu"], batch_size=2)
+    (known,) = evaluate_stream(iter(pairs), ["bleu"], batch_size=2, samples=samples)
+    (named,) = evaluate_stream(iter(pairs), [{"bleu": {"tokenize": "zh"}}], batch_size=2)
+    assert (known.value, known.signature) == (named.value, named.signature) == (want.value, want.signature)
+
+
 def test_shards_and_resumed_runs_give_the_same(tmp_path: Path) -> None:
     samples, outputs = data([*ENGLISH, *CHINESE, *JAPANESE])
     names = [*OVERLAP, "bleu"]
@@ -264,3 +279,50 @@ def test_the_metric_of_a_stored_signature_is_found() -> None:
     assert isinstance(bleu, BatchMetric)
     stored = bleu.for_signature("bleu|tok:zh|case:mixed|order:4|smooth:exp|v1")
     assert stored == metric("bleu", tokenize="zh")
+
+
+def letters(text: str) -> list[str]:
+    return list(text)
+
+
+def raises(text: str) -> list[str]:
+    raise RuntimeError("out of paper")
+
+
+def numbers(text: str) -> list[int]:
+    return [len(text)]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("raises", "raised RuntimeError: out of paper"), ("numbers", "a list of")]
+)
+def test_a_tokenizer_of_the_user_that_fails(name: str, problem: str) -> None:
+    with pytest.raises((BadValueError, BadTypeError), match=f"the tokenizer '{__name__}:{name}'.*{problem}"):
+        evaluate(*data(CHINESE), [{"token_f1": {"tokenizer": f"{__name__}:{name}"}}])
+
+
+def test_a_tokenizer_of_the_user_in_processes() -> None:
+    rows = [*ENGLISH, *CHINESE]
+    specs = [{name: {"tokenizer": f"{__name__}:letters"}} for name in ("token_f1", "support_density", "distinct_n")]
+    want = evaluate(*data(rows), specs)
+    assert [part.signature for part in want if f"tok:{__name__}:letters" not in (part.signature or "")] == []
+    assert evaluate(*data(rows), specs, executor="processes", workers=2, batch_size=3) == want
+
+
+def test_jieba_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jieba", None)
+    with pytest.raises(MissingDependencyError, match=r"tokenizer 'jieba_characters' needs the package.*pip install"):
+        metric("token_f1", tokenizer="jieba_characters")
+    with pytest.raises(BadValueError, match="'jieba'"):
+        metric("token_f1", tokenizer="jieba:lcut")
+
+
+def test_words_of_jieba_as_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = ModuleType("jieba")
+    monkeypatch.setattr(stand_in, "lcut", str.split, raising=False)  # words are what is between blanks
+    monkeypatch.setitem(sys.modules, "jieba", stand_in)
+    named_tokenizer.cache_clear()
+    (result,) = evaluate(*data([("q", "蓝湖 冰", "蓝 湖冰", "")]), [{"token_f1": {"tokenizer": "jieba_characters"}}])
+    named_tokenizer.cache_clear()
+    assert result.value == 1  # the blank between two words is a token, wherever it stands
+    assert "|tok:jieba_characters|" in (result.signature or "")

@@ -1,18 +1,21 @@
 """Starter plans: data of every format gets a valid plan."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+import yaml
 
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.errors import AueporaError, BadValueError, MissingDependencyError
 from auepora_eval.io.formats import Format, formats
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
+from auepora_eval.plan.model import Plan
 from auepora_eval.plan.prepare import check_plan, read_plan
 from auepora_eval.plan.source import looks_like_plan
-from auepora_eval.plan.starter import starter_plan
+from auepora_eval.plan.starter import MAX_METRICS, Purpose, starter_plan
 from helpers.requirements import missing
 
 SAMPLES = [
@@ -218,3 +221,58 @@ def test_metric_by_document_with_a_high_chance_level_is_not_primary(
     assert list(plan.primary or ()) == primary
     assert ("# No metric by document is primary: the chance level is " in text) is (not primary)
     assert "bpref" not in text, "it has no value by document"
+
+
+@pytest.mark.parametrize("metadata", [{}, {"embedding": [1.0, 2.0]}])
+def test_diversity_of_lists_is_proposed_only_with_embeddings(tmp_path: Path, metadata: dict[str, Any]) -> None:
+    documents = [Document(name, f"Text {name}.", dict(metadata)) for name in "ab"]
+    ranking = [RetrievedDocument(document, 1.0, rank) for rank, document in enumerate(documents, 1)]
+    save_jsonl_dataset(SAMPLES, tmp_path / "data.jsonl")
+    save_jsonl_outputs([(one.sample_id, SystemOutputs(ranking)) for one in SAMPLES], tmp_path / "out.jsonl")
+    text = starter_plan(tmp_path / "data.jsonl", outputs=tmp_path / "out.jsonl", folder=tmp_path)
+    assert ("intra_list_diversity" in text) == bool(metadata)
+
+
+class TestPurposes:
+    SAMPLES: ClassVar = [
+        {"sample_id": str(n), "query": f"q{n}", "relevant_docs": [f"d{n}"], "reference_answer": f"a{n}"}
+        for n in range(4)
+    ]
+
+    def plan(self, folder: Path, purpose: Purpose | None, *, leave_out: Sequence[str] = ()) -> Plan:
+        rows = [{key: value for key, value in row.items() if key not in leave_out} for row in self.SAMPLES]
+        outputs = [{"sample_id": row["sample_id"], "retrieved": ["d1"], "response": "a1"} for row in rows]
+        for name, lines in (("data", rows), ("outputs", outputs)):
+            (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in lines))
+        text = starter_plan(folder / "data.jsonl", outputs=folder / "outputs.jsonl", folder=folder, purpose=purpose)
+        (folder / "plan.yaml").write_text(text)
+        return read_plan(folder / "plan.yaml")
+
+    @pytest.mark.parametrize("purpose", ["retrieval", "answers", "no-gold"])
+    def test_up_to_eight_metrics(self, tmp_path: Path, purpose: Purpose) -> None:
+        plan = self.plan(tmp_path, purpose)
+        assert plan.metrics is not None
+        assert 4 <= len(plan.metrics) <= MAX_METRICS
+        assert set(plan.primary) <= {str(spec) for spec in plan.metrics}
+
+    def test_everything_has_more(self, tmp_path: Path) -> None:
+        assert len(self.plan(tmp_path, "everything").metrics or ()) > MAX_METRICS
+
+    @pytest.mark.parametrize(
+        ("leave_out", "purpose"),
+        [
+            ((), "answers"),
+            (("reference_answer",), "retrieval"),
+            (("reference_answer", "relevant_docs"), "no-gold"),
+        ],
+    )
+    def test_annotations_decide(self, tmp_path: Path, leave_out: Sequence[str], purpose: Purpose) -> None:
+        chosen = self.plan(tmp_path, None, leave_out=leave_out)
+        assert chosen.metrics == self.plan(tmp_path, purpose, leave_out=leave_out).metrics
+
+    def test_guardrails_and_judge(self, tmp_path: Path) -> None:
+        assert self.plan(tmp_path, "retrieval").guardrails == {"empty_result_rate": 0.02}
+        self.plan(tmp_path, "answers")
+        lines = (tmp_path / "plan.yaml").read_text().splitlines()
+        judge = [line.removeprefix("# ") for line in lines if line.startswith(("# resources:", "#   judge:"))]
+        assert yaml.safe_load("\n".join(judge))["resources"]["judge"]["openai"]["api_key_env"] == "MY_API_KEY"

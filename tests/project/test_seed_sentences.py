@@ -154,9 +154,9 @@ def test_classes_of_the_suite_are_classes() -> None:
     assert isinstance(precision, retrieval.PrecisionAtK)
     assert issubclass(generation_metrics.TokenF1, answer_match.TokenF1)
     assert pickle.loads(pickle.dumps(precision)) == precision
-    assert "class PrecisionAtK(" in pydoc.render_doc(retrieval_metrics.PrecisionAtK, renderer=pydoc.plaintext)
+    assert "class PrecisionAtK(" in pydoc.plain(pydoc.render_doc(retrieval_metrics.PrecisionAtK))
     assert (precision.name, OwnPrecision(5).name) == ("precision@5", "own_precision@5")
-    assert str(precision.signature) == str(metric("precision@5", conventions="client").signature)
+    assert str(precision.signature) == "precision@5|p:k|empty:skip|v1"
     sample = EvaluationSample("1", "?", relevant_docs=[Document("a")])
     for built in (precision, OwnPrecision(5)):
         assert evaluate([sample], [answered("", "a")], [built])[0].value == 1 / 5

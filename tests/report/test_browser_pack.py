@@ -28,7 +28,7 @@ from auepora_eval.report.browser.listing import (
     DocumentTexts,
     compress_block,
     json_bytes,
-    judgement_json,
+    judgement_fields,
     utf16_ranges,
     word_support,
 )
@@ -354,5 +354,5 @@ VERDICT_ROWS: list[tuple[Any, Any, Any, str]] = [
 @pytest.mark.parametrize(("verdicts", "about", "want", "why"), VERDICT_ROWS, ids=[row[-1] for row in VERDICT_ROWS])
 def test_verdicts_are_shown_with_their_statements(verdicts: Any, about: Any, want: Any, why: str) -> None:
     body = {"answer": {"verdicts": verdicts}, "about": about}
-    shown = json.loads(judgement_json(StoredJudgement("m", "m|v1", 0, "?", body=body)))
+    shown = json.loads(json_bytes(judgement_fields(StoredJudgement("m", "m|v1", 0, "?", body=body))))
     assert shown["answer"] == {"verdicts": want or verdicts}

@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from auepora_eval.cli.main import cli
-from auepora_eval.compare.columns import QueryTable, RunColumns
+from auepora_eval.compare.columns import RunColumns
 from auepora_eval.compare.filters import SampleFilter
+from auepora_eval.compare.query_table import QueryTable
 from auepora_eval.compare.runs import build_leaderboard, compare_runs
 from auepora_eval.errors import AueporaError, BadValueError, ConflictError, DataFileError
 from auepora_eval.gates import check_run, gates_table, junit_xml

@@ -326,7 +326,7 @@ def test_a_rescored_run_stops_at_the_verdict_after_failures(make: Callable[..., 
         runs.run("candidate", "judge: {max_calls: 1}\n")
     options = ("--until-decided", "base", "--delta", "0.05", "--max-calls", "5")
     code, _, err = auepora("rescore", "candidate", *options)
-    assert (code, "judging ended before look 2 of" in err) == (0, True)
+    assert (code, "judging ended before look 1 of" in err) == (0, True)
     code, out, _ = auepora("rescore", "candidate", "--max-calls", "100", "--json")
     found = next(one for one in json.loads(out)["results"] if one["name"] == "llm_correctness")["details"]["sequential"]
     assert (code, found["verdict"], found["known_before"]) == (0, "better", 1)
@@ -354,9 +354,9 @@ def test_a_judge_that_fails_ends_judging_without_a_verdict(make: Callable[..., J
 def test_a_judge_that_fails_for_good_on_the_first_answers_does_not_end_judging(
     make: Callable[..., JudgedRuns],
 ) -> None:
-    """Three of the first twelve answers have no judgement: the verdict holds with any score of them."""
+    """Seven of the first twelve answers have no judgement: the verdict holds with any score of them."""
     order = [int(unit[0]) for unit in draw_units([EvaluationSample(f"q{n}", "?") for n in range(60)], 0)]
-    failing = [f"candidate {n} " for n in order[:3]]
+    failing = [f"candidate {n} " for n in order[:7]]
 
     def answer(asked: Asked) -> Any:
         return FAULTS["filter_400"] if any(text in asked.prompt for text in failing) else grade(asked)
@@ -365,7 +365,7 @@ def test_a_judge_that_fails_for_good_on_the_first_answers_does_not_end_judging(
     runs.run("base")
     with pytest.warns(AueporaWarning, match="gave no judgement"):
         found = sequential(runs.run("candidate", STOP.replace("looks: 5", "looks: 20")))
-    assert (found["verdict"], found["reason"], found["failed"]) == ("better", "boundary", 3)
+    assert (found["verdict"], found["reason"], found["failed"]) == ("better", "boundary", 7)
     assert found["path"][0]["units"] == 12
     assert found["stopped_at"] < 60
     # Units that were not asked: one call each.
@@ -521,3 +521,22 @@ def test_the_order_depends_on_the_seed_and_the_clusters() -> None:
     assert all(unit.tolist() == [unit[0], unit[0] + 1] for unit in units)
     assert [unit[0] for unit in draw_units(samples, 0)] == [unit[0] for unit in units]
     assert [unit[0] for unit in draw_units(samples, 1)] != [unit[0] for unit in units]
+
+
+def test_a_judge_that_fails_on_all_of_few_answers_can_be_asked_again(make: Callable[..., JudgedRuns]) -> None:
+    """Below 50 units failures end nothing: all looks are made, without a verdict, and later judgements count."""
+    is_down = [True]
+
+    def answer(asked: Asked) -> Any:
+        return FAULTS["filter_400"] if is_down[0] and "candidate" in asked.prompt else grade(asked)
+
+    runs = make(answer=answer)
+    runs.run("base")
+    with pytest.warns(AueporaWarning, match="gave no judgement|failed"):
+        found = sequential(runs.run("candidate", STOP))
+    assert (found["verdict"], found["failed"]) == ("inconclusive", found["units"])
+    is_down.clear()
+    is_down.append(False)
+    with RunStore.open("runs.sqlite") as store:
+        again = rescore(store, store.find("candidate")).by_name["llm_correctness"]
+    assert (sequential(again)["verdict"], sequential(again)["failed"]) == ("better", 0)

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from auepora_eval.cli.main import cli
 from auepora_eval.core.scores import Scores
 from auepora_eval.runs.run import run_plan
+from auepora_eval.runs.scoring import rescore
 from auepora_eval.runs.verify import verify_run
 from auepora_eval.store import RunStore
 from helpers.user_project import Project
@@ -123,6 +124,58 @@ def test_a_changed_answer_has_other_scores_and_no_judgement(store_file: Path) ->
     code, text = verify(store_file)
     assert code == 1
     assert "llm_faithfulness, score of 1" in text
+
+
+def test_an_answer_that_no_result_reads(plan: Path, store_file: Path) -> None:
+    """Retrieval metrics read no answers: only the digest of the outputs tells."""
+    text = plan.read_text().replace(f"metrics: {METRICS}", "metrics: [recall@5]")
+    plan.write_text("".join(line for line in text.splitlines(keepends=True) if not line.startswith("resources:")))
+    run_plan(plan)
+    assert verify(store_file)[0] == 0
+    with RunStore.open(store_file) as store:
+        run_id = store.find("latest").run_id
+    with closing(sqlite3.connect(store_file)) as connection, connection:
+        where = "WHERE position = 1 AND run_id = ?"
+        (data,) = connection.execute(f"SELECT outputs FROM eval_query_results {where}", (run_id,)).fetchone()
+        output = json.loads(data)
+        output["a"] = "Nothing of the kind."
+        changed = json.dumps(output, separators=(",", ":")).encode()
+        connection.execute(f"UPDATE eval_query_results SET outputs = ? {where}", (changed, run_id))
+    with RunStore.open(store_file) as store:
+        answer = next(store.outputs(run_id, position=1)).output.response
+        assert answer is not None
+        assert answer.text == "Nothing of the kind."
+    code, text = verify(store_file)
+    assert code == 1, text
+    assert "outputs: " in text
+    assert "recall@5, score" not in text
+
+
+def test_a_run_without_a_digest_names_what_was_not_checked(store_file: Path) -> None:
+    """Runs that were stored before there were digests."""
+    assert "not checked" not in verify(store_file)[1]
+    change(store_file, "UPDATE eval_runs SET usage_json = NULL")
+    code, text = verify(store_file)
+    assert code == 0
+    assert "not checked: answers that none of these results reads" in text
+
+
+def test_rescoring_and_resuming_keep_the_digest_right(plan: Path, store_file: Path) -> None:
+    with RunStore.open(store_file) as store:
+        record = store.find("latest")
+        rescore(store, record, ["mrr"])
+        current, stored = store.outputs_digests(record.run_id)
+        assert current == stored
+        store.reopen(record.run_id)
+        row = next(store.outputs(record.run_id, position=1))
+        store.append(record.run_id, [replace(row, output=replace(row.output, usage={"tokens": 3}))], replace=True)
+        store.put_judging(record.run_id, {"process": "x"})
+        store.put_judging(record.run_id, None)
+        assert store.outputs_digests(record.run_id)[1] == stored
+        store.finish(record.run_id)
+        current, stored = store.outputs_digests(record.run_id)
+        assert current == stored
+        assert "outputs_digest" not in (store.get(record.run_id).usage or {})
 
 
 def test_a_changed_sample(store_file: Path) -> None:

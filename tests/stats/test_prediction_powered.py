@@ -80,7 +80,7 @@ def written_out(
             b[unit[row]] += part[row] * (scores[row] - seen_mean)
             evenly[unit[row]] += (labels[row] - even) / len(known)
     aa, ab, bb = (sum(one[key] * two[key] for key in a) for one, two in ((a, a), (a, b), (b, b)))
-    weight = min(max(ab / bb, 0.0), 1.0)
+    weight = min(max(ab / bb, 0.0), 4.0)
     units = len({unit[row] for row in known})
     left = (1 - (2 * weight * ab - weight**2 * bb) / aa) * (units - 1) / (units - 2) + 5 / units
     spread = aa / sum(one * one for one in evenly.values()) * (1 - len(known) / len(scores) if finite else 1)
@@ -97,7 +97,8 @@ def written_out(
 WRITTEN: list[tuple[float, dict[str, Any], str]] = [
     (1.0, {"finite": False}, "numbers"),
     (1.0, {"finite": True}, "of these and no others"),
-    (0.2, {"finite": False}, "scores that vary less than the labels: lambda is cut at 1"),
+    (0.2, {"finite": False}, "scores that vary less than the labels: lambda is above 1"),
+    (0.1, {"finite": False}, "scores that vary much less: lambda is cut at 4"),
     (3.0, {"finite": False}, "scores that vary more"),
     (1.0, {"finite": False, "clusters": np.arange(90) % 30}, "by cluster"),
     (1.0, {"finite": False, "weights": 1.0 + np.arange(90) % 4}, "by weight"),
@@ -114,7 +115,7 @@ def test_formula_written_out(stretch: float, options: dict[str, Any], why: str) 
     assert found.interval is not None
     assert [found.weight, found.value] == pytest.approx([weight, value])
     assert [found.interval.low, found.interval.high] == pytest.approx([low, high])
-    assert (weight == 1) == (stretch == 0.2)
+    assert (weight == 4) == (stretch == 0.1)
 
 
 def test_an_estimate_beyond_the_scale_is_its_end() -> None:

@@ -24,7 +24,8 @@ _SUBMISSIONS = count(1)
 
 
 def answer(number: int, run: str) -> str:
-    return "yes" if run == "new" or number % 4 == 0 else "no"
+    text = "yes" if run == "new" or number % 4 == 0 else "no"
+    return f"{text} indeed" if run == "other" else text
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Pairs of answers with the same text: they are shown once, and one label is about both."""
+"""Pairs of answers with the same text in batches of earlier versions: shown once, and one label is about both."""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from auepora_eval.annotate import batch_plans
 from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
 from auepora_eval.annotate.batches import LabelQueue
 from auepora_eval.annotate.label_batch import LabelBatch
@@ -30,8 +31,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
 
 
 def new_batch(server: UiServer, **options: Any) -> LabelBatch:
+    """A batch as earlier versions drew it, with pairs whose answers are equal."""
     given = {"purpose": "compare", "runs": ("old", "new"), "n": 20, "metric": "token_f1", **options}
-    return create_batch(server.workbench.labels, plan_batch(server.workbench.store, BatchOptions(title="t", **given)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch_plans, "find_equal_answers", lambda *_: set())
+        plan = plan_batch(server.workbench.store, BatchOptions(title="t", **given))
+    return create_batch(server.workbench.labels, plan)
 
 
 def pair(server: UiServer, batch: LabelBatch) -> tuple[int, int]:

@@ -184,10 +184,10 @@ def test_a_damaged_file_is_named_and_the_query_stays_readable(server: UiServer) 
 
 
 ERRORS = [  # method, path, fields, status, message
-    ("POST", "/gold/propose?run=A&id=q2", {"kind": "grade", "document": "c", "grade": "9"}, 400, "grade: '9' is not one of"),
+    ("POST", "/gold/propose?run=A&id=q2", {"kind": "grade", "document": "c", "grade": "9"}, 400, "grade must be one of 0, 1, 2, 3, not '9'"),
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "grade", "grade": "1"}, 400, "document"),
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "grade", "document": "b", "grade": "1"}, 400, "already"),
-    ("POST", "/gold/propose?run=A&id=q2", {"kind": "other"}, 400, "kind: 'other' is not one of"),
+    ("POST", "/gold/propose?run=A&id=q2", {"kind": "other"}, 400, "kind must be one of grade, references, invalid, not 'other'"),
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "invalid"}, 400, "why:"),
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "references", "reference": " "}, 400, "reference answers"),
     ("POST", "/gold/propose?run=A&id=q2", {"kind": "invalid", "why": "x", "by": "n" * 101}, 400, "by must have 0 to 100"),
@@ -249,3 +249,15 @@ def test_grading_and_proposing_with_the_keyboard_alone(server: UiServer, browser
         apply.press("Enter")
         page.locator("#task").get_by_text("2 of 2 runs scored with the corrected gold").wait_for()
         assert page.get_by_text("1 open proposal").count() == 1
+
+
+def test_gold_text_that_another_run_of_the_dataset_returned(server: UiServer) -> None:
+    page = server.get(address(server, "/query", run="second"))  # only the first run returned gold document a
+    assert "Text of 1." in unescape(page.text)
+
+
+def test_the_address_of_a_comparison_names_its_parameters(server: UiServer) -> None:
+    page = server.get("/compare?a=first&b=second")
+    assert page.status == 400
+    assert "the address names no run, but 'a', 'b'; write /compare?run=A&run=B" in unescape(page.text)
+    assert "further parameters are primary, delta, adjust, other_dataset" in unescape(page.text)

@@ -258,6 +258,43 @@ def test_adjudication_is_for_the_organiser_who_is_no_party(server: UiServer) -> 
     assert (decision.annotator, "labels" in (decision.shown or ())) == ("Eve", True)
 
 
+def test_a_party_does_not_decide_under_another_name(server: UiServer, auepora: Any) -> None:
+    """The browser that claimed the name of a party is a party, also when the name was released."""
+    batch = new_batch(server)
+    ann, bob = people(server, batch, "of ann", "of bob")
+    assert (ann.label(batch, "Ann", 1, "right"), bob.label(batch, "Bob", 1, "wrong")) == (303, 303)
+    party = Person(server, "organiser", batch, browser="of ann")
+
+    def refused() -> bool:
+        shown, listed = party.item(batch, "Eve", item=1, adjudicate=1), party.item(batch, "Eve", adjudicate=1)
+        saved = party.label(batch, "Eve", 1, "right", adjudicate=1)
+        return (shown.status, "annotator 1" in shown.text + listed.text, saved) == (409, False, 409)
+
+    assert refused()
+    assert "this browser has labelled this item" in party.item(batch, "Eve", item=1, adjudicate=1).text
+    assert party.post(f"/batches/{batch.id}/release", {"name": "Ann"}).status == 303
+    assert refused()
+    assert auepora("label", "--release", "Bob", "--labels", str(batch.journal))[0] == 0
+    assert Person(server, "organiser", batch, browser="of bob").item(batch, "Fay", item=1, adjudicate=1).status == 409
+    neutral = Person(server, "organiser", batch, browser="of eve")
+    assert neutral.label(batch, "Eva", 1, "right", adjudicate=1) == 303
+    assert [label.annotator for label in read_labels(batch.journal) if label.adjudicated] == ["Eva"]
+
+
+def test_what_a_browser_saw_is_recorded_for_all_its_names(server: UiServer) -> None:
+    batch = new_batch(server, annotators=3)
+    ann, bob, cem = people(server, batch, "of ann", "of bob", "of cem")
+    organiser = Person(server, "organiser", batch, browser="of eve")
+    assert (ann.label(batch, "Ann", 1, "right"), bob.label(batch, "Bob", 1, "wrong")) == (303, 303)
+    assert (
+        cem.post(f"/label/{batch.id}/skip", {"as": "Cem", "item": 1, "reason": "why", "submission": "c"}).status == 303
+    )
+    assert organiser.item(batch, "Eve", item=1, adjudicate=1).status == 200
+    assert organiser.label(batch, "Fay", 1, "wrong") == 303
+    (label,) = [label for label in read_labels(batch.journal) if label.annotator == "Fay"]
+    assert "labels" in (label.shown or ())
+
+
 def test_the_journal_records_what_was_shown(server: UiServer) -> None:
     """A person who saw the labels of others and labels the item all the same has a label that says so."""
     batch = new_batch(server)

@@ -219,7 +219,7 @@ def test_a_closed_batch_a_damaged_file_and_a_deleted_run(server: UiServer, store
     assert labels_of(batch) == [("ann", "wrong", "")]
 
 
-def test_the_end_and_disagreements(server: UiServer) -> None:
+def test_the_end_and_disagreements(server: UiServer, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = new_batch(server, "alpha", n=2, annotators=2)
     for name, values in {"ann": ("right", "right"), "bob": ("right", "wrong")}.items():
         for item, value in enumerate(values, start=1):
@@ -229,16 +229,17 @@ def test_the_end_and_disagreements(server: UiServer) -> None:
     assert "2 of 2 labelled" in done
     assert "nothing left for you" in done
     assert "nothing left for you" in server.get(item_path(batch, "eve")).text
+    monkeypatch.setattr(server, "name_secret", "another browser")
     assert "labelled 1 item differently; 0 of them are decided" in server.get(f"/label/{batch.id}?adjudicate=1").text
-    disputed = server.get(item_path(batch, "eve", adjudicate=1)).text
+    disputed = server.get(item_path(batch, "fay", adjudicate=1)).text
     assert "0 of 1 decided" in disputed
     assert re.findall(r"<h2>Label of (.*?)</h2>.*?<strong>(.*?)</strong>", disputed) == [
         ("annotator 1", "Right"),
         ("annotator 2", "Wrong"),
     ]
     assert send(server, batch, "label", {**hidden_fields(disputed), "value": "wrong"}).status == 303
-    assert "nothing left" in server.get(item_path(batch, "eve", adjudicate=1)).text
-    assert [one.annotator for one in read_labels(batch.journal) if one.adjudicated] == ["eve"]
+    assert "nothing left" in server.get(item_path(batch, "fay", adjudicate=1)).text
+    assert [one.annotator for one in read_labels(batch.journal) if one.adjudicated] == ["fay"]
 
 
 # --- in the browser --------------------------------------------------------------------------------------------------

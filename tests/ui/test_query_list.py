@@ -15,7 +15,7 @@ from auepora_eval.compare import columns
 from auepora_eval.core.scores import Score
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
-from auepora_eval.ui.query_list import PAGE_SIZE, query_table
+from auepora_eval.ui.query_list import SIZES, query_table
 from helpers.browser_runs import hostile_run, put, scored
 from helpers.ui_server import UiServer, ui_server, workbench_page
 
@@ -78,18 +78,26 @@ def count_of(text: str) -> str:
 def test_filters_are_in_the_address(server: UiServer, both: str) -> None:
     reply = server.get(both)
     assert (reply.status, count_of(reply.text)) == (200, f"{COUNT} queries")
-    assert reply.text.count('<th scope="row">') == PAGE_SIZE
+    assert reply.text.count('<th scope="row"') == SIZES[0]
     worse = server.get(f"{both}&where=token_f1%3Dworse&where=label.topic%3Dfire&sort=-id&q=question")
     assert count_of(worse.text) == "4 of 120 queries"  # 15, 45, 75 and 105
-    last = server.get(f"{both}&page=3")
-    assert last.text.count('<th scope="row">') == COUNT - 2 * PAGE_SIZE
-    assert server.get(f"{both}&page=999").text.count("Page 3 of 3") == 1
+    last = server.get(f"{both}&after=q99&size=50").text
+    assert ("101 – 120 of 120" in last, last.count('<th scope="row"')) == (True, COUNT - 100)
+    assert "51 – 100 of 120" in server.get(link_named(last, "Previous page")).text
+    assert "1 – 12 of 120" in server.get(f"{both}&after=q119").text, "nothing is after the last query"
+    assert "1 – 12 of 120" in server.get(f"{both}&after=unknown").text
+
+
+def link_named(text: str, name: str) -> str:
+    found = re.search(rf'<a [^>]*href="([^"]*)"[^>]*aria-label="{name}"', text)
+    assert found is not None
+    return unescape(found[1])
 
 
 def test_links_keep_odd_ids(server: UiServer, both: str) -> None:
     reply = server.get(f"{both}&where={quote(f'id={ODD}')}")
     assert count_of(reply.text) == "1 of 120 queries"
-    link = re.search(r'<a href="(/query\?[^"]*)"', reply.text)
+    link = re.search(r'<a class="question-text" href="(/query\?[^"]*)"', reply.text)
     assert link is not None
     params = parse_qs(urlsplit(link[1].replace("&amp;", "&")).query)
     assert params["id"] == [ODD]
@@ -104,7 +112,7 @@ def test_long_and_odd_filters_are_not_changed(server: UiServer, both: str) -> No
     assert f'name="where" value="{condition}"' in text
     assert f'name="q" maxlength="5000" value="{search.strip()}"' in text
     links = [unescape(one) for one in re.findall(r'(?:href|data-params)="([^"]*where=[^"]*)"', text)]
-    assert len(links) > PAGE_SIZE / 2
+    assert len(links) > SIZES[0] / 2
     assert {parse_qs(one.partition("?")[2] or one)["where"][0] for one in links} == {condition}
     assert not [one for one in links if "…" in one]
 
@@ -132,8 +140,9 @@ BAD = {
     "where=%3C": "is not a condition",
     "sort=tokenf1": "token_f1",
     "&".join(f"where=rank%3C{number}" for number in range(51)): "at most 50 conditions",
-    "page=0": "page must be a number from 1",
-    "page=%F0%9D%9F%99": "page must be a number from 1",
+    "size=0": "size must be one of 8, 12, 50, 200",
+    "size=x": "size must be an integer",
+    "q=token_f2%3C0.5": "did you mean",
 }
 
 
@@ -163,7 +172,7 @@ def test_ranks_are_shown_where_there_is_gold(server: UiServer, both: str) -> Non
     record = put(server.workbench.store, "no gold", [sample], [SystemOutputs([], Response("yes"))])
     assert "rank of gold" in server.get(both).text
     text = server.get(f"/queries?run={record.run_id}").text
-    assert ("1 query" in text, "rank" in re.sub(r'<option value="rank"[^<]*', "", text)) == (True, False)
+    assert ("1 query" in text, "Gold in the ranking" in text) == (True, False)
 
 
 def test_a_table_is_kept_until_the_run_changes(server: UiServer) -> None:
@@ -181,8 +190,8 @@ def test_a_table_is_kept_until_the_run_changes(server: UiServer) -> None:
 @pytest.mark.part("chromium")
 def test_search_and_filters_in_a_browser(server: UiServer, both: str, browser: Any) -> None:
     with workbench_page(browser, server, both) as page:
-        count = page.locator(".query-count")
-        rows = page.locator("table.queries tbody tr")
+        count = page.locator(".query-total")
+        rows = page.locator("table.read tbody tr")
         # The keyboard alone: "/" focuses the search, which filters while typing and keeps the focus.
         page.keyboard.press("/")
         page.keyboard.type("rivers", delay=5)
@@ -192,13 +201,12 @@ def test_search_and_filters_in_a_browser(server: UiServer, both: str, browser: A
         assert page.evaluate("document.activeElement.id") == "query-search"
         assert parse_qs(urlsplit(page.url).query)["q"] == ["rivers 11"]
         # A suggested filter, and a condition by the menu.
-        page.get_by_role("link", name="Clear all").focus()
-        page.keyboard.press("Enter")
+        page.locator("#query-search").fill("")
         count.get_by_text("120 queries", exact=True).wait_for()
         assert page.locator("#query-search").input_value() == ""
-        page.get_by_role("link", name="token_f1 worse").press("Enter")
+        page.get_by_role("link", name="▼ Worse").press("Enter")
         count.get_by_text("36 of 120 queries").wait_for()
-        page.get_by_text("Add a filter").press("Enter")
+        page.locator(".query-menu summary").press("Enter")
         page.get_by_label("Property").select_option("label.topic")
         page.get_by_label("Comparison").select_option("=")
         page.get_by_label("Value").focus()
@@ -211,15 +219,15 @@ def test_search_and_filters_in_a_browser(server: UiServer, both: str, browser: A
         where = parse_qs(urlsplit(page.url).query)["where"]
         assert where == ["token_f1=worse", "label.topic=water & <b>wine</b>"]
         # The order by a column, then the address alone gives the same list.
-        page.get_by_role("link", name="query", exact=True).click()
+        page.get_by_role("link", name="Question and reference").click()
         page.locator('th[aria-sort="ascending"]').wait_for()
         page.reload()
         count.get_by_text("32 of 120 queries").wait_for()
-        assert rows.first.locator("a").inner_text() == "q3"
+        assert rows.first.locator("code").inner_text() == "q102"
         page.get_by_role("link", name="Remove the filter token_f1=worse").press("Enter")
         count.get_by_text("96 of 120 queries").wait_for()
         page.keyboard.press("n")
-        page.get_by_text("Page 2 of 2").wait_for()
+        page.get_by_text("13 – 24 of 96").wait_for()
         command = page.get_by_role("button", name="Copy as command").get_attribute("data-copy")
         assert "--where 'label.topic=water & <b>wine</b>'" in command
         assert "-n 96 " in command
@@ -260,8 +268,8 @@ def test_a_list_does_not_wait_for_outputs(tmp_path: Path, browser: Any, monkeypa
                 page.locator("#query-search").fill("rivers")
                 page.get_by_text("Answers are still being read").wait_for()
                 page.locator("#query-search").fill("another rivers")
-                page.locator(".query-count").get_by_text("0 of 120 queries so far").wait_for()
+                page.locator(".query-total").get_by_text("0 of 120 queries so far").wait_for()
                 is_read.set()
-                page.locator(".query-count").get_by_text("60 of 120 queries", exact=True).wait_for()
+                page.locator(".query-total").get_by_text("60 of 120 queries", exact=True).wait_for()
             reply = server.get(f"{address}&q=another&fragment=results&wait=1")
             assert count_of(reply.text) == f"{first} of 120 queries"

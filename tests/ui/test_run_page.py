@@ -8,8 +8,9 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from auepora_eval import Document, EvaluationSample
-from auepora_eval.compare.columns import QueryTable, RunColumns
+from auepora_eval.compare.columns import RunColumns
 from auepora_eval.compare.filters import SampleFilter
+from auepora_eval.compare.query_table import QueryTable
 from auepora_eval.core.types import GOLD_BY
 from auepora_eval.report.pages import write_report
 from auepora_eval.store.records import RunStatus, StoredOutput

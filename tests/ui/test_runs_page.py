@@ -1,5 +1,6 @@
 """The list of runs: filters, order, trend, tags, comparison; in the browser with the keyboard alone."""
 
+import json
 import math
 import re
 import shlex
@@ -8,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -20,8 +22,10 @@ from auepora_eval.runs.job import ScoringJob
 from auepora_eval.runs.scoring import score_run
 from auepora_eval.store.records import RunStatus, StoredOutput, to_iso
 from auepora_eval.store.runs import RunStore, all_result_summaries
-from auepora_eval.ui import runs_page
-from auepora_eval.ui.runs_page import read_results, trend_lines, trend_points
+from auepora_eval.ui import run_table, runs_page
+from auepora_eval.ui.numbers import decimals_of, time_ago
+from auepora_eval.ui.run_table import read_results
+from auepora_eval.ui.run_trend import trend_lines, trend_points
 from helpers.stored_runs import answering, run, samples, scored
 from helpers.ui_server import UiServer, ui_server, workbench_page
 
@@ -72,7 +76,7 @@ def server(store: RunStore) -> Iterator[UiServer]:
 
 def names(page: str) -> list[str]:
     """The names of the runs in the list, from the top."""
-    found = re.findall(r'<th scope="row"><a href="[^"]*"><bdi>(.*?)</bdi>', page)
+    found = re.findall(r'<a class="name"[^>]*><bdi>(.*?)</bdi>', page)
     return [unescape(one).replace("\\u202e", "\u202e") for one in found]  # control characters are shown as escapes
 
 
@@ -83,39 +87,46 @@ LISTED = {
     "q=ALPHA": ["alpha"],
     "q=release+nightly": ["alpha"],
     "q=nothing": [],
-    "tag=nightly": ["beta", "alpha"],
-    "tag=nightly&q=bet": ["beta"],
-    "status=failed": ["gamma"],
-    "since=2026-03-03": [HOSTILE, "gamma"],
-    "until=2026-03-02": ["beta", "alpha"],
-    "since=2026-03-02&until=2026-03-02": ["beta"],
+    'q=tag:"release 1"': ["alpha"],
+    "q=token_f1>0.55+beta": ["beta"],
+    "q=config.retriever:bm25": [],
+    "where=tag!=nightly": [HOSTILE, "gamma"],
+    "where=tag%3Dnightly": ["beta", "alpha"],
+    "where=tag%3Anightly&q=bet": ["beta"],
+    "q=status:failed": ["gamma"],
+    "where=began%3E%3D2026-03-03": [HOSTILE, "gamma"],
+    "where=began%3C%3D2026-03-02": ["beta", "alpha"],
+    "where=began%3D2026-03-02": ["beta"],
     "sort=began": ["alpha", "beta", "gamma", HOSTILE],
     "sort=-metric": [HOSTILE, "beta", "alpha", "gamma"],
-    "sort=metric&metric=recall@1": ["alpha", HOSTILE, "gamma", "beta"],
+    "sort=recall@1": ["alpha", HOSTILE, "gamma", "beta"],
     "sort=-failures": ["beta", HOSTILE, "gamma", "alpha"],
     "sort=-cost": ["alpha", HOSTILE, "gamma", "beta"],
 }
 
 
 def test_the_runs_of_an_address(server: UiServer) -> None:
-    found = {query: names(server.get(f"/runs?{query}&fragment=list").text) for query in LISTED}
+    found = {query: names(server.get(f"/runs?{quote(query, safe='=&+%')}&fragment=list").text) for query in LISTED}
     assert found == LISTED
 
 
-def test_facets_count_the_runs_of_the_other_filters(server: UiServer) -> None:
-    page = server.get("/runs?tag=nightly&q=alpha").text
-    options = re.findall(r"<option[^>]*>(.*?)</option>", page)
-    assert "nightly (1)" in options
-    assert "release 1 (1)" in options
-    assert "finished (1)" in options
-    assert not any(one.startswith("failed") for one in options)
-    assert '<option value="nightly" selected>' in page
+def test_the_field_suggests_conditions_and_shows_those_of_the_address(server: UiServer) -> None:
+    page = unescape(server.get("/runs?q=alpha+tag:nightly").text)
+    assert '<option value="tag=nightly">2 runs</option>' in page
+    assert '<option value="tag="release 1"">1 run</option>' in page
+    assert 'name="where" value="tag=nightly"' in page
+    assert 'name="q" maxlength="5000" value="alpha"' in page, "the condition is a token, the word stays"
+    assert 'aria-label="Remove the condition tag=nightly"' in page
 
 
 BAD_VALUES = {
-    "since=yesterday": "since must be a date such as 2026-11-18, not &#39;yesterday&#39;",
-    "until=2026-02-30": "until must be a date",
-    "status=broken": "status must be one of running, finished, stopped, failed, interrupted",
+    "where=began%3Dyesterday": "began must be a date such as 2026-11-18, not &#39;yesterday&#39;",
+    "where=began%3C2026-02-30": "began must be a date",
+    "q=status:broken": "status must be one of running, finished, stopped, failed, interrupted",
+    "q=token_f2>0.5": "did you mean",
+    "q=token_f1>much": "should be a number",
+    "q=tag>a": "tag has no order",
+    "q=tag:": "has no value",
     "sort=colour": "sort must be one of began, name, dataset",
     "page=0": "page must be a number from 1",
     "page=x": "page must be a number from 1",
@@ -142,8 +153,9 @@ def test_a_row_has_the_numbers_of_its_run_and_opens_its_queries(server: UiServer
     assert f'href="{link}"' in page
     assert "2 of 5" in server.get(unescape(link)).text
     assert "2 failed</a>" in page
-    assert ">0.6000<" in page  # three of five answers are right
-    assert "90 s" in page
+    assert ">0.60<" in page  # three of five answers are right
+    assert "token_f1 0.6000, 95 % interval" in page
+    assert "90 s" in server.get("/runs?q=beta&col=duration").text
     assert "<script>alert" not in server.get("/runs").text
 
 
@@ -164,11 +176,11 @@ def test_the_judged_proportion_opens_the_queries_that_others_may_improve(tmp_pat
         )
         store.finish(record.run_id)
         with ui_server(store) as server:
-            page = server.get("/runs").text
+            page = server.get("/runs?col=judged").text
             link = f"/queries?run={record.run_id}&amp;where=%22recall%3C2%3E%22%3C1&amp;sort=%22recall%3C2%3E%22"
             assert f'href="{link}"' in page
             assert "0 of 4" in server.get(unescape(link)).text
-    assert "50 %</a><small>of the first 2</small>" in page
+    assert "50 % of the first 2 documents of judged are judged" in page
 
 
 def test_queries_that_a_judge_could_not_score_are_failures(tmp_path: Path) -> None:
@@ -244,14 +256,19 @@ def test_runs_without_a_usable_answer_are_marked_and_left_out_of_the_trend(
             page = server.get("/runs").text
             trend = server.get("/runs?fragment=trend").text
     rows = {
-        name: row for row in page.split("<tr>")[2:] for name in ("three", "down", "all") if f"<bdi>{name}</bdi>" in row
+        name: row
+        for row in page.split("<tr role")[2:]
+        for name in ("three", "down", "all")
+        if f"<bdi>{name}</bdi>" in row
     }
     assert [name for name, row in rows.items() if "no usable answer" in row] == ["down"]
     assert {name: re.findall(r"n = \d", row) for name, row in rows.items()} == {
-        "all": ["n = 3"],
-        "down": ["n = 3"],
-        "three": ["n = 2"],
+        "all": ["n = 3"] * 2,
+        "down": [],
+        "three": ["n = 2"] * 2,
     }
+    assert "3 failed" in rows["down"]
+    assert "c-metric" not in rows["down"], "a run without answers has no values"
     assert "Runs without a usable answer are left out" in trend
     assert "three" in trend
     assert "down" not in trend
@@ -281,7 +298,7 @@ def test_the_first_page_reads_no_results_again(store: RunStore, monkeypatch: pyt
         asked.append(len(run_ids))
         return all_result_summaries(store, run_ids)
 
-    monkeypatch.setattr(runs_page, "all_result_summaries", read)
+    monkeypatch.setattr(run_table, "all_result_summaries", read)
     with ui_server(store) as server:
         runs_page.prepare(server.workbench)
         server.get("/runs")
@@ -292,14 +309,14 @@ def test_the_first_page_reads_no_results_again(store: RunStore, monkeypatch: pyt
 def test_new_results_are_read(tmp_path: Path) -> None:
     with RunStore.open(tmp_path / "runs.sqlite") as store, ui_server(store) as server:
         record = scored(store, "one", samples(2), {"token_f1": [1, 0]})
-        assert ">0.5000<" in server.get("/runs").text
+        assert ">0.50<" in server.get("/runs").text
         other = scored(store, "two", samples(2), {"token_f1": [1, 1]})
         assert names(server.get("/runs").text) == ["two", "one"]
         store.put_results(record.run_id, store.results(other.run_id))
         store.delete(other.run_id)
         page = server.get("/runs").text
         assert names(page) == ["one"]
-        assert ">1.0000<" in page
+        assert ">1.00<" in page
 
 
 # --- comparison and tags ---------------------------------------------------------------------------------------------
@@ -309,6 +326,8 @@ def test_the_oldest_run_is_compared_first(server: UiServer, ids: Mapping[str, st
     reply = server.get(f"/runs?compare=1&run={ids['gamma']}&run={ids['alpha']}&run={ids['beta']}")
     assert reply.status == 303
     assert reply.headers["location"] == f"/compare?run={ids['alpha']}&run={ids['beta']}&run={ids['gamma']}"
+    given = server.get(f"/runs?compare=1&ordered=1&run={ids['gamma']}&run={ids['alpha']}")
+    assert given.headers["location"] == f"/compare?run={ids['gamma']}&run={ids['alpha']}"
     assert server.get(f"/runs?compare=1&run={ids['gamma']}").status == 400
     assert server.get(f"/runs?compare=1&run={ids['gamma']}&run=unknown").status == 404
 
@@ -332,6 +351,66 @@ def test_tags_are_added_and_removed(server: UiServer, store: RunStore, ids: Mapp
     assert store.get(run_id).tags == ()
 
 
+# --- columns, baseline and relative times ---------------------------------------------------------------------------
+
+
+def test_columns_are_settings_that_differ_and_metrics(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path / "runs.sqlite") as store, ui_server(store) as server:
+        for number, score in enumerate((0.0, 0.5, 1.0)):
+            record = scored(store, f"run {number}", samples(2), {"token_f1": [score, score], "recall@1": [1, 0]})
+            config = {"retriever": ("bm25", "bm25", "dense")[number], "model": "m", "top_k": number}
+            store._change(record.run_id, config_json=json.dumps(config))
+        base = store.runs()[-1]
+        page = server.get(f"/runs?baseline={base.run_id}").text
+        assert names(page) == ["run 0", "run 2", "run 1"], "the baseline is on top"
+        assert ">retriever<" in page
+        assert ">model</bdi></a>" not in page, "all runs have the same model"
+        assert page.count("unusual") == 1 + 3 - 1  # dense, and every top_k but the first most common
+        assert re.findall(r'<span class="delta">([^<]*)</span>', page)[:2] == ["Δ base", "Δ base"]
+        assert "+1.00" in page
+        assert "−" not in page
+        chosen = server.get("/runs?col=recall@1&col=config.model").text
+        assert ("token_f1</bdi></a>" in chosen, ">model</bdi></a>" in chosen) == (False, True)
+        by_setting = names(server.get("/runs?sort=-config.top_k").text)
+        assert by_setting == ["run 2", "run 1", "run 0"]
+        store.create_run("on other questions", samples(1), dataset_name="other", plan={})
+
+
+def test_there_is_no_difference_to_a_run_on_other_questions(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path / "runs.sqlite") as store, ui_server(store) as server:
+        base = scored(store, "base", samples(2), {"token_f1": [1, 0]})
+        scored(store, "other", samples(3), {"token_f1": [1, 1, 1]})
+        page = server.get(f"/runs?baseline={base.run_id}").text
+    assert re.findall(r'<span class="delta">([^<]*)</span>', page) == ["Δ base", "base", ""]
+
+
+TIMES = {
+    timedelta(seconds=20): "just now",
+    timedelta(minutes=5): "5 min ago",
+    timedelta(hours=3): "3 h ago",
+    timedelta(days=3, hours=2): "3 days ago",
+    timedelta(days=40): "2026-01-20",
+}
+
+
+def test_times_are_relative_for_a_month() -> None:
+    assert {passed: time_ago(FIRST_DAY - passed, FIRST_DAY) for passed in TIMES} == TIMES
+
+
+DIGITS = {
+    (0.77, 0.89): 2,
+    (0.167, 0.200): 3,
+    (0.1657, 0.1979): 3,
+    (0.5, 0.5): 2,
+    (0.5, 0.5002): 4,
+    None: 2,
+}
+
+
+def test_digits_follow_the_interval() -> None:
+    assert {ends: decimals_of(ends) for ends in DIGITS} == DIGITS
+
+
 # --- in the browser --------------------------------------------------------------------------------------------------
 
 
@@ -344,19 +423,25 @@ def test_the_page_with_the_keyboard_alone(
         page.locator("#run-count", has_text="1 of 4 runs").wait_for()
         assert page.url.endswith("/runs?q=alph")
         assert page.evaluate("document.activeElement.id") == "search"
-        page.locator("#trend summary").focus()
+        page.locator(".strip-value a").focus()
         page.keyboard.press("Enter")
-        page.locator(".trend svg").first.wait_for()
+        page.locator(".drawer svg").first.wait_for()
+        page.keyboard.press("Escape")
         tick(page, "alpha")
-        page.locator("#search").focus()
         page.locator("#search").fill("beta")
         page.locator("#run-count", has_text="1 of 4 runs").wait_for()
         page.locator("th bdi", has_text="beta").wait_for()
-        tick(page, "beta")
-        assert page.locator("#chosen").text_content() == "A: alpha, B: beta"
+        # j goes to the row, Space chooses it.
+        page.locator("#search").blur()
+        page.keyboard.press("j")
+        page.keyboard.press("Space")
+        assert page.locator("#chosen bdi").all_text_contents() == ["alpha", "beta"]
         change_tags(page, store, ids["beta"])
-        page.locator("#compare-button").focus()
-        page.keyboard.press("Enter")
+        page.keyboard.press("Escape")
+        page.locator("#swap-choice").press("Enter")
+        assert page.locator("#chosen bdi").all_text_contents() == ["beta", "alpha"]
+        page.locator("#swap-choice").press("Enter")
+        page.keyboard.press("c")
         page.wait_for_url(f"**/compare?run={ids['alpha']}&run={ids['beta']}")
 
 
@@ -372,28 +457,51 @@ def change_tags(page: Any, store: RunStore, run_id: str) -> None:
     page.keyboard.press("Tab")
     page.keyboard.type("checked")
     page.keyboard.press("Enter")
-    page.locator(".tags .chip", has_text="checked").wait_for()
+    page.locator(".tags a.tag", has_text="checked").wait_for()
     assert store.get(run_id).tags == ("nightly", "checked")
     page.locator("button", has_text="Remove checked").focus()
     page.keyboard.press("Enter")
-    page.locator(".tags .chip", has_text="checked").wait_for(state="detached")
+    page.locator(".tags a.tag", has_text="checked").wait_for(state="detached")
     assert store.get(run_id).tags == ("nightly",)
 
 
-def test_facets_and_order_in_the_browser(browser: Any, server: UiServer) -> None:
+def test_conditions_and_order_in_the_browser(browser: Any, server: UiServer) -> None:
     with workbench_page(browser, server, "/runs", viewport={"width": 360, "height": 800}) as page:
-        page.locator("#facet-tag").select_option("nightly")
-        page.locator("#run-count", has_text="2 of 4 runs").wait_for()
-        page.get_by_role("link", name="run", exact=True).focus()
+        page.locator("#search").fill("tag:nightly")
         page.keyboard.press("Enter")
-        page.locator("th[aria-sort=ascending]", has_text="run").wait_for()
-        assert page.url.endswith("/runs?tag=nightly&sort=name")
+        page.locator("#run-count", has_text="2 of 4 runs").wait_for()
+        page.locator(".token", has_text="tag=nightly").wait_for()
+        assert page.locator("#search").input_value() == ""
+        page.get_by_role("link", name="Run", exact=True).focus()
+        page.keyboard.press("Enter")
+        page.locator("th[aria-sort=ascending]", has_text="Run").wait_for(state="attached")
+        assert page.url.endswith("/runs?where=tag%3Dnightly&sort=name")
         page.reload()
-        assert page.locator("tbody th bdi").all_text_contents() == ["alpha", "beta"]
-        page.locator("#until").fill("2026-03-01")
+        assert page.locator("tbody .name bdi").all_text_contents() == ["alpha", "beta"]
+        page.locator("#search").fill("began<=2026-03-01")
+        page.keyboard.press("Enter")
         page.locator("#run-count", has_text="1 of 4 runs").wait_for()
         page.go_back()
         page.locator("#run-count", has_text="2 of 4 runs").wait_for()
-        page.get_by_role("link", name="Remove the filter tag nightly").click()
+        page.get_by_role("link", name="Remove the condition tag=nightly").click()
         page.locator("#run-count", has_text="4 of 4 runs").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+def test_columns_and_baseline_are_kept_in_the_address_and_the_browser(
+    browser: Any, server: UiServer, ids: Mapping[str, str]
+) -> None:
+    with workbench_page(browser, server, "/runs") as page:
+        page.locator("#columns summary").click()
+        page.locator("#columns").get_by_label("duration").check()
+        page.locator("th", has_text="duration").wait_for()
+        assert page.locator("#columns").get_attribute("open") is not None, "the menu stays open"
+        page.locator("#baseline").select_option(ids["alpha"])
+        page.locator("tr.pinned", has_text="alpha").wait_for()
+        assert "col=duration" in page.url
+        assert f"baseline={ids['alpha']}" in page.url
+        page.goto(server.address + "/runs")
+        page.locator("tr.pinned", has_text="alpha").wait_for()
+        page.locator("th", has_text="duration").wait_for()
+        page.goto(server.address + "/runs?col=cost&baseline=none")
+        assert page.locator("th", has_text="duration").count() == 0

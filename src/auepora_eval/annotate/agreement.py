@@ -13,7 +13,8 @@ from ..errors import BadValueError, DataFileError
 from ..io.labels import Label, LabelKey, read_labels
 from ..judge.ratings import Scale
 from ..stats.agreement import Level, RatersReport, raters_report
-from .draws import read_all_draws, representative_labels
+from .draws import read_all_draws
+from .sample_weights import representative_labels
 from .session import PreviousLabel
 
 # --- labels grouped by annotator, and the answers they disagree on ---------------------------------------------------

@@ -129,20 +129,26 @@ class BatchJournal(LabelJournal):
         skipped = sum(number in items for items in self.skipped.values())
         return len(self.complete_labels(number)) + skipped >= self._batch.annotators
 
-    def adjudication_problem(self, number: int, name: str) -> str | None:
-        """Why a person must not see the labels of others for an item and decide; ``None`` if they may."""
+    def adjudication_problem(self, number: int, name: str, others: Collection[str] = ()) -> str | None:
+        """Why a person must not see the labels of others for an item and decide; ``None`` if they may.
+
+        ``others`` are the names that the browser of this person has used.
+        """
+        labels = self.item_labels.get(number, {})
         if not self.differs(number):
             return "the annotators agree on this item; there is nothing to adjudicate"
         if not self.has_all_labels(number):
             return "labels of this item are missing; it is adjudicated when all are there"
-        if name in self.item_labels.get(number, {}):
+        if name in labels:
             return "you have labelled this item; another person must decide"
+        if any(other in labels for other in others):
+            return "this browser has labelled this item under another name; another person must decide"
         if any(key.annotator != name for key in self.adjudications.get(number, ())):
             return "another person has decided this item already"
         return None
 
-    def check_adjudication(self, number: int, name: str) -> None:
+    def check_adjudication(self, number: int, name: str, others: Collection[str] = ()) -> None:
         """Raise ``ConflictError`` where a person must not decide."""
-        problem = self.adjudication_problem(number, name)
+        problem = self.adjudication_problem(number, name, others)
         if problem is not None:
             raise ConflictError(problem)

@@ -9,7 +9,7 @@ import re
 import secrets
 import shlex
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -32,9 +32,10 @@ from ..stats.sampling import expected_errors, forecast
 from ..stats.sequential import SequentialDesign
 from ..store.connect import default_labels
 from ..store.records import RunRecord
-from ..store.runs import RunStore
+from ..store.runs import RunStore, packed_outputs
 from .draws import (
     ASSUMED_ERROR,
+    PEOPLE_ONLY,
     ComparisonDesign,
     LabelDraw,
     describe_forecast,
@@ -47,7 +48,7 @@ from .draws import (
 )
 from .label_batch import SHOWN_PARTS, BatchEntry, LabelBatch, Purpose
 from .pool import PairDraw, PooledRuns, correctable_metrics, draw_pairs, gold_grades, pool_outputs, write_pair_draw
-from .session import LabelScale, load_population
+from .session import LabelScale, answer_text, load_population
 
 GRADE_SCALE = "0-3"
 BATCH_ID = re.compile(r"[0-9a-f]{12}")
@@ -64,7 +65,7 @@ class BatchOptions:
     """Ids or names: one run; of a comparison two; of grades one or more; of drafts none."""
     title: str = ""
     metric: str | None = None
-    """The judge metric; of a comparison by default the only one."""
+    """The judge metric; of a comparison by default the only one, or ``PEOPLE_ONLY``."""
     n: int = 100
     """The number of samples, or of pairs of query and document, to draw."""
     stratify: str | None = None
@@ -110,11 +111,6 @@ class BatchPlan:
     """The forecast in numbers."""
     drafts: tuple[EvaluationSample, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """The start of the names of the files."""
-        return _file_name(self.options)
-
 
 def new_batch_id() -> str:
     """A random id."""
@@ -158,7 +154,7 @@ def create_batch(folder: str | Path, plan: BatchPlan) -> LabelBatch:
         draw=None if plan.draw is None else plan.draw.id,
         items=plan.entries,
         folder=str(directory),
-        name=plan.name,
+        name=_file_name(options),
     )
     content = _encode_batch(batch)
     if batch_path(directory, batch.id) is not None:
@@ -360,13 +356,22 @@ def plan_comparison(
     delta: float | None = None,
     looks: int = 0,
     history: Sequence[str | Path] = (),
+    before: LabelDraw | None = None,
 ) -> LabelDraw:
-    """The draw for the difference of two runs, from the scores of the judge metric."""
+    """The draw for the difference of two runs, from the scores of the judge metric.
+
+    Without a metric it is that of the only judge; people alone decide where there is no judge, or for ``PEOPLE_ONLY``.
+    A draw that was recorded ``before`` is repeated; those of earlier versions have samples with equal answers.
+    """
     from .agreement import read_annotations
-    from .calibration import fit_earlier_labels, load_run_scores, predict_labels
+    from .calibration import fit_earlier_labels, judge_metrics, load_run_scores, predict_labels
 
     if records[0].run_id == records[1].run_id:
         raise BadValueError(f"runs: the same run is given twice, {records[0].run_id}")
+    if metric is None and not judge_metrics(store, records[0]):
+        metric = PEOPLE_ONLY
+    if metric == PEOPLE_ONLY and history:
+        raise BadValueError("history: labels of earlier runs predict labels by the scores of a metric: choose one")
     scored = load_run_scores(store, records[0], metric)
     name = scored.metric
     if looks and scored.clusters is not None:
@@ -382,17 +387,35 @@ def plan_comparison(
         if other := next((one for one in both if asked[0][one] != asked[1][one]), None):
             raise BadValueError(f"the runs are of different datasets: sample '{other}' has another question in each")
     num_others = max(len(first), len(second)) - len(both)
+    equal = before.equal_answers if before else find_equal_answers(store, [record.run_id for record in records])
     return draw_comparison(
         {one: (first[one], second[one]) for one in both},
         n,
         runs=(records[0].run_id, records[1].run_id),
-        metric=name,
+        metric=None if name == PEOPLE_ONLY else name,
         seed=seed,
         delta=delta,
         looks=looks,
         calibrator=calibrator,
         left_out={"not_in_both": num_others} if num_others else {},
+        equal_answers=equal,
     )
+
+
+def find_equal_answers(store: RunStore, runs: Sequence[str]) -> Collection[str]:
+    """The samples whose answers have the same text in two runs, but for spaces around it."""
+    first, second = (_answer_texts(store, run) for run in runs)
+    return {one for one, text in second.items() if first.get(one) == text}
+
+
+def _answer_texts(store: RunStore, run_id: str) -> dict[str, str]:
+    ids, found = store.sample_ids(run_id), {}
+    for position, repeat, output in packed_outputs(store, store.get(run_id)):
+        if repeat:
+            break  # they are ordered by repeat
+        if output.answer is not None:
+            found[ids[position]] = answer_text(output.answer, output.structured).strip()
+    return found
 
 
 def _plan_comparison(store: RunStore, options: BatchOptions, records: tuple[RunRecord, ...]) -> BatchPlan:
@@ -516,7 +539,8 @@ def label_command(batch: LabelBatch, draw: LabelDraw | None, store: str) -> str:
         words += [*batch.runs, *(word for one in batch.items for word in ("--sample", one.sample_id))]
     else:
         return ""
-    words += ["-m", batch.metric] if batch.metric else []
+    metric = batch.metric if draw is None or draw.comparison is None else draw.comparison.name
+    words += ["-m", metric] if metric else []
     words += ["--scale", batch.scale] if batch.scale else []
     words += ["--blind"] if batch.blind else []
     return shlex.join([*words, "--labels", str(batch.journal), "--store", store])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -341,7 +341,7 @@ class LabelQueue:
         self.batch = batch
         self._items = _ItemReader(batch, store)
         self._journal = BatchJournal(batch)
-        self._claims = NameClaims(self._journal, batch.id)
+        self.claims = NameClaims(self._journal, batch.id)
         self._leases = _LeaseFile(batch.file(".leases.json"), clock)
         self._mutex = threading.RLock()
         self._read_items: dict[int, tuple[tuple[str, ...], bool]] = {}
@@ -356,18 +356,18 @@ class LabelQueue:
     def claim(self, annotator: str, secret: str) -> None:
         """Make a name that of the browser with this secret; ``ConflictError`` where it is that of another one."""
         with self._public_errors(), self._mutex:
-            self._claims.require(check_annotator(annotator), secret)
+            self.claims.require(check_annotator(annotator), secret)
 
     def is_free_for(self, annotator: str, secret: str) -> bool:
         """Whether the browser with this secret may use a name."""
         with self._public_errors(), self._reading():
-            return self._claims.is_free_for(check_annotator(annotator), secret)
+            return self.claims.is_free_for(check_annotator(annotator), secret)
 
-    def record_shown_labels(self, annotator: str, number: int) -> None:
+    def record_shown_labels(self, annotator: str, number: int, others: Collection[str] = ()) -> None:
         """Record that a person sees the labels of others; ``ConflictError`` where they must not decide the item."""
         name = check_annotator(annotator)
         with self._public_errors(), self._writing():
-            self._journal.check_adjudication(number, name)
+            self._journal.check_adjudication(number, name, others)
             key = self._keys(number, name, adjudicated=True)[0]
             if key not in self._journal.seen:
                 self._journal.append(LabelEvent("shown", key, reason="labels", at=current_time()))
@@ -418,10 +418,12 @@ class LabelQueue:
         comment: str = "",
         submission: str,
         adjudicated: bool = False,
+        others: Collection[str] = (),
     ) -> Submission:
         """Save the label of an item; it is on disk on return. ``values`` are names of choices, or grades.
 
-        A repeated call with the same ``submission`` saves once. The label is saved even if the lease has expired.
+        A repeated call with the same ``submission`` saves once, also when the lease has expired. ``others`` are further
+        names of the same browser.
         """
         name, labels = check_annotator(annotator), self.batch.parse_values(values)
         check_text(comment, "comment")
@@ -430,9 +432,10 @@ class LabelQueue:
             _, has_equal_answers = self._read_items.get(number, ((), False))
         if has_equal_answers and len(set(labels)) > 1:
             raise BadValueError("label: both answers have the same text, so that they get the same label")
-        check = (lambda _: self._journal.check_adjudication(number, name)) if adjudicated else None
+        check = (lambda _: self._journal.check_adjudication(number, name, others)) if adjudicated else None
+        seen_by = {self._keys(number, one, adjudicated=True)[0] for one in (name, *others)}
         with self._public_errors(), self._writing():
-            if self._keys(number, name, adjudicated=True)[0] in self._journal.seen and not adjudicated:
+            if seen_by & self._journal.seen and not adjudicated:
                 entries = [replace(label, shown=(*(label.shown or ()), "labels")) for label in entries]
             return _append(self._journal, number, *self._journal.new_entries(number, name, entries), check=check)
 
@@ -446,9 +449,8 @@ class LabelQueue:
         ]
         with self._public_errors(), self._writing():
             labelled = self._journal.item_labels.get(number, {}).get(name, {})
-            return _append(
-                self._journal, number, *(one for one in events if one.key not in labelled or len(events) == 1)
-            )
+            new = [event for event in events if event.key not in labelled or len(events) == 1]
+            return _append(self._journal, number, *new)
 
     def undo(self, annotator: str, *, submission: str = "") -> int | None:
         """Retract the last label or skip of an annotator: the number of its item, which is leased again.
@@ -466,9 +468,8 @@ class LabelQueue:
             number = next((found for one in entries if (found := self._journal.number(one.key)) is not None), None)
             if number is None or before:
                 return number
-            self._journal.append(
-                *(LabelEvent("retract", one.key, at=current_time(), id=submission or None) for one in entries)
-            )
+            at, by = current_time(), submission or None
+            self._journal.append(*(LabelEvent("retract", entry.key, at=at, id=by) for entry in entries))
             if self._journal.is_open(number, name) and not any(one.key and one.key.adjudicated for one in entries):
                 self._leases.assign(self._leases.read(), name, number)
         return number
@@ -519,7 +520,7 @@ class LabelQueue:
         with self._public_errors(), self._reading():
             return sorted(self._journal.skipped.get(annotator, {}).keys() - self._journal.unclear_items(annotator))
 
-    def disagreements(self, adjudicator: str = "") -> list[ItemDisagreement]:
+    def disagreements(self, adjudicator: str = "", others: Collection[str] = ()) -> list[ItemDisagreement]:
         """The items that annotators labelled differently, with their labels."""
         with self._public_errors(), self._reading():
             names = dict.fromkeys(one.annotator for one in self._journal.labels if not one.adjudicated)
@@ -532,7 +533,7 @@ class LabelQueue:
                 )
                 shown = tuple(PreviousLabel(f"annotator {place}", label, comment) for place, label, comment in labels)
                 is_decided = bool(self._journal.adjudications.get(number))
-                problem = self._journal.adjudication_problem(number, adjudicator)
+                problem = self._journal.adjudication_problem(number, adjudicator, others)
                 found.append(ItemDisagreement(number, shown, is_decided, problem))
             return found
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,19 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compare.pairing import lookup_metric
-from ..compare.stores import read_register, register_decision
+from ..compare.stores import read_register, record_bias, register_decision
 from ..core.metrics_base import sample_clusters
 from ..core.results import two_stage_details
 from ..core.scores import Scores, Status
 from ..core.types import MetricResult
-from ..errors import AueporaWarning, BadValueError, DataFileError, did_you_mean
+from ..errors import BadValueError, DataFileError, did_you_mean
 from ..io.labels import Label
 from ..io.values import parse_json
-from ..judge.panel import LabelledItem, PanelWeights
 from ..judge.ratings import Scale
 from ..render.tables import format_value
-from ..runs.judging import read_panel_votes
-from ..runtime.files import atomic_write, read_lines, translate_write_errors
+from ..runtime.files import read_lines
 from ..stats.agreement import (
     agreement_report,
     alpha_report,
@@ -49,8 +45,10 @@ from ..stats.calibration import (
 )
 from ..stats.intervals import Estimate, mean_interval
 from ..stats.permutation import association_p_value
+from ..stats.probabilities import probability_calibration
+from ..stats.sampling import with_zeros
 from ..stats.sequential import SequentialResult
-from ..stats.stacking import ENOUGH_LABELS, Calibrator, fit_calibrator, fit_stacked_weights, stacked_probability
+from ..stats.stacking import ENOUGH_LABELS, Calibrator, fit_calibrator
 from ..store.records import RunRecord
 from ..store.runs import RunStore, samples_contain
 from .agreement import AggregatedLabels, aggregate_labels, rater_agreement, reject_tuning_labels, select_labels
@@ -63,15 +61,9 @@ from .calibration_report import (
     conclude,
     count_of,
 )
-from .draws import (
-    ComparisonDesign,
-    LabelDraw,
-    SampleWeights,
-    joint_weights,
-    record_verdict,
-    representative_labels,
-    weigh_samples,
-)
+from .draws import PEOPLE_ONLY, LabelDraw, record_verdict
+from .sample_weights import SampleWeights, joint_weights, representative_labels, weigh_samples
+from .session import load_population
 
 # --- scores by sample, from a metric of a stored run or from a file --------------------------------------------------
 
@@ -133,7 +125,11 @@ class SampleScores:
 
 
 def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = None) -> SampleScores:
-    """The stored scores of a metric of a run; by default of the only judged metric."""
+    """The stored scores of a metric of a run; by default of the only judged metric. Without a judge all are 0.5."""
+    if metric == PEOPLE_ONLY:
+        _, clusters = _ids_and_clusters(store, record)
+        unknown = dict.fromkeys(load_population(store, record.run_id).strata, 0.5)
+        return SampleScores(unknown, PEOPLE_ONLY, record.name, (record.run_id, record.name), clusters=clusters)
     results = store.results(record.run_id)
     result = _select_result(store, record, list(results), metric)
     assert isinstance(result.scores, Scores)
@@ -241,8 +237,7 @@ def _select_result(store: RunStore, record: RunRecord, results: list[MetricResul
                 f"`auepora rescore {record.run_id} -m {name}` computes them"
             )
         return found
-    judged = {one.metric for one in store.judgements(record.run_id)}
-    by_judge = [one for one in scored if one.name in judged]
+    by_judge = [one for one in scored if one.name in judge_metrics(store, record)]
     if len(by_judge) == 1:
         return by_judge[0]
     several = "several metrics that a judge gave" if by_judge else "no metric that a judge gave"
@@ -252,6 +247,11 @@ def _select_result(store: RunStore, record: RunRecord, results: list[MetricResul
     )
     there = f"there are {listed}" if names else "it has no scores at all"
     raise BadValueError(f"{record.run_id} ({record.name}) has {several}: choose the metric (-m); {there}")
+
+
+def judge_metrics(store: RunStore, record: RunRecord) -> set[str]:
+    """The metrics of a run that a judge gave."""
+    return {judgement.metric for judgement in store.judgements(record.run_id)}
 
 
 def _answer_reader(
@@ -325,7 +325,7 @@ def calibrate(
         raise BadValueError("two sets of scores need run_names each, so that labels can name the run they belong to")
     if other is not None and set(runs[0].run_names) & set(other.run_names) and runs[0].run_names != other.run_names:
         # Two runs with the same name: labels must use their ids.
-        runs = [_named_by_id(one) for one in runs]
+        runs = [replace(run, run_names=tuple(run.run_names)[:1]) for run in runs]
     label_scale = None if scale is None else Scale.parse(scale)
     rated: list[Label] = []
     prepared = []
@@ -349,13 +349,15 @@ def calibrate(
     if other is None:
         return report
     first, second = prepared
+    if report.judges:
+        report = replace(report, bias=_bias_difference(first, second, threshold, finite=finite))
     reason = first.weights.reason_without_verdict or second.weights.reason_without_verdict
     draw = _comparison_draw(first, second)
     design = None if draw is None else draw.comparison
     if draw is not None and design is not None:
         report = replace(report, delta=design.delta, forecast=design.forecast)
         if design.looks:
-            return replace(report, sequential=_evaluate_looks(first, second, draw, design))
+            return replace(report, sequential=_evaluate_looks(first, second, draw))
         if reason is not None:
             return replace(report, no_verdict=reason)
     trusted = all(one.conclusion.p_chance < CHANCE_P_VALUE for one in calibrations)
@@ -375,16 +377,15 @@ def _comparison_draw(first: _LabelledRun, second: _LabelledRun) -> LabelDraw | N
     return draw
 
 
-def _evaluate_looks(
-    first: _LabelledRun, second: _LabelledRun, draw: LabelDraw, design: ComparisonDesign
-) -> SequentialResult:
+def _evaluate_looks(first: _LabelledRun, second: _LabelledRun, draw: LabelDraw) -> SequentialResult:
     """The sequential test of the labels, in the order of the draw up to the first sample without both labels."""
     values: list[float] = []
     for one in draw.sample_ids:
         if one not in first.weights.labelled or one not in second.weights.labelled:
             break
-        values.append(second.human.values.get(one, math.nan) - first.human.values.get(one, math.nan))
-    sequential = design.sequential
+        difference = second.human.values.get(one, math.nan) - first.human.values.get(one, math.nan)
+        values.append(draw.proportion_drawn_from * difference)  # of all samples, those with equal answers included
+    sequential = draw.sequential
     assert sequential is not None
     return sequential.evaluate(values)
 
@@ -401,10 +402,6 @@ class _LabelledRun:
     weights: SampleWeights
 
 
-def _named_by_id(run: SampleScores) -> SampleScores:
-    return replace(run, run_names=tuple(run.run_names)[:1])
-
-
 def _calibrate_run(
     labelled: _LabelledRun, threshold: float | None, *, finite: bool, bins: int, seed: int
 ) -> JudgeCalibration:
@@ -418,6 +415,7 @@ def _calibrate_run(
     verdict = np.array([run.verdict(one, cut) for one in score], dtype=np.bool_)
     signed = score if run.higher_is_better else -score
     chance = _probabilities(run, score)
+    probabilities = None if chance is None else probability_calibration(chance, right, seed=seed)
     table = confusion(verdict, right)
     if human.binary:
         alpha, level = alpha_report([right.tolist(), verdict.tolist()], "nominal", seed=seed), "nominal"
@@ -459,6 +457,7 @@ def _calibrate_run(
         (*run.notes, *_notes(run, human), *sample_weights.notes, *_uniform_note(len(ids), len(usable))),
         {name: report(signed.tolist(), label.tolist(), seed=seed) for name, report in _CORRELATIONS.items()},
         sample_weights.basis,
+        probabilities,
     )
 
 
@@ -593,7 +592,7 @@ def _column(ids: list[str], values: Mapping[str, float] | None) -> Floats | None
 
 def _corrected(labelled: _LabelledRun, cut: float, *, finite: bool, use_scores: bool) -> CorrectedMean:
     run, human = labelled.run, labelled.human
-    ids = list(run.scores)
+    ids = [one for one in run.scores if one not in labelled.weights.equal_answers]
     return corrected_mean(
         _predictions(run, ids, cut),
         _labels_of_drawn(ids, human, labelled.weights),
@@ -608,6 +607,43 @@ def _corrected(labelled: _LabelledRun, cut: float, *, finite: bool, use_scores: 
     )
 
 
+def _common_samples(
+    first: _LabelledRun, second: _LabelledRun, threshold: float | None
+) -> tuple[list[str], SampleWeights, list[Floats], list[Floats]]:
+    """The samples of both runs, their weights, and the predictions and labels of each run."""
+    runs = first.run, second.run
+    everything = [name for name in first.run.scores if name in second.run.scores]
+    sample_weights = joint_weights(first.weights, second.weights, everything)
+    ids = [one for one in everything if one not in sample_weights.equal_answers]
+    if not sample_weights.ids:
+        raise BadValueError(
+            f"no sample has a label of both its answers, of {runs[0].name} and of {runs[1].name}: label the same "
+            "samples of both runs"
+        )
+    labels = [_labels_of_drawn(ids, one.human, sample_weights) for one in (first, second)]
+    predictions = [_predicted_labels(run, ids, threshold) for run in runs]
+    return ids, sample_weights, predictions, labels
+
+
+def _bias_difference(
+    first: _LabelledRun, second: _LabelledRun, threshold: float | None, *, finite: bool
+) -> CorrectedMean:
+    """By how much more the judge overrates the answers of the second run, from the labels alone."""
+    ids, sample_weights, predictions, labels = _common_samples(first, second, threshold)
+    excess = (predictions[1] - predictions[0]) - (labels[1] - labels[0])
+    return corrected_mean(
+        np.zeros(len(ids)),
+        excess,
+        clusters=_clusters(second.run, ids),
+        weights=_column(ids, sample_weights.strata_weights),
+        probabilities=_column(ids, sample_weights.probabilities),
+        lowest=-2.0,
+        highest=2.0,
+        finite=finite,
+        use_scores=False,
+    )
+
+
 def _difference(
     first: _LabelledRun,
     second: _LabelledRun,
@@ -617,25 +653,11 @@ def _difference(
     use_scores: bool,
     level: float = 0.95,
 ) -> CorrectedMean:
-    runs = first.run, second.run
-    ids = [name for name in first.run.scores if name in second.run.scores]
-    sample_weights = joint_weights(first.weights, second.weights, ids)
-    if not sample_weights.ids:
-        raise BadValueError(
-            f"no sample has a label of both its answers, of {runs[0].name} and of {runs[1].name}: label the same "
-            "samples of both runs"
-        )
-    labels = [_labels_of_drawn(ids, one.human, sample_weights) for one in (first, second)]
-    predictions = [
-        _predictions(run, ids, _threshold(run, threshold))
-        if run.predictions is None
-        else np.array([run.predictions[one] for one in ids])
-        for run in runs
-    ]
-    return corrected_difference(
+    ids, sample_weights, predictions, labels = _common_samples(first, second, threshold)
+    found = corrected_difference(
         *predictions,
         *labels,
-        clusters=_clusters(runs[1], ids),
+        clusters=_clusters(second.run, ids),
         weights=_column(ids, sample_weights.strata_weights),
         probabilities=_column(ids, sample_weights.probabilities),
         binary=first.human.binary and second.human.binary,
@@ -645,6 +667,23 @@ def _difference(
         use_scores=use_scores,
         level=level,
     )
+    runs = first.run, second.run
+    everything = [name for name in first.run.scores if name in second.run.scores]
+    if len(ids) == len(everything):
+        return found
+    differs = np.array([one not in sample_weights.equal_answers for one in everything], dtype=np.float64)
+    proportion = mean_interval(differs, clusters=_clusters(runs[1], everything), binary=True, level=level)
+    assert proportion is not None
+    first_mean, second_mean = (float(_predicted_labels(run, everything, threshold).mean()) for run in runs)
+    scores_mean = second_mean - first_mean
+    return with_zeros(found, proportion, scores_mean=scores_mean, samples=len(everything), finite=finite)
+
+
+def _predicted_labels(run: SampleScores, ids: list[str], threshold: float | None) -> Floats:
+    """The predictions for the difference of two runs; by default the scores."""
+    if run.predictions is None:
+        return _predictions(run, ids, _threshold(run, threshold))
+    return np.array([run.predictions[one] for one in ids])
 
 
 def _notes(run: SampleScores, human: AggregatedLabels) -> list[str]:
@@ -763,11 +802,11 @@ def load_compared_scores(
     """The scores of one run or two, with the predicted labels if the draw of a comparison has a calibrator."""
     draw = comparison_draw(draws, records)
     design = None if draw is None else draw.comparison
-    name = metric or (None if design is None else design.metric)
+    name = metric or (None if design is None else design.name)
     found = [load_run_scores(store, record, name) for record in records]
     if design is None or not design.features:
         return found
-    calibrator = design.metric, design.features, design.coefficients
+    calibrator = design.name, design.features, design.coefficients
     return [
         replace(one, predictions=predict_labels(store, record, *calibrator))
         for one, record in zip(found, records, strict=True)
@@ -791,6 +830,8 @@ def register_verdict(
 
     Nothing is recorded where the store object does not record decisions.
     """
+    if report.bias is not None:
+        record_bias(store, records, report.judged[0].metric, report.bias_sentence)
     if report.verdict is None:
         return report
     draw = comparison_draw(draws, records)
@@ -801,73 +842,3 @@ def register_verdict(
             record_verdict(store, records[0], draw, report.verdict)
         register = read_register(store, {one.fingerprint for one in records}, draw.runs)
     return replace(report, register=register)
-
-
-# --- stacked weights of a panel, learned from the stored votes of its members and human labels ------------------------
-
-
-def learn_weights(
-    store: RunStore,
-    record: RunRecord,
-    labels: Iterable[Label],
-    metric: str | None = None,
-    *,
-    scale: str | None = None,
-    tuned_on: Collection[str] = (),
-    leave_out_tuned: bool = False,
-    seed: int = 0,
-    draws: Mapping[str, list[LabelDraw]] | None = None,
-    assume_random: bool = False,
-    on_progress: Callable[[int], None] = lambda _: None,
-) -> tuple[PanelWeights, SampleScores]:
-    """Learn stacked weights from human labels of a run; returns them, and the scores of a stacked vote.
-
-    Answers with a label are scored by coefficients that their own label did not enter, so that these scores may be
-    compared with the labels. Answers to one question stay in one fold. Labels need a draw, as in ``calibrate``.
-    """
-    run = load_run_scores(store, record, metric)
-    if run.range != (0.0, 1.0):
-        raise BadValueError(f"{run.metric} is not between 0 and 1: a stacked vote is a probability")
-    kept, _ = select_labels(labels, names=run.run_names, metric=run.metric)
-    kept, _ = reject_tuning_labels(kept, tuned_on, leave_out=leave_out_tuned)
-    human = aggregate_labels(kept, None if scale is None else Scale.parse(scale))
-    scored = [one for one in human.values if one in run.scores]
-    sample_weights = weigh_samples(kept, scored, run.scores, draws, run.run_names, assume_random=assume_random)
-    panel = read_panel_votes(store, record, run.metric, on_progress=on_progress)
-    usable = {one: row for one, row in panel.votes.items() if one in run.scores and not np.isnan(row).all()}
-    ids = [one for one in usable if one in human.values and one in sample_weights.ids]
-    target = np.array([human.values[one] if run.higher_is_better else 1 - human.values[one] for one in ids])
-    clusters = None if run.clusters is None else np.array([run.clusters[one] for one in ids], dtype=np.intp)
-    votes = np.array([usable[one] for one in ids]).reshape(len(ids), len(panel.members))
-    relative = sample_weights.relative_weights
-    fitted = fit_stacked_weights(
-        votes, target, clusters=clusters, seed=seed, weights=[relative[one] for one in ids] if relative else None
-    )
-    if len(ids) < ENOUGH_LABELS:
-        warnings.warn(
-            f"the weights are learned from {len(ids)} labels; below {ENOUGH_LABELS} a majority vote is usually as good",
-            AueporaWarning,
-            stacklevel=2,
-        )
-    items = tuple(LabelledItem(one, panel.digests[one], fold) for one, fold in zip(ids, fitted.folds, strict=True))
-    weights = PanelWeights(
-        panel.members, run.metric, panel.prompt_id, fitted.coefficients, fitted.fold_coefficients, items
-    )
-    scores = dict(zip(usable, stacked_probability(fitted.coefficients, list(usable.values())).tolist(), strict=True))
-    scores |= dict(zip(ids, fitted.out_of_fold(votes).tolist(), strict=True))
-    return weights, replace(run, scores=scores, notes=(*run.notes, _note(weights)))
-
-
-def _note(weights: PanelWeights) -> str:
-    _, *by_member = weights.coefficients
-    shown = ", ".join(f"{name} {weight:.2f}" for name, weight in zip(weights.members, by_member, strict=True))
-    return (
-        f"the scores are those of a stacked vote, with weights from {len(weights.items)} labels in "
-        f"{len(weights.fold_coefficients)} folds ({shown}); a labelled answer is scored by the labels of other folds"
-    )
-
-
-def write_weights(weights: PanelWeights, path: str | Path) -> None:
-    """Write a weights file."""
-    with atomic_write(Path(path)) as file, translate_write_errors(Path(path)):
-        file.write(f"{json.dumps(weights.to_dict(), indent=2, ensure_ascii=False)}\n".encode())

@@ -12,10 +12,12 @@ from ..render.markdown import blocks_markdown
 from ..render.tables import format_value
 from ..render.terminal import blocks_text
 from ..stats.agreement import RatersReport
-from ..stats.calibration import Bin, Confusion, CorrectedMean
+from ..stats.calibration import MAX_WEIGHT, Bin, Confusion, CorrectedMean
 from ..stats.intervals import Estimate, Interval
+from ..stats.probabilities import TOLERANCE, ProbabilityCalibration
 from ..stats.sequential import SequentialResult
-from .draws import ASSUMED_NOTE, Basis
+from .draws import PEOPLE_ONLY
+from .sample_weights import ASSUMED_NOTE, Basis
 
 # --- the conclusion: a judge is usable, usable with correction, or not usable ----------------------------------------
 
@@ -187,9 +189,12 @@ class JudgeCalibration:
     """``pearson``, ``spearman`` and ``kendall`` of score and label; positive where both call the same answers good."""
     basis: Basis = "draw"
     """Why the labels represent the answers: drawn at random, all of them, or assumed to be a random sample."""
+    probabilities: ProbabilityCalibration | None = None
+    """Whether the scores are right as probabilities; ``None`` for scores without a worst and a best value."""
 
     def to_dict(self) -> dict[str, Any]:
         """The values as a JSON object."""
+        probabilities = None if self.probabilities is None else self.probabilities.to_dict()
         measures = ("agreement", "kappa", "alpha", "auroc", "tpr", "tnr", "balanced_accuracy")
         errors = ("calibration_error", "calibration_error_equal_mass", "brier")
         return {
@@ -210,6 +215,7 @@ class JudgeCalibration:
             "notes": list(self.notes),
             **{name: one.to_dict() for name, one in self.correlations.items()},
             "basis": self.basis,
+            "probabilities": probabilities,
         }
 
 
@@ -235,8 +241,24 @@ class CalibrationReport:
     """The tests at the looks that were fixed in the draw; then ``difference`` is absent."""
     forecast: Mapping[str, Any] | None = None
     """The forecast before the first label of a comparison."""
+    bias: CorrectedMean | None = None
+    """Of two runs: by how much more the judge overrates the second one, as the labels of both show."""
     register: DecisionRegister | None = None
     """Of two runs with a verdict: how often their test set decided before."""
+
+    @property
+    def bias_sentence(self) -> str | None:
+        """Of two runs: that the labels show a different bias of the judge, so that its own means have no verdict."""
+        ends = None if self.bias is None else self.bias.interval
+        if self.bias is None or ends is None or ends.low <= 0 <= ends.high:
+            return None
+        first, second = self.judged[0].name, self.judged[-1].name
+        difference, shown = format_value(self.bias.value), _interval_text(ends)
+        return (
+            f"by the labels of both runs the judge's error differs between them ({second} - {first}: {difference}, "
+            f"95 % interval {shown}), so that the difference of its own means has no verdict; "
+            "`auepora judge calibrate` corrects it"
+        )
 
     @property
     def verdict(self) -> str | None:
@@ -253,6 +275,11 @@ class CalibrationReport:
         return "inconclusive"
 
     @property
+    def judges(self) -> tuple[JudgeCalibration, ...]:
+        """Those of ``judged`` that have scores; none where people alone decide."""
+        return tuple(one for one in self.judged if one.metric != PEOPLE_ONLY)
+
+    @property
     def conclusion(self) -> Conclusion:
         """Whether the judge can be used: of two runs, the weaker conclusion."""
         order = ("not_usable", "usable_with_correction", "usable")
@@ -260,18 +287,20 @@ class CalibrationReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The values as a JSON object."""
+        bias = None if self.bias is None else _corrected_dict(self.bias)
         return {
             "schema": 1,
             "people": None if self.people is None else self.people.to_dict(),
-            "judged": [one.to_dict() for one in self.judged],
+            "judged": [one.to_dict() for one in self.judges],
             "difference": None if self.difference is None else _corrected_dict(self.difference),
+            "bias": bias,
             "verdict": self.verdict,
             "no_verdict": self.no_verdict,
             "delta": self.delta,
             "sequential": None if self.sequential is None else self.sequential.to_dict(),
             "forecast": None if self.forecast is None else dict(self.forecast),
             "about": "these samples" if self.finite else "such samples",
-            "conclusion": self.conclusion.to_dict(),
+            "conclusion": self.conclusion.to_dict() if self.judges else None,
             **({} if self.register is None else {"register": self.register.to_dict()}),
         }
 
@@ -289,6 +318,7 @@ def _corrected_dict(one: CorrectedMean) -> dict[str, Any]:
         "value": one.value,
         "interval": _interval_list(one.interval),
         "weight": one.weight,
+        "cap": MAX_WEIGHT,
         "scores_mean": one.scores_mean,
         "labels_mean": one.labels_mean,
         "labels_interval": _interval_list(one.labels_interval),
@@ -333,13 +363,13 @@ def report_blocks(report: CalibrationReport, *, shown: int) -> list[Block]:
     parts: list[Block] = []
     if report.people is not None:
         parts.append(Details("People with each other", agreement_blocks(report.people), is_open=True))
-    for one in report.judged:
+    for one in report.judges:
         blocks = [*_judge(one), *_disagreements(one, shown)]
         parts.append(Details(f"{one.conclusion.name} against people", blocks, is_open=True))
     parts.append(Details("What people would say of all answers", _corrected_table(report), is_open=True))
     if any(one.flags for one in _intervals(report)):
         parts.append(Prose(f"{_UNCERTAIN} few or skewed samples: the interval may be too narrow"))
-    return [*parts, Prose(report.conclusion.sentence)]
+    return [*parts, Prose(report.conclusion.sentence)] if report.judges else parts
 
 
 def _number(title: str) -> TableColumn:
@@ -388,14 +418,36 @@ def _judge(one: JudgeCalibration) -> list[Block]:
         ("", one.calibration_error_equal_mass, "the same, bins of equal mass"),
         ("Brier score", one.brier, "squared distance of score and label"),
     ]
+    verdict_of_chances = []
+    if one.probabilities is not None:
+        found = one.probabilities
+        named[-1] = ("Brier score", found.brier, "squared distance of score and label")
+        named += [
+            ("intercept", found.intercept, "of the labels on the logit of the scores; 0 if calibrated"),
+            ("slope", found.slope, "of the same; 1 if calibrated, below it if overconfident"),
+            ("debiased ECE", found.binned_error, "root mean square over bins of equal mass, without chance"),
+        ]
+        verdict_of_chances = [Prose(f"As probabilities the scores are: {_chance_sentence(found)}.")]
     rows: list[Row] = [[name, *_cells(value), value.why_undefined or what] for name, value, what in named]
     left_out = [f"{count} {_LEFT_OUT[reason]}" for reason, count in one.left_out.items()]
     return [
         verdicts,
         simple_table(["measure", _number("value"), "95 % interval", "what it is"], rows),
+        *verdict_of_chances,
         *([Prose(f"Labels left out: {', '.join(left_out)}.")] if left_out else []),
         *(Prose(f"Note: {note}.") for note in one.notes),
     ]
+
+
+def _chance_sentence(found: ProbabilityCalibration) -> str:
+    """The verdict, with the bound that it follows from."""
+    bound = "" if found.error.interval is None else format_value(found.error.interval.high)
+    name = f"calibrated within {TOLERANCE:.2f}" if found.verdict == "calibrated" else found.verdict
+    sentence = f"{name} (off by {bound} on average at most, at 95 %)"
+    if found.gain is None:
+        return sentence
+    word = "narrower" if found.gain > 0 else "wider"
+    return f"{sentence}; by these labels they make a corrected interval {abs(found.gain):.1%} {word} than yes or no"
 
 
 def _disagreements(one: JudgeCalibration, shown: int) -> list[Block]:
@@ -441,16 +493,23 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
     if report.difference is not None:
         rows.append(_mean_row(f"{second} - {first}", report.difference))
     about = "these answers and no others" if report.finite else "answers to such questions"
-    chance = [one.conclusion.p_chance >= CHANCE_P_VALUE for one in report.judged]
-    every = [(one.corrected, alike) for one, alike in zip(report.judged, chance, strict=True)]
+    chance = [one.conclusion.p_chance >= CHANCE_P_VALUE for one in report.judges]
+    every = [(one.corrected, alike) for one, alike in zip(report.judges, chance, strict=True)]
     shown = [(report.difference, any(chance))] if report.difference else every
-    parts: list[Block] = [
-        simple_table(columns, rows),
-        Prose(f"Intervals are about {about}; {_basis_text(report.judged)}."),
-        *(Prose(_worth(one, like_chance=alike)) for one, alike in shown),
-    ]
+    basis = Prose(f"Intervals are about {about}; {_basis_text(report.judged)}.")
+    if report.judges:
+        parts: list[Block] = [simple_table(columns, rows), basis]
+        parts += (Prose(_worth(one, like_chance=alike)) for one, alike in shown)
+    else:
+        notes = dict.fromkeys(note for one in report.judged for note in one.notes)
+        labels_only = simple_table(
+            ["mean of", *columns[2:4], "labels used"], [[row[0], *row[2:4], row[6]] for row in rows]
+        )
+        parts = [labels_only, basis, *(Prose(f"Note: {note}.") for note in notes)]
     if report.sequential is not None:
         parts += look_blocks(report.sequential)
+    if report.bias_sentence is not None:
+        parts.append(Prose(f"Note: {report.bias_sentence}."))
     if (sentence := verdict_sentence(report)) is not None:
         parts.append(Prose(sentence))
     if report.register is not None and report.register.note is not None:

@@ -39,6 +39,10 @@ class NameClaims:
         claim = LabelEvent("claim", by=name, at=current_time(), claim=self._hash(name, secret))
         self._journal.append(claim, check=check)
 
+    def names_of(self, secret: str) -> set[str]:
+        """The names that a browser has claimed, those that were released included."""
+        return {name for name, hashes in list(self._journal.past_claims.items()) if self._hash(name, secret) in hashes}
+
     def _hash(self, name: str, secret: str) -> str:
         # With batch and name, so that hashes of one browser do not show which names belong together.
         return sha256("\0".join([self._batch_id, name, secret]).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Random draws of samples for labelling, their record next to the label file, and the weights of drawn samples."""
+"""Random draws of samples for labelling, and their record next to the label file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from ..errors import BadValueError, DataFileError, StoreError
 from ..io.labels import Label
 from ..perturb.edits import hash_uniform
 from ..runtime.files import plain_stem, read_bytes, write_lines
-from ..stats.permutation import rank_sum_p_value
 from ..stats.sampling import (
     UNIFORM_SHARE,
     expected_errors,
@@ -36,12 +35,12 @@ from ..store.runs import RunStore, record_decision
 SINGLE_STRATUM = "all"
 """The name of the only stratum of an unstratified draw."""
 _ID_LENGTH = 12
+PEOPLE_ONLY = "people only"
+"""Given as the metric of a comparison that people alone decide."""
 _MIN_PAIRS = 10
 """Fewer samples than this do not decide a comparison."""
 ASSUMED_ERROR = 0.1
 """The least expected squared error of a judge in a forecast without earlier labels: it errs on one answer in ten."""
-_MAX_RATIO = 2.0
-"""Probabilities of strata that differ by less than this factor count as equal in measures of agreement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +69,8 @@ class ComparisonDesign:
 
     other: str
     """The second run; the difference is second minus first."""
-    metric: str
-    """The judge metric whose scores predict the labels."""
+    metric: str | None
+    """The judge metric whose scores predict the labels; ``None``: people alone decide, and nothing is predicted."""
     n: int
     """The number of samples; both answers of each are labelled."""
     delta: float | None = None
@@ -84,23 +83,28 @@ class ComparisonDesign:
     """The intercept of the calibrator and the weight of each feature."""
     forecast: Mapping[str, Any] = field(default_factory=dict)
     """The forecast before the first label."""
+    equal_answers: tuple[str, ...] = ()
+    """Samples whose answers have the same text in both runs: the difference is 0, and they are not drawn."""
 
     @property
-    def sequential(self) -> SequentialDesign | None:
-        """The sequential test at the looks; ``None`` for a single test at ``n``."""
-        return SequentialDesign(self.n, self.looks, delta=self.delta) if self.looks else None
+    def name(self) -> str:
+        """The metric, or that there is none."""
+        return self.metric or PEOPLE_ONLY
 
     def to_dict(self) -> dict[str, Any]:
-        """The design as the file of the draw stores it."""
-        return {**asdict(self), **{name: list(getattr(self, name)) for name in _DESIGN_LISTS}}
+        """The design as the file of the draw stores it; without equal answers as earlier versions stored it."""
+        stored = {**asdict(self), **{name: list(getattr(self, name)) for name in _DESIGN_LISTS}}
+        if not self.equal_answers:
+            del stored["equal_answers"]
+        return stored
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> ComparisonDesign:
         """The design of a dictionary that ``to_dict`` made."""
-        return cls(**{**stored, **{name: tuple(stored[name]) for name in _DESIGN_LISTS}})
+        return cls(**{**stored, **{name: tuple(stored.get(name, ())) for name in _DESIGN_LISTS}})
 
 
-_DESIGN_LISTS = ("looks", "features", "coefficients")
+_DESIGN_LISTS = ("looks", "features", "coefficients", "equal_answers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +151,29 @@ class LabelDraw:
 
     @property
     def population(self) -> int:
-        """Size of the population."""
+        """Size of the population; of a comparison without the samples whose answers are equal."""
         return sum(self.strata.values())
+
+    @property
+    def equal_answers(self) -> tuple[str, ...]:
+        """Samples whose answers are equal in both runs of a comparison."""
+        return () if self.comparison is None else self.comparison.equal_answers
+
+    @property
+    def proportion_drawn_from(self) -> float:
+        """The proportion of samples that could be drawn: those whose answers differ."""
+        return self.population / (self.population + len(self.equal_answers))
+
+    @property
+    def sequential(self) -> SequentialDesign | None:
+        """The sequential test at the looks of a comparison; ``None`` for a single test at the end.
+
+        Its values are differences of labels times the proportion of answers that differ.
+        """
+        design = self.comparison
+        if design is None or not design.looks:
+            return None
+        return SequentialDesign(design.n, design.looks, delta=design.delta, highest=self.proportion_drawn_from)
 
     @property
     def sample_ids(self) -> list[str]:
@@ -233,43 +258,56 @@ def draw_comparison(
     n: int,
     *,
     runs: tuple[str, str],
-    metric: str,
+    metric: str | None,
     seed: int = 0,
     delta: float | None = None,
     looks: int = 0,
     calibrator: tuple[Sequence[str], Sequence[float]] | None = None,
     left_out: Mapping[str, int] | None = None,
+    equal_answers: Collection[str] = (),
 ) -> LabelDraw:
     """Draw ``n`` samples for the difference of two runs, where the predicted labels of both answers are uncertain.
 
     ``predictions`` has the predicted labels of both answers by sample. Inclusion probabilities follow their expected
     errors, half mixed with equal ones. With ``looks`` there are as many tests before the last label, at equal
     distances; then all probabilities are equal, and the labels are tested without the predictions. ``calibrator`` has
-    the features and coefficients that gave the predictions, if earlier labels did.
+    the features and coefficients that gave the predictions, if earlier labels did. Samples with ``equal_answers`` are
+    not drawn, since their difference is 0; the forecast and the tests are about all samples.
     """
-    ids = sorted(predictions, key=lambda one: (hash_uniform(seed, "comparison", one), one))
+    known = sorted(predictions.keys() & set(equal_answers))
+    ids = sorted(predictions.keys() - set(known), key=lambda one: (hash_uniform(seed, "comparison", one), one))
     if n < _MIN_PAIRS or n > len(ids):
+        others = f"; the answers to {len(known)} others are equal, so that their difference is 0" if known else ""
         raise BadValueError(
             f"cannot draw {n} of {len(ids)} samples that both runs have answered and scored; "
-            f"draw at least {_MIN_PAIRS} and at most all of them"
+            f"draw at least {_MIN_PAIRS} and at most all of them{others}"
         )
     if delta is not None and not 0 < delta < 1:
         raise BadValueError(f"delta must be above 0 and below 1, the range of labels, not {delta!r}")
     first, second = (np.array([predictions[one][place] for one in ids]) for place in (0, 1))
     first_errors, second_errors = (expected_errors(one, calibrated=calibrator is not None) for one in (first, second))
     errors, differences, uniform = first_errors + second_errors, second - first, UNIFORM_SHARE
-    expected = float(differences.mean())
+    mean, proportion = float(differences.mean()), len(ids) / len(predictions)
+    if delta is not None and delta >= proportion:
+        raise BadValueError(
+            f"delta is {delta:g}, and the answers to {len(ids)} of {len(predictions)} samples differ: no label can "
+            "show a larger difference, so that the runs are equal by this margin"
+        )
     if looks:  # tests of the labels alone: nothing is predicted
-        errors, differences, uniform = errors + (differences - expected) ** 2, np.zeros(len(ids)), 1.0
+        errors, differences, uniform = errors + (differences - mean) ** 2, np.zeros(len(ids)), 1.0
     probabilities = inclusion_probabilities(errors, n, uniform=uniform)
     if calibrator is None:
         errors = np.maximum(errors, 2 * ASSUMED_ERROR)
+    expected = proportion * mean
     wanted = abs(expected) if delta is None else delta
+    needed = None
+    if wanted > 0:
+        needed = labels_needed(errors, differences, wanted, uniform=uniform, num_zeros=len(known))
     summary = {
-        **forecast(errors, differences, probabilities).to_dict(),
+        **forecast(errors, differences, probabilities, num_zeros=len(known)).to_dict(),
         "predicted_difference": expected,
         "difference": wanted,
-        "labels_needed": labels_needed(errors, differences, wanted, uniform=uniform) if wanted > 0 else None,
+        "labels_needed": needed,
         "calibrated": calibrator is not None,
     }
     features, coefficients = calibrator or ((), ())
@@ -282,6 +320,7 @@ def draw_comparison(
         tuple(features),
         tuple(coefficients),
         summary,
+        tuple(known),
     )
     items = tuple(
         DrawnItem(ids[place], SINGLE_STRATUM, float(probabilities[place]))
@@ -292,27 +331,39 @@ def draw_comparison(
 
 def describe_forecast(draw: LabelDraw, labels: str | Path | None = None) -> list[str]:
     """The forecast of a comparison in words, a sentence per line; with the file of the labels, the command, too."""
-    design = draw.comparison
-    assert design is not None
+    design = _design_of(draw)
     found = design.forecast
     source = "from earlier labels" if found["calibrated"] else "if the judge errs on one answer in ten"
-    lines = [
-        f"{design.n} of {draw.population} samples are drawn for the difference in {design.metric}; both answers of "
+    purpose = f"the difference in {design.metric}"
+    if design.metric is None:
+        source, purpose = "if people prefer one of the answers in every second sample", "a difference"
+    lines = []
+    if design.equal_answers:
+        equal, total = len(design.equal_answers), draw.population + len(design.equal_answers)
+        lines.append(f"{equal} of {total} samples have equal answers in both runs: their difference is 0, unlabelled.")
+    lines += [
+        f"{design.n} of {draw.population} samples are drawn for {purpose}; both answers of "
         f"each are labelled, {2 * design.n} in all.",
         f"Forecast, {source}: the interval of the difference is about ±{found['half_width']:.3f}, and a true "
         f"difference of {found['decidable_difference']:.3f} is decided with probability {found['power']:g}.",
     ]
-    wanted, needed = float(found["difference"]), found["labels_needed"]
-    what = "The judge sees a difference of" if design.delta is None else "The margin of equality is"
-    if wanted < float(found["decidable_difference"]):
-        more = "not even labels of all samples decide it" if needed is None else f"about {needed} samples decide it"
-        lines.append(f"{what} {wanted:.3f}, which is below the decidable size with {design.n} samples; {more}.")
-    else:
-        lines.append(f"{what} {wanted:.3f}, which is above the decidable size.")
+    if design.metric is not None or design.delta is not None:
+        lines.append(_describe_size(design))
     looks = ", ".join(map(str, design.looks))
     when = f"at {looks} samples" if looks else f"once, when all {design.n} samples are labelled"
     command = "." if labels is None else f": auepora judge calibrate {draw.key} --labels {labels}"
     return [*lines, f"The labels are tested {when}{command}"]
+
+
+def _describe_size(design: ComparisonDesign) -> str:
+    """Whether the margin, or the difference that the judge sees, can be decided."""
+    found = design.forecast
+    wanted, needed = float(found["difference"]), found["labels_needed"]
+    what = "The judge sees a difference of" if design.delta is None else "The margin of equality is"
+    if wanted >= float(found["decidable_difference"]):
+        return f"{what} {wanted:.3f}, which is above the decidable size."
+    more = "not even labels of all samples decide it" if needed is None else f"about {needed} samples decide it"
+    return f"{what} {wanted:.3f}, which is below the decidable size with {design.n} samples; {more}."
 
 
 def _allocate_strata(sizes: Mapping[str, int]) -> Iterator[str]:
@@ -411,7 +462,7 @@ def fix_design(store: RunStore, record: RunRecord, draw: LabelDraw) -> None:
     options = _fixed_options(draw)
     try:
         stored = record_decision(
-            store, record.fingerprint, "labels", draw.runs, [options["metric"]], {"design": options}
+            store, record.fingerprint, "labels", draw.runs, [_design_of(draw).name], {"design": options}
         )
     except StoreError:
         return
@@ -421,17 +472,20 @@ def fix_design(store: RunStore, record: RunRecord, draw: LabelDraw) -> None:
 
 def record_verdict(store: RunStore, record: RunRecord, draw: LabelDraw, verdict: str) -> None:
     """Record in the store what a comparison by labels decided; a store that cannot be written is no error."""
-    options = _fixed_options(draw)
-    verdicts = {options["metric"]: verdict}
-    body = {"design": options, "results": verdicts, "verdicts": verdicts}
+    verdicts = {_design_of(draw).name: verdict}
+    body = {"design": _fixed_options(draw), "results": verdicts, "verdicts": verdicts}
     with suppress(StoreError):
         record_decision(store, record.fingerprint, "labels", draw.runs, list(verdicts), body, replace=True)
 
 
+def _design_of(draw: LabelDraw) -> ComparisonDesign:
+    assert draw.comparison is not None
+    return draw.comparison
+
+
 def _fixed_options(draw: LabelDraw) -> dict[str, Any]:
     """What must not change after the first label of a comparison."""
-    design = draw.comparison
-    assert design is not None
+    design = _design_of(draw)
     return {
         "runs": list(draw.runs),
         "seed": draw.seed,
@@ -490,94 +544,6 @@ def previous_selections(labels: Iterable[Label], draws: Iterable[LabelDraw]) -> 
     return found
 
 
-# --- which labels a statistic may use, and the weight of each --------------------------------------------------------
-
-Basis = Literal["draw", "census", "assumed_random"]
-"""Why labels represent the population: they were drawn at random, cover all of it, or the user states so."""
-
-ASSUMED_NOTE = "the labelled samples are assumed to be a random sample, as stated with --assume-random"
-
-
-@dataclass(frozen=True, slots=True)
-class SampleWeights:
-    """The labelled samples that a statistic may use, with their weights."""
-
-    ids: frozenset[str]
-    """Samples that may be used."""
-    basis: Basis = "draw"
-    draws: tuple[LabelDraw, ...] = ()
-    """The draws that are recorded; empty if labels name their draw and its record is missing."""
-    strata_weights: Mapping[str, float] | None = None
-    """Of a stratified draw: the number of samples that each represents."""
-    probabilities: Mapping[str, float] | None = None
-    """Inclusion probabilities, if they differ and are not those of strata."""
-    notes: tuple[str, ...] = ()
-    labelled: frozenset[str] = frozenset()
-    """Samples with a label, whether it may be used or not."""
-    extended: bool = False
-    """Whether samples were added to the draw after the first label."""
-
-    @property
-    def drawn_ids(self) -> set[str]:
-        """The samples of the recorded draws."""
-        return {one for draw in self.draws for one in draw.sample_ids}
-
-    @property
-    def reason_without_verdict(self) -> str | None:
-        """Why no verdict may be given, if the number of labels is not the one of the draw."""
-        if self.basis != "draw":
-            return None
-        if self.extended:
-            return "samples were added to the draw after the first label, so that their number was not fixed before it"
-        drawn = self.drawn_ids
-        if not drawn:
-            return "the draw is not recorded next to the labels, so that its size is not known"
-        if drawn - self.labelled:
-            return (
-                f"{len(drawn & self.labelled)} of {len(drawn)} drawn samples are labelled; "
-                "the verdict is given when all of them are"
-            )
-        return None
-
-    def restrict(self, ids: Iterable[str]) -> SampleWeights:
-        """The weights of fewer samples."""
-        kept = self.ids & frozenset(ids)
-        strata_weights = None if self.strata_weights is None else self.draws[0].weights(sorted(kept))
-        probabilities = self.probabilities
-        if probabilities is not None:
-            probabilities = {one: probabilities[one] * len(kept) / len(self.ids) for one in kept}
-        return replace(self, ids=kept, strata_weights=strata_weights, probabilities=probabilities)
-
-    @property
-    def relative_weights(self) -> Mapping[str, float]:
-        """How many samples each one represents, up to a factor; empty if all represent the same number."""
-        if self.probabilities is not None:
-            return {one: 1 / probability for one, probability in self.probabilities.items()}
-        return self.strata_weights or {}
-
-    def uniform_part(self, labelled: Iterable[str]) -> list[str]:
-        """Those of the labelled samples that are a sample with equal probabilities, in the given order.
-
-        From a draw with different probabilities, each sample is kept with a chance inverse to its own: a fixed subset,
-        by a hash of the sample and the draw. Strata are drawn in proportion to their sizes, in whole samples; the
-        differences that come from that count as equal.
-        """
-        usable = [one for one in labelled if one in self.ids]
-        weights = self.relative_weights
-        if not weights or not usable:
-            return usable
-        tolerance = 1.0 if self.strata_weights is None else _MAX_RATIO
-        return _thin(usable, weights, self.draws[0].id if self.draws else "", tolerance)
-
-
-def _thin(ids: list[str], weights: Mapping[str, float], key: str, tolerance: float) -> list[str]:
-    """The samples, each kept with a chance in proportion to its weight; all if the weights differ by a small factor."""
-    largest = max(weights[one] for one in ids)
-    if largest < tolerance * min(weights[one] for one in ids):
-        return ids
-    return [one for one in ids if hash_uniform(0, "uniform", key, one) < weights[one] / largest]
-
-
 def read_all_draws(paths: Iterable[str | Path]) -> dict[str, list[LabelDraw]]:
     """The draws recorded with label files, by run."""
     by_run: dict[str, list[LabelDraw]] = {}
@@ -586,214 +552,3 @@ def read_all_draws(paths: Iterable[str | Path]) -> dict[str, list[LabelDraw]]:
             for run in draw.runs:
                 by_run.setdefault(run, []).append(draw)
     return by_run
-
-
-def weigh_samples(
-    labels: Iterable[Label],
-    ids: Iterable[str],
-    population: Collection[str],
-    draws: Mapping[str, list[LabelDraw]] | None,
-    names: Collection[str],
-    *,
-    assume_random: bool = False,
-) -> SampleWeights:
-    """The labelled samples of a run that a statistic may use, with their weights.
-
-    ``labels`` are those of people for this run, without labels of samples that a person picked; ``ids`` are the samples
-    with a usable label and a score, ``population`` those with a score, ``draws`` the recorded ones by run, and
-    ``names`` those of the run. Labels that cover the
-    population are a census. Other labels must come from a draw that is recorded; what labels say of another draw, and
-    their probabilities, count with ``assume_random`` only. Labels of samples that were not drawn are left out. Without
-    any draw this raises ``BadValueError``, unless ``assume_random`` states that the samples are a random sample.
-    """
-    labels, everything = list(labels), frozenset(ids)
-    if population and {label.sample_id for label in labels}.issuperset(population):
-        return SampleWeights(everything, "census", notes=(f"every one of the {len(population)} answers is labelled",))
-    # Scores of a file belong to no run: then the labels say which draws count.
-    recorded = _recorded_draws(draws or {}, names or {label.run for label in labels if label.run} or (draws or {}))
-    named = _named_draws(labels, recorded)
-    if not recorded and not (named and assume_random):
-        if assume_random:
-            assumed = SampleWeights(everything, "assumed_random", notes=(ASSUMED_NOTE,))
-            return replace(assumed, notes=(*assumed.notes, *_unlike_notes(assumed, population)))
-        raise BadValueError(_no_draw_message(len(everything), len(population), named))
-    if not assume_random:
-        named = {}  # whatever a label says of its draw, nothing shows that there was one
-    if len(recorded) == 1 and not named:
-        found = _of_recorded(recorded[0], labels, everything)
-    elif len(named) == 1 and not recorded:
-        ((name, probabilities),) = named.items()
-        equal = _are_equal(probabilities.values())
-        note = f"{_samples(len(probabilities))} of draw {name}, which is not recorded next to the labels"
-        drawn = everything & probabilities.keys()
-        found = SampleWeights(drawn, probabilities=None if equal else probabilities, notes=(note,))
-    else:
-        found = _of_several(recorded, named, everything)
-    if not found.ids:
-        if assume_random:
-            return SampleWeights(everything, "assumed_random", notes=(ASSUMED_NOTE,))
-        raise BadValueError(
-            f"none of the {_samples(len(everything))} with a label was drawn at random from this run: {_WHAT_TO_DO}"
-        )
-    found = replace(found, notes=(*found.notes, *_unlike_notes(found, population)))
-    extra = len(everything) - len(found.ids)
-    if assume_random and extra and found.probabilities is None and found.strata_weights is None:
-        return replace(found, ids=everything, basis="assumed_random", notes=(*found.notes, ASSUMED_NOTE))
-    if extra:
-        left_out = f"{extra} labelled {'sample' if extra == 1 else 'samples'} not drawn at random and left out"
-        return replace(found, notes=(*found.notes, left_out))
-    return found
-
-
-def joint_weights(first: SampleWeights, second: SampleWeights, ids: Iterable[str]) -> SampleWeights:
-    """The weights of samples whose answers in two runs may both be used.
-
-    If one run has a census or equal probabilities, the weights are those of the other run. Two draws with different
-    probabilities must be the same draw.
-    """
-    common = first.ids & second.ids & frozenset(ids)
-    restricted = [one.restrict(common) for one in (first, second)]
-    tables = [one.relative_weights for one in restricted]
-    if all(tables) and not _are_equal(tables[0][one] / tables[1][one] for one in common):
-        raise BadValueError(
-            "the labels of the two runs come from two draws with different probabilities, so that they give no "
-            "difference; label the same samples of both runs with `auepora label --for`"
-        )
-    return restricted[1] if tables[1] else restricted[0]
-
-
-_UNLIKE_P_VALUE = 0.01
-
-
-def _unlike_notes(found: SampleWeights, population: Collection[str]) -> list[str]:
-    """A warning if the scores of the labelled answers are unlike those of all: a rank test, p below .01.
-
-    Draws with different probabilities select by the scores, and are not tested.
-    """
-    if not isinstance(population, Mapping) or found.relative_weights:
-        return []
-    values = list(population.values())
-    if not all(isinstance(value, (int, float)) for value in values):
-        return []
-    scores = np.array(values, dtype=np.float64)
-    inside = np.array([name in found.ids for name in population], dtype=np.bool_)
-    p_value = rank_sum_p_value(scores, inside)
-    if p_value >= _UNLIKE_P_VALUE:
-        return []
-    means = f"{scores[inside].mean():.3g} on average against {scores.mean():.3g}, p {p_value:.2g}"
-    unlike = f"the scores of the labelled answers are unlike those of all answers ({means})"
-    return [f"warning: {unlike}: they may not be a random sample"]
-
-
-_WHAT_TO_DO = (
-    "draw samples with `auepora label`, label all of them, or state that these are a random sample with "
-    "--assume-random (assume_random=True)"
-)
-
-
-def _no_draw_message(labelled: int, population: int, named: Collection[str]) -> str:
-    draws = "no draw is recorded"
-    if named:
-        draws = f"the draw that they name ({', '.join(sorted(named))}) is not recorded next to them"
-    return (
-        f"nothing says how the {_samples(labelled)} with a label were selected from {population}: {draws}, "
-        f"so that anything estimated from them may be biased; {_WHAT_TO_DO}"
-    )
-
-
-def _samples(n: int) -> str:
-    return f"{n} sample" + "s" * (n != 1)
-
-
-def _are_equal(probabilities: Iterable[float]) -> bool:
-    values = list(probabilities)
-    return max(values, default=0.0) - min(values, default=0.0) <= 1e-9
-
-
-def _recorded_draws(draws: Mapping[str, list[LabelDraw]], names: Iterable[str]) -> list[LabelDraw]:
-    """The different draws of a run; of draws that begin with one another, the longest."""
-    found: list[LabelDraw] = []
-    of_run = [draw for name in dict.fromkeys(names) for draw in draws.get(name, ())]
-    for draw in sorted(of_run, key=lambda one: -len(one.drawn_items)):
-        if not any(draw.drawn_items == one.drawn_items[: len(draw.drawn_items)] for one in found):
-            found.append(draw)
-    return found
-
-
-def _named_draws(labels: Iterable[Label], recorded: Iterable[LabelDraw]) -> dict[str, dict[str, float]]:
-    """The probabilities of samples by draw, for draws that labels name and no record contains."""
-    known = {name for draw in recorded for name in (draw.id, *draw.extends)}
-    named: dict[str, dict[str, float]] = {}
-    for label in labels:
-        if label.draw is not None and label.probability is not None and label.draw not in known:
-            named.setdefault(label.draw, {})[label.sample_id] = label.probability
-    return named
-
-
-def _of_recorded(draw: LabelDraw, labels: Iterable[Label], everything: frozenset[str]) -> SampleWeights:
-    ids = everything & set(draw.sample_ids)
-    strata_text = f", by {draw.stratify}" if draw.stratify else ""
-    note = f"{len(ids)} labelled of {len(draw.drawn_items)} drawn at random from {draw.population} answers{strata_text}"
-    probabilities, share = draw.probabilities(), len(ids) / len(draw.drawn_items)
-    stored = any(one.probability is not None for one in draw.drawn_items)
-    notes = (note, *_gap_notes(draw, {label.sample_id for label in labels}))
-    return SampleWeights(
-        ids,
-        draws=(draw,),
-        strata_weights=draw.weights(sorted(ids)) if draw.stratify and ids else None,
-        probabilities={one: probabilities[one] * share for one in sorted(ids)} if stored else None,
-        notes=notes,
-        labelled=everything,
-        extended=any(label.draw in draw.extends for label in labels),
-    )
-
-
-def _gap_notes(draw: LabelDraw, labelled: Collection[str]) -> list[str]:
-    """A note if samples without a label come before labelled ones: samples that were skipped may be harder."""
-    places = [place for place, one in enumerate(draw.sample_ids) if one in labelled]
-    missing = places[-1] + 1 - len(places) if places else 0
-    if not missing:
-        return []
-    return [f"{_samples(missing)} without a label before the last labelled one; if they are harder, there is a bias"]
-
-
-def representative_labels(
-    labels: Iterable[Label], draws: Mapping[str, list[LabelDraw]], names: Collection[str] = ()
-) -> list[Label]:
-    """The labels of samples that were drawn with equal probabilities; all labels if no draw is known.
-
-    For the agreement of annotators, which has no weights. From a draw with different probabilities this is the part
-    that ``SampleWeights.uniform_part`` has. ``names`` are those of the run, by default the one that each label names.
-    """
-    by_run: dict[str, list[Label]] = {}
-    for label in labels:
-        by_run.setdefault("" if names else label.run or "", []).append(label)
-    kept: list[Label] = []
-    for run, own in by_run.items():
-        recorded = _recorded_draws(draws, names or ([run] if run else draws))
-        known = {one: each for draw in recorded for one, each in draw.probabilities().items()}
-        known |= {one: each for found in _named_draws(own, recorded).values() for one, each in found.items()}
-        ids = list(dict.fromkeys(label.sample_id for label in own if not known or label.sample_id in known))
-        if known and ids:
-            stratified = any(draw.stratify for draw in recorded)
-            key = recorded[0].id if recorded else ""
-            ids = _thin(ids, {one: 1 / known[one] for one in ids}, key, _MAX_RATIO if stratified else 1.0)
-        chosen = set(ids)
-        kept += [label for label in own if label.sample_id in chosen]
-    return kept
-
-
-def _of_several(
-    recorded: Sequence[LabelDraw], named: Mapping[str, Mapping[str, float]], everything: frozenset[str]
-) -> SampleWeights:
-    """Several draws with equal probabilities are together a random sample; others cannot be combined."""
-    drawn = {draw.id: draw.probabilities() for draw in recorded} | {name: dict(one) for name, one in named.items()}
-    for name, probabilities in drawn.items():
-        if not _are_equal(probabilities.values()):
-            raise BadValueError(
-                f"the labels come from {len(drawn)} draws ({', '.join(drawn)}), and draw {name} has different "
-                "probabilities for different samples, so that they cannot be combined; give the labels of one draw"
-            )
-    ids = everything & {one for probabilities in drawn.values() for one in probabilities}
-    note = "the labels come from different draws, taken together as one random sample"
-    return SampleWeights(ids, draws=tuple(recorded), notes=(note,), labelled=everything)

@@ -6,6 +6,7 @@ The form needs no terminal, so that it works over pipes and with screen readers 
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -142,6 +144,13 @@ def read_items(
     )
 
 
+def answer_text(text: str, structured: Mapping[str, Any] | None) -> str:
+    """The text of an answer; of a structured answer without text its values."""
+    if text or structured is None:
+        return text
+    return json.dumps(structured, indent=2, ensure_ascii=False)
+
+
 def read_pairs(
     store: RunStore, runs: tuple[str, str], sample_ids: Sequence[str], *, seed: int
 ) -> tuple[LabelItem, ...]:
@@ -179,15 +188,11 @@ def build_item(
     ]
     question = question_frames(sample)
     conversation = question["conversation"] if isinstance(question, Mapping) else ""
-    answer = "" if output.response is None else output.response.text
-    if not answer and output.response is not None and output.response.structured is not None:
-        import json
-
-        answer = json.dumps(output.response.structured, indent=2, ensure_ascii=False)
+    response = output.response
     return LabelItem(
         sample.sample_id,
         sample.query,
-        answer,
+        "" if response is None else answer_text(response.text, response.structured),
         tuple(evidence),
         tuple(sample.references),
         conversation,

@@ -14,6 +14,7 @@ import click
 
 from ..errors import StoreError
 from .console import echo_err, quiet_option
+from .help_pages import Command
 from .options import (
     complete_run,
     find_samples,
@@ -41,7 +42,7 @@ MAX_SHOWN = 20
 """Number of queries of a kind that are listed in the terminal; JSON has all."""
 
 
-@click.command(name="compare")
+@click.command(name="compare", cls=Command)
 @click.argument("runs", nargs=-1, required=True, shell_complete=complete_run)
 @click.option(
     "--delta",
@@ -123,8 +124,8 @@ def command(
     auepora compare baseline latest --samples refunds
     auepora compare --qrels qrels.txt baseline.run new.run -m map -m ndcg@10
     """
-    from ..compare.analysis import parse_margin
     from ..compare.guardrails import parse_guardrails
+    from ..compare.verdicts import parse_margin
     from ..store.connect import default_store
 
     if len(runs) < 2:
@@ -170,7 +171,7 @@ def command(
                 **chosen,
             )
             board = Leaderboard.of_pair(report, [one.name for one in records])
-        causes = _changes(found, records, why_metric, chosen["samples"]) if why else {}
+        causes = _changes(found, records, why_metric, chosen["samples"], chosen["primary"]) if why else {}
     if runs_dir is not None:
         from ..compare.rendering import write_report
 
@@ -197,15 +198,20 @@ def _render(board: Leaderboard, report: CompareReport | None, causes: dict[str, 
 
 
 def _changes(
-    store: RunStore, records: Sequence[RunRecord], metric: str | None, samples: SampleSet | None
+    store: RunStore,
+    records: Sequence[RunRecord],
+    metric: str | None,
+    samples: SampleSet | None,
+    primary: Sequence[str] | None,
 ) -> dict[str, Any]:
     """The queries that got worse from the first run to the second, and the metric that decides that."""
     from ..compare.metrics import main_metric
     from ..compare.queries import explain_changes
 
     first, second = records
-    judged_by = main_metric(first, store.results(first.run_id), second, store.results(second.run_id), metric).name
-    changes = explain_changes(store, first, second, metric=metric)
+    results = [store.results(record.run_id) for record in records]
+    judged_by = main_metric(first, results[0], second, results[1], metric, primary=primary).name
+    changes = explain_changes(store, first, second, metric=judged_by)
     if samples is not None:
         changes = [one for one in changes if one.sample_id in frozenset(samples.ids)]
     return {"changes": changes, "judged_by": judged_by}

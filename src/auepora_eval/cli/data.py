@@ -8,12 +8,14 @@ import sys
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from ..render.terminal import progress
 from .console import echo, echo_err, quiet_option, stdout_to_stderr
+from .help_pages import Command
 from .judge_options import STOPPED_EARLY
 from .label import login
 from .main import LazyGroup
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from ..io.grades import CorrectionKind, CorrectionLog, GoldValue, Proposal
     from ..io.problems import Problem
     from ..io.validate import Validation
+    from ..plan.model import Plan
+    from ..runs.dataset_quality import DatasetQuality
     from ..store.runs import RunStore
 
 
@@ -39,7 +43,7 @@ MAX_KEYS = 12
 HAS_PROBLEMS = 2
 
 
-@click.command(name="validate")
+@click.command(name="validate", cls=Command)
 @click.argument("dataset", type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
 @click.option("--format", "dataset_format", metavar="NAME", help="Format of DATASET; default: detected.")
@@ -49,12 +53,27 @@ HAS_PROBLEMS = 2
 @click.option("--corpus", type=click.Path(), help="JSONL file with the texts of documents given by id.")
 @click.option("--nuggets", type=click.Path(), help="JSONL file with the nuggets of the samples, matched by id.")
 @click.option("--all", "show_all", is_flag=True, help=f"Print all problems, not only the first {MAX_SHOWN}.")
+@click.option(
+    "--quality",
+    is_flag=True,
+    help="Say what the questions can decide: repeated questions, gold that the corpus lacks, questions that every "
+    "stored run answers alike, the smallest difference that is detected.",
+)
+@click.option("--run", "runs", multiple=True, metavar="RUN", help="With --quality: only this run; repeatable.")
+@store_option
 @click.option("--load", is_flag=True, help="Of a plan: import the user's code that it names, and check it too.")
 @click.option(
     "--call",
     type=click.IntRange(min=1),
     metavar="N",
     help="Of a plan: call its system on the first N samples, and show question, documents, answer and scores.",
+)
+@click.option(
+    "--set",
+    "set_texts",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Of a plan: set one of its keys, such as run.top_k=3; repeatable. The value is YAML.",
 )
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -68,19 +87,21 @@ def validate_command(
     corpus: str | None,
     nuggets: str | None,
     show_all: bool,
+    quality: bool,
+    runs: tuple[str, ...],
+    store: str | None,
     load: bool,
     call: int | None,
+    set_texts: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Report every problem in a DATASET, and in OUTPUTS for it, and the metrics that they support.
 
-    Given a plan instead, report every problem in the plan and the files it names, and what would run. Systems,
-    resources and metrics that are given by import path are imported and checked only with --load. With --call, which
-    loads them too, the system is called on a few samples. Nothing is stored, and no judge is called.
+    Of a plan: every problem in it and the files it names, and what would run. Its own code is imported with --load and
+    --call only. Nothing is stored, and no judge is called.
 
-    Problems are printed one per line, as file:line: message; everything that `auepora score` refuses is a problem. Then
-    the fields of the samples are counted, and for every target its metrics are listed, or what they lack. The exit code
-    is 2 if there is a problem, and 3 if no call of --call gave an answer; warnings do not change it.
+    The fields of the samples are counted, and for every target its metrics are listed, or what they lack. The exit code
+    is 2 if there is a problem, and 3 if no call of --call gave an answer.
 
     \b
     auepora validate data.jsonl
@@ -91,14 +112,19 @@ def validate_command(
     auepora validate plan.yaml --call 3
     """
     from ..io.validate import validate_files
-    from ..plan.source import looks_like_plan
+    from ..plan.source import looks_like_plan, parse_settings
 
     if outputs is None and (outputs_format is not None or outputs_columns is not None):
         raise click.UsageError(f"--outputs-{'columns' if outputs_format is None else 'format'} goes with OUTPUTS")
     if outputs is None and dataset_format is None and columns is None and looks_like_plan(dataset):
-        sys.exit(validate_plan(dataset, as_json=as_json, load=load, call=call))
+        settings = parse_settings(set_texts)
+        sys.exit(validate_plan(dataset, as_json=as_json, load=load, call=call, settings=settings))
+    if set_texts:
+        raise click.UsageError("--set goes with a plan")
     if load or call is not None:
         raise click.UsageError("--load and --call go with a plan")
+    if runs and not quality:
+        raise click.UsageError("--run goes with --quality")
     with progress(f"reading {dataset}"):
         checked = validate_files(
             dataset,
@@ -110,12 +136,39 @@ def validate_command(
             columns=columns,
             outputs_columns=outputs_columns,
         )
-    if as_json:
-        echo(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False))
-    else:
-        echo("\n\n".join(filter(None, _paragraphs(checked, show_all=show_all))))
+    document, paragraphs = checked.to_dict(), _paragraphs(checked, show_all=show_all)
+    if quality and checked.is_valid:
+        found = _quality(dataset, dataset_format, columns, corpus=corpus, store=store, runs=runs)
+        document["quality"] = found.to_dict()
+        paragraphs.insert(0, found.to_text())
+    echo(json.dumps(document, indent=2, ensure_ascii=False) if as_json else "\n\n".join(filter(None, paragraphs)))
     if not checked.is_valid:
         sys.exit(HAS_PROBLEMS)
+
+
+def _quality(
+    dataset: str,
+    dataset_format: str | None,
+    columns: dict[str, str] | None,
+    *,
+    corpus: str | None,
+    store: str | None,
+    runs: Sequence[str],
+) -> DatasetQuality:
+    """What a dataset can decide, with the stored runs on it if there is a store."""
+    from ..io.corpus import Corpus
+    from ..io.join import load_dataset
+    from ..runs.dataset_quality import dataset_quality
+    from ..store.connect import default_store
+
+    samples = list(load_dataset(dataset, dataset_format, corpus=corpus, columns=columns))
+    ids = None if corpus is None else Corpus.open(corpus).ids
+    where = default_store(store)
+    if store is None and not runs and "://" not in where and not Path(where).exists():
+        return dataset_quality(samples, corpus_ids=ids)
+    with open_store(store) as opened:
+        records = [opened.find(run) for run in runs]
+        return dataset_quality(samples, corpus_ids=ids, store=opened, runs=records)
 
 
 def _paragraphs(checked: Validation, *, show_all: bool) -> list[str]:
@@ -234,8 +287,8 @@ def _targets(checked: Validation) -> str:
     if not checked.samples["samples"]:
         return ""
     no_outputs = checked.outputs is None
-    reasons = {one.missing for one in checked.targets}
-    if len(reasons) == 1 and not any(one.metrics for one in checked.targets):
+    reasons = {target.missing for target in checked.targets}
+    if len(reasons) == 1 and not any(target.metrics for target in checked.targets):
         return f"What these files can tell: nothing, since {reasons.pop()}"
     lines = ["What this dataset can tell of a system" if no_outputs else "What these files can tell"]
     for one in checked.targets:
@@ -264,8 +317,10 @@ def _verdict(checked: Validation) -> str:
 # --- plans: every problem in a plan and the files it names, and what would run ---------------------------------------
 
 
-def validate_plan(path: str, *, as_json: bool, load: bool, call: int | None = None) -> int:
-    """Print the problems and notes of a plan; returns the exit code.
+def validate_plan(
+    path: str, *, as_json: bool, load: bool, call: int | None = None, settings: Mapping[str, Any] = MappingProxyType({})
+) -> int:
+    """Print the problems and notes of a plan with these ``settings``; returns the exit code.
 
     With ``load`` the user's code is imported, and the system built. With ``call`` it is called on so many samples.
     """
@@ -274,13 +329,14 @@ def validate_plan(path: str, *, as_json: bool, load: bool, call: int | None = No
     from .show import sample_page
 
     with progress(f"checking {path}"), stdout_to_stderr():
-        checked = check_plan(path, load=load or call is not None)
+        checked = check_plan(path, load=load or call is not None, settings=settings)
     count = len(checked.problems)
     document = checked.to_dict()
     texts = ["\n".join([*map(str, checked.problems), *checked.notes, f"\n{count or 'no'} {_plural(count, 'problem')}"])]
     code = 0 if checked.fine else HAS_PROBLEMS
     if call is not None and checked.fine:
-        found = _call_system(path, call)
+        assert checked.plan is not None
+        found = _call_system(checked.plan, call)
         document["calls"] = found
         texts += [found["conclusion"], *(report_text(sample_page(sample)) for sample in found["samples"])]
         code = 0 if found["answered"] else STOPPED_EARLY
@@ -288,21 +344,19 @@ def validate_plan(path: str, *, as_json: bool, load: bool, call: int | None = No
     return code
 
 
-def _call_system(path: str, count: int) -> dict[str, Any]:
+def _call_system(plan: Plan, count: int) -> dict[str, Any]:
     """Call the system of a plan on its first samples and score the answers without judges, in a temporary store."""
     from ..core.metrics_base import BatchMetric, is_judged
     from ..errors import BadValueError
-    from ..plan.prepare import read_plan
     from ..runs.run import open_plan, start_run
     from .show import sample_document
 
-    plan = read_plan(path)
     if plan.system is None:
-        raise BadValueError(f"{path} has saved outputs and no system to call; leave out --call")
+        raise BadValueError(f"{plan.path} has saved outputs and no system to call; leave out --call")
     with (
         tempfile.TemporaryDirectory(prefix="auepora-") as folder,
         stdout_to_stderr(),
-        progress(f"calling the system of {path}"),
+        progress(f"calling the system of {plan.path}"),
         open_plan(plan, store=Path(folder) / "runs.sqlite", limit=count) as (request, store, _),
     ):
         unjudged = [one for one in request.metrics or () if not (isinstance(one, BatchMetric) and is_judged(one))]
@@ -319,7 +373,7 @@ def _call_system(path: str, count: int) -> dict[str, Any]:
 # --- auepora convert -------------------------------------------------------------------------------------------------
 
 
-@click.command(name="convert")
+@click.command(name="convert", cls=Command)
 @click.argument("source", metavar="IN", type=click.Path())
 @click.argument("target", metavar="OUT", type=click.Path())
 @click.option("--from", "from_format", metavar="NAME", help="Format of IN; default: detected.")
@@ -452,7 +506,7 @@ _by_option = click.option("--by", metavar="NAME", help="Your name; default: your
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.command(name="propose")
+@click.command(name="propose", cls=Command)
 @click.argument("run", shell_complete=complete_run)
 @click.argument("sample")
 @click.option("--document", metavar="ID", help="With --grade: the document.")
@@ -520,7 +574,7 @@ def propose_command(
     echo_err(f"`auepora gold preview {proposal.correction.id}` shows the effect on all runs")
 
 
-@click.command(name="list")
+@click.command(name="list", cls=Command)
 @click.option(
     "--state",
     type=click.Choice(["open", "accepted", "withdrawn"]),
@@ -551,26 +605,26 @@ def list_command(
         proposals = _correction_log(found, labels).proposals(fingerprint, state=state)
         names = _dataset_names(found)
     if as_json:
-        echo(_to_json([one.to_dict() for one in proposals]))
+        echo(_to_json([proposal.to_dict() for proposal in proposals]))
         return
     rows = [
         [
-            one.correction.id,
-            one.state,
-            names.get(one.correction.fingerprint, one.correction.fingerprint[:12]),
-            one.correction.sample_id,
-            one.correction.describe(),
-            one.correction.by,
-            one.correction.at[:16].replace("T", " "),
-            one.correction.why,
+            proposal.correction.id,
+            proposal.state,
+            names.get(proposal.correction.fingerprint, proposal.correction.fingerprint[:12]),
+            proposal.correction.sample_id,
+            proposal.correction.describe(),
+            proposal.correction.by,
+            proposal.correction.at[:16].replace("T", " "),
+            proposal.correction.why,
         ]
-        for one in proposals
+        for proposal in proposals
     ]
     headers = ["id", "state", "dataset", "sample", "correction", "by", "at", "why"]
     echo(table([[_clip(cell) for cell in row] for row in rows], headers=headers) if rows else "no proposals")
 
 
-@click.command(name="preview")
+@click.command(name="preview", cls=Command)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @_labels_option
 @store_option
@@ -589,7 +643,7 @@ def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None,
 
     with open_store(store) as found:
         log = _correction_log(found, labels)
-        chosen = [log.find(one) for one in ids] if ids else log.proposals(state="open")
+        chosen = [log.find(key) for key in ids] if ids else log.proposals(state="open")
         log.check_acceptance(one.correction.id for one in chosen)
         effects: list[RunEffect] = []
         for fingerprint, proposals in _by_dataset(chosen).items():
@@ -597,7 +651,7 @@ def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None,
             with progress("scoring changed samples of runs", len(records)) as advance:
                 effects += preview_corrections(
                     found,
-                    [one.correction for one in proposals],
+                    [proposal.correction for proposal in proposals],
                     accepted=log.accepted(fingerprint),
                     records=records,
                     progress=lambda *_: advance(1),
@@ -605,7 +659,7 @@ def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None,
     _show_effects(effects, chosen, as_json=as_json, empty="no open proposals")
 
 
-@click.command(name="apply")
+@click.command(name="apply", cls=Command)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "every", is_flag=True, help="Accept all open proposals.")
 @_by_option
@@ -635,11 +689,11 @@ def apply_command(
     with open_store(store) as found:
         log = _correction_log(found, labels)
         known = log.proposals()
-        chosen = [one for one in known if one.state == "open"] if every else [log.find(one) for one in ids]
+        chosen = [one for one in known if one.state == "open"] if every else [log.find(key) for key in ids]
         groups = _by_dataset(chosen) if chosen else dict.fromkeys(_by_dataset(known), ())
         effects: list[RunEffect] = []
         for fingerprint, proposals in groups.items():
-            names = [one.correction.id for one in proposals]
+            names = [proposal.correction.id for proposal in proposals]
             records = runs_of_dataset(found, fingerprint)
             with progress("rescoring runs", len(records)) as advance:
                 effects += apply_corrections(
@@ -653,7 +707,7 @@ def apply_command(
         echo_err(f"{count} open {'proposal is' if count == 1 else 'proposals are'} not accepted; give ids, or --all")
 
 
-@click.command(name="withdraw")
+@click.command(name="withdraw", cls=Command)
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--why", default="", metavar="TEXT", help="The reason.")
 @_by_option
@@ -671,14 +725,14 @@ def withdraw_command(
     """
     with open_store(store) as found:
         log = _correction_log(found, labels)
-        was_accepted = any(log.find(one).state == "accepted" for one in ids)
+        was_accepted = any(log.find(key).state == "accepted" for key in ids)
         proposals = log.withdraw(ids, by=by or login("--by"), why=why)
-    echo(_to_json([one.to_dict() for one in proposals]) if as_json else f"withdrawn: {len(proposals)}")
+    echo(_to_json([proposal.to_dict() for proposal in proposals]) if as_json else f"withdrawn: {len(proposals)}")
     if was_accepted:
         echo_err("`auepora gold apply` rescores the runs without them")
 
 
-@click.command(name="export")
+@click.command(name="export", cls=Command)
 @click.argument("dataset", shell_complete=complete_run)
 @click.option("-o", "--output", type=click.Path(), required=True, help="JSONL file to write.")
 @_labels_option
@@ -727,13 +781,13 @@ def _clip(text: str, limit: int = 60) -> str:
 
 def _by_dataset(proposals: Iterable[Proposal]) -> dict[str, list[Proposal]]:
     groups: dict[str, list[Proposal]] = {}
-    for one in proposals:
-        groups.setdefault(one.correction.fingerprint, []).append(one)
+    for proposal in proposals:
+        groups.setdefault(proposal.correction.fingerprint, []).append(proposal)
     return groups
 
 
 def _dataset_names(store: RunStore) -> dict[str, str]:
-    return {one.fingerprint: one.dataset_name for one in reversed(store.runs())}
+    return {run.fingerprint: run.dataset_name for run in reversed(store.runs())}
 
 
 def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *, as_json: bool, empty: str) -> None:
@@ -742,7 +796,7 @@ def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *
     from ..render.tables import format_value, table
 
     if as_json:
-        listed = [one.to_dict() for one in proposals]
+        listed = [proposal.to_dict() for proposal in proposals]
         echo(_to_json({"corrections": listed, "runs": [one.to_dict() for one in effects]}))
         return
     for one in proposals:

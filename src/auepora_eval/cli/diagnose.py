@@ -10,6 +10,7 @@ import click
 
 from .console import echo_err, quiet_option
 from .gate import plan_files
+from .help_pages import Command
 from .judge_options import INTERRUPTED, STOPPED_EARLY, JudgingOptions, judging_options
 from .options import (
     complete_run,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 ARMS = "none,oracle,retrieved,mixed"
 
 
-@click.command(name="diagnose")
+@click.command(name="diagnose", cls=Command)
 @click.argument("plan", type=click.Path())
 @click.option(
     "--arms",
@@ -161,8 +162,8 @@ def command(
         "metrics": parse_specs(metrics) or None,
         "run.concurrency": concurrency,
     }
-    changes = {key: value for key, value in changes.items() if value is not None} | judging.changes()
-    source = read_source(Path(plan))
+    changes = {key: value for key, value in changes.items() if value is not None} | judging.limits()
+    source = read_source(Path(plan)).with_settings(judging.settings)
     read = read_plan(source, changes={**changes, "gates": None})
     refuse_input_as_output(output, [*plan_files(read, store), corpus])
     if judging.preview:
@@ -235,7 +236,7 @@ def _write(diagnosis: Diagnosis, form: str, output: str | None) -> None:
 # --- auepora replay --------------------------------------------------------------------------------------------------
 
 
-@click.command(name="replay")
+@click.command(name="replay", cls=Command)
 @click.argument("run_a", metavar="A", shell_complete=complete_run)
 @click.argument("run_b", metavar="B", shell_complete=complete_run)
 @click.argument("plan", type=click.Path())

@@ -12,6 +12,7 @@ import click
 
 from ..errors import AueporaError, BadValueError, StoreError
 from .console import echo_err, quiet_option
+from .help_pages import Command
 from .options import (
     complete_run,
     find_samples,
@@ -83,7 +84,7 @@ def publish(report: GateReport, record: RunRecord, *, junit: str | None) -> None
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-@click.command(name="gate")
+@click.command(name="gate", cls=Command)
 @click.argument("run", default="latest", shell_complete=complete_run)
 @click.option("-g", "--gate", "texts", multiple=True, metavar="GATE", help="Condition on the run; repeatable.")
 @click.option("--plan", type=click.Path(), help="Check the gates of this plan.")

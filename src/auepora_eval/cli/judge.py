@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import echo, echo_err, quiet_option
+from .help_pages import Command
 from .judge_options import (
     STOPPED_EARLY,
     JudgeOptions,
@@ -73,7 +75,7 @@ def command() -> None:
 # --- auepora judge try -----------------------------------------------------------------------------------------------
 
 
-@click.command(name="try")
+@click.command(name="try", cls=Command)
 @click.argument("plan", type=click.Path())
 @click.option(
     "-m",
@@ -88,6 +90,10 @@ def command() -> None:
 @click.option(
     "--run", metavar="RUN", shell_complete=complete_run, help="Use the outputs of this stored run; no system is called."
 )
+@click.option("--repeat", type=click.IntRange(min=1), metavar="N", help="Judge each answer N times; show the spread.")
+@click.option(
+    "--separate", is_flag=True, help="Ask each question to a decision model alone, too; show whether answers change."
+)
 @limit_options
 @store_option
 @quiet_option
@@ -99,6 +105,8 @@ def try_command(
     samples: int,
     seed: int,
     run: str | None,
+    repeat: int | None,
+    separate: bool,
     judging: JudgingOptions,
     store: str | None,
     as_json: bool,
@@ -130,8 +138,9 @@ def try_command(
             seed=seed,
             run=run,
             store=store,
-            changes=judging.changes(),
+            changes=judging.settings | replace(judging, repeats=repeat or judging.repeats).limits(),
             progress=line.show_judging,
+            separate=separate,
         )
     page = partial(trial.report, f"Judging: {usage_text(trial.usage)}.")
     write_out(render_page(form, trial.to_dict(), page), output)
@@ -142,7 +151,7 @@ def try_command(
 # --- auepora judge nuggets -------------------------------------------------------------------------------------------
 
 
-@click.command(name="nuggets")
+@click.command(name="nuggets", cls=Command)
 @click.argument("dataset", type=click.Path())
 @click.option("-o", "--output", type=click.Path(), required=True, help="Write the nuggets to this file (JSONL).")
 @click.option(
@@ -257,7 +266,7 @@ def _reasons(found: NuggetReport) -> str:
 # --- auepora judge relevance -----------------------------------------------------------------------------------------
 
 
-@click.command(name="relevance")
+@click.command(name="relevance", cls=Command)
 @click.argument("pool", type=click.Path())
 @click.option("-o", "--output", type=click.Path(), required=True, help="Qrels file to write; existing grades are kept.")
 @click.option(
@@ -379,7 +388,7 @@ def _summary(report: RelevanceReport) -> str:
 # --- auepora prefer --------------------------------------------------------------------------------------------------
 
 
-@click.command(name="prefer")
+@click.command(name="prefer", cls=Command)
 @click.argument("run_a", shell_complete=complete_run)
 @click.argument("run_b", shell_complete=complete_run)
 @click.option(
@@ -421,7 +430,7 @@ def prefer_command(
     with open_store(store, output=output) as found, ScoringProgress() as line:
         record_a, record_b = found.find(run_a), found.find(run_b)
         every = [{"use": name} for name in record_b.plan.get("resources") or ()]
-        judges = judge.judges(changes) or judges_of_run(found, record_b, every, changes=changes)
+        judges = judge.judges(changes, has_plan=True) or judges_of_run(found, record_b, every, changes=changes)
         critic = select_judge(judges, judge_name)
         session = make_judge_session(judges, line, store=found.file)
         report = prefer_runs(found, record_a, record_b, critic, judging=session, prompt=prompt)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .console import quiet_option
+from .help_pages import Command
 from .options import (
     complete_run,
     open_store,
@@ -32,7 +33,7 @@ MAX_SHOWN = 20
 """Default number of disagreements to show."""
 
 
-@click.command(name="calibrate")
+@click.command(name="calibrate", cls=Command)
 @click.argument("runs", nargs=-1, shell_complete=complete_run)
 @click.option(
     "--labels",
@@ -187,7 +188,7 @@ def _learn_weights(
     store: RunStore, run: str, labels: Sequence[Label], metric: str | None, path: str, options: Mapping[str, Any]
 ) -> SampleScores:
     """Write the weights of the panel of a run; returns the scores of its stacked vote."""
-    from ..annotate.calibration import learn_weights, write_weights
+    from ..annotate.stacked_weights import learn_weights, write_weights
     from ..render.terminal import progress
 
     record = store.find(run)
@@ -200,7 +201,7 @@ def _learn_weights(
 # --- auepora judge bias ----------------------------------------------------------------------------------------------
 
 
-@click.command(name="bias")
+@click.command(name="bias", cls=Command)
 @click.argument("runs", nargs=-1, shell_complete=complete_run)
 @click.option(
     "--labels",

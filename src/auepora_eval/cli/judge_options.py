@@ -35,19 +35,44 @@ JUDGE = "judge"
 """Resource name of the judge given on the command line."""
 
 
+_JUDGE_KEYS = ("judge", "resources")
+"""Keys of a plan that say who judges, and how."""
+
+
 @dataclass(frozen=True, slots=True)
 class JudgingOptions:
-    """Limits on judge calls, from the command line."""
+    """Limits on judge calls and settings of the plan, from the command line."""
 
     preview: bool = False
     cache_only: bool = False
     repeats: int | None = None
     max_calls: int | None = None
     max_cost: float | None = None
+    set_texts: tuple[str, ...] = ()
     controls: int | None = None
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The values of ``--set`` by their key in a plan."""
+        if not self.set_texts:
+            return {}
+        from ..plan.source import parse_settings
+
+        return parse_settings(self.set_texts)
+
     def changes(self) -> dict[str, Any]:
-        """The same as changes of a plan."""
+        """Settings and limits as changes of a plan, for commands that read only its judges."""
+        settings = self.settings
+        for key in settings:
+            if key.partition(".")[0] not in _JUDGE_KEYS:
+                raise click.UsageError(
+                    f"--set {key}: this command takes only keys of a judge, such as judge.max_calls and "
+                    "resources.judge.openai.model"
+                )
+        return settings | self.limits()
+
+    def limits(self) -> dict[str, Any]:
+        """The limits on judge calls as changes of a plan."""
         given = {
             "judge.cache_only": self.cache_only or None,
             "judge.repeats": self.repeats,
@@ -78,6 +103,13 @@ _LIMITS: dict[str, Callable[[Any], Any]] = {
     "max_cost": click.option(
         "--max-cost", type=click.FloatRange(min=0), metavar="X", help="Spend at most X, with the prices of the plan."
     ),
+    "set_texts": click.option(
+        "--set",
+        "set_texts",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Set a key of the plan, such as run.top_k=3 or judge.repeats=2; repeatable. The value is YAML.",
+    ),
 }
 
 
@@ -100,21 +132,28 @@ class JudgeOptions:
     url: str | None = None
     key_env: str | None = None
 
-    def judges(self, changes: dict[str, Any]) -> PlannedJudges | None:
-        """The judges of the plan, or the one named here; ``None`` if neither is given."""
+    def judges(self, changes: dict[str, Any], *, has_plan: bool = False) -> PlannedJudges | None:
+        """The judges of the plan, or those named here; ``None`` if none is given.
+
+        With ``has_plan``, the caller changes a plan of its own.
+        """
         if self.model is None and (self.url is not None or self.key_env is not None):
             raise click.UsageError("--judge-url and --judge-key-env go with --judge-model")
-        if self.model is None and self.plan is None:
+        names_judge = self.model is not None
+        if not has_plan and self.plan is None:
+            names_judge = names_judge or any(key.startswith("resources.") for key in changes)
+        if not names_judge and self.plan is None:
             return None
         from ..plan.resources import judges_in_file, judges_in_plan
 
-        if self.model is None:
+        if not names_judge:
             assert self.plan is not None
             return judges_in_file(self.plan, changes=changes)
         if self.plan is not None:
             raise click.UsageError("give --plan or --judge-model, not both")
         options = {"model": self.model, "base_url": self.url, "api_key_env": self.key_env}
-        named = {"resources": {JUDGE: {"openai": {key: one for key, one in options.items() if one is not None}}}}
+        given = {key: value for key, value in options.items() if value is not None}
+        named = {"resources": {JUDGE: {"openai": given}}} if self.model is not None else {}
         return judges_in_plan(named, Path.cwd(), label="the command line", names=[JUDGE], changes=changes)
 
 
@@ -168,7 +207,7 @@ stop_options = grouped_options(
         "until_decided": click.option(
             "--until-decided",
             metavar="RUN",
-            help="Judge in a random order, and stop when the comparison with this run is decided.",
+            help="Stop judging when the comparison with RUN is decided; the order of the answers is random.",
         ),
         "stop_metric": click.option(
             "--stop-metric",
@@ -440,11 +479,13 @@ def judgement_lines(store: RunStore, record: RunRecord) -> Iterator[bytes]:
     ids = store.sample_ids(record.run_id)
     for one in store.judgements(record.run_id):
         body = one.body
+        kind = {"decides": True} if body.get("decides") else {}
         row: dict[str, Any] = {
             "key": one.request.partition("@")[0],
             "critic": one.critic,
             "one_number": bool(body.get("one_number")),
             "logprobs": bool(body.get("logprobs")),
+            **kind,
             "metric": one.metric,
             "sample_id": ids[one.position],
             "repeat": one.judge_repeat,
@@ -492,6 +533,7 @@ _RESUME_OPTIONS = {
     "--stop-metric": "stop_metric",
     "--delta": "delta",
     "--stop-seed": "stop_seed",
+    "--set": "set_texts",
 }
 """Options that must be repeated to resume a run."""
 

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from .console import echo, echo_err, quiet_option
+from .help_pages import Command
 from .options import complete_run, open_store, parse_specs, refuse_input_as_output, store_option
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ..core.types import EvaluationSample
 
 
-@click.command(name="label")
+@click.command(name="label", cls=Command)
 @click.argument("run", required=False, shell_complete=complete_run)
 @click.argument("files", nargs=-1, type=click.Path())
 @click.option(
@@ -36,7 +37,12 @@ if TYPE_CHECKING:
     help="File of labels; samples labelled in it are not shown again.",
 )
 @click.option("--scale", metavar="LOW-HIGH", help="Numeric scale, such as 1-5, instead of right or wrong.")
-@click.option("-m", "--metric", metavar="NAME", help="Metric that the labels will be compared with.")
+@click.option(
+    "-m",
+    "--metric",
+    metavar="NAME",
+    help="Metric that labels are compared with; with --for also 'people only'.",
+)
 @click.option(
     "--for",
     "compared",
@@ -73,7 +79,7 @@ if TYPE_CHECKING:
     help="Whether a person or a model labels; labels of a model are marked, and calibration refuses them.",
 )
 @click.option(
-    "--plain", is_flag=True, expose_value=False, help="No effect: the form always prints and reads plain lines."
+    "--plain", is_flag=True, expose_value=False, hidden=True, help="No effect: the form is always plain lines."
 )
 @click.option("--agreement", is_flag=True, help="Report the agreement between the annotators of FILES; without RUN.")
 @click.option("--adjudicate", is_flag=True, help="Label the answers on which the annotators of FILES disagree.")
@@ -156,6 +162,7 @@ def command(
         raise click.UsageError("--adjudicate is for a person: a model cannot resolve disagreements between people")
 
     from ..annotate.batch_plans import plan_comparison
+    from ..annotate.draws import PEOPLE_ONLY, read_draws
     from ..annotate.names import check_annotator
     from ..annotate.session import LabelFile, LabelScale
     from ..store.connect import default_store
@@ -176,12 +183,22 @@ def command(
             records = found.find(compared[0]), found.find(compared[1])
             if records[0].run_id == records[1].run_id:
                 raise click.UsageError(f"--for names the same run twice, {records[0].run_id}")
+            before = read_draws(labels).get(f"{records[0].run_id} {records[1].run_id}")
             draw = plan_comparison(
-                found, records, metric=metric, n=n, seed=seed, delta=delta, looks=looks or 0, history=history
+                found,
+                records,
+                metric=metric,
+                n=n,
+                seed=seed,
+                delta=delta,
+                looks=looks or 0,
+                history=history,
+                before=before,
             )
             if preview:
                 print_forecast(draw, labels, as_json=as_json)
                 return
+            metric = None if metric == PEOPLE_ONLY else metric
             sheet = LabelFile(Path(labels), name, records[0].run_id, metric, False, tuning, provenance)
             state, sheet = comparison_session(found, records, draw, sheet, scale=label_scale, blind=blind)
             run_session(state, sheet, title=sheet.display_name)
@@ -246,7 +263,7 @@ DEPTH = 10
 """Default number of documents that are pooled per run and query."""
 
 
-@click.command(name="pool")
+@click.command(name="pool", cls=Command)
 @click.argument("runs", nargs=-1, required=True, shell_complete=complete_run)
 @click.option(
     "--depth", type=click.IntRange(min=1), default=DEPTH, show_default=True, help="Documents per run and query."

@@ -19,6 +19,10 @@ from .console import TerminationSignal, echo_err, ignore_closed_pipe, raise_on_s
 # --- a click group that imports each command when it is called -------------------------------------------------------
 
 
+_MORE = "More commands"
+"""The heading of commands that the help lists by name only."""
+
+
 class LazyGroup(click.Group):
     """A group of commands: heading in the help -> name of the command -> (where it is, one-line help).
 
@@ -46,10 +50,14 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands into the help, under their headings."""
-        width = max(map(len, self.modules))
-        for heading, group in self.table.items():
+        shown = {heading: group for heading, group in self.table.items() if heading != _MORE}
+        width = max(len(name) for group in shown.values() for name in group)
+        for heading, group in shown.items():
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(width), text) for name, (_, text) in group.items()])
+        if _MORE in self.table:
+            with formatter.section(_MORE):
+                formatter.write_text(", ".join(sorted(self.table[_MORE])))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -67,47 +75,44 @@ COMMANDS = {
     "Start": {
         "demo": ("start:demo_command", "Evaluate two small systems on a bundled question set."),
         "init": ("start:init_command", "Write a starter plan for a dataset."),
-        "completion": ("start:completion_command", "Print the completion script of a shell."),
+        "validate": ("data:validate_command", "Report every problem in data or a plan."),
+        "metrics": ("metrics:metrics_command", "List the metrics, or explain one."),
+        "help": ("help_topics", "Explain a topic, such as plans or verdicts."),
     },
     "Evaluate": {
         "score": ("score", "Score saved outputs, or a TREC run, in one pass."),
         "run": ("run", "Run a plan: call the system, store, score; or resume."),
-        "diagnose": ("diagnose", "Find which part of a system fails, by experiment."),
         "rescore": ("rescore", "Compute metrics on stored outputs."),
+        "diagnose": ("diagnose", "Find which part of a system fails, by experiment."),
     },
     "Look at runs": {
         "runs": ("runs", "List the stored runs; tag or delete them."),
         "show": ("show", "Show a stored run, its failures or one sample."),
-        "queries": ("show:queries_command", "List the queries of one or two runs, filtered and sorted."),
-        "samples": ("show:samples_command", "List the saved sets of samples, or show one."),
         "explain": ("show:explain_command", "Explain a stored value, or the score of one query."),
         "ui": ("ui", "Open the runs in the browser."),
         "report": ("report:report_command", "Write a report of stored runs as one HTML file."),
+    },
+    "Compare, judge, label": {
+        "compare": ("compare", "Compare stored runs, with a verdict."),
+        "gate": ("gate", "Check a stored run against gates."),
+        "plan-size": ("plan_size", "Compute the questions, labels and calls of a comparison."),
+        "judge": ("judge", "Label data with a judge; compare it with human labels."),
+        "label": ("label", "Label answers in the terminal; agreement, adjudication."),
+    },
+    _MORE: {
+        "queries": ("show:queries_command", "List the queries of one or two runs, filtered and sorted."),
+        "samples": ("show:samples_command", "List the saved sets of samples, or show one."),
         "plot": ("report:plot_command", "Plot stored runs: scores, curves, differences, ..."),
         "export": ("report:export_command", "Write a stored run as plain files."),
         "verify": ("verify", "Recompute the results of a stored run."),
-    },
-    "Compare runs": {
-        "compare": ("compare", "Compare stored runs, with a verdict."),
-        "gate": ("gate", "Check a stored run against gates."),
         "replay": ("diagnose:replay_command", "Split a difference into retrieval and generation."),
         "prefer": ("judge:prefer_command", "Compare the answers of two runs with a judge."),
-        "plan-size": ("plan_size", "Compute the questions, labels and calls of a comparison."),
-    },
-    "Judge and label": {
-        "judge": ("judge", "Label data with a judge; compare it with human labels."),
-        "label": ("label", "Label answers in the terminal; agreement, adjudication."),
         "pool": ("label:pool_command", "Pool the documents of several runs for grading."),
         "gold": ("data:gold_command", "Correct wrong gold, with the effect on all runs first."),
-    },
-    "Prepare data": {
-        "validate": ("data:validate_command", "Report every problem in data or a plan."),
         "convert": ("data:convert_command", "Convert samples or outputs to another format."),
         "perturb": ("perturb", "Write perturbed questions: typos, dropped words, ..."),
-    },
-    "Metrics": {
-        "metrics": ("metrics:metrics_command", "List the metrics, or explain one."),
         "crosscheck": ("metrics:crosscheck_command", "Compare every metric with other implementations."),
+        "completion": ("start:completion_command", "Print the completion script of a shell."),
     },
 }
 
@@ -156,21 +161,12 @@ class _MainGroup(LazyGroup):
 @click.option("--debug", is_flag=True, expose_value=False, help="Print tracebacks; also with AUEPORA_DEBUG=1.")
 @click.pass_context
 def cli(ctx: click.Context, max_line_size: str | None) -> None:
-    """Evaluate retrieval-augmented generation systems, and test whether a change made one better.
+    """Evaluate RAG systems, and test whether a change made one better.
 
     \b
-    auepora demo                                    see it work
-    auepora score data.jsonl outputs.jsonl          score everything the data supports
-    auepora init data.jsonl --system my_app:build   write a plan; run it with auepora run plan.yaml
-    auepora runs; auepora show latest               show stored runs
-    auepora ui                                      browse, filter and compare them in the browser
-    auepora compare baseline latest                 test whether a change made it better
-    auepora report baseline latest                  write the comparison as an HTML page
-    auepora explain latest ndcg@10 --query q17      show how a score was computed
-    auepora score --qrels Q --run R -m ndcg@10      score a TREC run
-    auepora metrics recall                          explain a metric
-    auepora validate data.jsonl outputs.jsonl       report every problem in the data
-    auepora convert data.json data.jsonl            convert data to another format
+    auepora demo                             see it work
+    auepora score data.jsonl outputs.jsonl   score everything the data supports
+    auepora compare baseline latest          test whether a change made it better
     """
     if max_line_size is not None:
         from ..runtime.files import limit_line_size

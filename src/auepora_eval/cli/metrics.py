@@ -13,6 +13,7 @@ import click
 
 from ..render.tables import table
 from .console import echo_err
+from .help_pages import Command
 
 if TYPE_CHECKING:
     from ..core.registry import MetricInfo
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 # --- auepora metrics -------------------------------------------------------------------------------------------------
 
 
-@click.command(name="metrics")
+@click.command(name="metrics", cls=Command)
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def metrics_command(name: str | None, as_json: bool) -> None:
@@ -126,7 +127,7 @@ _MODEL_CASES = 50
 """Limit on cases with a model, which scores one pair of texts at a time."""
 
 
-@click.command(name="crosscheck")
+@click.command(name="crosscheck", cls=Command)
 @click.option("--cases", default=200, show_default=True, type=click.IntRange(min=1), help="Generated cases per metric.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the generated cases.")
 @click.option("--peers/--no-peers", default=True, show_default=True, help="Also compare with other tools.")

@@ -112,7 +112,8 @@ def match_option(default: str | None, text: str) -> Callable[[FunctionT], Functi
         "--match",
         type=click.Choice(("auto", *MATCHES)),
         default=default,
-        help=f"How gold is matched with retrieved documents: by id, span, text or parent document; {text}.",
+        metavar="WAY",
+        help=f"How gold is matched with retrieved documents; {', '.join(('auto', *MATCHES))} document; {text}.",
     )
 
 
@@ -133,8 +134,25 @@ _BY_PRESET = {"map", "ndcg", "precision"}
 
 
 def parse_specs(texts: Iterable[str]) -> list[Spec]:
-    """The specs, in order, without duplicates."""
-    return [parse_spec(text) for text in dict.fromkeys(text.strip() for text in texts)]
+    """The specs, in order, without duplicates; names of other tools become the closest metric, which is said."""
+    return [_closest_spec(parse_spec(text)) for text in dict.fromkeys(text.strip() for text in texts)]
+
+
+def _closest_spec(spec: Spec) -> Spec:
+    """The metric that is closest to a name of another tool; the spec itself where the name is one of ours."""
+    from ..core.other_tools import closest_metrics
+    from ..core.registry import canonical_name, find_metric
+
+    name = spec if isinstance(spec, str) else next(iter(spec), "")
+    base, at, cutoff = name.partition("@")
+    found = closest_metrics(base)
+    if len(found) != 1 or found[0].is_own_question or canonical_name(name) is not None or find_metric(base) is not None:
+        return spec
+    closest = found[0]
+    ours = closest.metric.removesuffix("@k") + at + cutoff
+    echo_err(f"{name} of {closest.tool} is computed as {ours}, the closest here; {closest.differs}")
+    options = {**closest.options, **({} if isinstance(spec, str) else dict(spec[name] or {}))}
+    return {ours: options} if options else ours
 
 
 def parse_spec(text: str) -> Spec:

@@ -10,6 +10,7 @@ import click
 
 from ..perturb.edits import LAYOUTS
 from .console import echo_err, quiet_option
+from .help_pages import Command
 from .options import refuse_input_as_output
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def _read_cases(context: click.Context, parameter: click.Parameter, values: tupl
     return cases
 
 
-@click.command(name="perturb")
+@click.command(name="perturb", cls=Command)
 @click.argument("dataset", type=click.Path())
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), help="JSONL file to write.")
 @click.option("--typo", type=RATE, metavar="RATE", help="Swap, drop or double this proportion of letters.")

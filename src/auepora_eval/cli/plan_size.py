@@ -7,10 +7,11 @@ from dataclasses import asdict
 import click
 
 from .console import quiet_option
+from .help_pages import Command
 from .options import complete_run, open_store, output_format, render_document, store_option, write_out
 
 
-@click.command(name="plan-size")
+@click.command(name="plan-size", cls=Command)
 @click.argument("runs", nargs=-1, shell_complete=complete_run)
 @click.option(
     "--delta", type=click.FloatRange(min=0, min_open=True), required=True, help="Smallest difference that matters."

@@ -11,6 +11,7 @@ import click
 from ..render.terminal import progress
 from ..runtime.files import write_lines
 from .console import echo, echo_err, quiet_option
+from .help_pages import Command
 from .judge_options import judgement_lines
 from .options import complete_run, open_store, raw_csv, raw_option, run_dict, store_option
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 # --- auepora report --------------------------------------------------------------------------------------------------
 
 
-@click.command(name="report")
+@click.command(name="report", cls=Command)
 @click.argument("runs", nargs=-1, shell_complete=complete_run)
 @click.option("--baseline", metavar="RUN", help="Run that the others are compared with.", shell_complete=complete_run)
 @click.option("--title", help="Title of the report; default: the names of the runs.")
@@ -81,7 +82,7 @@ def _complete_kind(context: click.Context, parameter: click.Parameter, incomplet
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
-@click.command(name="plot")
+@click.command(name="plot", cls=Command)
 @click.argument("kind", required=False, shell_complete=_complete_kind)
 @click.argument("runs", nargs=-1, shell_complete=complete_run)
 @click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Metric to plot; repeatable.")
@@ -143,7 +144,7 @@ def _kinds() -> str:
 JUDGEMENTS = "judgements.jsonl"
 
 
-@click.command(name="export")
+@click.command(name="export", cls=Command)
 @click.argument("run", shell_complete=complete_run)
 @click.argument("folder", type=click.Path(), required=False)
 @click.option("-o", "--output", type=click.Path(), metavar="DIR", help="The folder, as FOLDER.")

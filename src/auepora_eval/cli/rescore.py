@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import echo_err, quiet_option
+from .help_pages import Command
 from .judge_options import (
     STOPPED_EARLY,
     JudgeOptions,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from ..store.runs import RunStore
 
 
-@click.command(name="rescore")
+@click.command(name="rescore", cls=Command)
 @click.argument("run", shell_complete=complete_run)
 @click.option(
     "-m",
@@ -57,7 +58,10 @@ if TYPE_CHECKING:
     help="Metric, such as recall@5; repeatable. Default: the metrics of the plan of the run.",
 )
 @click.option(
-    "--conventions", type=click.Choice(PRESETS), help="Conventions of the metrics; default: those of the plan."
+    "--conventions",
+    type=click.Choice(PRESETS),
+    metavar="PRESET",
+    help=f"Conventions of the metrics; {', '.join(PRESETS)}; default: those of the plan.",
 )
 @match_option(None, "default: as in the run. auto decides again; the plan of the run stays")
 @click.option(
@@ -151,7 +155,7 @@ def command(
             echo_err(f"stored with {record.run_id}")
             return
         changes = judging.changes() | stop.changes()
-        named = judge.judges(changes)
+        named = judge.judges(changes, has_plan=True)
         specs = with_judge(parse_specs(metrics), (record.plan.get("resources") or {}) if named is None else named.names)
         judges = named or judges_of_run(found, record, specs or record.plan.get("metrics"), changes=changes)
         if judging.preview:

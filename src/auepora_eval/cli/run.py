@@ -14,6 +14,7 @@ import click
 
 from .console import echo_err, quiet_option, stdout_to_stderr, stop_on_signals
 from .gate import junit_option, plan_files, publish, refuse_inputs_as_reports
+from .help_pages import Command
 from .judge_options import (
     INTERRUPTED,
     STOPPED_EARLY,
@@ -177,7 +178,7 @@ def finish_runs(outcomes: Mapping[str, RunOutcome], note: str = "") -> None:
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-@click.command(name="run")
+@click.command(name="run", cls=Command)
 @click.argument("plan", type=click.Path())
 @click.option("--name", help="Name of the run; default: the name of the plan.")
 @click.option("--tag", "tags", multiple=True, help="Tag the run; repeatable.")
@@ -186,7 +187,7 @@ def finish_runs(outcomes: Mapping[str, RunOutcome], note: str = "") -> None:
 @click.option(
     "--resume",
     is_flag=True,
-    help="Resume the latest unfinished run of this plan, or print the results if all are finished.",
+    help="Resume the latest unfinished run of this plan; prints the results if all are finished.",
 )
 @click.option("--retry-failed", is_flag=True, help="With --resume: retry failed samples.")
 @click.option("--run", "run_name", metavar="RUN", help="With --resume: resume this run.")
@@ -198,7 +199,12 @@ def finish_runs(outcomes: Mapping[str, RunOutcome], note: str = "") -> None:
     metavar="SPEC",
     help="Metric to use instead of those of the plan; repeatable.",
 )
-@click.option("--conventions", type=click.Choice(PRESETS), help="Conventions to use instead of those of the plan.")
+@click.option(
+    "--conventions",
+    type=click.Choice(PRESETS),
+    metavar="PRESET",
+    help=f"Conventions to use instead of those of the plan; {', '.join(PRESETS)}.",
+)
 @match_option(None, "default: that of the plan, else auto")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Maximum number of concurrent calls.")
 @click.option(
@@ -211,8 +217,8 @@ def finish_runs(outcomes: Mapping[str, RunOutcome], note: str = "") -> None:
     "--perturb",
     multiple=True,
     metavar="KIND=RATES",
-    help="Perturb the retrieved documents and run once per rate: noise, drop, counterfactual, empty, shuffle, "
-    "duplicate, inject (such as noise=0,0.2,0.4), or arms=none,original,edited.",
+    help="Perturb the retrieved documents and run once per rate, such as noise=0,0.2,0.4; noise, drop, counterfactual, "
+    "empty, shuffle, duplicate, inject, or arms=none,original,edited.",
 )
 @click.option(
     "--perturb-corpus",
@@ -316,8 +322,8 @@ def command(
     )
     if judging.preview and perturb:
         raise click.UsageError("--preview estimates one run: leave out --perturb")
-    changes |= judging.changes() | stop.changes()
-    source = read_source(Path(plan))
+    changes |= judging.limits() | stop.changes()
+    source = read_source(Path(plan)).with_settings(judging.settings)
     if perturb or perturb_corpus is not None or perturb_payloads is not None:
         unchecked = read_plan(source, changes={**changes, "gates": None})
         refuse_inputs_as_reports(plan_files(unchecked, store), junit=None, output=output)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import echo_err, quiet_option
+from .help_pages import Command
 from .judge_options import (
     STOPPED_EARLY,
     JudgeOptions,
@@ -38,7 +39,6 @@ from .options import (
     warn_unmatched_ids,
     write_out,
 )
-from .score_inputs import FileInput, ScoreInput, ScoreOptions, TrecInput, wants_shards
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
     from ..core.types import EvaluationSample, SystemOutputs
     from ..engine.gold_match import MatchChoice
     from ..judge.preview import Preview
-    from .options import ExecutorChoice
+    from .score_inputs import ScoreInput, ScoreOptions
 
 PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "trec")
 
 
-@click.command(name="score")
+@click.command(name="score", cls=Command)
 @click.argument("dataset", required=False, type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
 @click.option("--format", "sample_format", metavar="NAME", help="Format of DATASET; default: detected.")
@@ -76,7 +76,8 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     default="auto",
     show_default=True,
     type=click.Choice(PRESETS),
-    help="Conventions of the metrics; auto is trec for qrels or a BEIR folder, else auepora.",
+    metavar="PRESET",
+    help=f"Conventions of the metrics; {', '.join(PRESETS)}. auto is trec for qrels or a BEIR folder, else auepora.",
 )
 @click.option(
     "-l",
@@ -177,6 +178,7 @@ def command(
     """
     from ..engine.evaluate import BATCH_SIZE
     from ..io.formats import is_sharded
+    from .score_inputs import FileInput, ScoreOptions, TrecInput, wants_shards
 
     trec = qrels is not None or run_file is not None
     refused = {

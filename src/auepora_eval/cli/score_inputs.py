@@ -13,19 +13,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.types import GOLD_BY
+from ..core.conventions import Conventions, Match
+from ..core.metrics_base import BatchMetric, Metric, with_match
+from ..core.plan import with_corpus_ids
+from ..core.registry import Spec, use_resources
+from ..core.results import Results
+from ..core.types import GOLD_BY, EvaluationSample, SystemOutputs
+from ..engine.data_checks import IdCheck, no_hit_warning
+from ..engine.evaluate import evaluate, evaluate_stream, resolve_metrics
+from ..engine.executors import Executor
+from ..engine.gold_match import GoldReading, MatchChoice, Pair, depends_on_match
+from ..engine.suggest import require_retrieved, specs_for, supported_metrics
+from ..errors import DataFileError
+from ..io.formats import SPLIT_FORMATS, get_format, guess_format, is_sharded
+from ..io.join import PairStream, count_lines, dataset_of, resolve_format
+from ..io.problems import Problems
+from ..render.terminal import progress
 from .console import echo_err
 from .options import ExecutorChoice, warn_unmatched_ids
 
 if TYPE_CHECKING:
-    from ..core.conventions import Conventions, Match
-    from ..core.metrics_base import Metric
-    from ..core.registry import Spec
-    from ..core.results import Results
-    from ..core.types import EvaluationSample, SystemOutputs
-    from ..engine.executors import Executor
-    from ..engine.gold_match import GoldReading, MatchChoice, Pair
-    from ..io.join import PairStream
     from ..io.trec_format import TrecRankings
     from ..plan.resources import PlannedJudges
     from ..runs.coverage import JudgedCoverage
@@ -49,8 +56,6 @@ class ScoreOptions:
 
     def metrics(self, *, need_key: bool = True) -> list[Metric]:
         """The metrics, with the judges they refer to."""
-        from ..core.registry import use_resources
-        from ..engine.evaluate import resolve_metrics
 
         if self.judges is None:
             return resolve_metrics(self.specs, self.conventions)
@@ -89,8 +94,6 @@ class ScoreInput(ABC):
 
     def match_gold(self, metrics: list[Metric], pairs: Iterable[Pair], *, stored: Match | None = None) -> list[Metric]:
         """Decide how gold is matched, unless no metric depends on it; the metrics that match it in this way."""
-        from ..core.metrics_base import with_match
-        from ..engine.gold_match import GoldReading, depends_on_match
 
         if metrics and not depends_on_match(metrics):
             return metrics
@@ -139,8 +142,6 @@ def has_provenance_file(path: str | Path) -> bool:
 def note_format(path: str | None, named: str | None, found: str) -> None:
     """Print the format of a file if it was detected and is not the usual one."""
     if path is not None and named is None and found != "jsonl":
-        from ..io.formats import get_format
-
         echo_err(f"reading {path} as {found} ({get_format(found).title})")
 
 
@@ -158,10 +159,7 @@ class TrecInput(ScoreInput):
 
     def prepare(self, metrics: list[Metric]) -> list[Metric]:
         """Read the files."""
-        from ..engine.evaluate import resolve_metrics
-        from ..engine.suggest import specs_for
         from ..io.trec_format import read_trec
-        from ..render.terminal import progress
 
         rules = self.options.conventions
         metrics = metrics or resolve_metrics(
@@ -195,7 +193,6 @@ class TrecInput(ScoreInput):
 
     def add_warnings(self, metrics: Sequence[Metric], results: Results) -> None:
         """Add a warning if no document is a hit, which reads the files again."""
-        from ..engine.data_checks import IdCheck, no_hit_warning
 
         warning, check = no_hit_warning(results), IdCheck()
         if warning is not None and all(Path(path).is_file() for path in (self.qrels, self.run)):
@@ -227,7 +224,6 @@ class FileInput(ScoreInput):
         outputs_columns: dict[str, str] | None = None,
     ) -> None:
         """Detect the formats. Without ``outputs``, the dataset must contain them."""
-        from ..io.join import resolve_format
 
         samples_kind = resolve_format(Path(dataset), "samples", sample_format, columns)
         if outputs is None:
@@ -245,10 +241,6 @@ class FileInput(ScoreInput):
     @contextmanager
     def open(self, options: ScoreOptions, executor: Executor) -> Iterator[None]:
         """Open a stream of samples with their outputs, with texts of the corpus and nuggets added."""
-        from ..io.corpus import Corpus, CorpusJoin
-        from ..io.join import PairStream, count_lines
-        from ..render.terminal import progress
-
         self.options = options
         known = None
         if self.nuggets is not None:
@@ -258,6 +250,8 @@ class FileInput(ScoreInput):
         with ExitStack() as open_files:
             corpus_join = None
             if self.corpus is not None:
+                from ..io.corpus import Corpus, CorpusJoin
+
                 with progress(f"reading {self.corpus}"):
                     corpus_join = CorpusJoin(open_files.enter_context(Corpus.open(self.corpus)))
             self.pairs = PairStream(
@@ -271,8 +265,6 @@ class FileInput(ScoreInput):
 
     def prepare(self, metrics: list[Metric]) -> list[Metric]:
         """Refuse metrics that the outputs do not support; metrics of the corpus get its ids."""
-        from ..engine.suggest import require_retrieved, supported_metrics
-        from ..render.terminal import progress
 
         if self.pairs.answers_only:
             require_retrieved(metrics, str(self.pairs.outputs_path))
@@ -285,14 +277,11 @@ class FileInput(ScoreInput):
                 )
         corpus_join = self.pairs.corpus_join
         if corpus_join is not None:
-            from ..core.plan import with_corpus_ids
-
             metrics = with_corpus_ids(metrics, lambda: corpus_join.corpus.ids)
         return metrics
 
     def has_provenance(self) -> bool:
         """Whether gold has provenance; a pipe, which can be read once, has none."""
-        from ..io.problems import Problems
 
         path, form = self.samples
         if form.name != "jsonl":
@@ -304,16 +293,13 @@ class FileInput(ScoreInput):
 
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
         """Evaluate the pairs as they are read."""
-        from ..core.metrics_base import BatchMetric
-        from ..engine.evaluate import evaluate, evaluate_stream
-        from ..io.join import dataset_of
 
         common |= {"batch_size": self.options.batch_size, "conventions": self.options.conventions}
         pairs: Iterable[Pair] = self.pairs
         if self.gold is not None:
             source = self.pairs if self._can_read_again() else self.gold.pairs()
             pairs = self.gold.count(source)
-        if all(isinstance(one, BatchMetric) for one in metrics):
+        if all(isinstance(metric, BatchMetric) for metric in metrics):
             every_sample = dataset_of(*self.samples) if self._can_read_again() else None
             results = evaluate_stream(pairs, metrics, samples=every_sample, **common)
         else:  # a metric that is not a BatchMetric needs all samples at once
@@ -348,12 +334,11 @@ def wants_shards(
     corpus: bool,
 ) -> bool:
     """Whether to read these files in ranges: if there are many, with a checkpoint, or with Ray workers."""
-    from ..io.formats import is_sharded
 
     sample_format, outputs_format = formats
 
     paths = [one for one in (dataset, outputs) if one is not None]
-    many = [one for one in paths if is_sharded(one) and not _is_one_dataset(one, sample_format)]
+    many = [path for path in paths if is_sharded(path) and not _is_one_dataset(path, sample_format)]
     if (many or parts is not None) and corpus:
         raise click.UsageError("--corpus goes with one DATASET file and one of OUTPUTS, and without --parts")
     if many or parts is not None:
@@ -370,8 +355,6 @@ def wants_shards(
 
 def _is_one_dataset(path: str, sample_format: str | None) -> bool:
     """Whether a directory is one dataset, such as a BEIR folder, and not many files."""
-    from ..errors import DataFileError
-    from ..io.formats import SPLIT_FORMATS, guess_format
 
     if sample_format is not None:
         return sample_format not in SPLIT_FORMATS

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from ..core.types import GOLD_BY
+from ..core.conventions import Match
+from ..core.metrics_base import Metric
+from ..core.results import Results
+from ..core.types import GOLD_BY, EvaluationSample, SystemOutputs
+from ..engine.data_checks import DataCheck
+from ..engine.executors import BatchSource
+from ..engine.gold_match import Pair
+from ..engine.suggest import supported_metrics
+from ..render.terminal import progress
+from ..scale.checkpoint import CheckpointExecutor, Manifest
+from ..scale.sharded import ShardedInput, evaluate_sharded, make_mapper, read_samples, sharded_input
 from .console import echo_err
 from .score_inputs import PROBE_SAMPLES, ScoreInput, has_provenance_file, note_format
-
-if TYPE_CHECKING:
-    from ..core.conventions import Match
-    from ..core.metrics_base import Metric
-    from ..core.results import Results
-    from ..core.types import EvaluationSample, SystemOutputs
-    from ..engine.executors import BatchSource
-    from ..engine.gold_match import Pair
-    from ..scale.checkpoint import CheckpointExecutor
-    from ..scale.sharded import ShardedInput
 
 CHECKED_SAMPLES = 1000
 """Number of samples that are read again for data warnings."""
@@ -44,9 +44,6 @@ class ShardInput(ScoreInput):
 
     def prepare(self, metrics: list[Metric]) -> list[Metric]:
         """Split the files into ranges for the metrics."""
-        from ..engine.suggest import supported_metrics
-        from ..render.terminal import progress
-
         self._split(metrics)
         note_format(self.dataset, self.sample_format, self.sharded.formats[0])
         note_format(self.outputs, self.outputs_format, self.sharded.formats[1])
@@ -67,8 +64,6 @@ class ShardInput(ScoreInput):
         """How the evaluation that the checkpoint folder holds matches gold, where ``auto`` has decided it."""
         if self.parts is None or self.options.match != "auto":
             return None
-        from ..scale.checkpoint import Manifest
-
         manifest = Manifest.load(Path(self.parts))
         return None if manifest is None else cast("Match", manifest.conventions.get("match", "id"))
 
@@ -77,9 +72,6 @@ class ShardInput(ScoreInput):
             yield from zip(*source.read(), strict=True)
 
     def _split(self, metrics: Sequence[Metric]) -> None:
-        from ..render.terminal import progress
-        from ..scale.sharded import make_mapper, sharded_input
-
         with progress(f"looking through {self.dataset}"):
             self.sharded = sharded_input(
                 self.dataset,
@@ -94,8 +86,6 @@ class ShardInput(ScoreInput):
 
     def has_provenance(self) -> bool:
         """Whether gold has provenance."""
-        from ..scale.sharded import read_samples
-
         if self.sharded.formats[0] != "jsonl":
             return has_provenance_file(self.dataset)
         runs = chain.from_iterable(source.samples for source in self.sharded.sources)
@@ -104,8 +94,6 @@ class ShardInput(ScoreInput):
 
     def evaluate(self, metrics: list[Metric], **common: Any) -> Results:
         """Evaluate the ranges, with a checkpoint if there is a folder for one."""
-        from ..scale.sharded import evaluate_sharded
-
         opened: list[CheckpointExecutor] = []
         results = evaluate_sharded(
             self.sharded,
@@ -129,8 +117,6 @@ class ShardInput(ScoreInput):
 
     def add_warnings(self, metrics: Sequence[Metric], results: Results) -> None:
         """Add data warnings from the first samples, since workers read them."""
-        from ..engine.data_checks import DataCheck
-
         check, seen = DataCheck(), 0
         for samples, outputs in self.batches():
             check.add(samples, outputs)

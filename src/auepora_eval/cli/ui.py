@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from .console import echo_err, quiet_option
+from .help_pages import Command
 from .options import open_store, store_option
 
 LOCK_TIMEOUT_S = 5.0
 """How long a page waits for a locked store."""
 
 
-@click.command(name="ui")
+@click.command(name="ui", cls=Command)
 @store_option
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="Port to listen on; 0: a free one."

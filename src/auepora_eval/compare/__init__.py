@@ -4,13 +4,18 @@
 * ``stores``: the store that a comparison reads, and differences of configuration
 * ``pairing``: the scores of one metric in two runs, paired by sample
 * ``failures``: sensitivity of verdicts to failed and missing outputs
-* ``analysis``: tests, intervals, power, verdicts
+* ``verdicts``: better, worse, equal or inconclusive; margins
+* ``depths``: how deep rankings are known, and what runs with lists of different length can be compared on
+* ``analysis``: tests, intervals, power
+* ``match``: how gold is matched in all runs, and what is computed again by it
 * ``metrics``: the metrics that runs can be compared on, with their scores
 * ``golden``: golden queries: rank of the first expected chunk, aggregate of a run
 * ``queries``: two runs query by query, and the cause of each change
-* ``columns``: samples, outputs and scores of stored runs as columns, for lists of queries
+* ``columns``: samples, outputs and scores of a stored run as columns, for lists of queries
+* ``query_table``: the queries of several runs as one table, with search
 * ``filters``: conditions on queries, search and order; one language for the workbench and the command line
 * ``chunks``: whether the chunks changed between two runs
+* ``guardrails``: what must not get worse, and other metrics that fell
 * ``runs``: the leaderboard of two or more runs; the whole comparison of two, and its split into retrieval and
   generation
 * ``diagnosis``: which part of a system fails, from its answers with different documents

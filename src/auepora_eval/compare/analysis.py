@@ -1,20 +1,18 @@
-"""Statistical comparison of metrics of two runs: tests, intervals, power and verdicts."""
+"""Statistical comparison of metrics of two runs: tests, intervals and power."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.reduce import Clusters
 from ..core.results import CLAIM_ALL, deciding_look, sequential_note
-from ..errors import BadValueError, UnknownMetricError
-from ..options import PositiveFloat, problem_of
+from ..errors import BadValueError
 from ..stats.calibration import CorrectedMean, corrected_difference
 from ..stats.difference import (
     PairedStatistics,
@@ -26,7 +24,7 @@ from ..stats.difference import (
     required_n,
     unit_sd,
 )
-from ..stats.intervals import Interval
+from ..stats.intervals import Floats, Interval
 from ..stats.permutation import (
     SignFlips,
     SwapStatistic,
@@ -43,6 +41,7 @@ from .depths import join_ends
 from .failures import FailureCheck, recheck_with_failures, recheck_with_missing
 from .pairing import (
     Fill,
+    MetricMeta,
     RunPairScores,
     ScoresCache,
     completed_difference,
@@ -50,90 +49,7 @@ from .pairing import (
     ratio_of_amounts,
 )
 from .types import EXPLORATORY, ComparisonInput, MetricComparison, SequentialComparison, Verdict
-
-# --- the verdict (better, worse, equal, inconclusive) and its rules --------------------------------------------------
-
-ALPHA = 0.05
-"""The significance level."""
-
-Margin = float | Mapping[str, float] | None
-"""The difference that does not matter: one for all metrics, or by the name of a metric."""
-
-Ends = tuple[float, float] | None
-
-
-def verdict_of(
-    delta: float | None,
-    *,
-    p_adjusted: float | None,
-    higher_is_better: bool | None,
-    interval_adjusted: Ends = None,
-    interval_90: Ends = None,
-    margin: float | None = None,
-    identical: bool = False,
-) -> Verdict:
-    """The verdict on one metric.
-
-    ``better`` and ``worse`` need an adjusted p-value below .05 and an adjusted interval without 0: few skewed
-    differences can have a small p-value by chance, but not both. ``equal`` needs values that are ``identical`` on all
-    samples, or a margin that the user gave and a 90 % interval within it, which is two one-sided tests at 5 %.
-    Everything else is inconclusive, and so is a difference of a metric without a direction (``None``).
-    """
-    if delta is None:
-        return "inconclusive"
-    if p_adjusted is not None and p_adjusted < ALPHA and delta != 0 and excludes_zero(interval_adjusted):
-        if higher_is_better is None:
-            return "inconclusive"
-        return "better" if (delta > 0) == higher_is_better else "worse"
-    return "equal" if identical or is_within(interval_90, margin) else "inconclusive"
-
-
-def excludes_zero(ends: Ends) -> bool:
-    """Whether a whole interval lies on one side of zero."""
-    return ends is not None and (ends[0] > 0 or ends[1] < 0)
-
-
-def is_within(ends: Ends, margin: float | None) -> bool:
-    """Whether a whole interval lies within the margin, on both sides of zero."""
-    return ends is not None and margin is not None and -margin <= ends[0] and ends[1] <= margin
-
-
-def margin_of(margin: Margin, name: str) -> float | None:
-    """The margin of one metric; ``None`` if it has none."""
-    return margin.get(name) if isinstance(margin, Mapping) else margin
-
-
-def parse_margin(texts: Iterable[str]) -> Margin:
-    """The margin that texts give: ``NUMBER`` for all metrics, or ``METRIC=NUMBER`` for each; ``None`` without any."""
-    named: dict[str, float] = {}
-    for text in texts:
-        name, equals, number = text.rpartition("=")
-        try:
-            named[name if equals else ""] = float(number)
-        except ValueError:
-            raise BadValueError(f"--delta {text}: write a number, or METRIC=NUMBER") from None
-    if not named:
-        return None
-    if "" in named and len(named) > 1:
-        raise BadValueError("give --delta one number for all metrics, or METRIC=NUMBER for each, not both")
-    return named.get("") or named
-
-
-def require_margin(margin: Margin, known: Iterable[str]) -> None:
-    """Raise if a margin is not a positive number, or is for an unknown metric."""
-    if margin is None:
-        return
-    named = margin if isinstance(margin, Mapping) else {"": margin}
-    names = list(known)
-    for name, value in named.items():
-        if problem_of(PositiveFloat, value):
-            where = f" of '{name}'" if name else ""
-            raise BadValueError(
-                f"delta{where} is the largest difference that does not matter: a number above 0, not {value!r}"
-            )
-        if name and name not in names:
-            raise UnknownMetricError(name, names)
-
+from .verdicts import ALPHA, Ends, excludes_zero, is_within, verdict_of
 
 # --- notes on a metric: few units, which samples count, the spread of repeats ----------------------------------------
 
@@ -183,7 +99,6 @@ def _repeat_notes(one: ComparisonInput, reading: RunPairScores) -> list[str]:
 
 # --- the analysis: permutation tests, intervals, power and verdicts --------------------------------------------------
 
-Floats = npt.NDArray[np.float64]
 Adjustment = Literal["max-t", "holm"]
 """How the p-values of two runs are adjusted."""
 LeaderboardAdjustment = Adjustment | Literal["tukey"]
@@ -603,21 +518,13 @@ class Analysis:
     def skew_bounds(self, place: int, verdict: Verdict = "inconclusive") -> Ends:
         """Bounds of a difference that hold under skew, at the level of a verdict; ``None`` where it needs none."""
         reading, (low, high) = self.pair(place), self.inputs[place].definition.range
-        interval = self.intervals[place] or self.adjusted[place] or self.narrow[place]
         if reading.values is None:
             return None
-        used = reading.used
-        inside = None if self.clusters is None else self.clusters[used]
+        first, second = (values[reading.used] for values in reading.values)
+        inside = None if self.clusters is None else self.clusters[reading.used]
         levels: dict[Verdict, float] = {"inconclusive": 1 - ALPHA, "equal": 1 - 2 * ALPHA}
-        return bounds_under_skew(
-            reading.values[0][used],
-            reading.values[1][used],
-            interval,
-            clusters=inside,
-            lowest=low,
-            highest=high,
-            level=levels.get(verdict, 1 - ALPHA / max(self._num_tested(), 1)),
-        )
+        level = levels.get(verdict, 1 - ALPHA / max(self._num_tested(), 1))
+        return bounds_under_skew(first, second, clusters=inside, lowest=low, highest=high, level=level)
 
     def verdict_without_skew(self, place: int) -> Verdict:
         """The verdict by test and interval alone."""
@@ -663,7 +570,7 @@ class Analysis:
             notes.append("a class is no better than another: its proportion can differ, and no sample is won or lost")
         if pair.measure_failures and pair.can_fill:
             ends = [look.pair(place).delta for look in others]
-            bounds = (min(ends), max(ends)) if all(map(math.isfinite, ends)) else None
+            bounds = (min(ends), max(ends)) if np.isfinite(ends).all() else None
             if any(look.verdict(place) != verdict for look in others):
                 notes.append(f"{pair.measure_failures} failed measurements could change the verdict from '{verdict}'")
                 verdict, downgrade = "inconclusive", "measure_failures"
@@ -678,7 +585,7 @@ class Analysis:
                 f"as many samples as would detect a difference of {one.margin:g}; the interval still straddles it"
             )
         delta = finite_or_none(reading.delta if reading.has_test else b - a)
-        wins, losses, draws = self._counts(place)
+        wins, losses, draws = _count_outcomes(reading, one.definition)
         return MetricComparison(
             name=pair.name,
             label=pair.definition.label,
@@ -717,14 +624,6 @@ class Analysis:
         n = int(used.sum())
         return n if self.clusters is None else len(np.unique(self.clusters[used]))
 
-    def _counts(self, place: int) -> tuple[int, int, int]:
-        reading, definition = self.pair(place), self.inputs[place].definition
-        both = reading.both
-        if definition.reducer is None or definition.direction is None:
-            return 0, 0, 0
-        apart = reading.differences[both] * (1 if definition.higher_score_is_better else -1)
-        return int((apart > 0).sum()), int((apart < 0).sum()), int((apart == 0).sum())
-
     def power(self, place: int, *, open_: bool, alpha: float = ALPHA) -> _Power:
         """Effect size, MDE and samples needed; for metrics that are not means, from the width of the interval."""
         reading, interval, units = self.pair(place), self.intervals[place], self._units(place)
@@ -756,6 +655,14 @@ class _Power:
     n_needed: int | None
     enough: bool = False
     """Whether there are enough samples to detect the margin."""
+
+
+def _count_outcomes(reading: RunPairScores, definition: MetricMeta) -> tuple[int, int, int]:
+    """How many samples the second run won and lost, and on how many both are equal."""
+    if definition.reducer is None or definition.direction is None:
+        return 0, 0, 0
+    apart = reading.differences[reading.both] * (1 if definition.higher_score_is_better else -1)
+    return int((apart > 0).sum()), int((apart < 0).sum()), int((apart == 0).sum())
 
 
 def finite_or_none(value: float) -> float | None:

@@ -8,20 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..features.matching import GoldUnit, Matching, first_rank, gold_ranks, gold_units, span_of
 from ..features.rankings import document_gold
 from ..features.texts import RefusalDetector
 from ..runtime.processes import gc_paused
+from ..stats.intervals import Bools
 from ..store.records import RunRecord
 from ..store.rows import PERTURBED_TAG
 from ..store.runs import CachedStore, RunStore
 from .golden import ChunkLocations, GoldFinder, SharedQueries
 from .stores import DocumentFacts, RunOutputs, chunker_versions, run_outputs
 
-Bools = npt.NDArray[np.bool_]
 _SEVERAL = -1
 """In place of the hash of a text: an id has several texts, or an empty one. Python has no such hash."""
 _MAX_KNOWN = 100_000

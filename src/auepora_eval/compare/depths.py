@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.conventions import Match
 from ..core.metrics_base import BatchMetric
 from ..core.types import MetricResult, RetrievedDocument
 from ..engine.evaluate import EvaluationOptions
 from ..features.matching import gold_units, unit_ranks
+from ..stats.intervals import Ints
 from ..store.records import RunRecord, run_info
 from ..store.runs import RunStore, ranking_depths
 from .chunks import RunOutputsCache
@@ -28,7 +28,6 @@ from .pairing import MetricMeta, SharedSamples
 from .stores import TEXT_MATCHES
 from .types import ComparisonInput, MetricComparison, run_labels
 
-Ints = npt.NDArray[np.intp]
 _ONE_LENGTH = 0.95
 """The proportion of lists with one length from which fewer documents than the declared number are a cut."""
 _PREFIXES = 0.95
@@ -180,8 +179,9 @@ class RunDepths:
         label, longest = run_labels(max(given.runs) + 1)[shorter], self.depth(shorter).longest
         asked = [self.depth(run).top_k for run in given.runs]
         change = "" if None in asked or asked[0] == asked[1] else f" (top_k {asked[0]} → {asked[1]})"
-        counted = _ranks_text(longest + 1, self.ranks_read(given.definition))
-        note = f"lists of {label} end at {longest}{change}; {counted} no hit"
+        last = self.ranks_read(given.definition)
+        counted = f"ranks {longest + 1} to {last:.0f} count" if last > longest + 1 else f"rank {last:.0f} counts"
+        note = f"lists of {label} end at {longest}{change}; {counted} as no hit"
         if "|p:returned" in (signature or ""):
             note = f"lists of {label} end at {longest}{change}; precision over what is returned favours short lists"
             advice = f"compare the denominator k: `auepora rescore RUN -m '{given.name}:precision=k'`"
@@ -269,7 +269,3 @@ def _cut_text(label: str, depth: ListDepth) -> str:
         return f"{end}, fewer than the declared top_k of {depth.top_k}"
     declared = f"`config: {{top_k: {depth.cut}}}`"
     return f"{end}, and no top_k is declared; if the system returns {depth.cut}, write {declared} under its outputs"
-
-
-def _ranks_text(first: int, last: float) -> str:
-    return f"rank {first} counts as" if first == last else f"ranks {first} to {last:.0f} count as"

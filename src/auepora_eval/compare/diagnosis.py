@@ -5,22 +5,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.registry import metric
 from ..core.scores import Scores
 from ..engine.evaluate import evaluate_rankings
 from ..errors import BadValueError
 from ..stats.difference import paired_interval
-from ..stats.intervals import Interval, mean_interval
-
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
+from ..stats.intervals import Bools, Floats, Interval, Ints, mean_interval
 
 # --- proportions and differences, each with its interval -------------------------------------------------------------
 
@@ -185,11 +181,11 @@ def erag(labels: Sequence[Sequence[float]], measure: str, k: int, clusters: Ints
     the list only: its name says ``within list``, and it does not compare retrievers. A list without a useful document
     counts 0. Returns the name and the mean.
     """
-    graded = any(value not in (0, 1) for row in labels for value in row)
+    graded = any(value not in (0, 1) for value in chain.from_iterable(labels))
     family, depth = require_measure(measure, graded=graded, k=k)
-    for one in (value for row in labels for value in row):
-        if not 0 <= one <= 1:
-            raise BadValueError(f"eRAG needs scores from 0 to 1, not {one!r}; label with another metric")
+    for value in chain.from_iterable(labels):
+        if not 0 <= value <= 1:
+            raise BadValueError(f"eRAG needs scores from 0 to 1, not {value!r}; label with another metric")
     if family == "precision":
         return f"erag precision@{depth}", mean(_floats([math.fsum(row[:depth]) / depth for row in labels]), clusters)
     if family == "hit_rate":
@@ -263,10 +259,6 @@ class Distractor:
     questions: int
     """Questions for which it was retrieved and that are right with their gold documents."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"doc_id": self.doc_id, "misled": self.misled, "questions": self.questions}
-
 
 def harmful_distractors(
     documents: Sequence[Sequence[SingleDocument]], oracle: Bools, *, most: int = 10
@@ -319,7 +311,7 @@ class DocumentUtility:
         """For JSON."""
         return {
             "measures": {name: one.to_dict() for name, one in self.measures.items()},
-            "distractors": [one.to_dict() for one in self.distractors],
+            "distractors": [asdict(distractor) for distractor in self.distractors],
             "documents": self.documents,
         }
 
@@ -360,6 +352,8 @@ class DiagnosisNumbers:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
+        mirage = {name: one.proportion.to_dict() for name, one in self.mirage.items()}
+        mirage |= {name: self.mirage[name].to_dict() for name in FAILURES if name in mirage}
         return {
             "n": self.n,
             "left_out": self.left_out,
@@ -368,7 +362,7 @@ class DiagnosisNumbers:
             "retest": {name: one.to_dict() for name, one in self.retest.items()},
             "gain": None if self.gain is None else self.gain.to_dict(),
             "headroom": None if self.headroom is None else self.headroom.to_dict(),
-            "mirage": {name: self._mirage_dict(name, one) for name, one in self.mirage.items()},
+            "mirage": mirage,
             "mirage_from": self.mirage_from,
             "causes": {
                 name: {**one.to_dict(), "sample_ids": self.questions[name]} for name, one in self.causes.items()
@@ -379,9 +373,6 @@ class DiagnosisNumbers:
             "positions": {str(position): one.to_dict() for position, one in self.positions.items()},
             "utility": None if self.utility is None else self.utility.to_dict(),
         }
-
-    def _mirage_dict(self, name: str, effect: Effect) -> dict[str, Any]:
-        return effect.to_dict() if name in FAILURES else effect.proportion.to_dict()
 
 
 def diagnosis_numbers(
@@ -488,7 +479,7 @@ def document_utility(
     labels = [[float(one.label or 0.0) for one in row] for row, kept in zip(documents, complete, strict=True) if kept]
     codes = None if clusters is None else clusters[complete]
     found = dict(erag(labels, one, k, codes) for one in measures)
-    listed = [one for row in documents for one in row]
+    listed = list(chain.from_iterable(documents))
     known = bool(listed) and all(one.abstain_probability is not None for one in listed)
     scores = [
         udcg(

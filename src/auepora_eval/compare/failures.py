@@ -8,16 +8,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.reduce import SumsReducer
 from ..core.scores import Scores, Status
 from ..core.types import TargetCategory
+from ..stats.intervals import Bools
 from .pairing import MetricPair, failed_without_value
 from .types import ComparisonInput, DowngradeReason, Verdict
-
-Bools = npt.NDArray[np.bool_]
-
 
 Change = Callable[[MetricPair], MetricPair]
 

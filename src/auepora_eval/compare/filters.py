@@ -28,6 +28,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Protocol, Self
@@ -35,25 +36,16 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from ..core.scores import Status
+from ..core.slices import Rows
 from ..core.types import TargetCategory
 from ..errors import BadValueError, did_you_mean
 from ..io.sample_sets import SampleSet, content_fingerprint
+from ..stats.intervals import Bools, Floats
 from ..store.runs import iter_samples, packed_queries
-from .columns import (
-    ABSENT,
-    ANSWERS,
-    HITS,
-    MISSING,
-    SECONDS,
-    Bools,
-    Floats,
-    QueryTable,
-    Rows,
-    first_rank,
-    output_state,
-)
+from .columns import ABSENT, ANSWERS, MISSING, SECONDS, first_rank, output_state
 from .metrics import headline_order
 from .queries import Cause
+from .query_table import HITS, QueryTable
 
 _MAX_CONDITIONS = 50
 _NUMBERS = re.compile(r"(\d+)")
@@ -110,16 +102,16 @@ class Condition:
     value: str = ""
 
     def __str__(self) -> str:
-        return f"{self.key}{self.operator}{_quote_value(self.value)}"
+        return f"{self.key}{self.operator}{quote_value(self.value)}"
 
     @property
     def key(self) -> str:
         """The text before the operator, which is a sort key, too."""
         run, parts = f"{self.run}." if self.run else "", (self.field, self.name, self.run)
         if self.field == "metric":
-            return f"{run}{self.name if _reads_as(f'{run}{self.name}', parts) else _quote(self.name)}"
+            return f"{run}{self.name if _reads_as(f'{run}{self.name}', parts) else quote(self.name)}"
         text = f"{run}{self.field}.{self.name}" if self.name else f"{run}{self.field}"
-        return text if _reads_as(text, parts) else f"{run}{self.field}.{_quote(self.name)}"
+        return text if _reads_as(text, parts) else f"{run}{self.field}.{quote(self.name)}"
 
     @property
     def word(self) -> str:
@@ -145,7 +137,8 @@ class Condition:
         if self.field == "cause":
             return self._negated(self._cause_mask(table, run))
         if self.field == "change":
-            return self._negated(table.changes(self.name) == 1 + list(Cause).index(self._cause()))
+            cause = Cause(self.word.replace("-", "_"))
+            return self._negated(table.changes(self.name) == 1 + list(Cause).index(cause))
         if self.field == "answer":
             states = table.states(run, refusals=self.word in ("refused", "answered"))
             return self._negated(states == ANSWERS.index(self.word))
@@ -173,15 +166,13 @@ class Condition:
             return {table.runs[0].record.run_id, table.runs[-1].record.run_id}
         return {table.runs[table.run_number(self.run)].record.run_id}
 
-    def _cause(self) -> Cause:
-        return Cause(self.word.replace("-", "_"))
-
     def _cause_mask(self, table: QueryTable, run: int) -> Bools:
         known, codes = table.causes(self.name, run)
         names = CAUSE_GROUPS.get(self.word) or (self.word.replace("-", "_"),)
         if not any(name in known for name in names):
-            listed = [*CAUSE_GROUPS, *known]
-            raise BadValueError(f"there is no cause '{self.value}'{did_you_mean(self.value, listed)}{_choices(listed)}")
+            listed = list(dict.fromkeys([*CAUSE_GROUPS, *known]))
+            hint = did_you_mean(self.value, listed)
+            raise BadValueError(f"there is no cause '{self.value}'{hint}; the values are {', '.join(listed)}")
         found = np.isin(codes, [known[name] for name in names if name in known])
         if self.word in ("retriever", "dropped") and found.any():
             found &= table.dropped(run) == (self.word == "dropped")
@@ -195,7 +186,7 @@ class Condition:
     def _metric_mask(self, table: QueryTable, run: int) -> Bools:
         if self.run == "diff":
             return self._compare(table.difference(self.name))
-        detail = _unquote(self.value.partition(":")[2].strip())
+        detail = unquote(self.value.partition(":")[2].strip())
         if self.word in _CHANGES:
             return self._negated(np.isin(table.change(self.name), _CHANGES[self.word]))
         if self.word in _PAIRS:
@@ -232,7 +223,7 @@ class Condition:
 
 def parse_condition(text: str) -> Condition:
     """Parse a condition such as ``token_f1<0.5``; an error says what is wrong and what is allowed."""
-    split = _split(text)
+    split = split_condition(text)
     if split is None:
         raise BadValueError(
             f"'{_short(text)}' is not a condition; write a name, an operator (< <= > >= = !=) and a value, such as "
@@ -240,7 +231,7 @@ def parse_condition(text: str) -> Condition:
         )
     left, operator, right = split
     field, name, run = parse_name(left)
-    value = _unquote(right)
+    value = unquote(right)
     condition = Condition(field, name, run, operator, value)
     if not value:
         raise BadValueError(f"'{_short(text)}' has no value after {operator}")
@@ -255,15 +246,15 @@ def parse_name(text: str) -> tuple[str, str, str]:
         run, rest = "", text
     field, dot, name = rest.partition(".")
     if rest[:1] in ("'", '"'):
-        return "metric", _unquote(rest), run
+        return "metric", unquote(rest), run
     if field in _NAMED and dot and name:
-        return field, _unquote(name), run
+        return field, unquote(name), run
     if rest in _FIELDS:
         return rest, "", run
     return "metric", rest, run
 
 
-def _split(text: str) -> tuple[str, str, str] | None:
+def split_condition(text: str) -> tuple[str, str, str] | None:
     """Name, operator and value; operators in quotes and brackets belong to the name."""
     at, depth, end = 0, 0, len(text)
     while at < end:
@@ -292,26 +283,29 @@ def _closing_quote(text: str, start: int) -> int | None:
     return None
 
 
-def _unquote(text: str) -> str:
+def unquote(text: str) -> str:
+    """A text without the quotes around it and the signs that escape others in it."""
     if len(text) >= 2 and text[0] in "'\"" and _closing_quote(text, 0) == len(text) - 1:
         return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)
     return text
 
 
-def _quote(text: str) -> str:
+def quote(text: str) -> str:
+    """A text in quotes, which ``unquote`` takes away."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def _quote_value(text: str) -> str:
-    return _quote(text) if text != text.strip() or text[:1] in ("'", '"', "=") else text
+def quote_value(text: str) -> str:
+    """The value of a condition, in quotes where it would be read as another one."""
+    return quote(text) if text != text.strip() or text[:1] in ("'", '"', "=") else text
 
 
 def _reads_as(left: str, expected: tuple[str, str, str]) -> bool:
     """Whether the left side of a condition is read as this field, name and run, whatever its value."""
     if _OPENING_QUOTE.search(left):
         return False  # its closing quote may be in the value
-    split = _split(f"{left}=1")
+    split = split_condition(f"{left}=1")
     return split is not None and split[1:] == ("=", "1") and parse_name(split[0]) == expected
 
 
@@ -323,10 +317,6 @@ def _number(text: str) -> float:
     if math.isnan(number):
         raise BadValueError(f"'{_short(text)}' is not a number")
     return number
-
-
-def _choices(values: Iterable[str]) -> str:
-    return f"; the values are {', '.join(dict.fromkeys(values))}"
 
 
 def _short(text: str) -> str:
@@ -361,19 +351,14 @@ def _check(condition: Condition, text: str, *, quoted: bool) -> None:
         return
     if not ordered and condition.word in words and not quoted:
         return
-    if numeric and _is_number(condition.value):
-        return
+    if numeric:
+        with suppress(BadValueError):
+            _number(condition.value)
+            return
     wanted = "a number" if numeric and (ordered or not words) else "a number, or one of" if numeric else "one of"
     listed = "" if ordered or not words else f" {', '.join(dict.fromkeys(words))}"
     hint = "" if ordered else did_you_mean(condition.word, words)
     raise BadValueError(f"{where}'{_short(condition.value)}' should be {wanted}{listed}{hint}")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return not math.isnan(float(text))
-    except ValueError:
-        return False
 
 
 # --- order -----------------------------------------------------------------------------------------------------------

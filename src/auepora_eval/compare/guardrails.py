@@ -11,9 +11,10 @@ from ..core.reduce import Clusters
 from ..errors import BadValueError, UnknownMetricError
 from ..options import PositiveFloat, problem_of
 from ..store.records import RunRecord
-from .analysis import ALPHA, Analysis, compute_comparisons, is_unbounded
+from .analysis import Analysis, compute_comparisons, is_unbounded
 from .failures import FailureCheck, recheck_with_failures, recheck_with_missing
 from .types import ComparisonInput, GuardrailOutcome, GuardrailState, MetricComparison, Verdict
+from .verdicts import ALPHA
 
 Losses = tuple[float, float]
 """The bounds of how much worse the second run is: the least and the most."""

@@ -7,12 +7,11 @@ span or text, and then the covered proportion of the gold must confirm a verdict
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.conventions import MATCHES, Conventions, Match
 from ..core.metrics_base import BatchMetric, with_match
@@ -21,6 +20,7 @@ from ..core.types import Document, EvaluationSample, MetricResult
 from ..engine.evaluate import EvaluationOptions
 from ..engine.gold_match import MatchCounts
 from ..features.matching import MATCH_WORDS, covered_by_rank, gold_units, is_usable, span_of
+from ..stats.intervals import Floats, Ints
 from ..store.records import RunRecord, plan_conventions, run_info
 from ..store.runs import RunStore
 from ..text.scripts import auto_tokens
@@ -96,7 +96,7 @@ def comparison_match(runs: Sequence[RunOutputs], change: ChunkChange | None) -> 
     if len(set(ways)) == 1 and (change is None or planned != "id"):
         return ComparisonMatch(planned, change, planned)
     labels = run_labels(len(runs))
-    supported = {label: _supported_ways(run) for label, run in zip(labels, runs, strict=True)}
+    supported = {label: supported_ways(run) for label, run in zip(labels, runs, strict=True)}
     if planned == "id" and change is not None:
         return _match_other_chunks(supported, change)
     listed = " and ".join(f"{label} by {MATCH_WORDS[way]}" for label, way in zip(labels, ways, strict=True))
@@ -127,7 +127,7 @@ def _every(labels: Collection[str]) -> str:
     return "both" if len(labels) == 2 else "all"
 
 
-def _supported_ways(run: RunOutputs) -> list[Match]:
+def supported_ways(run: RunOutputs) -> list[Match]:
     """The ways, other than by id, for which nearly all gold and the chunks of a run have what is compared."""
     counts, usable = MatchCounts(), Counter[str]()
     for sample, output in run.with_texts().pairs():
@@ -156,12 +156,20 @@ def matched_result(store: RunStore, record: RunRecord, result: MetricResult, mat
     if result_match(result) == match:
         return result
     run = run_outputs(store, record, texts=match in TEXT_MATCHES)
+    again = matched_metric(record, result, match, lambda: supported_ways(run))
+    return again if isinstance(again, str) else recompute(run, [again], match)[0]
+
+
+def matched_metric(
+    record: RunRecord, result: MetricResult, match: Match, supported: Callable[[], Sequence[Match]]
+) -> BatchMetric | str:
+    """The metric of a result with gold matched in this way; why a run with these ``supported`` ways cannot have it."""
     again = other_way([find_metric(result, record)], match)
     if not again:
         return f"{record.run_id} ({record.name}) matches gold by {MATCH_WORDS[result_match(result)]} only"
-    if match not in ("parent", *_supported_ways(run)):
+    if match not in ("parent", *supported()):
         return f"{record.run_id} ({record.name}) has no {match}s"
-    return recompute(run, again, match)[0]
+    return again[0]
 
 
 def other_way(metrics: Iterable[BatchMetric | None], match: Match) -> list[BatchMetric]:
@@ -187,7 +195,7 @@ class Coverage:
     """What the first k chunks of each query contain, in one run."""
 
     k: int | None
-    covered: npt.NDArray[np.float64]
+    covered: Floats
     """Per sample the mean proportion of its gold units that is covered; NaN without gold."""
     length: float | None
     """Words, or characters of spans, per query; ``None`` if unknown."""
@@ -261,7 +269,7 @@ def check_coverage(given: ComparisonInput, found: MetricComparison) -> MetricCom
     return replace(found, verdict="inconclusive", doubt="covered_proportion", note=notes, negligible=False)
 
 
-def covered_difference(pair: Sequence[Coverage], rows: Sequence[npt.NDArray[np.intp]]) -> float:
+def covered_difference(pair: Sequence[Coverage], rows: Sequence[Ints]) -> float:
     """The mean difference in the covered proportion over the samples that two runs share."""
     first, second = (coverage.covered[own] for coverage, own in zip(pair, rows, strict=True))
     return float(np.nanmean(second - first))

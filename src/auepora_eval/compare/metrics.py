@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.conventions import Match, Signature
 from ..core.metrics_base import BatchMetric, Metric
@@ -20,11 +19,6 @@ from ..errors import BadValueError, SignatureMismatchError, UnknownMetricError
 from ..io.sample_sets import SampleSet
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, result_with_scores
-from .analysis import (
-    Margin,
-    margin_of,
-    require_margin,
-)
 from .chunks import RunOutputsCache, compare_chunks, outputs_cache
 from .depths import RunDepths
 from .match import (
@@ -56,11 +50,9 @@ from .pairing import (
     shared_samples,
     without_top_k,
 )
-from .stores import TEXT_MATCHES
+from .stores import TEXT_MATCHES, biased_metrics
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
-from .word_overlap import OVERLAP_NOTE, is_question_overlap, missing_basis_reason
-
-Ints = npt.NDArray[np.intp]
+from .verdicts import OVERLAP_NOTE, Margin, is_question_overlap, margin_of, missing_basis_reason, require_margin
 
 
 class RunResults:
@@ -113,6 +105,8 @@ class ComparisonInputs:
     """How gold is matched, which values have gold corrections, and which runs lack them."""
     labels: Mapping[str, str]
     """The names of metrics for display."""
+    ranked: list[str]
+    """The compared metrics, the most important first, as ``rank_shared_metrics`` orders them."""
 
 
 def build_comparisons(
@@ -153,11 +147,17 @@ def build_comparisons(
         primary=primaries,
         margin=delta,
     )
-    inputs = [matcher.with_coverage(given, shared) for given in inputs]
+    refused |= {name: reason for name, reason in biased_metrics(store, records).items() if name in names}
+    inputs = [matcher.with_coverage(given, shared) for given in inputs if given.name not in refused]
     missing = [run.missing.take(rows).total for run, rows in zip(runs, shared.rows, strict=True)]
     notes = [*matcher.notes(inputs), *_correction_notes(runs, names)]
     labels = metric_labels(*[results[-1:] for run in runs for results in run.results.values()])
-    return ComparisonInputs(shared, inputs, refused, primaries, missing=missing, notes=notes, labels=labels)
+    compared = {given.name for given in inputs}
+    newest = [[found[-1] for name, found in run.results.items() if name in compared] for run in runs]
+    ranked = rank_shared_metrics(records, newest, primary)
+    return ComparisonInputs(
+        shared, inputs, refused, primaries, missing=missing, notes=notes, labels=labels, ranked=ranked
+    )
 
 
 def primary_metrics(
@@ -247,7 +247,7 @@ def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult]
 
 def select_metric_names(runs: Sequence[RunResults], metrics: Sequence[str | Metric] | None) -> list[str]:
     """The names of the selected metrics, or of all that any of the runs has."""
-    known = list(dict.fromkeys(name for one in runs for name in one.results))
+    known = list(dict.fromkeys(chain.from_iterable(run.results for run in runs)))
     if metrics is None:
         return known
     names = [one if isinstance(one, str) else one.name for one in metrics]
@@ -641,13 +641,23 @@ class SharedMetricScores:
 
 
 def main_metric(
-    record_a: RunRecord, results_a: Results, record_b: RunRecord, results_b: Results, name: str | None = None
+    record_a: RunRecord,
+    results_a: Results,
+    record_b: RunRecord,
+    results_b: Results,
+    name: str | None = None,
+    *,
+    primary: Sequence[str] | None = None,
 ) -> SharedMetricScores:
-    """The metric called ``name`` in both runs; without a name the main one of those that both have per sample."""
+    """The metric called ``name`` in both runs; without a name the main one of those that both have per sample.
+
+    ``primary`` are the primary metrics, if they are not those of the plans.
+    """
     if name is None:
         scored_a = [result for result in results_a if isinstance(result.scores, Scores)]
         scored_b = [result for result in results_b if isinstance(result.scores, Scores)]
-        name = shared_main_metric([record_a, record_b], [scored_a, scored_b])
+        ranked = rank_shared_metrics([record_a, record_b], [scored_a, scored_b], primary)
+        name = next(iter(ranked), "")
     if not name:
         raise BadValueError(
             f"{record_a.run_id} ({record_a.name}) and {record_b.run_id} ({record_b.name}) have no metric in common "
@@ -681,18 +691,24 @@ def _find_metric(record: RunRecord, results: Results, name: str) -> MetricResult
     return found
 
 
-def shared_main_metric(records: Sequence[RunRecord], results: Sequence[Sequence[MetricResult]]) -> str:
-    """The main metric of several runs, oldest first, among those that all have; empty where there is none.
+def rank_shared_metrics(
+    records: Sequence[RunRecord], results: Sequence[Sequence[MetricResult]], primary: Sequence[str] | None = None
+) -> list[str]:
+    """The metrics that all of several runs have, oldest first; the main one first, those that are equal in all last.
 
-    It is that of the last run, whose plan, or else an earlier one, says which metrics are primary.
+    The ``primary`` ones come first in their order, by default those of the plan of the last run, or an earlier one.
     """
     shared = list(results[-1])
     for each in results[:-1]:
         keys = {_shared_key(result) for result in each}
         shared = [result for result in shared if _shared_key(result) in keys]
-    planned = next((record for record in reversed(records) if record.plan.get("primary")), records[-1])
+    if primary is None:
+        planned = [record.plan["primary"] for record in reversed(records) if record.plan.get("primary")]
+        primary = next(iter(planned), ())
+    ranked = rank_metrics(records[-1], shared, primary)
     by_run = {record.run_id: each for record, each in zip(records, results, strict=True)}
-    return main_metric_name(records[-1], rank_metrics(planned, shared), equal_metrics(records, by_run))
+    equal = {name for _, name in equal_metrics(records, by_run)}
+    return sorted(ranked, key=equal.__contains__)
 
 
 def _shared_key(result: MetricResult) -> tuple[str, str | None]:
@@ -704,13 +720,14 @@ LATEST_RUNS = 50
 """A metric with the same value in so many of the latest runs on a dataset tells none of them apart."""
 
 
-def rank_metrics(record: RunRecord, results: Sequence[MetricResult]) -> list[str]:
-    """The metrics of a run that have a value, the most important first: the primary ones of its plan in their order,
-    then the others by ``headline_order``, where the first is one that has a better and a worse."""
+def rank_metrics(record: RunRecord, results: Sequence[MetricResult], primary: Sequence[str] | None = None) -> list[str]:
+    """The metrics of a run that have a value, the most important first: the primary ones, by default those of its plan,
+    in their order, then the others by ``headline_order``, where the first is one that has a better and a worse."""
     defined = [result for result in results if result.defined]
     ordered = sorted(defined, key=lambda result: headline_order(result.name, result.target.name))
     names = [result.name for result in ordered]
-    listed = [name for name in record.plan.get("primary") or () if name in names]
+    chosen = record.plan.get("primary") if primary is None else primary
+    listed = [name for name in chosen or () if name in names]
     directed = (result.name for result in ordered if lookup_metric(result, record, {}).has_direction)
     return list(dict.fromkeys([*(listed or islice(directed, 1)), *names]))
 

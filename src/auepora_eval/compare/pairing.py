@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.clusters import any_clustered, cluster_ids, cluster_key
 from ..core.conventions import PRESETS, Conventions, Match
@@ -33,6 +32,7 @@ from ..errors import AueporaError, BadValueError, UnknownRunError
 from ..io.sample_sets import SampleSet
 from ..runtime.processes import gc_paused
 from ..stats.difference import PairedStatistics, log_ratio_interval, paired_differences
+from ..stats.intervals import Bools, Floats, Ints
 from ..stats.permutation import SwapStatistic
 from ..store.records import RunRecord, RunStatus, plan_conventions, run_info
 from ..store.runs import RunStore, decisions, iter_samples
@@ -48,7 +48,7 @@ class SharedSamples:
     """Samples that all of some runs have, in the order of the first run's dataset."""
 
     ids: list[str]
-    rows: list[npt.NDArray[np.intp]]
+    rows: list[Ints]
     """For each run their positions in its dataset."""
     clusters: Clusters | None
     """A cluster number per sample; ``None`` if there are no clusters."""
@@ -457,9 +457,6 @@ class ScoresCache:
 
 # --- paired scores: which samples enter, and how ---------------------------------------------------------------------
 
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-
 Fill = Literal["low", "high"]
 """Failed measurements filled with the values that make the difference smallest, or largest."""
 
@@ -480,7 +477,8 @@ class MetricPair:
     @property
     def measure_failures(self) -> int:
         """How many samples have a failed measurement in either run, even if the other run skipped them."""
-        return int(_measure_failed(self).sum())
+        failed = (self.first.status == Status.MEASURE_FAILED) | (self.second.status == Status.MEASURE_FAILED)
+        return int(failed.sum())
 
     def without_failures(self, *, second: bool) -> MetricPair:
         """The pair on the samples that one of the systems answered."""
@@ -508,7 +506,7 @@ class RunPairScores:
     """For a value computed from sums; the samples need not be the same."""
     fold: SwapStatistic | None = None
     """For any other value."""
-    of_rows: tuple[Callable[[npt.NDArray[np.intp]], float], Callable[[npt.NDArray[np.intp]], float]] | None = None
+    of_rows: tuple[Callable[[Ints], float], Callable[[Ints], float]] | None = None
     """With ``fold``: each run's value over some of the samples in ``used``."""
 
     @property
@@ -669,11 +667,6 @@ def reduce_or_nan(reducer: Reducer, scores: Scores) -> float:
         return math.nan
 
 
-def _measure_failed(pair: MetricPair) -> Bools:
-    failed: Bools = (pair.first.status == Status.MEASURE_FAILED) | (pair.second.status == Status.MEASURE_FAILED)
-    return failed
-
-
 def failed_without_value(scores: Scores) -> Bools:
     """A mask of the samples that failed and have no score."""
     failed: Bools = (scores.status == Status.SYSTEM_FAILED) | (scores.status == Status.MEASURE_FAILED)
@@ -707,7 +700,7 @@ REASON = "missing_output"
 class MissingOutputs:
     """How many outputs a run lacks, sample by sample."""
 
-    counts: npt.NDArray[np.intp]
+    counts: Ints
     """Per sample how many of its repeats have no output."""
     repeats: int = 1
 
@@ -721,7 +714,7 @@ class MissingOutputs:
         """How many outputs there would be if none were missing."""
         return len(self.counts) * self.repeats
 
-    def take(self, rows: npt.NDArray[np.intp]) -> MissingOutputs:
+    def take(self, rows: Ints) -> MissingOutputs:
         """The same for some of the samples."""
         return MissingOutputs(self.counts[rows], self.repeats)
 

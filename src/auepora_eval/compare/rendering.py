@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..core.targets import TARGETS
 from ..core.types import TargetCategory
@@ -37,14 +37,11 @@ from ..render.html import SECONDS, blocks_html, metric_range, pluralize, value_t
 from ..render.markdown import report_markdown
 from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value, p_text
 from ..runtime.files import write_lines
-from .analysis import ALPHA
-from .metrics import headline_order, name_first
-from .runs import Leaderboard, LeaderboardMetric, LeaderboardPair
+from .metrics import name_first
+from .queries import QueryChange
+from .runs import DifferencePart, Leaderboard, LeaderboardMetric, LeaderboardPair, MetricSplit
 from .types import EXPLORATORY, CompareReport, ComparisonKind, MetricComparison
-
-if TYPE_CHECKING:
-    from .queries import QueryChange
-    from .runs import DifferencePart, MetricSplit
+from .verdicts import ALPHA
 
 Link = Callable[[str], str]
 """Returns the link of a metric or query inside a page, or an empty text."""
@@ -376,10 +373,10 @@ def split_table(splits: Sequence[MetricSplit]) -> Table:
     numbers = ("A", "B", "B − A", "from retrieval", "from generation", "n", "left out")
     rows: list[Row] = [
         [
-            one.name,
+            one.label or one.name,
             value_text(one.a),
             value_text(one.b),
-            *map(_part_cell, (one.delta, one.retrieval, one.generation)),
+            *[_part_cell(part) for part in (one.delta, one.retrieval, one.generation)],
             f"{one.n:,}",
             f"{one.left_out:,}" if one.left_out else "",
         ]
@@ -412,11 +409,9 @@ class ComparisonSummary:
 
 def comparison_summary(board: Leaderboard) -> ComparisonSummary:
     """The comparison in one sentence. Sentence and outcome cover the primary metrics only."""
-    primary = [one for one in board.metrics if one.primary and any(value is not None for value in one.values)]
-    if not any(one.primary for one in board.metrics):
+    if not any(metric.primary for metric in board.metrics):
         return ComparisonSummary("These runs have no metric in common that can be compared.", "open")
-    directed = [one for one in primary if one.higher_is_better is not None]
-    main = min(directed or primary, key=lambda one: headline_order(one.name, one.target), default=None)
+    main = next((metric for metric in board.valued if metric.primary), None)
     if len(board.run_ids) == 2:
         return _pair_summary(board, main)
     if main is None:
@@ -560,20 +555,17 @@ def comparison_page(
         sections.append(ReportSection("differences", "What differs", [differences]))
     if board.guardrails:
         sections.append(ReportSection("guardrails", "Guardrails", guardrails_table(board)))
-    sections.append(ReportSection("metrics", "Metrics", list(metric_blocks(board)), _metrics_lead(board)))
+    samples = pluralize(board.samples, "sample")
+    lead = f"Over the {samples} that all runs have; failures of a system count at the worst value."
+    sections.append(ReportSection("metrics", "Metrics", list(metric_blocks(board)), lead))
     if report is not None and report.per_query:
         sections.append(
             ReportSection("golden", "Golden queries", _golden_blocks(report, limit), kinds_sentence(report))
         )
     if changes is not None:
-        sections.append(changes_section(changes, judged_by, limit=limit))
+        sections.append(changes_section(changes, board.metric_label(judged_by), limit=limit))
     sentence = comparison_summary(board).sentence if board.metrics else ""
     return Report(title, "", ReportVerdict(sentence), sections)
-
-
-def _metrics_lead(board: Leaderboard) -> str:
-    samples = pluralize(board.samples, "sample")
-    return f"Over the {samples} that all runs have; failures of a system count at the worst value."
 
 
 def metric_blocks(board: Leaderboard) -> Iterator[Block]:

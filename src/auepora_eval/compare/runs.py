@@ -31,7 +31,6 @@ from .analysis import (
     Adjustment,
     Analysis,
     LeaderboardAdjustment,
-    Margin,
     compute_comparisons,
     finite_or_none,
     require_adjustment,
@@ -62,6 +61,7 @@ from .types import (
     guardrails_document,
     run_labels,
 )
+from .verdicts import Margin
 
 # --- the leaderboard: values on the common samples, and a comparison of each pair ------------------------------------
 
@@ -152,6 +152,8 @@ class Leaderboard:
     """Of two runs without guardrails: metrics that are not primary and worse, by max-T over all of them."""
     metric_labels: Mapping[str, str] = field(default_factory=dict)
     """The names of metrics for display."""
+    ranked: tuple[str, ...] = ()
+    """The names of the compared metrics: the main one first, those that are equal in all runs last."""
 
     @classmethod
     def of_pair(cls, report: CompareReport, names: Sequence[str] | None = None) -> Leaderboard:
@@ -176,11 +178,19 @@ class Leaderboard:
             guardrails=report.guardrails,
             fallen=report.fallen,
             metric_labels=report.metric_labels,
+            ranked=report.ranked,
         )
 
     def metric_label(self, name: str) -> str:
         """The name of a metric for display."""
         return self.metric_labels.get(name, name)
+
+    @property
+    def valued(self) -> list[LeaderboardMetric]:
+        """The metrics in which a run has a value, the main one first."""
+        valued = [metric for metric in self.metrics if any(value is not None for value in metric.values)]
+        places = {name: place for place, name in enumerate(self.ranked)}
+        return sorted(valued, key=lambda metric: places.get(metric.name, len(places)))
 
     @property
     def labels(self) -> list[str]:
@@ -302,7 +312,8 @@ def build_leaderboard(
     if len(records) == 2 and not margins:
         fallen = fallen_metrics(built.inputs, comparisons, clusters, seed=seed)
     judged = list(zip(built.inputs, comparisons, strict=True))
-    uncertain = {given.name: given.cut for given, found in judged if given.cut and found.verdict == "inconclusive"}
+    undecided = [given for given, found in judged if found.verdict == "inconclusive" and given.name not in fallen]
+    uncertain = {given.name: given.cut for given in undecided if given.cut}
     refused = {**built.refused, **uncertain}
     compared = _by_metric([pair for pair in judged if pair[0].name not in uncertain], len(records))
     return Leaderboard(
@@ -326,6 +337,7 @@ def build_leaderboard(
         guardrails=outcomes,
         fallen=fallen,
         metric_labels=built.labels,
+        ranked=tuple(built.ranked),
     )
 
 
@@ -376,17 +388,14 @@ def _control_notes(store: RunStore, run_ids: Sequence[str]) -> list[str]:
     labels = run_labels(len(run_ids))
     results = [result_summaries(store, run_id) for run_id in run_ids]
     for label, own in zip(labels, results, strict=True):
-        notes += [f"{label}: {controls_warnings(one)[0]}" for one in own if _is_unusable(one)]
+        unusable = [one for one in own if (one.details.get("controls") or {}).get("usable") is False]
+        notes += [f"{label}: {controls_warnings(one)[0]}" for one in unusable]
     for (label, first), (_, second) in itertools.pairwise(zip(labels, results, strict=True)):
         earlier = {one.name: one for one in first if one.details.get("controls")}
         for one in second:
             if one.name in earlier and (drift := control_drift(earlier[one.name], one)) is not None:
                 notes.append(f"{display_name(one)}: {drift_text({'run_id': label, **drift})}")
     return notes
-
-
-def _is_unusable(result: MetricResult) -> bool:
-    return (result.details.get("controls") or {}).get("usable") is False
 
 
 # --- one run on a set of samples -------------------------------------------------------------------------------------
@@ -612,6 +621,7 @@ def compare_runs(
         guardrails=board.guardrails,
         fallen=board.fallen,
         metric_labels=board.metric_labels,
+        ranked=board.ranked,
     )
 
 
@@ -659,11 +669,13 @@ class MetricSplit:
     """Samples without a score in one of the three."""
     scores: Mapping[str, tuple[float, float, float]] = field(repr=False, default_factory=dict)
     """By the id of a sample its scores in A, replayed, and in B."""
+    label: str = ""
+    """The name for display; empty if it is the name."""
 
     def to_dict(self) -> dict[str, Any]:
         """The split as a JSON object, without the scores."""
         values = asdict(self)
-        del values["scores"]
+        del values["scores"], values["label"]
         return values
 
 
@@ -674,8 +686,13 @@ def split_difference(
     replayed: Scores,
     second: Scores,
     clusters: Clusters | None = None,
+    *,
+    label: str = "",
 ) -> MetricSplit:
-    """Split the difference between two runs, given a metric's scores in both and in the replay, sample by sample."""
+    """Split the difference between two runs, given a metric's scores in both and in the replay, sample by sample.
+
+    ``label`` is the name of the metric for display.
+    """
     scored = first.counted & replayed.counted & second.counted
     rows = np.flatnonzero(scored)
     a, r, b = (scores.take(rows) for scores in (first, replayed, second))
@@ -697,6 +714,7 @@ def split_difference(
         units=len(rows) if codes is None else len(np.unique(codes)),
         left_out=len(scored) - len(rows),
         scores=dict(zip(names, columns, strict=True)),
+        label=label,
     )
 
 

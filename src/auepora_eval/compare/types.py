@@ -10,17 +10,12 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from ..core.conventions import Match
 from ..core.results import ColumnKind, FrameColumn, FrameKind, make_frame, to_json_value
 from ..render.tables import format_value
+from ..stats.intervals import Floats, Ints
 from .pairing import MetricMeta, MetricPair
 from .stores import DecisionRegister
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
 
 NOTEBOOK_HTML = "auepora_eval.compare.rendering"
 """The module that renders comparisons for notebooks; imported only when one is shown."""
@@ -297,6 +292,8 @@ class CompareReport:
     """Metrics that are not primary and worse, by max-T over all of them; only where there are no guardrails."""
     metric_labels: Mapping[str, str] = field(default_factory=dict)
     """The names of metrics for display."""
+    ranked: tuple[str, ...] = ()
+    """The names of the compared metrics: the main one first, those that are equal in both runs last."""
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison document."""

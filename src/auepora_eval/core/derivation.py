@@ -70,6 +70,7 @@ class SampleJudgement:
     one_number: bool = False
     """Whether this judge replies with bare numbers."""
     logprobs: bool = False
+    decides: bool = False
     """Whether this judge returns probabilities."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """What the request was about: a text by name, statements by number."""

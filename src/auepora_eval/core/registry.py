@@ -28,6 +28,7 @@ from ..errors import (
 from ..runtime.imports import IMPORT_PATH
 from .conventions import CONVENTION_NAMES, Conventions
 from .metrics_base import BatchMetric, Metric, MetricMetadata, set_name, snake_case, with_name
+from .other_tools import closest_metrics, plain_name
 from .types import TargetCategory
 
 # --- aliases of metrics: ir_measures' ``nDCG@10``, trec_eval's ``ndcg_cut_10``, papers' ``ROUGE-L`` ------------------
@@ -55,7 +56,7 @@ def canonical_name(text: str) -> tuple[str, dict[str, Any]] | None:
     trec_eval, papers, ir_measures = _alias_tables()
     if text in trec_eval:
         return trec_eval[text], {}
-    known = _plain_name(text)
+    known = plain_name(text)
     if known in papers:
         name, implied = papers[known]
         return name, dict(implied)
@@ -79,99 +80,24 @@ def canonical_name(text: str) -> tuple[str, dict[str, Any]] | None:
     return f"{ir_measures[match['name'].lower()]}{cut}", options
 
 
-def _plain_name(text: str) -> str:
-    """A name as papers write it, without case and hyphens."""
-    return text.lower().replace("-", "").replace("_", "")
-
-
 @functools.cache
 def _alias_tables() -> tuple[dict[str, str], dict[str, tuple[str, Mapping[str, Any]]], dict[str, str]]:
     """The aliases of trec_eval, of papers with the options they imply, and of ir_measures in lower case."""
     aliases = importlib.import_module(METRIC_INDEX).ALIASES
     return (
         {name: metric for name, (metric, _) in aliases["trec_eval"].items()},
-        {_plain_name(name): given for name, given in aliases["papers"].items()},
+        {plain_name(name): given for name, given in aliases["papers"].items()},
         {name.lower(): metric for name, (metric, _) in aliases["ir_measures"].items()},
     )
 
 
-NAMES_IN_OTHER_TOOLS: dict[str, dict[str, str]] = {
-    "ragas": {
-        "faithfulness": "claim_faithfulness",
-        "answer_relevancy": "reverse_question_relevance",
-        "response_relevancy": "reverse_question_relevance",
-        "context_precision": "judged_context_precision",
-        "context_utilization": "judged_context_precision",
-        "llm_context_precision_with_reference": "judged_context_precision",
-        "llm_context_precision_without_reference": "judged_context_precision",
-        "context_recall": "claim_context_recall",
-        "llm_context_recall": "claim_context_recall",
-        "context_relevancy": "judged_context_relevance",
-        "nv_context_relevance": "judged_context_relevance",
-        "nv_response_groundedness": "llm_faithfulness",
-        "response_groundedness": "llm_faithfulness",
-        "id_based_context_precision": "precision@k",
-        "id_based_context_recall": "recall@k",
-        "answer_correctness": "claim_f1",
-        "factual_correctness": "claim_f1",
-        "answer_similarity": "embedding_similarity",
-        "semantic_similarity": "embedding_similarity",
-        "bleu_score": "bleu",
-        "chrf_score": "chrf",
-        "rouge_score": "rougeL_answer",
-        "string_present": "containment",
-        "nv_accuracy": "llm_correctness",
-        "aspect_critic": "judge_metric",
-        "simple_criteria_score": "judge_metric",
-        "rubrics_score": "judge_metric",
-        "instance_rubrics": "rubric_score",
-    },
-    "deepeval": {
-        "FaithfulnessMetric": "claim_faithfulness",
-        "AnswerRelevancyMetric": "llm_answer_relevance",
-        "ContextualPrecisionMetric": "judged_context_precision",
-        "ContextualRecallMetric": "claim_context_recall",
-        "ContextualRelevancyMetric": "judged_context_relevance",
-        "HallucinationMetric": "claim_hallucination",
-        "GEval": "judge_metric",
-        "ExactMatchMetric": "exact_match",
-        "JsonCorrectnessMetric": "structured_validity",
-    },
-    "TruLens": {
-        "Groundedness": "claim_faithfulness",
-        "groundedness_measure_with_cot_reasons": "claim_faithfulness",
-        "context_relevance": "judged_context_relevance",
-        "context_relevance_with_cot_reasons": "judged_context_relevance",
-        "qs_relevance": "judged_context_relevance",
-        "relevance": "llm_answer_relevance",
-        "relevance_with_cot_reasons": "llm_answer_relevance",
-    },
-    "MLflow": {
-        "Correctness": "llm_correctness",
-        "RelevanceToQuery": "llm_answer_relevance",
-        "RetrievalSufficiency": "llm_context_sufficiency",
-        "RetrievalGroundedness": "claim_faithfulness",
-        "Guidelines": "judge_metric",
-        "make_judge": "judge_metric",
-    },
-    "promptfoo": {
-        "llm-rubric": "judge_metric",
-        "factuality": "llm_correctness",
-    },
-}
-"""Names of metrics in other tools for RAG, and the closest metric here; ``docs/other-tools.md`` says what differs.
-
-Not aliases: the definitions differ, so a name must be chosen.
-"""
-
-
 def _closest_to_other_tool(name: str) -> str:
-    """A clause with the metric that is closest to one of another tool; empty for a name that no tool has."""
-    for tool, names in NAMES_IN_OTHER_TOOLS.items():
-        ours = {_plain_name(theirs): metric for theirs, metric in names.items()}.get(_plain_name(name))
-        if ours is not None:
-            return f"; that of {tool} is closest to '{ours}' here"
-    return ""
+    """A clause with the metrics that are closest to those of other tools; empty for a name that no tool has."""
+    found = closest_metrics(name)
+    if len(found) < 2:
+        return "".join(f"; that of {one.tool} is closest to '{one.metric}' here" for one in found)
+    candidates = ", ".join(f"'{closest.metric}' ({closest.tool})" for closest in found)
+    return f"; tools mean different things by it: closest here are {candidates}"
 
 
 # --- resources of a plan, such as a judge or an embedder, and references to them in options of metrics ---------------

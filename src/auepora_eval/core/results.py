@@ -360,12 +360,15 @@ UNITS = {
 def display_name(result: MetricResult, *, unit: bool = True) -> str:
     """The name for a table.
 
-    It marks average precision over hits, which differs from the usual one, answer relevance as word overlap with the
-    question, and names the inner metric of a metric over another one, and the ``unit`` of a value that has one.
+    It marks mean probabilities, average precision over hits, which differs from the usual one, answer relevance as
+    word overlap with the question, and names the inner metric of a metric over another one, and the ``unit`` of a
+    value that has one.
     """
     signature = result.signature or ""
     if registered_name(result) == "answer_relevance":
         return f"{result.name} (word overlap)"
+    if result.details.get("judge", {}).get("mean_probability"):
+        return f"{result.name} (mean probability)"
     if "|ap:hits|" in signature:
         return f"{result.name} (over hits)"
     if unit and (name := registered_name(result).partition("[")[0]) in UNITS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -154,7 +154,7 @@ class DataCheck:
         by_id = all(one.active_conventions.match == "id" for one in metrics if isinstance(one, BatchMetric))
         ids = self._ids.warning() if by_id else None
         messages: list[str | None] = [no_hit_warning(results), ids, empty if many else None, *judged]
-        messages += [warning for one in results for warning in controls_warnings(one)]
+        messages += chain.from_iterable(map(controls_warnings, results))
         results.warnings = list(filter(None, messages))
 
 
@@ -191,8 +191,7 @@ def mass_failure(results: Sequence[MetricResult], errors: Iterable[str] = ()) ->
     sample. A sample that no metric applies to is not counted. ``errors`` are error messages of outputs, of which the
     first with the main reason is quoted.
     """
-    problems = [_system_failures(results, errors), *map(_judge_failure, results)]
-    return "; ".join(filter(None, problems)) or None
+    return "; ".join(filter(None, [_system_failures(results, errors), *map(_judge_failure, results)])) or None
 
 
 def _system_failures(results: Sequence[MetricResult], errors: Iterable[str]) -> str | None:

@@ -44,7 +44,6 @@ from ..features.hits import PrecomputedHits
 from ..features.rankings import rankings_batch
 from ..options import PositiveInt, check_arguments
 from ..runtime.processes import gc_paused
-from ..text.script_tokens import tokenization_of
 from .data_checks import DataCheck
 from .executors import (
     BatchSource,
@@ -441,9 +440,8 @@ def evaluate(
     size = check_batch_size(batch_size)
 
     def rows_batch(rows: Rows | None) -> Batch:
-        if rows is None:
-            return Batch(sample_list, output_list)
-        return Batch([sample_list[row] for row in rows], [output_list[row] for row in rows])
+        whole = Batch(sample_list, output_list)
+        return whole if rows is None else whole.take(rows)
 
     pairs: Iterable[Pair] = zip(sample_list, output_list, strict=True)
     reading = None if match is None else GoldReading(pairs, Conventions.of(conventions), match)
@@ -497,27 +495,28 @@ def evaluate_stream(
     if samples is not None:
         evaluation.adapt(samples)
         return evaluation.score(evaluation.batches(pairs, size))
-    source, chosen = iter(pairs), evaluation.metrics
+    source, chosen, characters = iter(pairs), evaluation.metrics, Counter[str]()
     first = list(itertools.islice(source, size))
     evaluation.adapt(_unzip(first)[0])
-    characters: Counter[str] = Counter()
     every: Iterable[Pair] = itertools.chain(first, source)
-    if any(isinstance(one, BatchMetric) and one.for_samples(_texts_for("zh")) is not one for one in chosen):
+    if any(isinstance(one, BatchMetric) and one.for_samples(_samples_with({"中": 1})) is not one for one in chosen):
         every = _counted(every, characters)
     results = evaluation.score(evaluation.batches(every, size))
-    decided = _texts_for(tokenization_of(characters)) if characters else ()
     for before, used in zip(chosen, evaluation.metrics, strict=True):
-        if decided and isinstance(before, BatchMetric) and before.for_samples(decided).signature != used.signature:
-            raise BadValueError(
-                f"'{before.name}': all references together need another tokenizer than those of the first {len(first)} "
-                f"samples; give it ({before.name}:tokenize={tokenization_of(characters)}), or use evaluate"
-            )
+        if characters and isinstance(before, BatchMetric) and isinstance(used, BatchMetric):
+            decided = before.for_samples(_samples_with(characters)).signature
+            if decided != used.signature:
+                raise BadValueError(
+                    f"'{before.name}': all references together decide for '{decided}', those of the first {len(first)} "
+                    f"samples for '{used.signature}'; name the tokenizer, or use evaluate"
+                )
     return results
 
 
-def _texts_for(tokenization: str) -> list[EvaluationSample]:
-    """A sample whose reference decides for this tokenizer of BLEU."""
-    return [EvaluationSample("", "", reference_answers=[{"zh": "中", "char": "の"}.get(tokenization, "a")])]
+def _samples_with(characters: Mapping[str, int]) -> Iterator[EvaluationSample]:
+    """Samples whose references have these characters so many times."""
+    for character, count in characters.items():
+        yield EvaluationSample("", "", reference_answers=[character * count])
 
 
 def _counted(pairs: Iterable[Pair], characters: Counter[str]) -> Iterator[Pair]:

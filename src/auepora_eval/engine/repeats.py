@@ -303,9 +303,7 @@ def _count_calls(parts: Sequence[Scores]) -> dict[str, int]:
 def _sd_within_samples(values: npt.NDArray[np.float64]) -> float | None:
     """The root of the mean variance between the repeats of a sample; ``None`` where no sample has two of them."""
     several = (~np.isnan(values)).sum(axis=0) > 1
-    if not several.any():
-        return None
-    return math.sqrt(mean(np.nanvar(values[:, several], axis=0, ddof=1)))
+    return math.sqrt(mean(np.nanvar(values[:, several], axis=0, ddof=1))) if several.any() else None
 
 
 # --- evaluation: one pass per repeat ---------------------------------------------------------------------------------

@@ -398,8 +398,7 @@ class MatchedSample:
         """The last position of ``unit_ranking`` that holds what was reached within rank ``k``."""
         if k is None:
             return None
-        reached = bisect_right(self.reached, k)
-        return max([k, *self.placed[:reached]])
+        return max([k, *self.placed[: bisect_right(self.reached, k)]])
 
     def unit_ranking(self) -> tuple[dict[str, int], list[str]]:
         """Units with their levels, and a ranking with one unit or document at each position, for plain definitions."""
@@ -487,8 +486,7 @@ class UnitView:
 
     def matched(self, batch: Batch) -> Sequence[MatchedSample | None]:
         """The units of each query; ``None`` where nothing is annotated."""
-        key = ("matched", self.match, self.lowest, self.depth)
-        return batch.feature(key, self._match)
+        return batch.feature(("matched", self.match, self.lowest, self.depth), self._match)
 
     def unresolved(self, batch: Batch) -> Bools:
         """Per query whether it has gold, but none that could be found."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Literal, NamedTuple
 
 from ..core.conventions import Match
@@ -33,8 +33,6 @@ MATCH_WORDS: dict[Match, str] = {"id": "id", "span": "span", "text": "text", "pa
 Span = tuple[int, int]
 ParentSpan = tuple[str, int, int]
 """A parent's id, a first character, and one past the last."""
-Trigrams = frozenset[tuple[str, ...]]
-CoveredBy = Literal["span", "text"]
 Matching = Match | Literal["exact_id", "place"]
 """How gold is found: in a way of runs; by the ids of the same passages alone (``exact_id``); or by ``place``, for
 chunks that were cut differently: by span, and by the same parent where one side has no span."""
@@ -132,7 +130,7 @@ def merge_spans(own: Span, spans: Iterable[Span]) -> list[Span]:
 
 
 @lru_cache(maxsize=2048)
-def trigrams(text: str) -> Trigrams:
+def trigrams(text: str) -> frozenset[tuple[str, ...]]:
     """The distinct trigrams of words of a text; of characters in scripts without spaces."""
     tokens = auto_tokens(text)
     return frozenset(tuple(tokens[start : start + _NGRAM]) for start in range(len(tokens) - _NGRAM + 1))
@@ -199,7 +197,7 @@ def _unit_keys(sample: EvaluationSample, passages: dict[Hashable, list[Document]
     if not groups:
         return [(key,) for key in passages]
     ids = {key: found[0].doc_id for key, found in passages.items()}
-    grouped = {doc_id for group in groups for doc_id in group}
+    grouped = set(chain.from_iterable(groups))
     units = [tuple(key for key in passages if ids[key] in group) for group in groups]
     units += [(key,) for key in passages if ids[key] not in grouped]
     return [keys for keys in dict.fromkeys(units) if keys]
@@ -216,12 +214,8 @@ def unit_ranks(units: Sequence[GoldUnit], documents: Sequence[Document], matchin
 
 def first_rank(ranks: Iterable[GoldRank]) -> GoldRank:
     """The first of several ranks; of two equal ones, another match precedes one by document."""
-    found = [at for at in ranks if at.rank is not None]
-    return min(found, key=_precedence, default=_MISSED)
-
-
-def _precedence(found: GoldRank) -> tuple[int, bool]:
-    return found.rank or 0, found.by == "document"
+    found = [((at.rank, at.by == "document"), at) for at in ranks if at.rank is not None]
+    return min(found, key=itemgetter(0), default=(None, _MISSED))[1]
 
 
 def _id_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
@@ -270,7 +264,7 @@ def _place_rank(passage: Document, documents: Sequence[Document]) -> GoldRank:
     return _MISSED
 
 
-def _covered_rank(passage: Document, documents: Sequence[Document], by: CoveredBy) -> GoldRank:
+def _covered_rank(passage: Document, documents: Sequence[Document], by: Literal["span", "text"]) -> GoldRank:
     """The first rank up to which the documents cover enough of a passage."""
     if not is_usable(passage, by):
         return _exact_id_rank(passage, documents)
@@ -297,8 +291,7 @@ def is_usable(passage: Document, by: Match) -> bool:
 
 def covered_by_rank(passage: Document, documents: Sequence[Document], by: Match) -> Iterator[tuple[int, float]]:
     """The covered proportion of a usable passage, at each rank whose document may cover more of it."""
-    measure = _covered_by_texts if by == "text" else _covered_by_spans
-    return measure(passage, documents)
+    return _covered_by_texts(passage, documents) if by == "text" else _covered_by_spans(passage, documents)
 
 
 def _covered_by_spans(passage: Document, documents: Sequence[Document]) -> Iterator[tuple[int, float]]:

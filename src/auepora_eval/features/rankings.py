@@ -112,9 +112,7 @@ def document_gold(sample: EvaluationSample) -> Gold | None:
         if not listed or not all(isinstance(doc_id, str) for doc_id in expected):
             raise BadTypeError(f"sample '{sample.sample_id}': metadata 'expected_doc_ids' must be a list of ids")
         return frozenset(expected)
-    if sample.relevant_docs is None:
-        return None
-    return highest_levels(sample, key=attrgetter("parent"))
+    return None if sample.relevant_docs is None else highest_levels(sample, key=attrgetter("parent"))
 
 
 def _from_objects(batch: Batch) -> RankingColumns:

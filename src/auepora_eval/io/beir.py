@@ -27,7 +27,6 @@ from .problems import ParsedSample, Problems, RowSchema, decoding_problem, find_
 from .trec import judged_documents, judged_levels
 from .values import warn_repeated_keys
 
-_SPLITS = ("test", "dev", "train")
 _HEADER = ("query-id", "corpus-id", "score")
 
 
@@ -49,7 +48,7 @@ def resolve_split(path: Path) -> tuple[Path, Path]:
         return path.parent.parent, path
     folder = path / "qrels"
     found = {plain_stem(file): file for file in sorted(folder.glob("*.tsv*")) if plain_suffix(file) == ".tsv"}
-    for split in _SPLITS:
+    for split in ("test", "dev", "train"):
         if split in found:
             return path, found[split]
     if len(found) == 1:

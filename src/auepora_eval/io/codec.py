@@ -268,8 +268,7 @@ _ROW_TYPES: dict[str, type[_WireRow]] = {
 
 
 def _row_schema(rows: str, row: type[_WireRow], other_rows: str, other: type[_WireRow]) -> RowSchema:
-    holders = {"": row, **_ROW_TYPES}
-    keys = {holder: kind.__struct_fields__ for holder, kind in holders.items()}
+    keys = {holder: kind.__struct_fields__ for holder, kind in {"": row, **_ROW_TYPES}.items()}
     return RowSchema(rows, keys, other_rows, tuple(set(other.__struct_fields__) - set(row.__struct_fields__)))
 
 
@@ -353,9 +352,7 @@ def _to_json_value(value: object, path: str) -> Any:
     for parent, names in _FIELDS.items():
         if isinstance(value, parent):
             return {name: _to_json_value(getattr(value, name), f"{path}.{name}") for name in names}
-    if isinstance(value, str):
-        return str.__str__(value)
-    return _to_json_number(value, path)
+    return str.__str__(value) if isinstance(value, str) else _to_json_number(value, path)
 
 
 def _to_json_number(value: object, path: str) -> int | float:
@@ -401,14 +398,14 @@ def encode_samples(
     samples: Iterable[EvaluationSample], encode: Callable[[EvaluationSample], ResultT]
 ) -> Iterator[ResultT]:
     """Encode each sample; one that cannot be written, or an id that comes twice, is an error that names the sample."""
-    return encode_each("sample", ((one.sample_id, (one,)) for one in samples), encode)
+    return encode_each("sample", ((sample.sample_id, (sample,)) for sample in samples), encode)
 
 
 def encode_outputs(
     outputs: Iterable[tuple[str, SystemOutputs]], encode: Callable[[str, SystemOutputs], ResultT]
 ) -> Iterator[ResultT]:
     """Encode each output with its sample id, like ``encode_samples``."""
-    return encode_each("the output for sample", ((one[0], one) for one in outputs), encode)
+    return encode_each("the output for sample", ((output[0], output) for output in outputs), encode)
 
 
 def encode_each(

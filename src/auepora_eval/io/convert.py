@@ -152,7 +152,7 @@ def _detect_source(path: Path, name: str | None, role: Role | None, columns: Col
 
 def _choose_writer(path: Path, name: str | None, role: Role) -> Format:
     """Return the format to write: the named one, or the one that the file name implies."""
-    possible = ", ".join(one.name for one in formats().values() if _can_write(one, role))
+    possible = ", ".join(known.name for known in formats().values() if _can_write(known, role))
     if name is not None:
         named = get_format(name)
         if _can_write(named, role):
@@ -248,9 +248,11 @@ class _FieldFilter:
         self._empty = (
             {}
             if supported is None
-            else {one.name: _empty_value(one) for one in fields(kind) if one.name not in {"sample_id", *supported}}
+            else {
+                entry.name: _empty_value(entry) for entry in fields(kind) if entry.name not in {"sample_id", *supported}
+            }
         )
-        own = {one.name for one in fields(kind)}
+        own = {entry.name for entry in fields(kind)}
         self._nested = [path for path in sorted(writer.nested_losses) if path.partition(".")[0] in own]
         self._counts = dict.fromkeys([*self._empty, *self._nested], 0)
         self._supports_all = supported is None

@@ -263,7 +263,7 @@ def with_texts(items: Iterable[ItemT], corpus: Corpus) -> list[ItemT]:
     """
     join = CorpusJoin(corpus)
     filled: list[Any] = [
-        join.fill_sample(one) if isinstance(one, EvaluationSample) else join.fill_output(one) for one in items
+        join.fill_sample(item) if isinstance(item, EvaluationSample) else join.fill_output(item) for item in items
     ]
     join.report()
     return filled

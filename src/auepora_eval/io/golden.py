@@ -44,7 +44,6 @@ queries:"""
 _ID_LISTS = ("expected_chunk_ids", "expected_doc_ids")
 _TEXT_FIELDS = ("must_contain", "forbidden")
 _KEYS = ("id", "query", *_ID_LISTS, *_TEXT_FIELDS, "lang", "difficulty", "spans", "labels", "metadata")
-_FILE_KEYS = ("version", "queries")
 
 
 def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
@@ -102,7 +101,7 @@ class _QueryReader:
         if root is None:
             raise YamlError(None, "the file is empty; it must be a list of queries")
         if root.id == "mapping":
-            fields = self._fields(root, _FILE_KEYS)
+            fields = self._fields(root, ("version", "queries"))
             if "queries" not in fields:
                 raise _error(
                     root, "field 'queries' is missing; a file is a list of queries, or has one under 'queries'"

@@ -113,8 +113,8 @@ def write_grades(qrels: str | Path, grades: Collection[Grade]) -> None:
     The qrels are written first: after an interruption between the two, a human grade is still read as one.
     """
     levels: dict[str, dict[str, int]] = {}
-    for one in grades:
-        levels.setdefault(one.sample_id, {})[one.doc_id] = one.grade
+    for grade in grades:
+        levels.setdefault(grade.sample_id, {})[grade.doc_id] = grade.grade
     save_qrels((EvaluationSample(query, "", *judged_documents(each)) for query, each in levels.items()), qrels)
     write_lines(provenance_path(qrels), map(_encode_grade, grades))
 
@@ -154,7 +154,7 @@ class GradeLog:
 
 def provenance_counts(grades: Iterable[Grade]) -> dict[str, int]:
     """Count grades by source, in the order model, corrected, human; sources without a grade are omitted."""
-    counts = Counter(one.by for one in grades)
+    counts = Counter(grade.by for grade in grades)
     return {by: counts[by] for by in ("model", "corrected", "human") if counts[by]}
 
 
@@ -477,13 +477,13 @@ class CorrectionLog(Journal[Correction | CorrectionEvent]):
     def _decide(self, ids: Iterable[str], state: CorrectionState, event: CorrectionEvent) -> list[Proposal]:
         """Append the event for each proposal that is not in this state yet."""
         with self._locked():
-            names = list(dict.fromkeys(self._find(one).correction.id for one in ids))
-            changed = [one for one in names if self._proposals[one].state != state]
+            names = list(dict.fromkeys(self._find(key).correction.id for key in ids))
+            changed = [name for name in names if self._proposals[name].state != state]
             if state == "accepted":
-                _check_acceptance([self._proposals[one] for one in changed], self._proposals.values())
+                _check_acceptance([self._proposals[name] for name in changed], self._proposals.values())
             if changed:
-                self.append(*(replace(event, correction=one) for one in changed))
-            return [self._proposals[one] for one in names]
+                self.append(*(replace(event, correction=name) for name in changed))
+            return [self._proposals[name] for name in names]
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -538,10 +538,10 @@ class CorrectionLog(Journal[Correction | CorrectionEvent]):
 def _check_acceptance(changed: Sequence[Proposal], known: Iterable[Proposal]) -> None:
     """Raise unless all of these proposals can be accepted together."""
     proposals = list(known)
-    accepted = sorted((one for one in proposals if one.state == "accepted"), key=lambda one: one.line)
+    accepted = sorted((proposal for proposal in proposals if proposal.state == "accepted"), key=lambda one: one.line)
     in_force = {one.correction.target: one.correction for one in accepted}
     # The first proposal about a target was made with the gold of the dataset.
-    gold = {one.correction.target: one.correction.before for one in reversed(proposals)}
+    gold = {proposal.correction.target: proposal.correction.before for proposal in reversed(proposals)}
     gold |= {target: one.after for target, one in in_force.items()}
     targets: dict[CorrectionTarget, str] = {}
     for one in changed:
@@ -595,17 +595,20 @@ class CorrectedGold:
     @property
     def kinds(self) -> frozenset[CorrectionKind]:
         """The kinds of corrections that count."""
-        return frozenset(one.kind for one in self.corrections)
+        return frozenset(correction.kind for correction in self.corrections)
 
     @property
     def invalid(self) -> frozenset[str]:
         """The ids of invalid samples."""
-        return frozenset(one.sample_id for one in self.corrections if one.kind == "invalid")
+        return frozenset(correction.sample_id for correction in self.corrections if correction.kind == "invalid")
 
     @property
     def signature(self) -> str | None:
         """The gold in a signature: the same for equal values, by any author; ``None`` without corrections."""
-        values = sorted((one.sample_id, one.kind, one.doc_id, repr(one.after)) for one in self.corrections)
+        values = sorted(
+            (correction.sample_id, correction.kind, correction.doc_id, repr(correction.after))
+            for correction in self.corrections
+        )
         text = repr(values).encode("utf-8", "surrogatepass")
         return f"{CORRECTED_GOLD}{hashlib.sha256(text).hexdigest()[:8]}" if values else None
 
@@ -684,7 +687,7 @@ def check_gold_value(kind: CorrectionKind, value: GoldValue | Sequence[str]) -> 
             raise BadValueError(f"a sample is invalid (true) or valid (false), not {value!r:.40}")
         return value
     texts = value if isinstance(value, list | tuple) else ()
-    found = tuple(dict.fromkeys(one for one in texts if isinstance(one, str) and one.strip()))
+    found = tuple(dict.fromkeys(text for text in texts if isinstance(text, str) and text.strip()))
     if not found or len(found) < len(texts):
         raise BadValueError("reference answers are one or more different texts, none of them empty")
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,7 +44,7 @@ class AlignedOutputs:
 
 def align_outputs(samples: Iterable[EvaluationSample], outputs_by_id: Mapping[str, SystemOutputs]) -> AlignedOutputs:
     """Return the outputs in sample order. It is an error if no id matches: then the files do not belong together."""
-    join = OutputJoin(ParsedOutput(None, *one) for one in outputs_by_id.items())
+    join = OutputJoin(ParsedOutput(None, *item) for item in outputs_by_id.items())
     matches = [join.take(sample.sample_id) for sample in samples]
     unknown = join.unmatched_ids()
     if unknown:
@@ -324,19 +325,14 @@ class PairStream:
             self.unknown = join.unmatched_ids()
         if hashes.any_equal():
             # Different ids may have one hash: only reading them again decides.
-            _exhaust(self._read_samples(Problems()))
+            deque(self._read_samples(Problems()), maxlen=0)
         if self.unknown:
             # An unmatched output may be a repeated one, which is another error.
-            _exhaust(self._read_outputs(Problems()))
+            deque(self._read_outputs(Problems()), maxlen=0)
 
     def _open_index(self) -> OutputIndex | None:
         plain = self._output_format.name == "jsonl" and not is_compressed(self.outputs_path)
         return OutputIndex(self.outputs_path) if plain else None
-
-
-def _exhaust(records: Iterator[object]) -> None:
-    for _ in records:
-        pass
 
 
 class _DuplicateIdDetector:

@@ -313,6 +313,8 @@ class LabelJournal(Journal[Label | LabelEvent]):
         self._closed: LabelEvent | None = None
         self.claims: dict[str, str] = {}
         """The hash of the secret of the browser that claims a name, by name."""
+        self.past_claims: dict[str, set[str]] = {}
+        """All hashes with which a name was claimed, by name."""
         self.seen: set[LabelKey] = set()
         """The items of which a person saw the labels of others."""
 
@@ -359,6 +361,7 @@ class LabelJournal(Journal[Label | LabelEvent]):
             self._closed = self._closed or event
         elif event.event == "claim":
             self.claims[event.by] = event.claim
+            self.past_claims.setdefault(event.by, set()).add(event.claim)
         else:
             self.claims.pop(event.by, None)
 
@@ -371,18 +374,18 @@ class LabelJournal(Journal[Label | LabelEvent]):
 
     def _check(self, entries: Sequence[Label | LabelEvent]) -> None:
         changed: dict[LabelKey, Label | LabelEvent | None] = {}
-        for one in entries:
-            if self._closed and not (isinstance(one, LabelEvent) and one.event == "tuning"):
+        for entry in entries:
+            if self._closed and not (isinstance(entry, LabelEvent) and entry.event == "tuning"):
                 raise ConflictError("labelling is closed")
-            if one.key is None or (isinstance(one, LabelEvent) and one.event == "shown"):
+            if entry.key is None or (isinstance(entry, LabelEvent) and entry.event == "shown"):
                 continue
-            before = changed[one.key] if one.key in changed else self.find(one.key)
-            if _contradicts(one, before):
-                raise ConflictError(_CONFLICTS["label" if isinstance(one, Label) else one.event])
-            if isinstance(one, Label) or one.event == "skip":
-                changed[one.key] = one
-            elif one.event == "retract":
-                changed[one.key] = None
+            before = changed[entry.key] if entry.key in changed else self.find(entry.key)
+            if _contradicts(entry, before):
+                raise ConflictError(_CONFLICTS["label" if isinstance(entry, Label) else entry.event])
+            if isinstance(entry, Label) or entry.event == "skip":
+                changed[entry.key] = entry
+            elif entry.event == "retract":
+                changed[entry.key] = None
 
 
 _LABEL = msgspec.json.Decoder(Label)
@@ -576,7 +579,7 @@ class NuggetsById:
         for topic in topics:
             if topic.qid in self._by_id:
                 raise DuplicateIdError(f"{self._where}: qid {topic.qid!r} comes twice; each question may come once")
-            self._by_id[topic.qid] = [replace(one, assignment=None).to_dict() for one in topic.nuggets]
+            self._by_id[topic.qid] = [replace(nugget, assignment=None).to_dict() for nugget in topic.nuggets]
         self._unused = dict.fromkeys(self._by_id)
 
     def attach(self, sample: EvaluationSample) -> EvaluationSample:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -169,7 +170,10 @@ def decoding_problem(line: bytes, error: Exception, schema: RowSchema) -> str:
         return f"byte 0x{line[bad.start]:02x} in column {_column(line, bad.start)} is not valid UTF-8"
     if isinstance(error, RecursionError):
         return TOO_DEEP
-    raw = _load_leniently(text)
+    raw = None
+    with suppress(ValueError, RecursionError):
+        # The standard library accepts NaN, Infinity and lone surrogates, which messages can then name.
+        raw = json.loads(text)
     if isinstance(error, msgspec.ValidationError):
         return value_problem(error, raw, schema)
     invalid = first_invalid_value(raw)
@@ -317,14 +321,6 @@ def _type_name(kind: str, expected: Sequence[str]) -> str:
     return _TYPE_NAMES.get(kind, f"a {kind}")
 
 
-def _load_leniently(text: str) -> Any:
-    """Parse with the standard library: it accepts NaN, Infinity and lone surrogates, which messages can then name."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _syntax_message(line: bytes, message: str) -> str:
     if found := _MALFORMED.fullmatch(message):
         return f"not valid JSON: {found[1]} near column {_column(line, int(found[2]))}"
@@ -403,7 +399,7 @@ def _invalid_fields(
     values: dict[str, Any], struct: Any, path: str, *, others: bool
 ) -> Iterator[msgspec.ValidationError]:
     """Yield the errors of the fields of a struct; ``others``: whether it may have unknown ones."""
-    fields = {one.encode_name: one for one in msgspec.structs.fields(struct)}
+    fields = {declared_field.encode_name: declared_field for declared_field in msgspec.structs.fields(struct)}
     for key, value in values.items():
         if key in fields:
             yield from _invalid_parts(value, fields[key].type, f"{path}.{key}")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, fields, replace
 from dataclasses import field as dataclass_field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,8 +44,6 @@ from .tables import KINDS, TITLES, Record, TableOptions, read_records
 
 ID_COLUMNS = ("sample_id", "id", "question_id", "query_id")
 """The columns that may contain the id of a record, in order of precedence."""
-_QUESTION_COLUMNS = ("question", "query")
-"""The columns that may contain the question of an output, in order of precedence."""
 _USER, _ASSISTANT = ("human", "user"), ("ai", "assistant")
 
 
@@ -84,8 +83,8 @@ class RecordColumns(TableOptions):
         return {self.extracts.get(name, (name, None))[0] for name in self.by_field().values()}
 
 
-_OPTIONS = (*(one.name for one in fields(TableOptions)), "separator", "extracts")
-COLUMN_FIELDS = tuple(one.name for one in fields(RecordColumns) if one.name not in _OPTIONS)
+_OPTIONS = (*(column.name for column in fields(TableOptions)), "separator", "extracts")
+COLUMN_FIELDS = tuple(column.name for column in fields(RecordColumns) if column.name not in _OPTIONS)
 """The fields that a column may contain."""
 FIELD_ALIASES = {
     "id": "sample_id",
@@ -126,8 +125,6 @@ RAGAS_LEGACY = RecordColumns(
 """The columns of ragas before version 0.2."""
 _SQUAD_ROWS = RecordColumns(query="question", relevant_texts="context", reference_answers="answers.text")
 """SQuAD as Hugging Face stores it, and datasets that follow it."""
-_RAGBENCH = RecordColumns(query="question", retrieved_texts="documents", response="response")
-"""RAGBench on Hugging Face."""
 _OWN_NAMES = RecordColumns(
     query="query",
     reference_answer="reference",
@@ -149,7 +146,7 @@ def resolve_columns(columns: str | Mapping[str, str]) -> RecordColumns:
                 f"unknown columns {quote_text(columns)}; choose 'ragas' or 'deepeval', or give a mapping"
             )
         return _PRESETS[columns]
-    known = [one.name for one in fields(RecordColumns) if one.name not in ("kind", "extracts")]
+    known = [column.name for column in fields(RecordColumns) if column.name not in ("kind", "extracts")]
     given: dict[str, str] = {}
     columns, extracts = split_extracts(columns)
     for key, name in columns.items():
@@ -189,7 +186,7 @@ _WELL_KNOWN: tuple[tuple[RecordColumns, Collection[str]], ...] = (
     (RAGAS_LEGACY, RAGAS_LEGACY_COLUMNS),
     (DEEPEVAL, DEEPEVAL_COLUMNS),
     (_SQUAD_ROWS, SQUAD_COLUMNS),
-    (_RAGBENCH, RAGBENCH_COLUMNS),
+    (RecordColumns(query="question", retrieved_texts="documents", response="response"), RAGBENCH_COLUMNS),
     (_OWN_NAMES, OWN_COLUMNS),
 )
 """Columns that are recognised by the one of the query and at least one of these."""
@@ -230,7 +227,7 @@ class RecordLayout:
             if self.columns is RAGAS and str(RAGAS.query) not in values and str(RAGAS_LEGACY.query) in values:
                 self.columns = RAGAS_LEGACY
             names = self.columns.names()
-            self.known = {*names, *(column_head(name) for name in names), self.id_column}
+            self.known = {*names, *map(column_head, names), *self.columns.extracts, self.id_column}
         if self.id_column is None:
             return str(number)
         value = get_value(values, self.id_column)
@@ -243,7 +240,7 @@ class RecordLayout:
         """Return the question of an output that has only a number: the row must be the one of that question."""
         if self.id_column is not None:
             return None
-        names = _QUESTION_COLUMNS if self.columns.query is None else (self.columns.query,)
+        names = ("question", "query") if self.columns.query is None else (self.columns.query,)
         questions = [value for name in names if isinstance(value := get_value(values, name), str)]
         return questions[0] if questions and not questions[0].startswith("[{") else None  # that is a conversation
 
@@ -262,10 +259,12 @@ def parse_record_sample(values: Mapping[str, Any], number: int, layout: RecordLa
     parts = get_value(values, columns.slots)
     reference = None if parts is None else errors.call(slotted_reference, plain_value(parts), str(columns.slots))
     groups = errors.call(_groups, values, layout)
-    errors.raise_errors()
     query, history, _ = question or ("", [], None)
-    relevant, _ = documents or (None, None)
     references = references or []
+    if columns.query not in columns.extracts:
+        errors.call(refuse_answer, query, str(columns.query), [*references, *(further or ())])
+    errors.raise_errors()
+    relevant, _ = documents or (None, None)
     several = len(references) > 1
     if references and not several:
         reference = Response(references[0])
@@ -319,10 +318,7 @@ def _question(values: Mapping[str, Any], columns: RecordColumns) -> tuple[str, l
             value = parse_list_cell(value)
     if isinstance(value, list):
         return _split_conversation(value, name)
-    query = text_value(value, name)
-    if name not in columns.extracts:
-        refuse_answer(query, name)
-    return query, [], None
+    return text_value(value, name), [], None
 
 
 def _split_conversation(messages: list[Any], name: str) -> tuple[str, list[dict[str, Any]], str | None]:
@@ -532,7 +528,7 @@ def _ids_and_texts(docs: list[dict[str, Any]] | None) -> list[tuple[str, str]] |
     """Return ids and texts of relevant documents, or of positions of a ranking."""
     if docs is None:
         return None
-    return [(doc["doc_id"], doc.get("text", "")) for doc in (one.get("doc", one) for one in docs)]
+    return [(doc["doc_id"], doc.get("text", "")) for doc in (document.get("doc", document) for document in docs)]
 
 
 def _contexts(
@@ -550,7 +546,7 @@ def _contexts(
 
 
 def _table_lines(records: list[dict[str, Any]], delimiter: str, columns: RecordColumns) -> Iterator[bytes]:
-    header = list(dict.fromkeys(name for record in records for name in record))
+    header = list(dict.fromkeys(chain.from_iterable(records)))
     yield _csv_line(header, delimiter)
     answers = any(record.get(str(columns.response)) for record in records)
     for record in records:

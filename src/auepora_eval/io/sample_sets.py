@@ -31,7 +31,6 @@ MAX_REASON = 2_000
 _FORMAT, _VERSION = "auepora-samples", 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _MAX_NAMED = 3
-_LISTS = ("ids", "where", "runs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class SampleSet:
     def missing(self, known: Iterable[str]) -> list[str]:
         """The ids of the set that are not among ``known``."""
         ids = frozenset(known)
-        return [one for one in self.ids if one not in ids]
+        return [sample_id for sample_id in self.ids if sample_id not in ids]
 
     def require_known(self, known: Iterable[str], where: str) -> None:
         """Raise if an id of the set is not among ``known``, those of ``where``."""
@@ -91,7 +90,7 @@ class SampleSet:
 
     def restrict(self, samples: Sequence[EvaluationSample]) -> Self:
         """The set with some of its samples only."""
-        ids = tuple(one.sample_id for one in samples)
+        ids = tuple(sample.sample_id for sample in samples)
         return replace(self, ids=ids, fingerprint=content_fingerprint(samples))
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,14 +126,14 @@ def set_label(plan: Mapping[str, Any]) -> str:
 
 def content_fingerprint(samples: Iterable[EvaluationSample]) -> str:
     """A SHA-256 of samples that does not depend on their order."""
-    lines = sorted(hashlib.sha256(canonical_line(one)[0]).digest() for one in samples)
+    lines = sorted(hashlib.sha256(canonical_line(sample)[0]).digest() for sample in samples)
     return hashlib.sha256(b"".join(lines)).hexdigest()
 
 
 def select_samples(samples: Iterable[EvaluationSample], chosen: SampleSet | None) -> Iterator[EvaluationSample]:
     """Yield the samples of a set, in the order of the dataset; all of them without a set."""
     ids = None if chosen is None else frozenset(chosen.ids)
-    return (one for one in samples if ids is None or one.sample_id in ids)
+    return (sample for sample in samples if ids is None or sample.sample_id in ids)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -213,11 +212,11 @@ def read_sample_set(path: Path) -> SampleSet:
     if row.get("version") != _VERSION:
         raise DataFileError(path, None, f"its version is {row.get('version')!r:.20}; only {_VERSION} can be read")
     values: dict[str, Any] = {}
-    for name in (one.name for one in fields(SampleSet)):
+    for name in (declared_field.name for declared_field in fields(SampleSet)):
         value = row.get(name)
         if value is None:
             continue
-        expected = list if name in _LISTS else str
+        expected = list if name in ("ids", "where", "runs") else str
         if not isinstance(value, expected) or (expected is list and not all(isinstance(one, str) for one in value)):
             wanted = "a list of strings" if expected is list else "a string"
             raise DataFileError(path, None, f"field {name!r} must be {wanted}, not {type_name(value)}")

@@ -58,7 +58,6 @@ _WORKBOOK_DAMAGE = (
     zipfile.BadZipFile, zlib.error, ValueError, TypeError, LookupError, SyntaxError, OSError, EOFError, RuntimeError
 )  # fmt: skip
 """What reading a damaged workbook may raise; an encrypted one is a RuntimeError."""
-_DELIMITERS = (",", ";", "\t", "|")
 _HEAD, _COMPARED_ROWS = 1 << 16, 20
 """How many characters and rows are compared to detect a delimiter."""
 _CHECKED_RECORDS = 1000
@@ -132,7 +131,7 @@ def _check_columns(
     path: Path, problems: Problems, records: Iterator[Record], required: Collection[str]
 ) -> Iterator[Record]:
     first = list(islice(records, _CHECKED_RECORDS))
-    known = list(dict.fromkeys(name for record in first for name in record.values))
+    known = list(dict.fromkeys(chain.from_iterable(record.values for record in first)))
     missing = [name for name in required if name not in known and column_head(name) not in known]
     for name in missing if first else ():
         columns = f"the columns are {list_columns(known)}{did_you_mean(name, known)}"
@@ -189,7 +188,7 @@ def detect_delimiter(path: Path, text: str) -> str:
     text = text[:_HEAD]
     is_cut = len(text.encode()) >= _HEAD
     columns: dict[str, int] = {}
-    for one in _DELIMITERS:
+    for one in (",", ";", "\t", "|"):
         rows = list(islice(split_csv(text, one), _COMPARED_ROWS))
         widths = [len(cells) for _, cells in rows[: -1 if is_cut else None] if not isinstance(cells, LineError)]
         if len(set(widths)) == 1 < widths[0]:
@@ -213,7 +212,7 @@ def looks_like_csv(path: Path, text: str) -> bool:
     """Whether a text begins like CSV: at least two columns with distinct short names, and a row of as many cells."""
     rows = split_csv(text, detect_delimiter(path, text))
     names, cells = _names(next(rows, (1, []))[1]), _names(next(rows, (1, []))[1])
-    return 1 < len(names) == len(cells) and len(set(names)) == len(names) and all(0 < len(one) < 64 for one in names)
+    return 1 < len(names) == len(cells) and len(set(names)) == len(names) and all(0 < len(name) < 64 for name in names)
 
 
 def _names(cells: list[str] | LineError) -> list[str]:
@@ -363,9 +362,7 @@ def require_small_pages(path: Path, file: IO[bytes], table: ParquetFile) -> None
 
 def _page_sizes(file: IO[bytes], column: Any) -> Iterator[int]:
     """Yield the decompressed sizes of the pages of a column chunk, from their headers; Arrow has no function for it."""
-    start = column.data_page_offset
-    if column.has_dictionary_page:
-        start = min(start, column.dictionary_page_offset)
+    start = min(column.data_page_offset, column.dictionary_page_offset or column.data_page_offset)
     position, end = file.seek(start), start + column.total_compressed_size
     with contextlib.suppress(LookupError, ValueError):  # Arrow reports a damaged file
         while position < end:

@@ -349,15 +349,12 @@ def _text_parts(parts: Sequence[Any]) -> Iterator[str]:
 
 _TRACE = ("context.trace_id", "trace_id", "traceId", "context.traceId", "spanContext.traceId", "traceID")
 _SPAN = ("context.span_id", "span_id", "spanId", "context.spanId", "spanContext.spanId", "spanID")
-_PARENT = ("parent_id", "parentId", "parentSpanId", "parent_span_id", "parentSpanContext.spanId")
 _START = ("start_time", "startTimeUnixNano", "start_time_unix_nano", "startTime")
 _END = ("end_time", "endTimeUnixNano", "end_time_unix_nano", "endTime")
-_BUNDLES = ("resourceSpans", "resource_spans")
 _SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_NANOSECONDS = 1 << 63
 NANOSECONDS_PER_SECOND = 10**9
-_CONVERSATION = ("session.id", "gen_ai.conversation.id")
 _MODEL = ("llm.model_name", "llm.response.model_name", "gen_ai.response.model", "gen_ai.request.model")
 
 
@@ -437,7 +434,7 @@ def _records(value: Any, errors: ErrorCollector) -> Iterator[Mapping[str, Any]]:
         return
     if not isinstance(value, Mapping):
         raise LineError("each line must be a span, or an OTLP bundle of spans: a JSON object")
-    if bundle := next((name for name in _BUNDLES if name in value), None):
+    if bundle := next((name for name in ("resourceSpans", "resource_spans") if name in value), None):
         for resource in _objects(value, bundle, errors):
             for scope in (scope for name in _SCOPES for scope in _objects(resource, name, errors)):
                 yield from _objects(scope, "spans", errors)
@@ -475,7 +472,9 @@ def _span(record: Mapping[str, Any], line: int, place: int | None, trace_id: str
         line,
         trace_id or "",
         errors.call(_id, record, _SPAN),
-        errors.call(_id, record, _PARENT),
+        errors.call(
+            _id, record, ("parent_id", "parentId", "parentSpanId", "parent_span_id", "parentSpanContext.spanId")
+        ),
         kind,
         errors.call(_time, record, _START),
         errors.call(_time, record, _END),
@@ -487,7 +486,7 @@ def _span(record: Mapping[str, Any], line: int, place: int | None, trace_id: str
         model,
         _error(record, attributes, events),
         errors.call(_attribute_id, attributes, ("auepora.sample_id", "sample_id", "metadata.sample_id")),
-        errors.call(_attribute_id, attributes, _CONVERSATION),
+        errors.call(_attribute_id, attributes, ("session.id", "gen_ai.conversation.id")),
         place,
     )
     if span.duration is not None and span.duration < 0:
@@ -618,15 +617,10 @@ def _error(record: Mapping[str, Any], attributes: Mapping[str, Any], events: Eve
 
 def _snake_case(name: str) -> str:
     """Return the last part of a class name as a reason: ``rate_limit_error`` of ``openai.RateLimitError``."""
-    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", re.split(r"[.:]", name)[-1])
-    return "_".join(parts).lower() or "error"
+    return "_".join(re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", re.split(r"[.:]", name)[-1])).lower() or "error"
 
 
 # --- the requests: spans of one trace as a sample and an output ------------------------------------------------------
-
-_RETRIEVAL_KINDS = frozenset({"retriever", "reranker"})
-_NON_REQUEST_KINDS = frozenset({"embedding", "evaluator"})
-"""A trace that begins with one of these indexes or evaluates; it is not a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -652,7 +646,7 @@ class _Trace:
     def is_request(self) -> bool:
         """Whether the trace is a request; a file may contain traces of other parts of a program."""
         has_content = bool(self.entry.kind) or self.entry.query is not None or bool(self.searches or self.models)
-        return has_content and self.entry.kind not in _NON_REQUEST_KINDS
+        return has_content and self.entry.kind not in ("embedding", "evaluator")
 
     @property
     def query(self) -> str | None:
@@ -720,8 +714,7 @@ def _documents(call: Sequence[TraceSpan]) -> list[RetrievedDocument]:
 
 
 def _response(trace: _Trace) -> Response | None:
-    texts = [trace.entry.answer, *(span.answer for call in reversed(trace.models) for span in call)]
-    for text in texts:
+    for text in (trace.entry.answer, *(span.answer for call in reversed(trace.models) for span in call)):
         if text is not None:
             return Response(text)
     structured = trace.entry.structured
@@ -808,7 +801,7 @@ def _build_trace(trace_id: str, spans: list[TraceSpan]) -> _Trace:
         _outermost_calls(spans, lambda span: span.kind == "retriever"),
         _outermost_calls(spans, lambda span: span.kind == "reranker"),
         _outermost_calls(spans, lambda span: span.kind == "llm"),
-        _outermost_calls(spans, lambda span: span.kind in _RETRIEVAL_KINDS),
+        _outermost_calls(spans, lambda span: span.kind in ("retriever", "reranker")),
     )
 
 

@@ -207,10 +207,10 @@ def _first_duplicate(ids: Sequence[str]) -> str | None:
     if len(set(ids)) == len(ids):
         return None
     seen: set[str] = set()
-    for one in ids:
-        if one in seen:
-            return one
-        seen.add(one)
+    for doc_id in ids:
+        if doc_id in seen:
+            return doc_id
+        seen.add(doc_id)
     return None
 
 
@@ -412,7 +412,7 @@ def supported_targets(
             tuple(own),
             ""
             if own
-            else _missing_data(target, [one for one in others if one.target is target], samples, fields, present),
+            else _missing_data(target, [other for other in others if other.target is target], samples, fields, present),
             timings_known=outputs is not None,
         )
         for target, own in by_target.items()
@@ -494,7 +494,7 @@ def fill_from_corpus(
         corpus_join = CorpusJoin(corpus)
 
         def check(file: Path, line: int | None, record: int | None, documents: Iterable[Document]) -> None:
-            for doc_id in dict.fromkeys(one.doc_id for one in documents if not one.text):
+            for doc_id in dict.fromkeys(document.doc_id for document in documents if not document.text):
                 if doc_id not in corpus:
                     message = f"document {quote_text(doc_id)} is not in the corpus {path} and stays without text"
                     found.warnings.add(f"document {doc_id}", file, line, message, record=record)
@@ -605,12 +605,12 @@ class Validation:
             "documents": self.documents,
             "targets": [
                 {
-                    "target": one.target.name,
-                    "supported": bool(one.metrics),
-                    "metrics": list(one.metrics),
-                    "missing": one.missing or None,
+                    "target": target.target.name,
+                    "supported": bool(target.metrics),
+                    "metrics": list(target.metrics),
+                    "missing": target.missing or None,
                 }
-                for one in self.targets
+                for target in self.targets
             ],
             "advice": self.advice,
         }

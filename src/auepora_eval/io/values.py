@@ -27,8 +27,6 @@ from .problems import TOO_DEEP, Problems, RowSchema, decoding_problem, first_inv
 YamlNode = yaml.Node
 
 _TAG = "tag:yaml.org,2002:"
-_MERGE = f"{_TAG}merge"
-_STRING_TAGS = {f"{_TAG}str", f"{_TAG}timestamp"}  # a date stays a string: JSON has no dates
 _MAX_EXPANSION = 10  # the maximum number of values per byte of a file, with the repetitions of aliases
 
 
@@ -118,7 +116,7 @@ class YamlValues:
         merged: list[tuple[str, YamlNode, YamlNode]] = []
         for key_node, value_node in node.value:
             self._count_node(key_node)
-            if key_node.tag == _MERGE:
+            if key_node.tag == f"{_TAG}merge":
                 sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
                 for source in sources:
                     if not isinstance(source, yaml.MappingNode):
@@ -150,7 +148,7 @@ class YamlValues:
         raise self._unsupported_tag(node, path)
 
     def _scalar(self, node: yaml.ScalarNode, path: str) -> Any:
-        if node.tag in _STRING_TAGS:
+        if node.tag in (f"{_TAG}str", f"{_TAG}timestamp"):
             return node.value
         kind = node.tag.removeprefix(_TAG)
         if kind == "null":

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from ..runtime.processes import process_exists, process_name
 from ..runtime.secrets import Secrets
 from .critic import Critic, Judgement, JudgeRequest, LLMCritic, StructuredCritic, Usage, as_judge_error, critic_name
 from .limits import model_name
+from .questions import decides
 from .ratings import returns_number_only, supports_logprobs
 
 _APPLICATION = 0x4A554447  # marks the file as a cache of judgements
@@ -93,6 +94,8 @@ def request_digest(critic: Critic, request: JudgeRequest, known: Any | None) -> 
         "metadata": request.metadata if isinstance(critic, LLMCritic) else None,
         **({"label_values": request.label_values} if request.label_values else {}),
     }
+    if request.questions:
+        sent |= {"questions": [asdict(question) for question in request.questions], "asked_with": request.asked_with}
     try:
         text = _CANONICAL.encode(sent)
     except (TypeError, ValueError):
@@ -383,6 +386,7 @@ def request_key(request: JudgeRequest) -> str:
     content = [request.system, request.prompt, request.schema, request.weighted, request.repeat]
     if request.label_values:
         content.append(dict(request.label_values))
+    content += [asdict(question) for question in request.questions]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -399,6 +403,7 @@ class RecordingCritic(StructuredCritic):
         self.critic, self.path = critic, Path(path)
         self.name = critic_name(critic)
         self.one_number, self.logprobs = returns_number_only(critic), supports_logprobs(critic)
+        self.decides = decides(critic)
         # Used by the budget.
         self.model, self.max_tokens = model_name(critic), getattr(critic, "max_tokens", None)
         self.calls_at_most = getattr(critic, "calls_at_most", 1)
@@ -433,11 +438,13 @@ class RecordingCritic(StructuredCritic):
             await self.critic.aclose()
 
     def _write(self, request: JudgeRequest, outcome: Mapping[str, Any]) -> None:
+        kind = {"decides": True} if self.decides else {}
         row = {
             "key": request_key(request),
             "critic": self.name,
             "one_number": self.one_number,
             "logprobs": self.logprobs,
+            **kind,
             "metric": request.metric,
             "sample_id": request.sample_id,
             "repeat": request.repeat,
@@ -463,7 +470,7 @@ class RecordedCritic(StructuredCritic):
     def __init__(
         self, recorded: str | Path | Mapping[str, Any], *, name: str | None = None, critic: str | None = None
     ) -> None:
-        self.one_number = self.logprobs = False
+        self.one_number = self.logprobs = self.decides = False
         names: dict[str, None] = {}
         if isinstance(recorded, Mapping):
             self._judgements = {key: _parse_judgement(value) for key, value in recorded.items()}
@@ -475,6 +482,7 @@ class RecordedCritic(StructuredCritic):
             names = dict.fromkeys(str(row["critic"]) for row in rows if row.get("critic"))
             self.one_number = any(bool(row.get("one_number")) for row in rows)
             self.logprobs = any(bool(row.get("logprobs")) for row in rows)
+            self.decides = any(bool(row.get("decides")) for row in rows)
         else:
             raise BadTypeError(f"recorded judgements are a file or a mapping, not {recorded!r:.80}")
         self.name = name or (next(iter(names)) if len(names) == 1 else "recorded")

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from ..errors import BadValueError, JudgeError
 from ..net.retry import is_transient, retry_after
@@ -37,6 +37,19 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(self.prompt_tokens + other.prompt_tokens, self.completion_tokens + other.completion_tokens)
+
+
+QuestionKind = Literal["predicate", "choice", "score"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A typed question about texts, for a judge that replies with a probability for each option."""
+
+    kind: QuestionKind
+    instructions: str
+    options: tuple[str, ...]
+    """Of a predicate, the false and the true one; of a score, its levels from the lowest to the highest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +81,12 @@ class JudgeRequest:
     about: Mapping[str, Any] = field(default_factory=dict)
     """The subject, for readers of the stored judgement, never sent: ``of`` names a text (the answer, d1), and
     ``statements`` or ``sentences`` are those that the reply refers to by number."""
+    state: str = ""
+    """The framed texts that ``questions`` are about; empty for a judge that writes its reply."""
+    questions: tuple[Question, ...] = ()
+    """One question, or those that travel together in one call: then the reply has an answer to each."""
+    asked_with: str = ""
+    """A digest of the questions that travel in the same call."""
     forms: MemberForms | None = field(default=None, repr=False, compare=False)
     """How the members of a panel are asked the same; never sent."""
     panel: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)

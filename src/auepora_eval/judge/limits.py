@@ -188,7 +188,9 @@ class TokenEstimator:
     def estimate(self, critic: Critic, request: JudgeRequest) -> Usage:
         """The tokens that the request may use."""
         limit = getattr(critic, "max_tokens", None)
-        if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
+        if request.questions:
+            completion = 0  # no text is generated
+        elif isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
             completion = limit
         else:
             completion = self._completion or _FIRST_COMPLETION

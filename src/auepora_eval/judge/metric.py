@@ -19,6 +19,7 @@ from ..core.derivation import (
     format_number,
 )
 from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, declare, judged_derivation
+from ..core.registry import Use
 from ..core.scores import NOT_JUDGED, Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import JudgeError
@@ -26,6 +27,8 @@ from ..runtime.processes import LoopThread
 from .cache import stored_request_key
 from .critic import Critic, JudgeClient, Judgement, JudgeRequest, StructuredCritic
 from .panel import NOT_STORED, Panel, PanelClient, Poll, Vote, judged_item
+from .questions import decides
+from .ratings import supports_logprobs
 
 _ANSWER_CONTROLS = {"other_answer": False, "altered_fact": False, "reference": True}
 _DOCUMENT_CONTROLS = {"other_documents": False, "gold_documents": True}
@@ -54,6 +57,13 @@ class JudgedMetric(PerSampleMetric):
     )
     asks_follow_ups: bool = False
     """Whether further requests depend on replies: a preview can count only the first ones."""
+
+    @property
+    def has_fractions(self) -> bool:
+        """Whether the score of a judgement may lie between those of the labels: a mean over their probabilities."""
+        option = getattr(self, "critic", None)
+        critic = option.thing if isinstance(option, Use) else option
+        return decides(critic) or supports_logprobs(critic)
 
     @property
     def control_kinds(self) -> Mapping[str, bool]:
@@ -177,6 +187,7 @@ class ReplayCritic(StructuredCritic):
 
     one_number: bool = False
     logprobs: bool = False
+    decides: bool = False
     name: str = "critic"
 
     async def judge(self, request: object) -> Judgement:
@@ -190,12 +201,19 @@ def make_replay_critic(judgements: Iterable[SampleJudgement], prompt_id: str) ->
     matching = [one for one in stored if one.prompt_id == prompt_id]
     record = next((one.panel for one in matching if one.panel), None)
     if record is None:
-        return ReplayCritic(any(one.one_number for one in matching), any(one.logprobs for one in matching))
+        return _critic_like(matching, "critic")
     members = []
     for name in record["members"]:
         own = [one for one in stored if one.critic == name]  # a member may have been asked another prompt only
-        members.append(ReplayCritic(any(one.one_number for one in own), any(one.logprobs for one in own), name))
+        members.append(_critic_like(own, name))
     return Panel.from_record(record, members)
+
+
+def _critic_like(judgements: Sequence[SampleJudgement], name: str) -> ReplayCritic:
+    """A critic that is asked in the same form."""
+    one_number = any(judgement.one_number for judgement in judgements)
+    logprobs = any(judgement.logprobs for judgement in judgements)
+    return ReplayCritic(one_number, logprobs, any(judgement.decides for judgement in judgements), name)
 
 
 class _ReplaySession(PanelClient):

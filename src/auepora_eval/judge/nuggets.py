@@ -16,6 +16,7 @@ from ..errors import AlignmentError, BadTypeError, BadValueError, JudgeError, di
 from ..options import PositiveInt, check_options
 from .critic import Critic, JudgeClient, Judgement, JudgePolicy
 from .prompting import Frames, Prompt, resolve_prompt
+from .questions import decides
 from .ratings import ReplyForm, gather_all, object_schema, question_frames, resolve_critic, returns_number_only
 from .session import JudgeSession, run_judging
 from .support import VerdictForm, VerdictLevel, Verifier, check_support
@@ -151,8 +152,10 @@ def make_nuggets(
     if outputs is not None and len(outputs) != len(samples):
         raise AlignmentError(len(samples), len(outputs))
     resolved = resolve_critic(critic, GENERATION_METRIC)
-    if returns_number_only(resolved):
-        raise BadValueError("nuggets need a critic that replies with objects, not with a single number")
+    if returns_number_only(resolved) or decides(resolved):
+        raise BadValueError(
+            "nuggets need a critic that replies with objects, not with a single number or probabilities"
+        )
     check_options(make_nuggets, {"most": most, "at_a_time": at_a_time})
     generator = _NuggetGenerator(
         resolved,

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -36,14 +37,13 @@ _OWN_FIELDS = frozenset({
     "model", "messages", "temperature", "seed", "max_tokens", "max_completion_tokens", "response_format", "logprobs",
     "top_logprobs", "stream", "n",
 })  # fmt: skip
-_ENDPOINT = "/chat/completions"
 
 
-def check_address(base_url: object) -> Address:
+def check_address(base_url: object, endpoint: str = "/chat/completions") -> Address:
     """The base URL of a server; a trailing endpoint path is removed."""
     if isinstance(base_url, str):
         before, at, query = base_url.partition("?")
-        base_url = before.rstrip("/").removesuffix(_ENDPOINT) + at + query
+        base_url = before.rstrip("/").removesuffix(endpoint) + at + query
     return parse_address(base_url)
 
 
@@ -379,7 +379,104 @@ _TOP_LOGPROBS = 20
 _REPAIRABLE = ("unparseable", "out_of_range")
 
 
-class OpenAICritic(StructuredCritic):
+class HttpCritic(StructuredCritic):
+    """A judge behind an HTTP endpoint: its address, key and connections, and errors without secrets."""
+
+    endpoint = "/chat/completions"
+    """The path after the base URL."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None,
+        api_key_env: str | None,
+        headers: Mapping[str, str] | None,
+        timeout: float | None,
+    ) -> None:
+        self.model, self.api_key_env = model, api_key_env
+        self.timeout = None if timeout is None else float(timeout)
+        address = base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL
+        self._address = check_address(address, self.endpoint)
+        self._headers, self._secrets = check_headers(headers or {}, self._address)
+
+    def _reset(self) -> None:
+        """Forget the connections, and what is known about the server."""
+        self._client = HttpClient(self._address, timeout=self.timeout)
+        self._warned: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r}, base_url={self._address.shown!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            name: value for name, value in vars(self).items() if name not in ("_client", "_capabilities", "_warned")
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._reset()
+
+    def require_key(self) -> None:
+        """Raise if the server needs a key and there is none."""
+        self._key()
+
+    async def judge(self, request: JudgeRequest) -> Judgement:
+        """One judgement; ``JudgeError`` without the key or the headers on failure."""
+        try:
+            return await self._judge(request)
+        except JudgeError as error:
+            self._raise_without_secrets(error)
+
+    @abstractmethod
+    async def _judge(self, request: JudgeRequest) -> Judgement:
+        """One judgement."""
+
+    async def aclose(self) -> None:
+        """Close the connections that were opened on the running loop."""
+        await self._client.aclose()
+
+    async def _post(self, body: dict[str, Any]) -> HttpReply:
+        """The reply to a request."""
+        path, at, query = self._address.target.partition("?")
+        headers = {"Authorization": f"Bearer {self._key()}"}
+        if any(name.lower() == "authorization" for name in self._headers):
+            headers = {}
+        try:
+            return await self._client.send(
+                "POST", f"{path.rstrip('/')}{self.endpoint}{at}{query}", headers | self._headers, encode_json(body)
+            )
+        except HttpRequestError as error:
+            raise request_error(error, url=self._address.shown) from None
+
+    async def _send(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The reply as JSON."""
+        reply = await self._post(body)
+        return decode_reply(reply, url=self._address.shown, variable=self.api_key_env, secrets=self._secrets)
+
+    def _key(self) -> str:
+        key = os.environ.get(self.api_key_env or "", "").strip()
+        if key and not (key.isascii() and key.isprintable() and " " not in key):
+            raise JudgeError(
+                "no_key", f"what the environment variable {self.api_key_env} holds is no key", lasting=True
+            )
+        signed = any(name.lower() in ("authorization", "api-key", "x-api-key") for name in self._headers)
+        if not key and not signed and not is_private_host(self._address.host):
+            raise missing_key_error(self.api_key_env, self._address.shown)
+        return key or "none"
+
+    def _raise_without_secrets(self, error: JudgeError) -> NoReturn:
+        key = os.environ.get(self.api_key_env or "", "").strip()
+        # The original error may quote what was sent, so it is kept neither as the cause nor as the context, and the
+        # traceback would keep the reply in memory.
+        for secrets in (self._secrets, Secrets([key] if len(key) >= MIN_SECRET_LENGTH else [])):
+            if secrets:
+                secrets.redact_error(error)
+        error.__context__ = None
+        raise error.with_traceback(None) from None
+
+
+class OpenAICritic(HttpCritic):
     """Judges with a model behind an endpoint. The key is read from the environment variable named by ``api_key_env``.
 
     ``base_url`` is the server's, by default ``$OPENAI_BASE_URL`` or OpenAI's own; one on this machine or in its network
@@ -410,24 +507,21 @@ class OpenAICritic(StructuredCritic):
     ) -> None:
         plain = {"model": model, "temperature": temperature, "seed": seed, "max_tokens": max_tokens}
         check_options(OpenAICritic, {**plain, "schema": schema, "timeout": timeout})
-        self.model, self.schema, self.logprobs, self.api_key_env = model, schema, bool(logprobs), api_key_env
+        super().__init__(model, base_url=base_url, api_key_env=api_key_env, headers=headers, timeout=timeout)
+        self.schema, self.logprobs = schema, bool(logprobs)
         self.temperature = None if temperature is None else float(temperature)
         self.seed, self.max_tokens = seed, max_tokens
-        self.timeout = None if timeout is None else float(timeout)
         self.extra = check_extra_body(extra or {})
-        self._address = check_address(base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL)
-        self._headers, self._secrets = check_headers(headers or {}, self._address)
         self.name = self._build_name()
         self._reset()
 
     def _reset(self) -> None:
         """Forget what is known about the server, and its connections."""
+        super()._reset()
         auto = self.schema == "auto"
         self._capabilities = ServerCapabilities(
             "json_schema" if auto else self.schema, logprobs=self.logprobs, allow_fallback=auto
         )
-        self._client = HttpClient(self._address, timeout=self.timeout)
-        self._warned: set[str] = set()
 
     def _build_name(self) -> str:
         parts = [f"openai:{self.model}"]
@@ -440,18 +534,6 @@ class OpenAICritic(StructuredCritic):
         if self.extra:
             parts.append(f"extra={hashlib.sha256(json.dumps(self.extra, sort_keys=True).encode()).hexdigest()[:8]}")
         return ",".join(parts).replace("|", "/")
-
-    def __repr__(self) -> str:
-        return f"OpenAICritic({self.model!r}, base_url={self._address.shown!r})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in vars(self).items() if name not in ("_client", "_capabilities", "_warned")
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._reset()
 
     def cache_key(self, request: JudgeRequest) -> Mapping[str, Any]:
         """Everything that is sent besides the request, the key and the headers."""
@@ -467,21 +549,6 @@ class OpenAICritic(StructuredCritic):
             "logprobs": self.logprobs and request.weighted is not None,
             "extra": self.extra,
         }
-
-    def require_key(self) -> None:
-        """Raise if the server needs a key and there is none."""
-        self._key()
-
-    async def judge(self, request: JudgeRequest) -> Judgement:
-        """One judgement; a reply that cannot be parsed is followed by one repair request."""
-        try:
-            return await self._judge(request)
-        except JudgeError as error:
-            self._raise_without_secrets(error)
-
-    async def aclose(self) -> None:
-        """Close the connections that were opened on the running loop."""
-        await self._client.aclose()
 
     # --- a judgement ------------------------------------------------------------------------------------------------
 
@@ -570,41 +637,3 @@ class OpenAICritic(StructuredCritic):
             "top_logprobs": _TOP_LOGPROBS if use_logprobs else None,
         }
         return {name: value for name, value in body.items() if value is not None}
-
-    # --- the wire ---------------------------------------------------------------------------------------------------
-
-    async def _send(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The reply as JSON."""
-        url, variable = self._address.shown, self.api_key_env
-        path, at, query = self._address.target.partition("?")
-        headers = {"Authorization": f"Bearer {self._key()}"}
-        if any(name.lower() == "authorization" for name in self._headers):
-            headers = {}
-        try:
-            reply = await self._client.send(
-                "POST", f"{path.rstrip('/')}{_ENDPOINT}{at}{query}", headers | self._headers, encode_json(body)
-            )
-        except HttpRequestError as error:
-            raise request_error(error, url=url) from None
-        return decode_reply(reply, url=url, variable=variable, secrets=self._secrets)
-
-    def _key(self) -> str:
-        key = os.environ.get(self.api_key_env or "", "").strip()
-        if key and not (key.isascii() and key.isprintable() and " " not in key):
-            raise JudgeError(
-                "no_key", f"what the environment variable {self.api_key_env} holds is no key", lasting=True
-            )
-        signed = any(name.lower() in ("authorization", "api-key", "x-api-key") for name in self._headers)
-        if not key and not signed and not is_private_host(self._address.host):
-            raise missing_key_error(self.api_key_env, self._address.shown)
-        return key or "none"
-
-    def _raise_without_secrets(self, error: JudgeError) -> NoReturn:
-        key = os.environ.get(self.api_key_env or "", "").strip()
-        # The original error may quote what was sent, so it is kept neither as the cause nor as the context, and the
-        # traceback would keep the reply in memory.
-        for secrets in (self._secrets, Secrets([key] if len(key) >= MIN_SECRET_LENGTH else [])):
-            if secrets:
-                secrets.redact_error(error)
-        error.__context__ = None
-        raise error.with_traceback(None) from None

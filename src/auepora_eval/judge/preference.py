@@ -23,6 +23,7 @@ from ..stats.intervals import Interval, mean_interval
 from ..stats.permutation import sign_flips
 from .critic import Critic, JudgeClient, JudgePolicy, MemberReply
 from .prompting import Prompt, resolve_prompt
+from .questions import decides
 from .ratings import (
     UNIT_SCALE,
     ReplyForm,
@@ -303,6 +304,8 @@ class _PairJudge:
                 metadata={"dimension": METRIC},
             )
             judgement = await judge.ask(self.critic, request)
+            if decides(self.critic) and judgement.weighted is not None:
+                return judgement.weighted
             if returns_number_only(self.critic):
                 return UNIT_SCALE.normalise(judgement.answer.get("score"))
             verdict = judgement.answer.get("verdict")

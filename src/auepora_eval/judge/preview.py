@@ -19,6 +19,7 @@ from .critic import Critic, Judgement, JudgePolicy, JudgeRequest, Usage, critic_
 from .limits import TokenEstimator, model_name
 from .metric import JudgedMetric, judge_batch, judged_parts
 from .panel import PanelClient
+from .questions import QuestionGroups, named_answer, read_answer
 
 _REPLY_TOKENS = 200
 """Assumed tokens of a reply if the cache has none: a score and a sentence or two."""
@@ -151,20 +152,22 @@ class PreviewSession(PanelClient):
         self._critics: dict[int, Critic] = {}  # keeps ids unique
         self._estimators: dict[str, TokenEstimator] = {}
         self._reply_tokens: dict[str, tuple[int, int]] = {}
+        self._groups = QuestionGroups()
 
     async def ask_one(self, critic: Critic, request: JudgeRequest) -> Judgement:
         """The cached judgement; else count the request and raise ``JudgeError``."""
         estimates = (self.preview.total, self.preview.metrics.setdefault(request.metric, UsageEstimate()))
-        known = critic_cache_key(critic, request)
-        digest = request_digest(critic, request, known)
+        group = await self._groups.join(critic, request) if request.questions else request
+        known = critic_cache_key(critic, group)
+        digest = request_digest(critic, group, known)
         for estimate in estimates:
             estimate.judgements += 1
         found = None if self._cache is None or known is None or digest is None else self._cache.get(digest)
         if found is not None:
-            self._learn(critic, request, found)
+            self._learn(critic, group, found)
             for estimate in estimates:
                 estimate.cached += 1
-            return found
+            return found if group is request else read_answer(named_answer(found, group, request), request)
         self._critics[id(critic)] = critic
         key = None if digest is None else (id(critic), digest)
         if key in self._seen:
@@ -173,7 +176,7 @@ class PreviewSession(PanelClient):
         elif not self.policy.cache_only:
             if key is not None:
                 self._seen.add(key)
-            self._count(critic, request, estimates)
+            self._count(critic, group, estimates)
         if request.metric not in self.preview.lower_bound_metrics:
             self.preview.lower_bound_metrics.append(request.metric)
         raise JudgeError("preview", "this is a preview: no call is made")

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,23 @@ class Prompt:
         framing = _framing()
         system = "\n\n".join(filter(None, [_fill_slots(self.system, values), framing.system]))
         return system, f"{_fill_slots(framing.question, {'mark': code})}\n\n{_fill_slots(self.question, values)}"
+
+    def render_question(self, words: Mapping[str, str], texts: Mapping[str, Frames]) -> tuple[str, str]:
+        """The texts in frames, and what is asked about them: there each slot names its frames.
+
+        Prompts with the same texts have the same frames, in whatever order they show them.
+        """
+        frames = {slot: _named_frames(slot, texts[slot]) for slot in sorted(texts)}
+        every = list(chain.from_iterable(frames.values()))
+        code = frame_code(list(chain.from_iterable(every)))
+        values = dict(words)
+        for slot, some in frames.items():
+            names = ", ".join(f'"{name}"' for name, _ in some)
+            values[slot] = f"(in the frame {names})" if names else "(there is none)"
+        framing = _framing()
+        state = [framing.system, _fill_slots(framing.question, {"mark": code}), _render_frames(every, code)]
+        instructions = _fill_slots(f"{self.system}\n\n{self.question}", values)
+        return "\n\n".join(state), instructions.strip()
 
 
 @lru_cache(maxsize=256)

@@ -29,6 +29,8 @@ from .critic import (
 from .panel import Panel
 from .panel import gather_all as gather_all
 from .prompting import Frames, Prompt
+from .questions import SCORE as SCORE
+from .questions import decides, decision_request
 
 # --- rating scales: the range of a judge's numbers, and their normalisation to [0, 1] --------------------------------
 
@@ -51,6 +53,13 @@ class Scale:
     """The classes without values: a scale of numbers has none."""
     label_values: ClassVar[Mapping[str, float]] = {}
     """The value of each class: a scale of numbers has none."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What a judge chooses from, the worst first; five even steps of a continuous scale."""
+        if not self.is_integer:
+            return tuple(f"{self.low + (self.high - self.low) * step / 4:g}" for step in range(5))
+        return tuple(str(number) for number in range(int(self.low), int(self.high) + 1))
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
@@ -175,6 +184,11 @@ class ClassScale:
         return set(self.values) <= {0.0, 1.0}
 
     @property
+    def options(self) -> tuple[str, ...]:
+        """What a judge chooses from."""
+        return self.labels
+
+    @property
     def unordered(self) -> tuple[str, ...]:
         """The classes, if they have no values."""
         return () if self.values else self.labels
@@ -263,8 +277,6 @@ def _check_value(label: str, value: object) -> float:
 # --- ratings: prompts sent to any kind of critic, repeated, and their replies parsed ---------------------------------
 
 T = TypeVar("T")
-SCORE = "score"
-"""The key of the score in a reply with a single score."""
 
 
 def returns_number_only(critic: object) -> bool:
@@ -348,6 +360,10 @@ class ReplyForm:
         about: Mapping[str, Any] | None = None,
     ) -> JudgeRequest:
         """A request with this prompt; ``words`` are trusted texts, ``frames`` the judged ones."""
+        if decides(critic):
+            own: dict[str, Any] = {"metric": metric, "sample_id": sample_id, "repeat": repeat, "about": about or {}}
+            values = self.label_values
+            return replace(decision_request(prompt, frames, tuple(values), values, words=words or {}), **own)
         bare = bool(self.bare_instruction) and returns_number_only(critic)
         instruction = self.bare_instruction if bare else self.instruction
         system, text = prompt.render(words={"form": instruction, **(words or {})}, **frames)
@@ -375,6 +391,12 @@ class ReplyForm:
             forms=_ReplyForms(self, make) if isinstance(critic, Panel) and not bare else None,
         )
 
+    def decided(self, answer: Judgement) -> MemberReply:
+        """The object that the answer of a decision model stands for."""
+        (key,) = (name for name, inner in self.schema["properties"].items() if "enum" in inner)
+        expected = {} if answer.weighted is None else {key: answer.weighted}
+        return MemberReply({key: answer.answer[SCORE]}, expected)
+
 
 @dataclass(frozen=True, slots=True)
 class _ReplyForms:
@@ -389,11 +411,14 @@ class _ReplyForms:
         return self.form.label_values
 
     def requests(self, critic: Critic) -> list[JudgeRequest]:
-        serves = not returns_number_only(critic) or self.form.from_number is not None
+        needs_label = returns_number_only(critic) or decides(critic)
+        serves = not needs_label or self.form.from_number is not None
         return [self.make(critic=critic)] if serves else []
 
     def reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
         (answer,) = answers
+        if decides(critic):
+            return self.form.decided(answer)
         if not returns_number_only(critic):
             return MemberReply(answer.answer)
         assert self.form.from_number is not None
@@ -451,9 +476,29 @@ class RatingPrompt:
 
     def is_split_for(self, critic: Critic) -> bool:
         """Whether a critic is asked for one score at a time."""
-        return returns_number_only(critic) or (supports_logprobs(critic) and self.scale.is_weightable)
+        split = returns_number_only(critic) or decides(critic)
+        return split or (supports_logprobs(critic) and self.scale.is_weightable)
+
+    def _decision(self, name: str, repeat: int) -> JudgeRequest:
+        """The question to a decision model."""
+        words = {**self.words, "scale": self.scale.description}
+        if "criteria" in self.prompt.slots:
+            words["criteria"] = f"- {name}: {self.criteria[name]}"
+        values = self.scale.label_values
+        if isinstance(self.scale, Scale):
+            values = {option: float(option) for option in self.scale.options}
+        metadata = {"metric": self.metric, "sample_id": self.sample_id}
+        own: dict[str, Any] = {
+            "metric": self.metric,
+            "sample_id": self.sample_id,
+            "repeat": repeat,
+            "metadata": metadata,
+        }
+        return replace(decision_request(self.prompt, self.texts, self.scale.options, values, words=words), **own)
 
     def _request(self, critic: Critic, names: tuple[str, ...], repeat: int, *, weighted: bool) -> JudgeRequest:
+        if decides(critic):
+            return self._decision(names[0], repeat)
         bare = returns_number_only(critic)
         fields = (SCORE,) if len(names) == 1 else names
         form = self._bare_form() if bare else self._form(fields)
@@ -585,6 +630,8 @@ def _parse_score(
     """A score between 0 and 1, whether it is weighted (``None`` if not requested), and the probability mass."""
     if name in answer.values:  # voted on by a panel
         return answer.values[name], None, None
+    if request.questions and isinstance(scale, ClassScale) and scale.only:
+        return float(answer.answer["probabilities"][scale.only]), True, answer.mass
     if request.weighted is None:
         return scale.normalise(answer.answer.get(name)), None, None
     if answer.weighted is not None:

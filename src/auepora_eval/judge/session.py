@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import json
 import logging
 import math
 import threading
@@ -38,6 +39,7 @@ from .critic import (
 from .limits import AdaptiveLimiter, Budget, CircuitBreaker, JudgementRecord, Reservation, UsageLog, model_name
 from .nli import EntailmentFunction, EntailmentScore, NliModel
 from .panel import PanelClient
+from .questions import QuestionGroups, answers_all, named_answer, read_answer
 
 # --- one call of a critic, with a timeout that always holds and a check of the reply ---------------------------------
 
@@ -147,6 +149,7 @@ _UNBILLED = frozenset(
         "no_key",
         "unauthorized",
         "model_not_found",
+        "not_supported",
         "redirected",
         "unreachable",
         "rate_limited",
@@ -263,7 +266,8 @@ class JudgeQueue:
             if cache is not None:
                 # In the file before it counts as answered, so that no request is repeated after a kill. A call that
                 # starts now waits for the same transaction, which also writes its claim.
-                cache.put(digest, self.critic, request, result.judgement)
+                if len(request.questions) < 2 or answers_all(result.judgement):
+                    cache.put(digest, self.critic, request, result.judgement)
                 cache.release(digest)
                 await cache.commit()
         except JudgeError as error:
@@ -368,6 +372,9 @@ _FLUSH_INTERVAL_S = 0.2
 _MAX_RAW_CHARS = 2000
 """Characters stored of a reply that could not be parsed."""
 _MAX_THREADS = 1_000_000
+_ALIASES = ("-latest", ":latest", "-preview")
+"""Ends of names that stand for a model that changes."""
+NOT_CACHED = "no call is made, and the cache does not have the judgement"
 _log = logging.getLogger(__name__)
 
 
@@ -401,6 +408,9 @@ class JudgeSession(PanelClient):
         self._callback_error: Exception | None = None
         self._warnings: dict[str, None] = {}
         self._shown_warnings: set[str] = set()
+        self._served: dict[str, dict[str, None]] = {}
+        self.separate = False
+        """Whether questions to decision models about the same texts are asked one by one."""
 
     @property
     def repeats(self) -> int:
@@ -414,6 +424,7 @@ class JudgeSession(PanelClient):
             if self.policy.cache is not None:
                 self._cache = JudgementCache(self.policy.cache, secrets=self._secrets)
             self._loop = asyncio.get_running_loop()
+            self._groups = QuestionGroups(separate=self.separate)
             # The limiters bound how many threads run; hanging ones are abandoned.
             self._threads = DaemonThreadPool(_MAX_THREADS)
             self._writer = self._loop.create_task(self._write_cache())
@@ -446,6 +457,9 @@ class JudgeSession(PanelClient):
             raise BadValueError("the judging session is not open: use it inside 'async with session'")
         self._budget.price(critic)  # a missing price raises before any call
         self._num_requested += 1
+        group = await self._groups.join(critic, request) if request.questions else request
+        if group is not request:
+            return await self._ask_together(critic, request, group)
         cache_key = critic_cache_key(critic, request)
         digest = request_digest(critic, request, cache_key)
         is_cached = cache_key is not None and digest is not None
@@ -455,9 +469,40 @@ class JudgeSession(PanelClient):
             if judgement is not None:
                 return self._record(critic, request, CallResult(judgement), shared=False)
         if self.policy.cache_only:
-            error = JudgeError("not_cached", "no call is made, and the cache does not have the judgement")
+            error = JudgeError("not_cached", NOT_CACHED)
             return self._record(critic, request, CallResult(error=error), shared=False)
         result, shared = await self._queue_for(critic).ask(request, digest, cached=is_cached)
+        return self._record(critic, request, result, shared=shared)
+
+    async def _ask_together(self, critic: Critic, request: JudgeRequest, group: JudgeRequest) -> Judgement:
+        """The judgement of one question of a group, from the reply to all of them."""
+        cache_key = critic_cache_key(critic, group)
+        group_digest = request_digest(critic, group, cache_key)
+        assert group_digest is not None
+        request = replace(request, asked_with=group_digest.hex())
+        digest = request_digest(critic, request, cache_key)
+        assert digest is not None
+        cache = None if cache_key is None else self._cache
+        result, shared = CallResult(error=JudgeError("not_cached", NOT_CACHED)), False
+        if cache is not None:
+            own = cache.get(digest)
+            if own is not None:
+                return self._record(critic, request, CallResult(own), shared=False)
+            result.judgement = cache.get(group_digest)
+        if result.judgement is None and not self.policy.cache_only:
+            queue = self._queue_for(critic)
+            result, shared = await queue.ask(group, group_digest, cached=cache_key is not None)
+        reply = result.judgement
+        if reply is not None:
+            try:
+                found = named_answer(reply, group, request)
+                answer = read_answer(found, request, json.dumps(found, ensure_ascii=False))
+                result = replace(result, judgement=replace(answer, usage=reply.usage, cached=reply.cached), error=None)
+            except JudgeError as error:
+                result = replace(result, judgement=None, error=error)
+            if cache is not None and result.judgement is not None and not answers_all(reply):
+                cache.put(digest, critic, request, result.judgement)
+                await cache.commit()
         return self._record(critic, request, result, shared=shared)
 
     def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
@@ -517,13 +562,30 @@ class JudgeSession(PanelClient):
         self._notify(self._on_progress, self.usage_log.total.judgements, self._num_requested)
         if judgement is not None:
             self.keep(critic, request, judgement, shared=shared)
+            if request.questions:
+                self._note_served(critic, str(judgement.answer.get("served_model") or ""))
             return judgement
         assert error is not None
         copy = copy_error(error)
         if self._secrets:
             self._secrets.redact_error(copy)
+        if request.questions and error.lasting:
+            self._warnings[f"{critic_name(critic)} is not asked any more: {copy.message}"] = None
         self.keep(critic, request, copy, shared=shared)
         raise copy from error.__cause__ if not self._secrets else None
+
+    def _note_served(self, critic: Critic, served: str) -> None:
+        """Note a warning where the model that answers may change: its name is an alias, or has changed already."""
+        model, names = model_name(critic), self._served.setdefault(critic_name(critic), {})
+        if served in names:
+            return
+        names[served] = None
+        if model.endswith(_ALIASES):
+            known = f"; {served} answered" if served not in ("", model) else ""
+            self._warnings[f"'{model}' is an alias, and may be another model tomorrow{known}: name a version"] = None
+        if len(names) > 1:
+            listed = " and ".join(names)
+            self._warnings[f"{listed} answered for '{model}': their scores cannot be compared; name a version"] = None
 
     def keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool) -> None:
         """Do nothing. Subclasses override this to store the outcome of each request.

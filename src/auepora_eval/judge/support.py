@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import chain
 from typing import Any
 
 from ..core.registry import Use, parse_use, resolve
-from ..errors import BadTypeError, BadValueError, JudgeError
+from ..errors import BadOptionError, BadTypeError, BadValueError, JudgeError
 from .critic import Critic, JudgeClient, Judgement, JudgeRequest, LLMCritic, MemberReply, StructuredCritic
 from .nli import NLI_KINDS, EntailmentFunction, NliModel
 from .panel import Panel
 from .prompting import Frames, Prompt, built_in_prompt
-from .ratings import UNIT_SCALE, ReplyForm, critic_signature, gather_all, object_schema, returns_number_only
+from .questions import SCORE, decides, decision_request
+from .ratings import (
+    UNIT_SCALE,
+    ReplyForm,
+    critic_signature,
+    gather_all,
+    object_schema,
+    returns_number_only,
+)
 
 # --- extraction: the claims of a text --------------------------------------------------------------------------------
 
@@ -25,16 +34,17 @@ _CLAIMS = ReplyForm(
 
 def require_extractor(critic: Critic, metric: str) -> None:
     """Raise unless a critic can list claims; one that replies with a bare number cannot."""
-    require_structured_critic(
-        critic, metric, "claims", ", or set 'claims: sentences', which treats each sentence as a claim"
-    )
+    both = ", for both parts as critic: {extract: {use: WRITER}, decide: {use: JUDGE}}" if decides(critic) else ""
+    otherwise = f"{both}, or set 'claims: sentences', which treats each sentence as a claim"
+    require_structured_critic(critic, metric, "claims", otherwise)
 
 
 def require_structured_critic(critic: Critic, metric: str, what: str, otherwise: str = "") -> None:
     """Raise unless a critic can reply with a list."""
-    if returns_number_only(critic):
+    if returns_number_only(critic) or decides(critic):
+        replies = "is a decision model, which writes no text" if decides(critic) else "replies with a number only"
         raise BadValueError(
-            f"metric '{metric}' needs a critic that lists {what}, and this one replies with a number only: use a "
+            f"metric '{metric}' needs a critic that lists {what}, and this one {replies}: use a "
             f"StructuredCritic such as OpenAICritic{otherwise}"
         )
 
@@ -112,6 +122,8 @@ class SupportVerdict:
     """The judge's rationale, if it gives one."""
     cut: bool = False
     """Whether an NLI model had to truncate its input."""
+    expected: float | None = None
+    """The expected level, from a judge that replies with probabilities."""
 
     @property
     def supported(self) -> bool:
@@ -192,9 +204,10 @@ class VerdictForm:
         """A verdict for each text, in order; ``JudgeError`` on failure.
 
         A critic that replies with objects gets up to ``size`` texts per request, one that replies with a bare number
-        gets one at a time.
+        gets one at a time, and a decision model a question for each text about all of them.
         """
         bare = returns_number_only(critic)
+        own: dict[str, Any] = {"metric": metric, "sample_id": sample_id, "repeat": repeat}
         size = 1 if bare else size
         parts = [texts[start : start + size] for start in range(0, len(texts), size)]
 
@@ -203,19 +216,36 @@ class VerdictForm:
                 prompt,
                 one_critic,
                 {**frames, f"{self.subject}s": {f"{self.subject} {n}": one for n, one in enumerate(part, 1)}},
-                metric=metric,
-                sample_id=sample_id,
-                repeat=repeat,
+                **own,
                 about={"of": source_name, "statements": part},
             )
 
+        def make_questions(part: Sequence[str]) -> list[JudgeRequest]:
+            names = [f"{self.subject} {number}" for number in range(1, len(part) + 1)]
+            shown = {**frames, f"{self.subject}s": dict(zip(names, part, strict=True))}
+            questions = []
+            for name, text in zip(names, part, strict=True):
+                request = decision_request(prompt, shown, tuple(values), values, words={}, about_frame=name)
+                questions.append(replace(request, **own, about={"of": source_name, "statements": [text]}))
+            return questions
+
+        values = self.values
+        if decides(critic):
+            requests = list(chain.from_iterable(make_questions(part) for part in parts))
+            answers = await gather_all(judge.ask(critic, request) for request in requests)
+            return [self.parse_decision(answer) for answer in answers]
         requests = [make_request(critic, part) for part in parts]
         if isinstance(critic, Panel) and not bare:
-            forms = (_VerdictForms(self, make_request, part) for part in parts)
+            forms = (_VerdictForms(self, make_request, make_questions, part) for part in parts)
             requests = [replace(request, forms=one) for request, one in zip(requests, forms, strict=True)]
         answers = await gather_all(judge.ask(critic, request) for request in requests)
         parse = self.parse_number if bare else self._parse_object
         return [one for part, answer in zip(parts, answers, strict=True) for one in parse(answer, len(part))]
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The value of each label."""
+        return {level.label: float(level) for level in self.levels}
 
     def _object_instruction(self) -> str:
         labels = " or ".join(f'"{level.label}"' for level in self.levels)
@@ -241,6 +271,11 @@ class VerdictForm:
         value = UNIT_SCALE.normalise(answer.answer.get("score"))
         # Half way between two levels the lower one counts.
         return [SupportVerdict(min(self.levels, key=lambda level: (abs(level - value), level)))]
+
+    def parse_decision(self, answer: Judgement) -> SupportVerdict:
+        """The most probable level, with the expected one."""
+        (level,) = (level for level in self.levels if level.label == answer.answer[SCORE])
+        return SupportVerdict(level, expected=answer.weighted)
 
     def _parse_object(self, answer: Judgement, count: int) -> list[SupportVerdict]:
         reply = answer.answer.get("verdicts")
@@ -278,22 +313,28 @@ class _VerdictForms:
 
     form: VerdictForm
     make_request: Callable[[Critic, Sequence[str]], JudgeRequest]
+    make_questions: Callable[[Sequence[str]], list[JudgeRequest]]
     texts: Sequence[str]
     keys: None = None
 
     @property
     def label_values(self) -> Mapping[str, float]:
-        return {level.label: float(level) for level in self.form.levels}
+        return self.form.values
 
     def requests(self, critic: Critic) -> list[JudgeRequest]:
+        if decides(critic):
+            return self.make_questions(self.texts)
         if not returns_number_only(critic):
             return [self.make_request(critic, self.texts)]
         return [self.make_request(critic, [one]) for one in self.texts]
 
     def reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
-        if not returns_number_only(critic):
+        if decides(critic):
+            labels = [self.form.parse_decision(answer).level.label for answer in answers]
+        elif not returns_number_only(critic):
             return MemberReply(answers[0].answer)
-        labels = [verdict.level.label for one in answers for verdict in self.form.parse_number(one, 1)]
+        else:
+            labels = [verdict.level.label for one in answers for verdict in self.form.parse_number(one, 1)]
         rows = [{"number": number, "why": "", "verdict": label} for number, label in enumerate(labels, start=1)]
         return MemberReply({"verdicts": rows})
 
@@ -336,6 +377,15 @@ def parse_verifier(option: Any, *, what: str = "verifier") -> Any:
         f"{what} must be a critic, a function (premise, hypothesis) -> number, {{use: RESOURCE}}, "
         f"{' or '.join(f'{{{kind}: PATH}}' for kind in NLI_KINDS)}; not {option!r:.80}"
     )
+
+
+def split_critic(critic: Any, verifier: Any) -> tuple[Any, Any]:
+    """The critic and the verifier of the options; the critic may name both, as ``{extract: ..., decide: ...}``."""
+    if not isinstance(critic, Mapping) or set(critic) != {"extract", "decide"}:
+        return critic, verifier
+    if verifier is not None:
+        raise BadOptionError("verifier", "critic names it already, as 'decide'; leave one of them out")
+    return critic["extract"], critic["decide"]
 
 
 def resolve_verifier(option: Any, *, what: str = "verifier") -> Critic | EntailmentFunction | NliModel:

@@ -157,8 +157,6 @@ class LLMRefusal(_JudgedAnswer):
 
 # --- sufficiency of the retrieved documents, and what the system made of it ------------------------------------------
 
-_REFUSAL_METRICS = ("llm_refusal", "over_refusal_rate", "negative_rejection_rate")
-"""Metrics whose score is 1 where the system declined; the first one that scored a sample decides."""
 _ROWS = ("sufficient", "insufficient")
 
 
@@ -259,7 +257,7 @@ def _correctness_metric(others: Sequence[tuple[BatchMetric, Scores]]) -> tuple[B
 def _refused(others: Sequence[tuple[BatchMetric, Scores]], n: int) -> tuple[Floats, tuple[str, ...]]:
     """Per sample whether the system declined, NaN where unknown, and the metrics that say so."""
     refused, names = np.full(n, np.nan), []
-    for base_name in _REFUSAL_METRICS:
+    for base_name in ("llm_refusal", "over_refusal_rate", "negative_rejection_rate"):
         for one, scores in others:
             if one.base_name == base_name:
                 names.append(one.name)

@@ -284,9 +284,8 @@ class Containment(ConfiguredMetric, SampleMetric):
 
     def _words_of(self, sample: EvaluationSample) -> Tokenize:
         """The normalisation of the texts of a sample."""
-        if self.norm == "squad" and is_unspaced("\n".join(sample.references)):
-            return _unspaced_squad_words
-        return _NORMS[self.norm]
+        is_wide = self.norm == "squad" and is_unspaced("\n".join(sample.references))
+        return _NORMS["wide" if is_wide else self.norm]
 
 
 def _as_written(text: str) -> list[str]:
@@ -302,7 +301,12 @@ def _lower_case(text: str) -> list[str]:
     return _as_written(text.lower())
 
 
-_NORMS: dict[str, Tokenize] = {"squad": squad_words, "lower": _lower_case, "none": _as_written}
+_NORMS: dict[str, Tokenize] = {
+    "squad": squad_words,
+    "wide": _unspaced_squad_words,
+    "lower": _lower_case,
+    "none": _as_written,
+}
 
 
 def _slots(sample: EvaluationSample) -> list[Sequence[str]] | None:

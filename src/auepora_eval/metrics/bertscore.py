@@ -192,7 +192,7 @@ def match_pairs(encoder: TokenEncoder, candidates: Sequence[str], references: Se
         out_of_memory[pairs] = _match_block(
             encoder, block_tokens, inverse[: len(pairs)], inverse[len(pairs) :], pairs, sides
         )
-    first, second = (side.to_matches() for side in sides)
+    first, second = (TokenMatches(side.ids, side.ends, side.similarities) for side in sides)
     return MatchedPairs(first, second, tokens.cut[left].astype(np.int64) + tokens.cut[right], out_of_memory)
 
 
@@ -205,9 +205,6 @@ class _SimilarityBuffer:
         self.starts = self.ends - counts
         self.ids = tokens.ids[_ranges(tokens.starts[texts], counts)]
         self.similarities = np.zeros(len(self.ids), np.float32)
-
-    def to_matches(self) -> TokenMatches:
-        return TokenMatches(self.ids, self.ends, self.similarities)
 
 
 def _match_block(
@@ -310,7 +307,6 @@ def weighted_means(side: TokenMatches, weights: Floats) -> Floats:
 # --- the metric ------------------------------------------------------------------------------------------------------
 
 _SCORE_TYPES = ("precision", "recall", "F1")
-BAD_VECTOR = UNUSABLE_REASONS[0]
 
 
 def _baseline_text(baseline: str | tuple[float, ...]) -> str:
@@ -532,7 +528,10 @@ def _failure_masks(pairs: MatchedPairs, owners: Integers, rows: int) -> dict[str
     not_a_number = np.zeros(len(owners), np.bool_)
     for side in (pairs.candidates, pairs.references):
         not_a_number |= token_weights(side, np.isnan(side.nearest).astype(np.float64)) > 0
-    return {OUT_OF_MEMORY: rows_with(pairs.out_of_memory), BAD_VECTOR: rows_with(not_a_number & ~pairs.out_of_memory)}
+    return {
+        OUT_OF_MEMORY: rows_with(pairs.out_of_memory),
+        UNUSABLE_REASONS[0]: rows_with(not_a_number & ~pairs.out_of_memory),
+    }
 
 
 def _plain_bertscore(encoder: TokenEncoder, given: str, text: str) -> tuple[float, float, float]:

@@ -402,8 +402,6 @@ class WeightedSupportRecall(TrecMetric):
 
 # --- nugget recall: the facts of a good answer that an answer contains, as in the TREC RAG track ---------------------
 
-_COUNT_NAMES = ("num_nuggets", "num_vital", "num_okay")
-
 
 @register("nugget_recall")
 @dataclass(frozen=True)
@@ -433,7 +431,7 @@ class NuggetRecall(VerdictMetric):
     """The number of nuggets per request to a critic."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
-    own_count_names: ClassVar[tuple[str, ...]] = (*_COUNT_NAMES, *VARIANTS)
+    own_count_names: ClassVar[tuple[str, ...]] = ("num_nuggets", "num_vital", "num_okay", *VARIANTS)
     metadata = declare(
         controls={"other_answer": False},  # a reference need not have every nugget
         skip_reasons={

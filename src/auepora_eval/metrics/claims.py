@@ -26,6 +26,7 @@ from ..judge.support import (
     parse_verifier,
     require_extractor,
     resolve_verifier,
+    split_critic,
     verifier_name,
 )
 from ..options import PositiveFloat
@@ -240,10 +241,11 @@ class ClaimMetric(StatementMetric):
     own_count_names: ClassVar[tuple[str, ...]] = ("num_claims",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "verifier", parse_verifier(self.verifier))
+        critic, verifier = split_critic(self.critic, self.verifier)
+        object.__setattr__(self, "critic", critic)
+        object.__setattr__(self, "verifier", parse_verifier(verifier))
         extraction = resolve_prompt(self.claims_prompt, otherwise="claims")
-        verification = resolve_prompt(self.support_prompt, otherwise="support")
-        object.__setattr__(self, "prompts_used", (extraction, verification))
+        object.__setattr__(self, "prompts_used", (extraction, resolve_prompt(self.support_prompt, otherwise="support")))
         # Sentences need no extraction before they are verified.
         object.__setattr__(self, "asks_follow_ups", self.claims == "extracted")
         super().__post_init__()
@@ -281,8 +283,7 @@ class ClaimMetric(StatementMetric):
 
     def judging_critic(self) -> Critic:
         """The critic that extracts claims."""
-        critic = super().judging_critic()
-        require_extractor(critic, self.name)
+        require_extractor(critic := super().judging_critic(), self.name)
         return critic
 
     def checker(self) -> Critic | EntailmentFunction | NliModel:
@@ -578,8 +579,6 @@ async def _reference_row(evaluation: ClaimEvaluation, claims: Sequence[str]) -> 
 
 # --- answer correctness by claims: precision, recall and F1 of the answer's claims against the reference's -----------
 
-_NO_REFERENCE_CLAIMS = {"no_reference_claims": "the reference claims nothing"}
-
 
 @dataclass(frozen=True)
 class ReferenceClaimMetric(ClaimMetric):
@@ -635,7 +634,7 @@ class ClaimRecall(ReferenceClaimMetric):
         skip_reasons={
             "no_reference": "the sample has no reference answer",
             "no_response": "no answer was asked for",
-            **_NO_REFERENCE_CLAIMS,
+            "no_reference_claims": "the reference claims nothing",
         },
         reference="Ru et al. 2024 (RAGChecker)",
     )

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 from ..core.batch import Batch
@@ -18,6 +19,7 @@ from ..errors import BadValueError, JudgeError
 from ..features.embeddings import MODEL_ROUNDING, TextVectors, embed_texts, text_cosines
 from ..judge.critic import Critic, JudgeClient, Judgement, MemberReply
 from ..judge.prompting import Frames, Prompt
+from ..judge.questions import SCORE, decides
 from ..judge.ratings import (
     UNIT_SCALE,
     Rating,
@@ -83,7 +85,8 @@ async def judge_usefulness(
     judgement = await judge.ask(critic, request)
     if returns_number_only(critic):
         return _is_useful(UNIT_SCALE.normalise(judgement.answer.get("score")))
-    word = judgement.answer.get("useful")
+    key = SCORE if decides(critic) else "useful"
+    word = judgement.answer.get(key)
     folded = word.strip().lower() if isinstance(word, str) else ""
     if folded not in ("yes", "no"):
         raise JudgeError("unparseable", f"the judge gave {word!r:.80} where yes or no was asked for", raw=judgement.raw)
@@ -329,7 +332,7 @@ class JudgedContextRelevance(_JudgedContext):
             judge_needed_sentences(judge, critic, split_sentences(text), source_name=doc_id, **options)
             for doc_id, text in texts
         )
-        return float(proportion([one for document in marked for one in document]))
+        return float(proportion(list(chain.from_iterable(marked))))
 
 
 # --- questions generated from an answer alone, to compare them with the original question ----------------------------

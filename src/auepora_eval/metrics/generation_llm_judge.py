@@ -30,7 +30,6 @@ _RESERVED_NAMES = ("rationale", "score")
 """Names that a reply uses for other fields."""
 DIMENSIONS = ("relevance", "helpfulness", "clarity")
 """The default dimensions for structured critics."""
-ONE_QUESTION = "How well does the answer address what was asked?"
 
 
 @register("llm_faithfulness")
@@ -165,7 +164,10 @@ class LLMAnswerQuality(CriticMetric):
     def _known_criteria(self) -> dict[str, str]:
         """Descriptions by name: from the option, else the prompt, else built-in."""
         own = dict(one.split(": ", 1) for one in self._judged_dimensions if ": " in one)
-        built_in = {SCORE: ONE_QUESTION, **dict(built_in_prompt(self.metadata.prompt_names[0]).criteria)}
+        built_in = {
+            SCORE: "How well does the answer address what was asked?",
+            **dict(built_in_prompt(self.metadata.prompt_names[0]).criteria),
+        }
         return {**built_in, **dict(self.prompt_used.criteria), **own}
 
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:

@@ -352,6 +352,8 @@ class JudgeMetric(RatedInputsMetric):
     """The criterion, or the unordered class, that this metric reports; a plan needs only ``criteria`` or ``scale``."""
     examples: Any = field(default=(), kw_only=True, hash=False)
     """Examples with inputs, ``score`` and perhaps ``rationale``."""
+    threshold: float | None = field(default=None, kw_only=True)
+    """Score 1 from this value on and 0 below it: a proportion of samples in place of a mean."""
     controls: Any = field(default=None, kw_only=True, hash=False)
     """Kinds of control items, each with `accept` or `reject`; those of the target by default, none with `false`."""
 
@@ -368,9 +370,11 @@ class JudgeMetric(RatedInputsMetric):
             "scale": "the numbers or classes that the judge chooses from",
             "criteria": "the criteria of one reply, and a digest of their descriptions",
             "part": "the criterion or class that is reported",
+            "threshold": "the value from which on the score is 1, otherwise 0",
             "examples": "the number of examples in the prompt, and their digest",
         },
         signature={
+            "threshold": "threshold",
             "criteria": SignatureOption("criteria", write=_criteria_text),
             "part": SignatureOption("part", write=_plain),
             "examples": SignatureOption("examples", unless=(), write=_examples_text),
@@ -390,11 +394,15 @@ class JudgeMetric(RatedInputsMetric):
         object.__setattr__(self, "criteria", criteria)
         object.__setattr__(self, "prompt", _prompt_option(self.prompt))
         object.__setattr__(self, "examples", _check_examples(self.examples, inputs, scale, tuple(criteria or ())))
+        if self.threshold is not None and not 0 < self.threshold <= 1:
+            raise BadOptionError("threshold", f"must be above 0 and at most 1, not {self.threshold!r:.80}")
         super().__post_init__()
         if criteria and self.part is None:
-            set_metadata(self, binary=False)
+            set_metadata(self, binary=self.threshold is not None)
         elif scale.unordered:  # a failed answer is in no class
             set_metadata(self, binary=True, counts_system_failures=False, has_direction=False)
+        elif self.threshold is not None:
+            set_metadata(self, binary=True)
         if self.controls is not None:
             set_metadata(self, controls=parse_control_kinds(self.controls))
 
@@ -446,8 +454,19 @@ class JudgeMetric(RatedInputsMetric):
         return tuple(self.criteria or ()) if self.part is None else ()
 
     def combine(self, values: Sequence[float]) -> float:
-        """The score of the criterion, or the mean over all criteria."""
-        return math.fsum(values) / len(values)
+        """The score of the criterion, or the mean over all criteria; 1 or 0 with a threshold."""
+        mean = math.fsum(values) / len(values)
+        return mean if self.threshold is None else float(mean >= self.threshold)
+
+    @property
+    def has_fractions(self) -> bool:
+        """Not with a threshold, which makes each judgement 0 or 1."""
+        return self.threshold is None and super().has_fractions
+
+    @property
+    def is_mean_probability(self) -> bool:
+        """Not with a threshold, which makes a proportion of it."""
+        return self.threshold is None and super().is_mean_probability
 
     def expand(self) -> Sequence[JudgeMetric]:
         """One metric per criterion or unordered class; the metric itself if there are none."""

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -45,11 +46,14 @@ from ..judge.panel import (
     panel_summary,
 )
 from ..judge.prompting import Prompt, resolve_prompt
+from ..judge.questions import decides, require_options
 from ..judge.ratings import (
     Rating,
     RatingPrompt,
+    RatingScale,
     Scale,
     critic_signature,
+    parse_scale,
     request_rating,
     require_critic,
     resolve_critic,
@@ -148,6 +152,11 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         (value,) = values
         return value
 
+    @property
+    def is_mean_probability(self) -> bool:
+        """Whether scores are probabilities of what is right, from a decision model."""
+        return self.metadata.binary and decides(bound_verifier(self.critic))
+
     def judging_critic(self) -> Critic:
         """The resolved critic."""
         return resolve_critic(self.critic, self.name)
@@ -212,7 +221,7 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         """The mean over the judgements of one sample, of which ``requested`` were asked for."""
         values = [self.combine(rating.values) for rating in ratings]
         mean = math.fsum(values) / len(values)
-        masses = [mass for rating in ratings for mass in rating.masses]
+        masses = list(chain.from_iterable(rating.masses for rating in ratings))
         statistics = (
             requested,
             len(ratings),
@@ -273,6 +282,8 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
             panel = panel_summary(self.panel, stats[:, self._num_columns - num_panel_columns(self.panel) :])
             details |= {"panel": panel} if panel else {}
         judge = _judge_summary(scores.values[scores.counted], stats)
+        if self.is_mean_probability:
+            judge["mean_probability"] = True
         return {**details, "judge": judge} if judge else details
 
     def explain(
@@ -283,6 +294,9 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
             derivation = self.replay(sample, output, around)
         if derivation is None:
             return super().explain(sample, output, around)
+        if any(judgement.decides for judgement in around.judgements):
+            notice = DerivationBuilder().add_step("A decision model replies with probabilities and gives no reason")
+            derivation = replace(derivation, steps=(*notice.steps, *derivation.steps))
         return add_vote_step(derivation, item.polls)
 
     def judging_prompts(self) -> dict[str, Prompt]:
@@ -728,6 +742,17 @@ class CriticMetric(SinglePromptMetric):
         """The rating scale in use."""
         assert self.scale is not None
         return self.scale
+
+    @property
+    def rating_scale(self) -> RatingScale:
+        """The scale of the judge's replies."""
+        return parse_scale(self.scale_used)
+
+    def require_judges(self) -> None:
+        """Raise unless there is a critic that can reply on this scale."""
+        super().require_judges()
+        scale = self.rating_scale
+        require_options(self.judging_critic(), scale.options, scale.description, self.name)
 
     @abstractmethod
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:

@@ -232,9 +232,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         if scores.keys is None:
             return scores
         family = find_parents(scores.keys, self.noise_scenarios)
-        if self.base_set == "all":
-            return self._all_bases(scores, family)
-        return self._pairs(scores, family)
+        return self._all_bases(scores, family) if self.base_set == "all" else self._pairs(scores, family)
 
     def _pairs(self, scores: Scores, family: VariantPairs) -> Scores:
         n = len(scores)

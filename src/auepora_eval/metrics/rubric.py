@@ -32,6 +32,7 @@ from ..judge.nuggets import (
     worst_rubric_score,
 )
 from ..judge.ratings import Rating, question_frames
+from ..judge.support import SupportVerdict
 from .judged_base import (
     CheckedStatements,
     RepeatedJudgementMetric,
@@ -45,8 +46,8 @@ from .judged_base import (
 class RubricEvaluation(StatementEvaluation):
     """One judgement of an answer by the items of its rubric."""
 
-    async def judge_items(self, critic: Critic, items: Sequence[RubricItem], *, per_item: bool) -> list[float]:
-        """The level of each item: from one request for all, or one for each."""
+    async def judge_items(self, critic: Critic, items: Sequence[RubricItem], *, per_item: bool) -> list[SupportVerdict]:
+        """The verdict on each item: from one request for all, or one for each."""
         texts = [one.text for one in items]
         checked = CheckedStatements(texts, self.answer)
         self.checked.append(checked)
@@ -60,7 +61,7 @@ class RubricEvaluation(StatementEvaluation):
             source_name=self.answer.name,
             **self._request_options,
         )
-        return [float(verdict.level) for verdict in checked.verdicts]
+        return checked.verdicts
 
 
 @dataclass(frozen=True)
@@ -140,14 +141,21 @@ class RubricMetric(VerdictMetric):
         rubric = _rubric(evaluation.sample) or ()
         own = self.own_items(rubric)
         asked = own if self.per_item else rubric
-        levels = await evaluation.judge_items(self.checker(), asked, per_item=self.per_item)
-        by_item = dict(zip(asked, levels, strict=True))
+        verdicts = await evaluation.judge_items(self.checker(), asked, per_item=self.per_item)
+        by_item = dict(zip(asked, verdicts, strict=True))
         return self._rating(own, [by_item[one] for one in own])
 
-    def _rating(self, items: Sequence[RubricItem], levels: Sequence[float] | None) -> Rating:
-        """The value and counts; without levels nothing was asked, and no item is met."""
-        counts = (len(items), *((levels or []).count(level) for level in RubricLevel))
-        known = [float(RubricLevel.NOT_MET)] * len(items) if levels is None else levels
+    def level_of(self, verdict: SupportVerdict) -> float:
+        """The level that counts."""
+        return float(verdict.level)
+
+    def _rating(self, items: Sequence[RubricItem], verdicts: Sequence[SupportVerdict] | None) -> Rating:
+        """The value and counts; without verdicts nothing was asked, and no item is met."""
+        levels = [verdict.level for verdict in verdicts or ()]
+        counts = (len(items), *(levels.count(level) for level in RubricLevel))
+        known = [float(RubricLevel.NOT_MET)] * len(items)
+        if verdicts is not None:
+            known = [self.level_of(verdict) for verdict in verdicts]
         return Rating((self.item_value(items, known),), counts=tuple(map(float, counts)))
 
     def add_result_steps(self, steps: DerivationBuilder, evaluation: StatementEvaluation, rating: Rating) -> None:
@@ -161,11 +169,11 @@ class RubricMetric(VerdictMetric):
             if text in by_text
         ]
         rows = [
-            (item.text, format_number(float(item.weight)), one.level.label, float(one.level), one.rationale)
+            (item.text, format_number(float(item.weight)), one.level.label, self.level_of(one), one.rationale)
             for item, one in found
         ]
         steps.table("The items of the rubric", ("item", "weight", "verdict", "s", "why"), rows)
-        self.add_formula(steps, own, [float(one.level) for _, one in found], rating.values[0])
+        self.add_formula(steps, own, [self.level_of(one) for _, one in found], rating.values[0])
 
     @abstractmethod
     def add_formula(
@@ -204,6 +212,10 @@ class RubricScore(RubricMetric):
     )
     no_items_reason: ClassVar[str] = "no_scored_items"
     own_items = staticmethod(scored_items)
+
+    def level_of(self, verdict: SupportVerdict) -> float:
+        """The expected level, from a judge that replies with probabilities."""
+        return float(verdict.level) if verdict.expected is None else verdict.expected
 
     def item_value(self, items: Sequence[RubricItem], levels: Sequence[float]) -> float:
         """The weighted proportion."""

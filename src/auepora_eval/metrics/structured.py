@@ -27,8 +27,6 @@ from .answer_base import AnnotatedMetric
 
 # --- JSON schemas compiled to validators, cached; nothing is fetched -------------------------------------------------
 
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-
 
 def canonical_schema(schema: object) -> str:
     """A schema as canonical JSON, the same for equal schemas."""
@@ -102,7 +100,7 @@ def _check_references(
     if not isinstance(schema, Mapping) or id(schema) in visited:
         return
     visited.add(id(schema))
-    for name in [schema[keyword] for keyword in _REFERENCES if keyword in schema]:
+    for name in [schema[keyword] for keyword in ("$ref", "$dynamicRef", "$recursiveRef") if keyword in schema]:
         if not isinstance(name, str):
             raise ValueError(f"the reference {name!r:.80} is not a string")
         try:
@@ -251,9 +249,8 @@ class FieldAccuracy(AnnotatedMetric):
         """The proportion of correct fields."""
         assert output.response is not None  # outputs without a response are skipped before
         expected = self._expected(sample)
-        given = output.response.structured
-        if given is None:
-            given = _parse_json(output.response.text)
+        structured = output.response.structured
+        given = _parse_json(output.response.text) if structured is None else structured
         if not isinstance(given, Mapping):
             return Score(add_outcome("The answer is no object", 0.0))
         right = [name for name, value in expected.items() if name in given and same_value(value, given[name])]

@@ -15,7 +15,7 @@ from ..core.batch import Batch
 from ..core.metrics_base import BatchMetric
 from ..core.scores import CHARACTERS, Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
-from ..errors import BadTypeError, BadValueError, did_you_mean
+from ..errors import BadTypeError, BadValueError, MissingDependencyError, did_you_mean
 from ..features.texts import GoldSide, script_parts, text_cuts
 from ..runtime.imports import IMPORT_PATH, import_object
 from ..text.scripts import is_unspaced
@@ -43,7 +43,7 @@ _WORD_TOKENIZERS = ("words", "rouge_score")
 
 def require_tokenizer(name: str, known: Sequence[str]) -> None:
     """Raise unless a tokenizer is known or an import path."""
-    if IMPORT_PATH.fullmatch(name):
+    if name in _IMPORTED or IMPORT_PATH.fullmatch(name):
         named_tokenizer(name)
     elif name not in known:
         raise BadValueError(
@@ -61,10 +61,18 @@ def named_tokenizer(name: str, *, stem: bool = False) -> Tokenizer:
         return script_tokenizer(stem=stem)
     if name == "char3":
         return custom_tokenizer(name, character_trigrams)
-    function = import_object(_IMPORTED.get(name, name))
+    try:
+        function = import_object(_IMPORTED.get(name, name))
+    except BadValueError as error:
+        if name not in _IMPORTED:
+            raise
+        raise MissingDependencyError("jieba", purpose=f"the tokenizer '{name}'", install="jieba") from error
 
     def cut(text: str) -> list[str]:
-        tokens = list(function(text))
+        try:
+            tokens = list(function(text))
+        except Exception as error:  # the user's code may raise anything
+            raise BadValueError(f"the tokenizer '{name}' raised {type(error).__name__}: {error}") from error
         if not all(isinstance(token, str) for token in tokens):
             raise BadTypeError(f"the tokenizer '{name}' must give a list of strings, not {tokens!r:.80}")
         if name in _IMPORTED:  # the characters of the words, with a blank between two words
@@ -166,8 +174,8 @@ class TokenizedMetric(BatchMetric):
 
     def tokens_of(self, text: str) -> list[str]:
         """The tokens of a text whose own script decides."""
-        is_auto = self.tokenizer == "auto"
-        metric = self.with_characters() if is_auto and is_unspaced(text) else self
+        is_cut = self.tokenizer == "auto" and is_unspaced(text)
+        metric = self.with_characters() if is_cut else self
         return metric.words.tokenize(text)
 
     def joined_tokens(self, texts: Sequence[str]) -> list[str]:

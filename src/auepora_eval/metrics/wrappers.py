@@ -390,14 +390,12 @@ class SlicedMetric(WrapperMetric):
     def condition(self) -> str:
         """A short text of the condition."""
         if not isinstance(self.where, Mapping):
-            name = function_name(self.where, module=False).rpartition(".")[2]
-            return name.replace("<lambda>", "lambda")
+            return function_name(self.where, module=False).rpartition(".")[2].replace("<lambda>", "lambda")
         parts = []
         for path, values_given in self.where.items():
             values = values_given if isinstance(values_given, (list, tuple, set, frozenset)) else [values_given]
             parts.append(f"{path}={'/'.join(map(str, values))}")
-        text = ",".join(parts)
-        return "".join(" " if mark in "|[]" else mark for mark in text)
+        return "".join(" " if mark in "|[]" else mark for mark in ",".join(parts))
 
     @property
     def predicate(self) -> Callable[[EvaluationSample], bool]:
@@ -477,9 +475,6 @@ class SlicedMetric(WrapperMetric):
 
 # --- accuracy by context noise: any metric, broken down by the proportion of irrelevant documents --------------------
 
-_INSUFFICIENT = ("insufficient information", "信息不足")
-"""The phrases by which RGB's script detects a refusal; its prompts ask for them."""
-
 
 def noise_ratio(sample: EvaluationSample) -> float | None:
     """The proportion of noise among the documents of a sample: ``None`` if missing, NaN if invalid."""
@@ -495,7 +490,7 @@ def declares_insufficient(output: SystemOutputs | None) -> bool:
     """Whether RGB's script counts an answer as a refusal: the phrase occurs anywhere, case-sensitive."""
     if output is None or output.response is None:
         return False
-    return any(words in output.response.text for words in _INSUFFICIENT)
+    return any(words in output.response.text for words in ("insufficient information", "信息不足"))
 
 
 class _BaseReducer(Reducer):

@@ -76,9 +76,13 @@ def _tokenise(loaded: LoadedModel, texts: list[str], others: list[str] | None) -
     encode = getattr(backend, "encode_batch_fast", backend.encode_batch)
     encodings = encode(parts[0] if others is None else list(zip(*parts, strict=True)))
     # Single texts nearly always have one segment; then types are not needed.
-    has_types = "token_type_ids" in tokenizer.model_input_names and any(any(one.type_ids) for one in encodings[:1])
-    types = [one.type_ids for one in encodings] if has_types else None
-    return TokenisedTexts([one.ids for one in encodings], types, [bool(one.overflowing) for one in encodings])
+    has_types = "token_type_ids" in tokenizer.model_input_names and any(
+        any(encoding.type_ids) for encoding in encodings[:1]
+    )
+    types = [encoding.type_ids for encoding in encodings] if has_types else None
+    return TokenisedTexts(
+        [encoding.ids for encoding in encodings], types, [bool(encoding.overflowing) for encoding in encodings]
+    )
 
 
 def _tokenise_in_python(tokenizer: Any, max_length: int, parts: list[list[str]]) -> TokenisedTexts:
@@ -308,7 +312,7 @@ class TokenEncoder:
         budget = token_budget(self.device.type)
         outcomes = run_in_batches(tokens.counts[filled], lambda some: encode(filled[some]), tokens=budget)
         failed = np.zeros(len(ends), np.bool_)
-        failed[filled] = [isinstance(one, InferenceFailure) for one in outcomes]
+        failed[filled] = [isinstance(outcome, InferenceFailure) for outcome in outcomes]
         for row in np.flatnonzero(failed).tolist():
             vectors[int(starts[row]) : int(ends[row])] = torch.nan
         return vectors, failed

@@ -88,7 +88,7 @@ class Perturbation:
         return cls(**ARMS[arm], seed=seed)
 
 
-assert {one.name for one in fields(Perturbation)} == {*KINDS, "seed"}
+assert {declared_field.name for declared_field in fields(Perturbation)} == {*KINDS, "seed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,9 @@ def counterfactual_document(
 
 def _replace_answers(text: str, answers: Iterable[str], wrong: str) -> str:
     """The text with each answer replaced: whole words, any case, the longest answer first."""
-    right_answers = sorted({one.strip().rstrip(".!?") for one in answers} - {""}, key=lambda one: (-len(one), one))
+    right_answers = sorted(
+        {answer.strip().rstrip(".!?") for answer in answers} - {""}, key=lambda one: (-len(one), one)
+    )
     if not right_answers:
         return text
     spaced = ("\\s+".join(map(re.escape, one.split())) for one in right_answers)
@@ -258,7 +260,7 @@ def _is_relevant(document: Document, sample: EvaluationSample) -> bool:
 
 def _expected_doc_ids(sample: EvaluationSample) -> list[str]:
     doc_ids = sample.metadata.get("expected_doc_ids") if isinstance(sample.metadata, Mapping) else None
-    return [str(one) for one in doc_ids] if isinstance(doc_ids, (list, tuple)) else []
+    return [str(doc_id) for doc_id in doc_ids] if isinstance(doc_ids, (list, tuple)) else []
 
 
 # --- noise documents: drawn from those that are not relevant to a sample ---------------------------------------------
@@ -345,7 +347,7 @@ class NoisePool:
 
 def contains_answer(text: str, sample: EvaluationSample) -> bool:
     """Whether a text contains an acceptable answer to the question of a sample, as whole words."""
-    answers = (_padded_words(one) for one in sample.references)
+    answers = (_padded_words(reference) for reference in sample.references)
     return any(answer in _padded_words(text) for answer in answers if answer.strip())
 
 
@@ -503,7 +505,9 @@ class Perturber:
         if not self.perturbation.duplicate:
             return documents
         n = len(documents)
-        copies = [2 if _is_selected(sample, "duplicate", one.doc_id, self.perturbation) else 1 for one in documents]
+        copies = [
+            2 if _is_selected(sample, "duplicate", document.doc_id, self.perturbation) else 1 for document in documents
+        ]
         positions = [position for position in range(n) for _ in range(copies[position])][:n]
         left = Counter(positions)
         _record_ids(record, "duplicated", [one for position, one in enumerate(documents) if left[position] > 1])
@@ -536,7 +540,7 @@ def _record_ids(record: PerturbationRecord, what: str, documents: Sequence[Docum
 
 
 def _ids(documents: Sequence[Document]) -> list[str]:
-    return [one.doc_id for one in documents]
+    return [document.doc_id for document in documents]
 
 
 # --- labels of samples in perturbed runs, which metrics read ---------------------------------------------------------
@@ -544,7 +548,7 @@ def _ids(documents: Sequence[Document]) -> list[str]:
 
 def require_annotations(samples: Sequence[EvaluationSample], sweep: Sweep, edit: DocumentEdit | None = None) -> None:
     """Raise where annotations that a kind of perturbation needs are missing."""
-    if "inject" in sweep.perturbs and all(choose_payload(one, 1, 0, sweep.payloads) is None for one in samples):
+    if "inject" in sweep.perturbs and all(choose_payload(sample, 1, 0, sweep.payloads) is None for sample in samples):
         raise BadValueError(
             f"{sweep}: no payload can be filled for any sample: their placeholders need reference answers, or "
             "metadata.wrong_answer"
@@ -554,7 +558,9 @@ def require_annotations(samples: Sequence[EvaluationSample], sweep: Sweep, edit:
             raise BadValueError(
                 f"{sweep} needs gold documents, and no sample has any (relevant_docs, or metadata.expected_doc_ids)"
             )
-        editable = [one for one in samples if has_gold(one) and wrong_answer(one) is not None and one.references]
+        editable = [
+            sample for sample in samples if has_gold(sample) and wrong_answer(sample) is not None and sample.references
+        ]
         if kind == "counterfactual" and edit is None and not editable:
             raise BadValueError(
                 f"{sweep} replaces the right answer by a wrong one, and no sample has relevant documents, a reference "

@@ -274,7 +274,7 @@ class Keyboard(_LetterEdit):
             typed = unicodedata.normalize("NFC", cells[position])
             others = adjacent_keys.get(typed.lower(), "")
             if typed != typed.lower():
-                others = "".join(one.upper() for one in others if len(one.upper()) == 1)
+                others = "".join(other.upper() for other in others if len(other.upper()) == 1)
             if others:
                 cells[position] = rng.choice(others)
             else:

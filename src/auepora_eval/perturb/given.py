@@ -17,7 +17,7 @@ from .edits import seeded_permutation
 
 def diagnosable(samples: Iterable[EvaluationSample]) -> list[EvaluationSample]:
     """The samples with gold documents whose question has an answer."""
-    return [one for one in samples if has_gold(one) and is_unanswerable(one) is not True]
+    return [sample for sample in samples if has_gold(sample) and is_unanswerable(sample) is not True]
 
 
 class GoldTexts:
@@ -36,9 +36,9 @@ class GoldTexts:
 
     def add_retrieved(self, documents: Iterable[Document]) -> None:
         """Documents that the system returned; they replace earlier ones of the same id."""
-        for one in documents:
-            if one.text.strip():
-                self._retrieved[one.doc_id] = one
+        for document in documents:
+            if document.text.strip():
+                self._retrieved[document.doc_id] = document
 
     def documents(self, sample: EvaluationSample) -> list[Document]:
         """The gold documents of a sample; one without a known text has an empty text."""

@@ -119,7 +119,7 @@ def choose_payload(
     """The payload of a sample at a rate, the chance of each sample to be attacked; ``None`` where it is not."""
     if hash_uniform(seed, sample.sample_id, "inject") >= rate:
         return None
-    filled = [found for one in payloads if (found := one.fill(sample, seed)) is not None]
+    filled = [found for payload in payloads if (found := payload.fill(sample, seed)) is not None]
     if not filled:
         return None
     return filled[int(hash_uniform(seed, sample.sample_id, "payload") * len(filled))]

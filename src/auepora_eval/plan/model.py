@@ -319,6 +319,17 @@ class OpenAISource:
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionSource:
+    """``resources.NAME.decisions``: a decision model, which answers questions by probabilities."""
+
+    model: Text = field(metadata={"meaning": "it names the model that judges"})
+    base_url: WebAddress | None = None
+    api: Literal["openai", "systemone"] = "openai"
+    api_key_env: Annotated[Text, Check(_variable_problem)] = DEFAULT_KEY
+    max_tokens: PositiveInt = 32_000
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedSource:
     """``resources.NAME.recorded``: saved judgements, of all judges or of one."""
 

@@ -11,6 +11,7 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ..core.batch import check_samples, require_distinct_ids
@@ -144,7 +145,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         outputs = dataset
     elif not top.is_misspelt("outputs", "system"):
         findings.add("", "there is neither 'outputs' (saved answers) nor 'system' (to call); give one of them")
-    config = config_section(findings, "outputs" if outputs else "system")
+    config = config_section(findings, "outputs" if outputs else "system") | source.configured
     match, conventions = gold_section(findings, conventions_section(findings))
     resources, stored_resources = resources_section(findings)
     judge, stored_judge = judge_section(findings)
@@ -719,13 +720,16 @@ def check_plan(
     need_system: bool = True,
     environment: Mapping[str, str] | None = None,
     load: bool = True,
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> PlanCheck:
     """Find every problem in a plan and the files it names, and what would run. The system is built, not called.
 
-    Without ``load``, no code of the user is imported; the notes name what was not checked.
+    Without ``load``, no code of the user is imported; the notes name what was not checked. ``settings`` are values of
+    keys beside those of the file.
     """
     try:
-        plan, findings = plan_findings(path, environment=environment, load=load)
+        source = read_source(Path(path)).with_settings(settings)
+        plan, findings = plan_findings(source, environment=environment, load=load)
     except PlanError as error:
         return PlanCheck([error])
     if plan is None:

@@ -17,6 +17,7 @@ from ..options import option_types
 from .model import (
     DEFAULT_KEY,
     Arguments,
+    DecisionSource,
     JudgeSettings,
     OpenAISource,
     PanelSource,
@@ -159,7 +160,9 @@ def _check_members(findings: Findings, name: str, source: ResourceSource, all_re
         if "panel" in kinds:
             findings.add(key, f"'{member}' is a panel, which cannot be a member of a panel; name its judges instead")
         elif found := sorted(kinds & {*EMBEDDERS, "nli"}):
-            findings.add(key, f"'{member}' is no judge ({found[0]}); members are openai, python or recorded resources")
+            findings.add(
+                key, f"'{member}' is no judge ({found[0]}); members are openai, decisions, python or recorded resources"
+            )
 
 
 def _resource(findings: Findings, key: str, value: object) -> tuple[ResourceSource, Stored] | None:
@@ -174,18 +177,22 @@ def _resource(findings: Findings, key: str, value: object) -> tuple[ResourceSour
 # --- kinds of resources ----------------------------------------------------------------------------------------------
 
 
-def _read_openai(section: PlanSection) -> tuple[dict[str, Any], Stored]:
-    """A judge behind an OpenAI-compatible endpoint."""
-    findings, value = section.findings, section.values["openai"]
-    value = {"model": value} if isinstance(value, str) else value
-    inner = findings.section(section.key_path("openai"), value, known=(*option_types(OpenAISource), "api_key"))
-    if inner is None:
-        return {}, {}
-    if inner.has("api_key"):
-        inner.add("api_key", f"a plan names the variable that holds a key: write api_key_env: {DEFAULT_KEY}")
-    values, stored = inner.read(OpenAISource)
-    findings.environment.mark_secret(values["api_key_env"])
-    return values, {"openai": stored}
+def _server(kind: str, source: Any) -> KindReader:
+    """A reader for judges behind a server."""
+
+    def read(section: PlanSection) -> tuple[dict[str, Any], Stored]:
+        findings, value = section.findings, section.values[kind]
+        value = {"model": value} if isinstance(value, str) else value
+        inner = findings.section(section.key_path(kind), value, known=(*option_types(source), "api_key"))
+        if inner is None:
+            return {}, {}
+        if inner.has("api_key"):
+            inner.add("api_key", f"a plan names the variable that holds a key: write api_key_env: {DEFAULT_KEY}")
+        values, stored = inner.read(source)
+        findings.environment.mark_secret(values["api_key_env"])
+        return values, {kind: stored}
+
+    return read
 
 
 def _read_recorded(section: PlanSection) -> tuple[dict[str, Any], Stored]:
@@ -250,9 +257,10 @@ def _model(kind: str) -> KindReader:
 EMBEDDERS = ("sentence_transformers", "openai_embeddings")
 DETECTORS = ("nli", "minicheck", "hhem", "token_classifier")
 RESOURCE_KINDS: dict[str, KindReader] = {
-    "openai": _read_openai,
+    "openai": _server("openai", OpenAISource),
     "python": read_python,
     "recorded": _read_recorded,
+    "decisions": _server("decisions", DecisionSource),
     "panel": _read_panel,
     **{kind: _model(kind) for kind in (*EMBEDDERS, *DETECTORS)},
 }
@@ -331,6 +339,10 @@ def build_resource(source: ResourceSource, folder: Path, *, timeout: float) -> A
         from ..judge.openai import OpenAICritic
 
         return OpenAICritic(options.pop("model"), timeout=timeout, **options)
+    if source.kind == "decisions":
+        from ..judge.decisions import DecisionCritic
+
+        return DecisionCritic(options.pop("model"), timeout=timeout, **options)
     if source.kind == "python":
         return _build_python(options["path"], options["args"], folder)
     if source.kind == "token_classifier":

@@ -321,7 +321,7 @@ def gates_section(
                 names = [metric(gate.metric).name]
             elif gate.metric is not None and findings.not_loaded:  # it may be one that was not imported
                 names.append(gate.metric)
-            good += require_known_names([gate], names, slices=[one.name for one in parse_slices(slices)])
+            good += require_known_names([gate], names, slices=[group.name for group in parse_slices(slices)])
         except AueporaError as error:
             findings.add_error(key, error)
             continue

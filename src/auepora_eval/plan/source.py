@@ -6,7 +6,7 @@ import datetime
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 
-from ..errors import AueporaError, BadOptionError, DataFileError, PlanError, did_you_mean
+from ..errors import AueporaError, BadOptionError, BadValueError, DataFileError, PlanError, did_you_mean
 from ..io.problems import TOO_DEEP, first_invalid_value, quote_text
 from ..io.values import YamlError, YamlValues, node_line, parse_yaml, scalar_text
 from ..options import NonEmpty, describe_type, option_types, problem_of
@@ -40,6 +40,8 @@ MAX_VALUES = 100_000
 """Maximum number of values of a plan, including those repeated by aliases."""
 MAX_INTEGER = 2**63 - 1
 
+_KEY_SEPARATOR = re.compile(r"(?<!\\)\.")
+_CONFIG_SECTIONS = ("outputs.config.", "system.config.")
 _DATA_KEYS = frozenset({"queries", "data", "query", "sample_id"})
 _YAML_KEY = re.compile(r"^[\"']?(\w+)[\"']?\s*:", re.MULTILINE)
 _FLOW_KEY = re.compile(r"[{,]\s*[\"']?(\w+)[\"']?\s*:")
@@ -57,20 +59,25 @@ class PlanSource:
     """The line of each key by its path (``run.top_k``, ``metrics[2]``), if known."""
     written: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The literal of a YAML value that is not a string: ``no``, ``1e3``, ``~``."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Values of keys that were given beside the file, which belong to the configuration of the run."""
 
     def line(self, key: str) -> int | None:
-        """The line of a key, or of the nearest one around it."""
-        while key:
+        """The line of a key, or of the nearest one around it; ``None`` for a key that was set beside the file."""
+        while key and key not in self.settings:
             if key in self.lines:
                 return self.lines[key]
             key = key[: max(key.rfind("."), key.rfind("["), 0)]
         return None
 
     def with_changes(self, changes: Mapping[str, Any]) -> PlanSource:
-        """A copy with new values for some keys (``run.top_k``, ``system.args.k``), which then have no line."""
+        """A copy with new values for some keys (``run.top_k``, ``system.args.k``), which then have no line.
+
+        Dots separate keys; ``\\.`` is a dot in a key.
+        """
         values = dict(self.values)
         for key, value in changes.items():
-            *sections, name = key.split(".")
+            *sections, name = split_key(key)
             target = values
             for depth, section in enumerate(sections, start=1):
                 inner = target.get(section)
@@ -82,9 +89,35 @@ class PlanSource:
         kept = {key: line for key, line in self.lines.items() if key not in changes}
         return replace(self, values=values, lines=kept)
 
+    def with_settings(self, settings: Mapping[str, Any]) -> PlanSource:
+        """``with_changes`` whose values are also part of the configuration of the run."""
+        return replace(self.with_changes(settings), settings={**self.settings, **settings})
+
+    @property
+    def configured(self) -> dict[str, Any]:
+        """The settings, less those of ``config``, which the plan has under their own names."""
+        return {key: value for key, value in self.settings.items() if not key.startswith(_CONFIG_SECTIONS)}
+
     def error(self, key: str, problem: str) -> PlanError:
         """A ``PlanError`` about a key."""
         return PlanError(self.path, self.line(key), key, problem)
+
+
+def split_key(key: str) -> list[str]:
+    """The parts of a key such as ``system.args.k``; ``\\.`` is a dot within a part."""
+    return [part.replace("\\.", ".") for part in _KEY_SEPARATOR.split(key)]
+
+
+def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
+    """Values of plan keys, from texts such as ``run.top_k=3``. A value is YAML; the last one of a key counts."""
+    settings: dict[str, Any] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator or not all(split_key(key)):
+            raise BadValueError("a setting is KEY=VALUE with a key of the plan, such as run.top_k=3")
+        settings.pop(key, None)
+        settings[key] = _from_yaml(Path(key), value.encode()).values
+    return settings
 
 
 def read_source(path: Path) -> PlanSource:
@@ -530,22 +563,27 @@ class PlanSection:
         """
         used: dict[str, Any] = {}
         stored: dict[str, Any] = {}
-        for one in fields(declared):
-            if only is not None and one.name not in only:
+        for declared_field in fields(declared):
+            if only is not None and declared_field.name not in only:
                 continue
-            hint = option_types(declared)[one.name]
-            default = (defaults or {}).get(one.name, default_of(one))
-            value = self.values.get(one.name)
-            if value is None and not (one.name in self.values and is_optional(hint)):
+            hint = option_types(declared)[declared_field.name]
+            default = (defaults or {}).get(declared_field.name, default_of(declared_field))
+            value = self.values.get(declared_field.name)
+            if value is None and not (declared_field.name in self.values and is_optional(hint)):
                 value = default
-            if value is MISSING and not self.is_misspelt(one.name):
-                self.add(one.name, f"is missing; {one.metadata.get('meaning', f'it is {describe_type(hint)}')}")
+            if value is MISSING and not self.is_misspelt(declared_field.name):
+                self.add(
+                    declared_field.name,
+                    f"is missing; {declared_field.metadata.get('meaning', f'it is {describe_type(hint)}')}",
+                )
             if value is None or value is MISSING:
-                used[one.name] = stored[one.name] = None
+                used[declared_field.name] = stored[declared_field.name] = None
                 continue
-            used[one.name], stored[one.name] = self.convert(self.key_path(one.name), hint, value)
-            if used[one.name] is None and default is not MISSING:
-                used[one.name] = default
+            used[declared_field.name], stored[declared_field.name] = self.convert(
+                self.key_path(declared_field.name), hint, value
+            )
+            if used[declared_field.name] is None and default is not MISSING:
+                used[declared_field.name] = default
         return used, stored
 
     def convert(self, key: str, hint: Any, value: Any) -> tuple[Any, Any]:

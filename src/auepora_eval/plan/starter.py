@@ -6,7 +6,9 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from ..core.conventions import Conventions
 from ..core.metrics_base import BatchMetric
@@ -37,6 +39,30 @@ _PRIMARY = {
 }
 """Candidates for the primary metric of each target; the first that the data supports is used."""
 
+Purpose = Literal["retrieval", "answers", "no-gold", "everything"]
+PURPOSES: dict[Purpose, str] = {
+    "retrieval": "are the right documents found, and how high up",
+    "answers": "are the answers right, supported by the documents, and refused where they must be",
+    "no-gold": "what can be measured without reference answers and relevant documents",
+    "everything": "every metric that the data supports",
+}
+"""What a plan can be for, and the question it answers."""
+MAX_METRICS = 8
+_BY_PURPOSE = {
+    "retrieval": "recall ndcg mrr precision recall_doc span_recall map hit_rate empty_result_rate mean_latency",
+    "answers": (
+        "token_f1 recall exact_match label_accuracy hallucination_rate rejection_f1 over_refusal_rate "
+        "failure_attribution containment rougeL_answer support_density citation_gold_recall mean_latency"
+    ),
+    "no-gold": (
+        "hallucination_rate support_density answer_relevance empty_result_rate response_diversity distinct_n "
+        "mean_latency quantile_latency"
+    ),
+}
+"""The metrics of a plan by its purpose, the most important first; the first that the data supports are taken."""
+_GUARDRAILS = {"hallucination_rate": 0.02, "over_refusal_rate": 0.05, "empty_result_rate": 0.02}
+"""Metrics that must not get worse, with the margin that is proposed."""
+
 _PLAIN = re.compile(r"[A-Za-z_./][\w./@-]*")
 _WORDS = {"yes", "no", "on", "off", "y", "n", "true", "false", "null"}
 _ANNOTATIONS = {
@@ -55,8 +81,11 @@ def starter_plan(
     system: str | None = None,
     folder: str | Path | None = None,
     name: str | None = None,
+    purpose: Purpose | None = "everything",
 ) -> str:
     """A commented plan for this dataset in YAML, which ``read_plan`` accepts.
+
+    ``purpose`` selects up to eight metrics (see ``PURPOSES``); ``None`` takes the one that the annotations allow.
 
     It evaluates saved ``outputs``, or a ``system``: ``python``, ``http`` or ``command`` for a placeholder of that kind,
     or an import path (``my_app.rag:build``), an address, or a command line. ``folder`` is the folder of the plan
@@ -88,6 +117,9 @@ def starter_plan(
         by_match = Conventions.of(match=gold.match)
         targets = supported_targets(samples, aligned, retrieves=not read.answers_only, conventions=by_match)
         subject = _outputs(form, _relative_path(place, outputs))
+    if purpose is None:
+        purpose = usual_purpose(samples)
+    targets = _for_purpose(targets, purpose)
     parts = [
         _HEADER,
         f"version: 1\nname: {_scalar(name or plain_stem(dataset.absolute()))}",
@@ -97,11 +129,32 @@ def starter_plan(
         _gold(gold),
         _metrics(targets, cites=outputs is not None),
         _primary(targets, gold.chance or 0.0),
+        _guardrails(targets),
+        _JUDGE if purpose in ("answers", "no-gold") else "",
         _slices(samples),
         _RUN if outputs is None else "",
         _REST,
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def usual_purpose(samples: Sequence[EvaluationSample]) -> Purpose:
+    """What the annotations of these samples allow: answers before retrieval."""
+    counts = count_samples(samples)
+    if counts["reference_answer"]:
+        return "answers"
+    return "retrieval" if counts["relevant_docs"] or counts["candidate_docs"] else "no-gold"
+
+
+def _for_purpose(targets: Sequence[TargetSupport], purpose: Purpose) -> list[TargetSupport]:
+    """The targets with the metrics of a purpose alone."""
+    if purpose == "everything":
+        return list(targets)
+    usual: dict[str, str] = {}
+    for target in targets:
+        usual |= {spec.partition("@")[0].partition("[")[0]: spec for spec in _usual_specs(target.metrics)}
+    chosen = [usual[name] for name in _BY_PURPOSE[purpose].split() if name in usual][:MAX_METRICS]
+    return [replace(target, metrics=tuple(spec for spec in target.metrics if spec in chosen)) for target in targets]
 
 
 _HEADER = """\
@@ -127,6 +180,12 @@ store: runs.sqlite
 
 # scoring: {executor: processes, workers: 4}   # for large data; the values are the same
 # gates: [coverage >= 0.95]   # `auepora run` exits with 1 if a run does not satisfy them"""
+_JUDGE = """\
+# A judge reads answers as a person would. Fill this in, and add to the metrics:
+#   - {llm_faithfulness: {critic: {use: judge}}}
+# resources:
+#   judge: {openai: {model: MODEL, base_url: "http://127.0.0.1:8000/v1", api_key_env: MY_API_KEY}}
+# judge: {max_calls: 500, controls: 10}"""
 _CONFIG = """\
   # Description of the system, stored with the run and shown in comparisons; any keys and values.
   # config: {chunker_version: v1, embedding: my-model, model: my-llm, prompt_version: 3}"""
@@ -222,6 +281,16 @@ def _primary(targets: Sequence[TargetSupport], chance: float) -> str:
         return note.rstrip()
     head = "# The metrics that decide a comparison of runs, one per target; the others get no verdict."
     return f"{head}\n{note}primary: [{', '.join(map(_scalar, found))}]"
+
+
+def _guardrails(targets: Sequence[TargetSupport]) -> str:
+    """Margins for the metrics that must not get worse."""
+    listed = {spec for target in targets for spec in _usual_specs(target.metrics)}
+    found = [f"{name}: {margin:g}" for name, margin in _GUARDRAILS.items() if name in listed]
+    if not found:
+        return ""
+    head = "# What must not get worse by more than this, whatever the primary metrics do."
+    return f"{head}\nguardrails: {{{', '.join(found)}}}"
 
 
 def _is_by_document(spec: str) -> bool:

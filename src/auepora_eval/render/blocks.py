@@ -78,12 +78,12 @@ class Table:
 
 def without_none(*blocks: Block | None) -> list[Block]:
     """The blocks without ``None``."""
-    return [one for one in blocks if one is not None]
+    return [block for block in blocks if block is not None]
 
 
 def simple_table(columns: Sequence[TableColumn | str], rows: Sequence[Row], *, caption: str = "") -> Table:
     """A table of one group."""
-    named = [TableColumn(one) if isinstance(one, str) else one for one in columns]
+    named = [TableColumn(column) if isinstance(column, str) else column for column in columns]
     return Table(named, [RowGroup(rows)], caption)
 
 
@@ -157,7 +157,7 @@ class Gallery:
     @property
     def is_compact(self) -> bool:
         """Whether the figures are small enough for three side by side."""
-        return all(one.width < 400 for one in self.figures)
+        return all(figure.width < 400 for figure in self.figures)
 
 
 @dataclass(frozen=True, slots=True)

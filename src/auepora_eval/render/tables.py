@@ -350,7 +350,7 @@ def _control_row(name: str, one: Mapping[str, Any]) -> Row:
 def drift_texts(result: MetricResult) -> list[str]:
     """How the verdicts on control items differ from those of an earlier judge or prompt, a sentence per earlier one."""
     drifts = (result.details.get("controls") or {}).get("drift") or ()
-    return [f"{display_name(result)}: {drift_text(one)}" for one in drifts]
+    return [f"{display_name(result)}: {drift_text(drift)}" for drift in drifts]
 
 
 def drift_text(drift: Mapping[str, Any]) -> str:

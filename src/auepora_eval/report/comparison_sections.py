@@ -19,11 +19,10 @@ from ..compare.rendering import (
     pairs_table,
     query_details,
     refused_details,
-    signed,
+    split_table,
     table_notes,
 )
 from ..compare.runs import (
-    DifferencePart,
     Leaderboard,
     LeaderboardMetric,
     MetricSplit,
@@ -34,6 +33,7 @@ from ..compare.runs import (
 )
 from ..compare.types import CompareReport
 from ..core.metrics_base import BatchMetric
+from ..core.results import display_name
 from ..core.scores import Scores
 from ..engine.evaluate import resolve_metrics
 from ..errors import AueporaError
@@ -87,15 +87,8 @@ class ComparedRuns:
 
     @property
     def main(self) -> LeaderboardMetric | None:
-        """The main metric of the first and the last run, else the first with a value."""
-        first, last = self.runs[0], self.runs[-1]
-        listed = () if self.board is None else self.board.metrics
-        by_name = {one.name: one for one in listed if any(value is not None for value in one.values)}
-        try:
-            name = main_metric(first.record, first.results, last.record, last.results).name
-        except AueporaError:
-            name = ""
-        return by_name.get(name) or next(iter(by_name.values()), None)
+        """The main metric of the runs."""
+        return None if self.board is None else next(iter(self.board.valued), None)
 
 
 def compare_stored_runs(
@@ -114,12 +107,12 @@ def compare_stored_runs(
         except AueporaError as error:
             return ComparedRuns(runs, error=str(error))
     checked = check_stored_gates(runs[1], records[0]) if gates else None
-    a, b = (one.run_id for one in records)
+    a, b = (record.run_id for record in records)
     try:
         report = compare_runs(a, b, store=store, other_dataset=other_dataset, aggregates=False, **options)
     except AueporaError as error:
         return ComparedRuns(runs, None, str(error), _golden_queries(runs), checked)
-    return ComparedRuns(runs, Leaderboard.of_pair(report, [one.name for one in records]), "", report, checked)
+    return ComparedRuns(runs, Leaderboard.of_pair(report, [record.name for record in records]), "", report, checked)
 
 
 def _golden_queries(runs: Sequence[StoredRun]) -> CompareReport | None:
@@ -149,7 +142,8 @@ def _points(compared: ComparedRuns) -> list[str]:
         points.append(f"Of {count}: {kinds_sentence(report)}")
     if board is not None:
         points += [f"{shorten(note)}." for note in board.notes]
-        points += [f"Not compared: {', '.join(board.refused)} (see below)."] if board.refused else []
+        refused = ", ".join([board.metric_label(name) for name in board.refused])
+        points += [f"Not compared: {refused} (see below)."] if refused else []
     if len({run.record.fingerprint for run in compared.runs}) > 1:
         points.append("The runs were made on different datasets; they are compared over the queries that all have.")
     for run in compared.runs:
@@ -199,7 +193,7 @@ def _differences_section(compared: ComparedRuns) -> ReportSection:
 
 def with_verdict_first(table: Table) -> Table:
     """The table with its last column, the verdict, next to the names, where narrow screens show it."""
-    groups = [replace(one, rows=[[row[0], row[-1], *row[1:-1]] for row in one.rows]) for one in table.groups]
+    groups = [replace(group, rows=[[row[0], row[-1], *row[1:-1]] for row in group.rows]) for group in table.groups]
     name, *numbers, verdict = table.columns
     return replace(table, columns=[name, verdict, *numbers], groups=groups)
 
@@ -207,17 +201,21 @@ def with_verdict_first(table: Table) -> Table:
 def _differences_figure(compared: ComparedRuns) -> Figure:
     """The differences of two runs, or the main metric of several."""
     assert compared.board is not None
-    runs, main = compared.runs, compared.main
-    if len(runs) == 2:
-        names = runs[0].label, runs[1].label
-        chart = plot_comparison(compared.board.comparisons, names=names, title="Differences, B − A")
-        return Figure(chart, "B − A with 95 % intervals. The shape tells the verdict, and so does the table below.")
-    name = compared.board.metrics[0].name if main is None else main.name
-    results = [(run, one) for run in runs if (one := run.find_result(name)) is not None]
-    rows = [{**result_row(one, run.label), "scale": name} for run, one in results]
-    return Figure(
-        charts.interval_chart(rows, title=name), f"{name} of each run over all its queries, with 95 % intervals."
-    )
+    runs = compared.runs
+    if len(runs) > 2:
+        return main_metric_figure(runs, compared.board)
+    names = runs[0].label, runs[1].label
+    chart = plot_comparison(compared.board.comparisons, names=names, title="Differences, B − A")
+    return Figure(chart, "B − A with 95 % intervals. The shape tells the verdict, and so does the table below.")
+
+
+def main_metric_figure(runs: Sequence[StoredRun], board: Leaderboard) -> Figure:
+    """The main metric of several runs."""
+    main = next(iter(board.valued), board.metrics[0])
+    results = [(run, one) for run in runs if (one := run.find_result(main.name)) is not None]
+    rows = [{**result_row(one, run.label), "scale": main.name} for run, one in results]
+    caption = f"{main.label} of each run over all its queries, with 95 % intervals."
+    return Figure(charts.interval_chart(rows, title=main.label), caption)
 
 
 # --- query by query: wins and losses, changed queries and their causes -----------------------------------------------
@@ -288,8 +286,8 @@ def _cause_blocks(a: StoredRun, b: StoredRun) -> list[Block]:
         changes = explain_changes(a.store, a.record, b.record, metric=judged_by.name, worse_only=False)
     except AueporaError:
         return []
-    worse = [one for one in changes if is_worse(one, higher_is_better=judged_by.higher_is_better)]
-    better = [one for one in changes if not is_worse(one, higher_is_better=judged_by.higher_is_better)]
+    worse = [change for change in changes if is_worse(change, higher_is_better=judged_by.higher_is_better)]
+    better = [change for change in changes if not is_worse(change, higher_is_better=judged_by.higher_is_better)]
     if not changes:
         return [Prose(f"No query changed by {judged_by.label}.")]
     summary = f"By {judged_by.label} {pluralize(len(worse), 'query', 'queries')} got worse and {len(better):,} better."
@@ -387,27 +385,15 @@ def split_section(a: StoredRun, b: StoredRun) -> ReportSection | None:
         )
         command = f"auepora replay {a.record.run_id} {b.record.run_id} PLAN"
         return ReportSection("split", title, [Prose(message, tone="muted"), Code(command)])
-    rows: list[Row] = [
-        [
-            Cell(one.name),
-            value_text(one.a),
-            value_text(one.b),
-            *map(_part_cell, (one.delta, one.retrieval, one.generation)),
-            f"{one.n:,}",
-        ]
-        for one in splits
-    ]
-    numbers = ("A", "B", "B − A", "from retrieval", "from generation", "n")
-    columns = [TableColumn("metric"), *(TableColumn(name, number=True) for name in numbers)]
     # The whole difference of a retrieval metric comes from retrieval, so it is not drawn.
-    of_answers = [one for one in splits if not one.target.startswith("RETRIEVAL")]
+    of_answers = [split for split in splits if not split.target.startswith("RETRIEVAL")]
     chart = plot_split((of_answers or splits)[:MAX_DRAWN])
     figure = Figure(chart, "B − A, and what other documents and another generator made of it.")
     lead = (
         f"In {replay.run_id} B's generator answered from A's documents. B − A is exactly the sum of the two parts, "
         "over the queries that have a score in all three runs."
     )
-    return ReportSection("split", title, [figure, simple_table(columns, rows)], lead)
+    return ReportSection("split", title, [figure, split_table(splits)], lead)
 
 
 def find_replay(a: StoredRun, b: StoredRun) -> RunRecord | None:
@@ -435,20 +421,16 @@ def stored_splits(a: StoredRun, b: StoredRun, replay: RunRecord) -> list[MetricS
         except AueporaError:  # it needs a judge, or is not registered here
             continue
         result = replayed.find_result(metric.name)
-        keys = (metric.name, None if result is None else result.signature)
-        if isinstance(metric, BatchMetric) and all(keys in one for one in scores_by_run):
+        if result is None or not isinstance(metric, BatchMetric):
+            continue
+        keys = (metric.name, result.signature)
+        if all(keys in scores for scores in scores_by_run):
             first, middle, last = (one[keys] for one in scores_by_run)
-            bound = metric.for_run(facts)
-            assert isinstance(bound, BatchMetric)
-            splits.append(split_difference(bound, b.results.sample_ids, first, middle, last, b.clusters))
+            bound, ids, label = metric.for_run(facts), b.results.sample_ids, display_name(result)
+            splits.append(split_difference(bound, ids, first, middle, last, b.clusters, label=label))
     return splits
 
 
 def _scores(run: StoredRun) -> dict[tuple[str, str | None], Scores]:
     found = run.store.results(run.record.run_id, every_signature=True)
     return {(one.name, one.signature): one.scores for one in found if isinstance(one.scores, Scores)}
-
-
-def _part_cell(part: DifferencePart) -> Cell:
-    ends = "" if part.interval is None else f"{signed(part.interval[0])} to {signed(part.interval[1])}"
-    return Cell(signed(part.value), note=ends)

@@ -137,7 +137,9 @@ def utility_blocks(numbers: DiagnosisNumbers) -> list[Block]:
             Prose("Measures within list know the useful documents of the list only: do not compare retrievers by them.")
         )
     if numbers.utility.distractors:
-        listed: list[Row] = [[one.doc_id, str(one.misled), str(one.questions)] for one in numbers.utility.distractors]
+        listed: list[Row] = [
+            [item.doc_id, str(item.misled), str(item.questions)] for item in numbers.utility.distractors
+        ]
         misled, questions = TableColumn("misled", number=True), TableColumn("questions", number=True)
         blocks.append(simple_table(["most harmful distractors", misled, questions], listed))
     return blocks
@@ -248,7 +250,7 @@ def _question_lists(numbers: DiagnosisNumbers) -> list[Block]:
     blocks: list[Block] = []
     for cause, ids in numbers.questions.items():
         if ids:
-            rows: list[Row] = [[Cell(one, href=query_link(one))] for one in ids[:_MOST_LISTED]]
+            rows: list[Row] = [[Cell(sample_id, href=query_link(sample_id))] for sample_id in ids[:_MOST_LISTED]]
             more = f" (the first {_MOST_LISTED} of {len(ids)})" if len(ids) > _MOST_LISTED else ""
             blocks.append(Details(f"{cause}: {len(ids)}{more}", [simple_table(["question"], rows)]))
     return blocks

@@ -300,6 +300,7 @@ def to_sample_judgements(rows: Iterable[StoredJudgement]) -> tuple[SampleJudgeme
             cached=bool(row.body.get("cached")),
             one_number=bool(row.body.get("one_number")),
             logprobs=bool(row.body.get("logprobs")),
+            decides=bool(row.body.get("decides")),
             about=row.body.get("about") or {},
             panel=row.body.get("panel") or {},
         )
@@ -336,7 +337,7 @@ def _explain_answer(
     words = describe_reason(reason, skip_reasons) if reason else ""
     if status == "system_failed" and output is not None and output.error:
         words = f"{words}: {output.error}"
-    errors = [one.error for one in context.judgements if one.error]
+    errors = [judgement.error for judgement in context.judgements if judgement.error]
     if status == "measure_failed":
         why = (
             errors[0] if errors else "" if metric is None or output is None else metric.failure_message(sample, output)
@@ -372,10 +373,10 @@ def _check(
     """The recomputed score compared with the stored one."""
     if metric is None:
         return RecomputationCheck(stored, None, "not computed", "the metric is not known in this process")
-    general = [one for one in answers if one.derivation is not None and one.derivation.value is None]
+    general = [answer for answer in answers if answer.derivation is not None and answer.derivation.value is None]
     if general:
         return RecomputationCheck(stored, None, "not computed", "it would have to be asked for again")
-    values = [one.counts_as for one in answers if one.counts_as is not None]
+    values = [answer.counts_as for answer in answers if answer.counts_as is not None]
     computed = math.fsum(values) / len(values) if values else None
     if len(values) == 1:
         computed = values[0]
@@ -560,7 +561,7 @@ def explanation_report(explanation: Explanation) -> Report:
             sections.append(_section("Two-stage judging", stages))
         sections += [] if explanation.reduction is None else _reduction_sections(explanation.reduction)
     else:
-        choices = [f"{one.key} {one.value}: {one.words}" for one in card.choices]
+        choices = [f"{choice.key} {choice.value}: {choice.words}" for choice in card.choices]
         introduction = [_prose(card.summary), *formula, *([Bullets(choices)] if choices else [])]
         sections = [_section("", introduction), *_query_sections(query)]
     title = f"{card.title} of {explanation.run} ({explanation.run_id})"
@@ -612,7 +613,7 @@ def _card_sections(card: Card) -> list[ReportSection]:
         ("signature", card.signature or "none"),
         ("reference", card.reference),
     ]
-    choices = [(one.key, one.value, one.words) for one in card.choices]
+    choices = [(choice.key, choice.value, choice.words) for choice in card.choices]
     return [
         _section("The number", [DefinitionList([fact for fact in facts if fact[1]])]),
         _section("Its choices", _table(("choice", "value", "which means"), choices) if choices else []),

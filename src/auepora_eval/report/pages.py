@@ -171,7 +171,7 @@ def _common_sections(runs: Sequence[StoredRun], main: str | None) -> list[Report
 
 
 def _present(sections: Iterable[ReportSection | None]) -> list[ReportSection]:
-    return [one for one in sections if one is not None]
+    return [section for section in sections if section is not None]
 
 
 # --- the report file -------------------------------------------------------------------------------------------------

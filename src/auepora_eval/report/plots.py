@@ -7,10 +7,10 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..compare.queries import QueryChange, cause_counts
 from ..compare.rendering import forest_plot, forest_rows
@@ -30,7 +30,7 @@ from ..render.html import interval_rows, metric_range, result_row, value_text
 from ..render.markdown import blocks_markdown
 from ..render.tables import UNRELIABLE_NOTE, format_value, p_text, results_blocks
 from ..render.terminal import blocks_text
-from ..stats.intervals import mean_interval
+from ..stats.intervals import Floats, mean_interval
 
 # --- results: values with intervals, distributions, slices, curves over k, causes, answers by rank -------------------
 
@@ -50,7 +50,6 @@ _RANK_RANGES = (
     ("> 50", 51, sys.float_info.max),
     ("none", math.inf, math.inf),
 )
-Floats = npt.NDArray[np.float64]
 ANSWERS = (
     TargetCategory.GENERATION_CORRECTNESS,
     TargetCategory.GENERATION_RELEVANCE,
@@ -61,7 +60,7 @@ ANSWERS = (
 def plot_results(results: ResultsByRun, *, title: str | None = None) -> Chart:
     """Every metric with its interval, by target; several runs are grouped by metric."""
     if isinstance(results, Mapping):
-        names = dict.fromkeys(one.name for each in results.values() for one in each)
+        names = dict.fromkeys(one.name for one in chain.from_iterable(results.values()))
         rows = [
             _several_runs_row(result, run)
             for name in names
@@ -111,7 +110,7 @@ def plot_latency(result: ResultByRun, *, title: str | None = None) -> Chart:
 
 def plot_slices(result: MetricResult, *, title: str | None = None) -> Chart:
     """A metric in every group of every slice."""
-    rows = [row for name in result.slices for row in slice_rows(result, name, name)]
+    rows = list(chain.from_iterable(slice_rows(result, name, name) for name in result.slices))
     whole = result.value if result.defined else None
     return slices_chart(rows, display_name(result), whole=whole, title=title)
 
@@ -293,7 +292,7 @@ class Curve:
             "base": self.base,
             "seed": self.seed,
             "runs": list(self.runs),
-            "metrics": {name: [self._point(one) for one in points] for name, points in self.metrics.items()},
+            "metrics": {name: [self._point(point) for point in points] for name, points in self.metrics.items()},
             **({} if self.together is None else {"together": self.together.to_dict()}),
             "refused": dict(self.refused),
             "notes": list(self.notes),
@@ -329,11 +328,12 @@ def _curve_blocks(curve: Curve, *, drawn: bool) -> list[Block]:
     for name, points in curve.metrics.items():
         low, high = _scale(points, own=name in curve.scaled)
         rows = [
-            [*_cells(one), *([_draw_interval(one, low, high)] if drawn else []), *_change_cells(one)] for one in points
+            [*_cells(point), *([_draw_interval(point, low, high)] if drawn else []), *_change_cells(point)]
+            for point in points
         ]
         groups.append(RowGroup(rows, curve.display_names.get(name, name)))
     scale = ["drawn from 0 to 1, or as far as the values go"] if drawn and groups else []
-    flagged = any(one.flags for points in curve.metrics.values() for one in points)
+    flagged = any(point.flags for point in chain.from_iterable(curve.metrics.values()))
     refused = [f"not compared with {level_text(curve.base)}: {name} ({why})" for name, why in curve.refused.items()]
     notes = [*scale, *([UNRELIABLE_NOTE] if flagged else []), *refused, *curve.notes]
     blocks: list[Block] = [Table(columns, groups, grouped_by="metric"), *([Bullets(notes)] if notes else [])]
@@ -421,9 +421,9 @@ def plot_wins_losses(report: CompareReport, *, names: tuple[str, str] = _NAMES, 
 def win_rows(metrics: Sequence[MetricComparison]) -> list[dict[str, Any]]:
     """The rows of ``wins_losses_chart`` for the metrics with compared queries."""
     return [
-        {"name": one.label or one.name, "wins": one.wins, "losses": one.losses, "draws": one.draws}
-        for one in metrics
-        if one.wins or one.losses or one.draws
+        {"name": metric.label or metric.name, "wins": metric.wins, "losses": metric.losses, "draws": metric.draws}
+        for metric in metrics
+        if metric.wins or metric.losses or metric.draws
     ]
 
 
@@ -464,12 +464,12 @@ def plot_split(splits: Sequence[MetricSplit], *, title: str = "Where the differe
     """Differences split into retrieval and generation."""
     rows = [
         {
-            "name": one.name,
-            "retrieval": _part_values(one.retrieval),
-            "generation": _part_values(one.generation),
-            "delta": _part_values(one.delta),
+            "name": split.label or split.name,
+            "retrieval": _part_values(split.retrieval),
+            "generation": _part_values(split.generation),
+            "delta": _part_values(split.delta),
         }
-        for one in splits
+        for split in splits
     ]
     return split_chart(rows, title=title)
 
@@ -494,11 +494,11 @@ def plot_noise_curve(curve: Curve, *, metrics: Sequence[str] = (), title: str | 
     for name in shown_metrics:
         lines[curve.display_names.get(name, name)] = [
             {
-                "level": one.level,
-                "value": one.value,
-                **({} if one.interval is None else {"low": one.interval[0], "high": one.interval[1]}),
+                "level": metric.level,
+                "value": metric.value,
+                **({} if metric.interval is None else {"low": metric.interval[0], "high": metric.interval[1]}),
             }
-            for one in curve.metrics[name]
+            for metric in curve.metrics[name]
         ]
     scaled = [curve.display_names.get(name, name) for name in curve.scaled]
     axis = curve.axis if curve.axis == "arm" else f"{curve.kind} rate"

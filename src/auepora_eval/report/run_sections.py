@@ -12,13 +12,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..compare.metrics import LATEST_RUNS, equal_metrics, main_metric_name, rank_metrics
 from ..compare.pairing import MetricMeta, lookup_metric
 from ..core.metrics_base import sample_clusters
 from ..core.reduce import Clusters
-from ..core.results import Results, display_name
+from ..core.results import Results, display_name, metric_labels
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..engine.gold_match import GoldMatch
@@ -48,6 +47,7 @@ from ..render.blocks import (
 )
 from ..render.html import describe_result, format_time, interval_text, percentage, pluralize, shorten, value_text
 from ..render.tables import ONE_JUDGE_NOTE, controls_blocks
+from ..stats.intervals import Floats
 from ..store.records import RunRecord, conventions_label, plan_conventions
 from ..store.runs import RunStore, aligned_outputs, all_result_summaries, iter_samples, packed_outputs
 from .cards import Card, ReasonCount, card
@@ -55,8 +55,6 @@ from .explain import resolve_result_metric
 from .plots import cause_rows
 
 # --- the stored data of one run for a report; each part is read once, on first access --------------------------------
-
-Floats = npt.NDArray[np.float64]
 
 
 class StoredRun:
@@ -164,8 +162,8 @@ class StoredRun:
 
 def find_runs(store: RunStore, runs: Sequence[str | RunRecord]) -> list[RunRecord]:
     """The runs, found as in ``RunStore.find``; a run that is listed twice is an error."""
-    records = [store.find(one) if isinstance(one, str) else one for one in runs]
-    ids = [one.run_id for one in records]
+    records = [store.find(run) if isinstance(run, str) else run for run in runs]
+    ids = [record.run_id for record in records]
     for run_id in ids:
         if ids.count(run_id) > 1:
             raise BadValueError(f"{run_id} is listed twice; name each run once")
@@ -215,8 +213,8 @@ def failures_section(runs: Sequence[StoredRun]) -> ReportSection | None:
 def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     """The causes of wrong answers, of every result that has them in its details."""
     blocks: list[Block] = []
-    names = list(dict.fromkeys(one.name for run in runs for one in run.results if wrong_answer_causes(one)))
-    for name in names:
+    labels = metric_labels(*[[one for one in run.results if wrong_answer_causes(one)] for run in runs])
+    for name, label in labels.items():
         figures, groups = [], []
         for run in runs:
             result = run.find_result(name)
@@ -243,7 +241,7 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
             TableColumn("share", number=True),
             TableColumn("95 % interval", number=True),
         ]
-        blocks.append(Prose(f"Why answers are wrong, by {name}: for each the first link of the chain that broke."))
+        blocks.append(Prose(f"Why answers are wrong, by {label}: for each the first link of the chain that broke."))
         blocks.append(one_or_gallery(figures))
         blocks.append(Table(columns, groups, grouped_by="run"))
     return blocks
@@ -252,9 +250,9 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
 def wrong_answer_causes(result: MetricResult) -> Mapping[str, Mapping[str, Any]]:
     """Count, share and interval of each cause in the details of a result; empty where it counts none."""
     causes = result.details.get("causes")
-    if not isinstance(causes, Mapping) or not all(isinstance(one, Mapping) for one in causes.values()):
+    if not isinstance(causes, Mapping) or not all(isinstance(cause, Mapping) for cause in causes.values()):
         return {}
-    return causes if any(one.get("count") for one in causes.values()) else {}
+    return causes if any(cause.get("count") for cause in causes.values()) else {}
 
 
 def _sufficiency_blocks(runs: Sequence[StoredRun]) -> list[Block]:
@@ -538,12 +536,18 @@ def _blocks(run: StoredRun, result: MetricResult) -> list[Block]:
     blocks += [Prose(paragraph) for paragraph in card_data.text]
     blocks.append(DefinitionList(_card_facts(run, result, card_data)))
     if card_data.choices:
-        rows: list[Row] = [[Cell(one.key), Cell(one.value, code=True), one.words] for one in card_data.choices]
+        rows: list[Row] = [
+            [Cell(choice.key), Cell(choice.value, code=True), choice.words] for choice in card_data.choices
+        ]
         blocks.append(simple_table([TableColumn("choice"), TableColumn("here"), TableColumn("what it means")], rows))
     notes = list(card_data.notes)
     if card_data.samples is not None:
         skips, failures = card_data.samples.skips, card_data.samples.failures
-        notes = [*(_reason("skipped", one) for one in skips), *(_reason("failed", one) for one in failures), *notes]
+        notes = [
+            *(_reason("skipped", one) for one in skips),
+            *(_reason("failed", failure) for failure in failures),
+            *notes,
+        ]
     return [*blocks, Bullets(notes)] if notes else blocks
 
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..compare.stores import TEXT_MATCHES
 from ..core.batch import Batch
@@ -22,6 +22,7 @@ from ..core.results import (
     display_name,
     empty_answers,
     judged_coverage,
+    metric_labels,
     panel_note,
     sequential_details,
 )
@@ -48,10 +49,10 @@ from ..render.blocks import (
 )
 from ..render.html import interval_text, reason_counts, seconds_text, value_text
 from ..render.tables import sequential_test_blocks, two_stage_blocks
-from ..stats.intervals import mean_interval
+from ..stats.intervals import Floats, mean_interval
 from ..store.records import plan_conventions, run_info
 from .plots import quality_rows, slice_rows
-from .run_sections import GALLERY_WIDTH, Floats, StoredRun, card_link, one_or_gallery, score_column
+from .run_sections import GALLERY_WIDTH, StoredRun, card_link, one_or_gallery, score_column
 
 
 def scores_section(run: StoredRun) -> ReportSection:
@@ -201,6 +202,8 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
     names = list(dict.fromkeys(name for run in runs for result in run.results for name in result.slices))
     if not names:
         return None
+    labels = metric_labels(*[run.results for run in runs])
+    label = labels.get(str(main), str(main))
     blocks: list[Block] = []
     for name in names:
         content: list[Block] = []
@@ -211,8 +214,8 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
                 rows += slice_rows(result, name, f"{name}, {run.label}" if run.letter else name)
         if rows:
             whole = result.value if result is not None and result.defined and len(runs) == 1 else None
-            drawn = charts.slices_chart(rows, str(main), whole=whole)
-            content.append(Figure(drawn, f"{main} in every group of {name}, with 95 % intervals.", field=name))
+            drawn = charts.slices_chart(rows, label, whole=whole)
+            content.append(Figure(drawn, f"{label} in every group of {name}, with 95 % intervals.", field=name))
         for run in runs:
             content += _tables(run, name, main, folded=len(runs) > 1)
         blocks.append(Details(f"By {name}", content, is_open=name == names[0] and len(names) < 4))
@@ -225,7 +228,7 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
 
 def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> list[Block]:
     with_parts = [(one, one.slices[name]) for one in run.results if name in one.slices]
-    groups = list(dict.fromkeys(group for _, parts in with_parts for group in parts))
+    groups = list(dict.fromkeys(chain.from_iterable(parts for _, parts in with_parts)))
     if not groups:
         return []
     if len(groups) <= MAX_COLUMNS:
@@ -375,7 +378,7 @@ def latency_section(runs: Sequence[StoredRun]) -> ReportSection | None:
         *(TableColumn("median" if q == 0.5 else f"{100 * q:g} %", number=True) for q in QUANTILES),
         TableColumn("longest", number=True),
     ]
-    names = list(dict.fromkeys(name for run in runs for name in run.timings))
+    names = list(dict.fromkeys(chain.from_iterable(run.timings for run in runs)))
     shown = "end_to_end" if "end_to_end" in names else names[0]
     times = {run.label: run.timings[shown].tolist() for run in runs if shown in run.timings}
     chart = charts.latency_chart(
@@ -408,7 +411,7 @@ class RetrievalCurves:
     depths: tuple[int, ...] = ()
     curves: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
     """The points of each metric, as rows of ``curve_over_k``."""
-    first_hit: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    first_hit: Floats = field(default_factory=lambda: np.zeros(0))
     """The rank of each sample's first hit; infinite without a hit, NaN without gold."""
 
 
@@ -468,7 +471,7 @@ def _gold_ranks(run: StoredRun) -> list[GoldRank | None]:
     ]
 
 
-def _first_hits_by_span(run: StoredRun, by_id: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _first_hits_by_span(run: StoredRun, by_id: Floats) -> Floats:
     """The ranks of the first hits; gold with spans is matched by id or by span."""
     ranks = by_id.copy()
     for row, one in enumerate(_gold_ranks(run)):
@@ -477,7 +480,7 @@ def _first_hits_by_span(run: StoredRun, by_id: npt.NDArray[np.float64]) -> npt.N
     return ranks
 
 
-def _hit_rates(run: StoredRun, first_hits: npt.NDArray[np.float64], depths: tuple[int, ...]) -> list[dict[str, Any]]:
+def _hit_rates(run: StoredRun, first_hits: Floats, depths: tuple[int, ...]) -> list[dict[str, Any]]:
     """The proportion of samples with a hit within each cut-off."""
     known = ~np.isnan(first_hits)
     clusters = None if run.clusters is None else run.clusters[known]
@@ -517,7 +520,7 @@ def _curves(results: Results, depths: tuple[int, ...]) -> dict[str, list[dict[st
     return curves
 
 
-def _first_hits(results: Results) -> npt.NDArray[np.float64]:
+def _first_hits(results: Results) -> Floats:
     scores = results[0].scores
     assert isinstance(scores, Scores)
     ranks = np.full(len(scores), np.nan)
@@ -544,8 +547,8 @@ _TITLES = {
 def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) -> list[ReportSection]:
     """The curves over k, and the answer quality by rank."""
     run_curves = list(zip(runs, curves_of_runs(runs), strict=True))
-    sections = [_curves_section(run_curves), _quality_section(run_curves, None if answers is None else answers.name)]
-    return [one for one in sections if one is not None]
+    sections = [_curves_section(run_curves), _quality_section(run_curves, answers)]
+    return [section for section in sections if section is not None]
 
 
 def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> ReportSection | None:
@@ -567,7 +570,7 @@ def _curves_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]]) -> 
         rows: list[Row] = [
             [
                 Cell(f"{_TITLES[family]}@k"),
-                *(Cell(value_text(one["value"]), note=interval_text(_ends(one))) for one in points),
+                *(Cell(value_text(point["value"]), note=interval_text(_ends(point))) for point in points),
                 *([""] * (len(each.depths) - len(points))),
             ]
             for family, points in each.curves.items()
@@ -591,13 +594,15 @@ def _ends(row: Mapping[str, Any]) -> tuple[float, float] | None:
     return (row["low"], row["high"]) if "low" in row else None
 
 
-def _quality_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], name: str | None) -> ReportSection | None:
+def _quality_section(
+    run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], answers: MetricResult | None
+) -> ReportSection | None:
     """Answers by the rank of the first hit."""
-    if name is None:
+    if answers is None:
         return None
-    figures, groups = [], []
+    name, figures, groups = display_name(answers), [], []
     for run, each in run_curves:
-        result = run.find_result(name)
+        result = run.find_result(answers.name)
         scores = np.zeros(0) if result is None else score_column(result)
         if result is None or not len(scores) or len(scores) != len(each.first_hit):
             continue
@@ -650,7 +655,11 @@ class CutOff(NamedTuple):
 def _cut_off_metrics(depth: int, conventions: Conventions) -> list[list[BatchMetric]]:
     """recall@k and ndcg@k for every k up to ``depth``."""
     return [
-        [one for one in resolve_metrics([f"recall@{k}", f"ndcg@{k}"], conventions) if isinstance(one, BatchMetric)]
+        [
+            metric
+            for metric in resolve_metrics([f"recall@{k}", f"ndcg@{k}"], conventions)
+            if isinstance(metric, BatchMetric)
+        ]
         for k in range(1, depth + 1)
     ]
 
@@ -661,7 +670,7 @@ def cut_offs(sample: EvaluationSample, output: SystemOutputs, depth: int, conven
     values, size = [], 0
     for k, metrics in enumerate(_cut_off_metrics(depth, conventions), 1):
         size += len(output.retrieved[k - 1].doc.text) if k <= len(output.retrieved) else 0
-        recall, ndcg = (apply_failure_policy(one, batch)[0] for one in metrics)
+        recall, ndcg = (apply_failure_policy(metric, batch)[0] for metric in metrics)
         values.append(CutOff(recall, ndcg, size))
     return values
 
@@ -700,7 +709,7 @@ def timeline(output: SystemOutputs) -> list[TimelineRow]:
                 at / whole,
                 seconds / whole,
                 "" if query is None else str(query),
-                [str(one) for one in retrieved] if isinstance(retrieved, list | tuple) else (),
+                [str(item) for item in retrieved] if isinstance(retrieved, list | tuple) else (),
                 rest,
             )
         )

@@ -230,7 +230,7 @@ def _scatter(request: _PlotRequest) -> Chart:
 
 
 def _wins(request: _PlotRequest) -> Chart:
-    a, b = (one.run_id for one in request.records)
+    a, b = (record.run_id for record in request.records)
     report = compare_runs(a, b, store=request.store, metrics=list(request.metrics) or None)
     return plot_wins_losses(report, names=request.pair)
 
@@ -245,7 +245,7 @@ def _split(request: _PlotRequest) -> Chart:
             f"{second.run_id} PLAN` makes one, PLAN being the plan of the second"
         )
     splits = stored_splits(a, b, replay)
-    return plot_split([one for one in splits if not request.metrics or one.name in request.metrics])
+    return plot_split([split for split in splits if not request.metrics or split.name in request.metrics])
 
 
 def _noise(request: _PlotRequest) -> Chart:

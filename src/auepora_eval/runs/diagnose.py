@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compare.diagnosis import ArmOutcomes, Bools, DiagnosisNumbers, SingleDocument, diagnosis_numbers, require_measure
+from ..compare.diagnosis import ArmOutcomes, DiagnosisNumbers, SingleDocument, diagnosis_numbers, require_measure
 from ..core.conventions import Conventions, Match
 from ..core.dataset import EvaluationDataset
 from ..core.metrics_base import BatchMetric, Metric, sample_clusters
@@ -29,6 +29,7 @@ from ..perturb.documents import gold_key, gold_keys
 from ..perturb.given import GoldTexts, diagnosable, mixed_documents
 from ..plan.prepare import prepare, read_plan
 from ..plan.source import PlanSource
+from ..stats.intervals import Bools
 from ..store.connect import default_store
 from ..store.records import RunRecord, plan_conventions
 from ..store.rows import PERTURBED_TAG
@@ -175,15 +176,15 @@ def choose_correctness(
     """The metric for right answers: the one given, else that of ``failure_attribution``, else one of 0 and 1."""
     found: Metric | None
     if correct is not None:
-        found = next((one for one in metrics if one.name == correct), None)
+        found = next((metric for metric in metrics if metric.name == correct), None)
         (found,) = [found] if found is not None else resolve_metrics([correct], conventions)
     else:
-        blamed = next((one for one in metrics if _registered_name(one) == "failure_attribution"), None)
+        blamed = next((metric for metric in metrics if _registered_name(metric) == "failure_attribution"), None)
         if blamed is not None:
             threshold = blamed.correct_from if threshold is None else threshold  # type: ignore[attr-defined]
             found = blamed.correct  # type: ignore[attr-defined]
         else:
-            found = next((one for one in metrics if _is_binary(one)), None)
+            found = next((metric for metric in metrics if _is_binary(metric)), None)
     if found is None:
         (found,) = resolve_metrics(["containment"], conventions)
     if not isinstance(found, BatchMetric) or "response" not in found.metadata.reads:
@@ -195,7 +196,7 @@ def choose_correctness(
             f"from which score on is an answer right? '{found.name}' is not a metric of 0 and 1: give --correct-from, "
             "such as 0.5, or another metric (--correct)"
         )
-    named = next((one for one in metrics if one.name == found.name), None)
+    named = next((metric for metric in metrics if metric.name == found.name), None)
     return Correctness(found if named is None else named, 1.0 if threshold is None else threshold)
 
 
@@ -331,17 +332,19 @@ class _ArmRunner:
         if arm == "retrieved":
             return replace(self.request, repeats=1)
         if arm == "none":
-            contexts = {one.sample_id: _as_context([]) for one in samples}
+            contexts = {sample.sample_id: _as_context([]) for sample in samples}
         elif arm == "oracle":
-            contexts = {one.sample_id: _as_context(self.texts.documents(one)) for one in samples}
+            contexts = {sample.sample_id: _as_context(self.texts.documents(sample)) for sample in samples}
         else:
             assert retrieved is not None
             found, _ = stored_contexts(self.store, retrieved, samples)
             if arm == "each":
                 return self._each_request(found)
             contexts = {
-                one.sample_id: _as_context(self._mixed(one, [item.doc for item in found[one.sample_id].retrieved]))
-                for one in samples
+                sample.sample_id: _as_context(
+                    self._mixed(sample, [item.doc for item in found[sample.sample_id].retrieved])
+                )
+                for sample in samples
             }
         return replace(self.request, repeats=1, system=self._system(contexts), gives_documents=True)
 
@@ -376,12 +379,12 @@ def _with_metrics(request: RunRequest, metrics: Sequence[Metric]) -> dict[str, A
     """The plan of a request with these metrics; specs are those of the plan where it has them."""
     planned, own = request.plan.get("metrics"), request.metrics or ()
     known = dict(zip((one.name for one in own), planned, strict=False)) if isinstance(planned, list) else {}
-    others = [one for one in metrics if one.name not in known]
+    others = [metric for metric in metrics if metric.name not in known]
     specs = metric_specs(others)
     if specs is None or len(known) != len(own):
         return {**request.plan, "metrics": metric_specs(metrics)}
-    known |= dict(zip((one.name for one in others), specs, strict=True))
-    return {**request.plan, "metrics": [known[one.name] for one in metrics]}
+    known |= dict(zip((other.name for other in others), specs, strict=True))
+    return {**request.plan, "metrics": [known[metric.name] for metric in metrics]}
 
 
 def _diagnose(
@@ -491,7 +494,7 @@ def _numbers(runner: _ArmRunner, outcomes: Mapping[str, RunOutcome]) -> Diagnosi
         found[False],
         found[True],
         np.array(sufficient, np.bool_),
-        ids=[one.sample_id for one in samples],
+        ids=[sample.sample_id for sample in samples],
         judged_sufficient=judged,
         clusters=sample_clusters(samples),
         mirage_from=options.mirage_from,
@@ -504,7 +507,7 @@ def _numbers(runner: _ArmRunner, outcomes: Mapping[str, RunOutcome]) -> Diagnosi
 
 def _judged_sufficiency(metrics: Sequence[Metric], retrieved: RunOutcome) -> tuple[Bools | None, str]:
     """Whether a judge of the plan finds the retrieved documents sufficient, and a note; ``None`` if it does not say."""
-    judge = next((one for one in metrics if _registered_name(one) == "llm_context_sufficiency"), None)
+    judge = next((metric for metric in metrics if _registered_name(metric) == "llm_context_sufficiency"), None)
     if judge is None:
         return None, ""
     scores = _scores(retrieved, judge.name)
@@ -549,9 +552,9 @@ def _single_documents(runner: _ArmRunner, outcome: RunOutcome) -> list[list[Sing
     for position, sample in enumerate(samples):
         entry = sample.metadata[DIAGNOSIS]
         answers = outputs.get(position, [])
-        refused = [one.error is None and detector.refused(sample, one) is True for one in answers]
+        refused = [answer.error is None and detector.refused(sample, answer) is True for answer in answers]
         label = labels.values[position]
-        relevant = any(_gold_rank(sample, one, 1, match) is not None for one in answers)
+        relevant = any(_gold_rank(sample, answer, 1, match) is not None for answer in answers)
         found[entry["sample_id"]].append(
             SingleDocument(
                 entry["doc_id"],
@@ -567,7 +570,7 @@ def _single_documents(runner: _ArmRunner, outcome: RunOutcome) -> list[list[Sing
 
 def _abstain_probability(answers: Sequence[SystemOutputs]) -> float | None:
     """The mean probability of abstention, from ``extra["abstain_logprob"]``; ``None`` where an answer lacks it."""
-    found = [one.extra[ABSTAIN_LOGPROB] for one in answers if ABSTAIN_LOGPROB in one.extra]
+    found = [answer.extra[ABSTAIN_LOGPROB] for answer in answers if ABSTAIN_LOGPROB in answer.extra]
     for value in found:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value <= 0:
             raise BadValueError(

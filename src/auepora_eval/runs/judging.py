@@ -30,6 +30,7 @@ from ..judge.metric import JudgedMetric, judged_parts
 from ..judge.panel import Poll, answer_digest, judged_item
 from ..judge.preference import PreferenceReport, prefer
 from ..judge.preview import Preview, preview
+from ..judge.questions import decides
 from ..judge.ratings import returns_number_only, supports_logprobs
 from ..judge.session import JudgeSession
 from ..plan.model import Plan, TwoStageSettings
@@ -220,6 +221,7 @@ class RunJudgeSession(JudgeSession):
                         **_outcome_dict(outcome),
                         "one_number": returns_number_only(critic),
                         "logprobs": supports_logprobs(critic),
+                        "decides": decides(critic),
                         "panel": dict(request.panel) or None,
                     }
                 ),

@@ -16,7 +16,7 @@ from ..core.scores import Scores
 from ..core.types import MetricResult
 from ..errors import BadValueError, UnknownMetricError
 from ..render.blocks import Block, Bullets, Prose, Row, TableColumn, simple_table, without_empty_columns
-from ..stats.difference import mde, required_n, unit_sd
+from ..stats.difference import mde, required_n, unit_sd, unit_totals
 from ..stats.planning import (
     REPEATS,
     VarianceParts,
@@ -26,6 +26,7 @@ from ..stats.planning import (
     repeats_needed,
     single_run_variance,
     size_options,
+    verdict_factor,
 )
 from ..stats.sampling import expected_errors, labels_needed
 from ..store.records import RunRecord
@@ -71,6 +72,8 @@ class PilotMetric:
     notes: tuple[str, ...] = ()
     binary: bool = False
     """Whether scores are 0 or 1, and each sample is a unit."""
+    differences: tuple[Any, float] | None = None
+    """The differences of units in a pilot of two runs, and the largest there can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,7 @@ Found = tuple[dict[str, tuple[str, PilotMetric]], dict[str, str]]
 """Metrics by name with their targets, and why others cannot be planned."""
 _NO_MEAN = "its value is not a mean of scores"
 _NO_SCALE = "its range has no end, so delta has no scale"
+_NOTED = 1.05
 MOST_LABELLED = 100_000
 """Questions up to which labels beside scores are computed; it takes seconds for more."""
 
@@ -200,7 +204,10 @@ def _pair_metrics(store: RunStore, records: Sequence[RunRecord], delta: float) -
             )
         found[one.name] = (
             one.target,
-            _pilot_metric(one.name, sd**2, differences, clusters, results, records, labels=labels),
+            replace(
+                _pilot_metric(one.name, sd**2, differences, clusters, results, records, labels=labels),
+                differences=unit_totals(differences, abs(one.definition.range[1] - one.definition.range[0]), clusters),
+            ),
         )
     return found, refused
 
@@ -343,6 +350,12 @@ def metric_size(pilot: PilotMetric, request: SizeRequest, *, labels: bool = True
     parts = VarianceParts.split(pilot.variance, pilot.within or 0.0, pilot.repeats)
     counts = (pilot.repeats,) if pilot.within is None else REPEATS
     options = size_options(parts, delta, alpha=alpha, power=power, repeats=counts, binary=pilot.binary)
+    alone = required_n(delta, sd, alpha=alpha, power=power)
+    if pilot.differences is not None and alone is not None and not pilot.binary:
+        values, most = pilot.differences
+        per_unit *= (factor := verdict_factor(values, delta, alone, most=most, alpha=alpha, power=power))
+        if factor > _NOTED:
+            notes.append(f"{factor:.2g} times as many as for Student's t: the differences are in steps, or skewed")
     rows = [_row(pilot, one.repeats, math.ceil(one.questions * per_unit)) for one in options]
     enough = cheapest = fewest = None
     if pilot.within is not None:
@@ -355,7 +368,7 @@ def metric_size(pilot: PilotMetric, request: SizeRequest, *, labels: bool = True
             units = max(1, math.floor(request.questions / per_unit))
             enough = repeats_needed(parts, units, delta, alpha=alpha, power=power)
     detects = finite_or_none(mde(sd, pilot.units, alpha=alpha, power=power)) if pilot.units > 1 else None
-    alone, with_scores = _labels(pilot, request) if labels else (None, None)
+    label_counts = _labels(pilot, request) if labels else (None, None)
     return MetricSize(
         pilot.name,
         parts.sd(counts[0]),
@@ -367,8 +380,7 @@ def metric_size(pilot: PilotMetric, request: SizeRequest, *, labels: bool = True
         fewest,
         enough,
         cheapest,
-        alone,
-        with_scores,
+        *label_counts,
         notes + _answers(pilot, parts, request, rows, fewest, enough, cheapest),
     )
 

@@ -14,7 +14,7 @@ from ..compare.runs import MetricSplit, split_difference
 from ..core.conventions import Signature
 from ..core.metrics_base import BatchMetric, Metric, sample_clusters
 from ..core.registry import use_resources
-from ..core.results import Results
+from ..core.results import Results, display_name
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs, TargetCategory, UnknownRanking
 from ..engine.evaluate import Metrics, resolve_metrics
@@ -268,7 +268,7 @@ class ReplayReport:
     @property
     def all_notes(self) -> list[str]:
         """All notes, with those on samples that were left out and on metrics that were not split."""
-        left_out = [LEFT_OUT_NOTE] if any(one.left_out for one in self.splits) else []
+        left_out = [LEFT_OUT_NOTE] if any(split.left_out for split in self.splits) else []
         return [*self.notes, *left_out, *(f"not split: {name} ({why})" for name, why in self.refused.items())]
 
     @property
@@ -433,8 +433,8 @@ def _splits(
         elif not (isinstance(scores, Scores) and first is not None and second is not None):
             refused[one.name] = "has no score per sample"
         else:
-            metric = one.for_run(run_info(outcome.record))
-            splits.append(split_difference(metric, names, first, scores, second, clusters))
+            metric, label = one.for_run(run_info(outcome.record)), display_name(replayed[one.name])
+            splits.append(split_difference(metric, names, first, scores, second, clusters, label=label))
     return splits
 
 

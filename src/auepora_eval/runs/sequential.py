@@ -36,6 +36,7 @@ from ..errors import AueporaWarning, BadValueError, UnknownRunError, did_you_mea
 from ..gates import get_baseline
 from ..judge.critic import JudgePolicy
 from ..judge.limits import UsageLog
+from ..judge.metric import judged_parts
 from ..judge.session import JudgeSession
 from ..plan.model import StopSettings
 from ..stats.sequential import SequentialDesign, SequentialResult
@@ -45,8 +46,8 @@ from .partial_scores import KnownScores, PartialScores
 
 _TRIAL_UNITS = 100
 _MAX_FAILED, _ASSESSED = 0.1, 50
-"""With a larger proportion of failed judgements among 50 samples or more, or as many among fewer, no look is made:
-judging ends, and can be continued later."""
+"""With a larger proportion of failed judgements, from 50 units on, no look is made: judging ends, and can be continued
+later. So it does where the budget is spent."""
 
 Positions = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
@@ -212,10 +213,11 @@ def _make_design(
     stop: StopSettings, metric: BatchMetric, n: int, known: int, *, has_means: bool = False
 ) -> SequentialDesign:
     """The design for one metric. ``has_means``: a value is a mean of several scores, so it need not be 0 or 1."""
+    fractional = any(part.has_fractions for part in judged_parts(metric))
     low, high = metric.range
     options: dict[str, Any] = {
         "threshold": stop.threshold,
-        "binary": stop.threshold is not None and metric.metadata.binary and not has_means,
+        "binary": stop.threshold is not None and metric.metadata.binary and not has_means and not fractional,
         "delta": stop.delta,
         "tests": len(stop.metric) if stop.claim == "each" else 1,
         "futility": stop.futility,
@@ -281,11 +283,6 @@ class SequentialJudging:
         self._num_failed = 0
 
     @property
-    def is_resumed(self) -> bool:
-        """Whether stored scores of the run are used, so that their judgements must be kept."""
-        return bool(self.scores.known.any())
-
-    @property
     def baseline_usage(self) -> UsageLog | None:
         """What judging the baseline used; ``None`` if it was not judged."""
         return self._sessions[1].usage_log if len(self._sessions) > 1 else None
@@ -317,7 +314,8 @@ class SequentialJudging:
             if self.baseline is not None:
                 self.baseline.judge(positions)
             failed = max(int(self._sample_values(name)[1][positions].sum()) for name in self.plan.designs)
-            if failed > _MAX_FAILED * max(len(positions), _ASSESSED):
+            is_spent = any(one.usage_log.total.failed["budget_exhausted"] for one in self._sessions)
+            if failed and (is_spent or (count >= _ASSESSED and failed > _MAX_FAILED * len(positions))):
                 self._num_failed = failed
                 self._warn_failed(number, len(looks), failed, len(positions))
                 return

@@ -141,12 +141,14 @@ def try_metrics(
     store: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
     progress: JudgeProgress | None = None,
+    separate: bool = False,
 ) -> Trial:
     """Judge some samples of a plan by its judge metrics of these names, by default by all of them.
 
     The samples are drawn at random by ``seed``. Their outputs are the saved ones of the plan, those of the stored
     ``run``, or else the system is called for these samples. Judgements go to the cache of the plan, so that the run
-    does not request them again; nothing else is stored.
+    does not request them again; nothing else is stored. With ``separate``, questions to decision models are asked one
+    by one, too, to show whether asking them together changes the answers.
     """
     plan = read_plan(path, changes=changes)
     where = default_store(store, plan.store)
@@ -159,6 +161,15 @@ def try_metrics(
     parts = [part for one in metrics for part in judged_parts(one)]
     run_judging(session, lambda judge: judge_batch(batch, parts, judge))
     scores = [(one, apply_failure_policy(one, batch)) for one in metrics]
+    requests = list(session.requests)
+    notes = [note for metric, found in scores if (note := _spread_note(metric, found))]
+    if separate:
+        if not session.asks_decisions:
+            raise BadValueError("no judge of these metrics is a decision model; others are asked one by one anyway")
+        session.separate, alone = True, Batch(samples, outputs)
+        run_judging(session, lambda judge: judge_batch(alone, parts, judge))
+        notes += [_separate_note(metric, found, apply_failure_policy(metric, alone)) for metric, found in scores]
+    called = [] if prepared.outputs or run else ["The system was called for these samples."]
     ids = [sample.sample_id for sample in samples]
     order = {sample_id: place for place, sample_id in enumerate(ids)}
     return Trial(
@@ -166,11 +177,30 @@ def try_metrics(
         metrics=[one.name for one in metrics],
         samples={sample.sample_id: sample.query for sample in samples},
         num_samples=len(prepared.samples),
-        requests=sorted(session.requests, key=lambda one: (order.get(one.sample_id, 0), one.metrics[0], one.repeat)),
+        requests=sorted(requests, key=lambda one: (order.get(one.sample_id, 0), one.metrics[0], one.repeat)),
         scores=[row for place, one in enumerate(ids) for row in _scores_of(one, place, scores)],
         usage=session.usage_log.total.to_dict(),
-        notes=[*([] if prepared.outputs or run else ["The system was called for these samples."]), *batch.notes],
+        notes=[*called, *batch.notes, *notes],
     )
+
+
+def _spread_note(metric: BatchMetric, scores: Scores) -> str:
+    """The spread of repeated judgements; empty if each was made once."""
+    judge = metric.further_details(scores, None).get("judge", {})
+    if judge.get("sd_within_samples") is None:
+        return ""
+    spread, repeats = format_value(round(judge["sd_within_samples"], 6)), judge["repeats"]
+    return f"{metric.name}: {repeats} judgements of the same answer have a standard deviation of {spread}."
+
+
+def _separate_note(metric: BatchMetric, together: Scores, alone: Scores) -> str:
+    """How far the scores change where each question is asked alone."""
+    both = together.counted & alone.counted
+    changes = abs(together.values[both] - alone.values[both])
+    if not len(changes):
+        return f"{metric.name}: no sample has a score both together with other questions and alone."
+    largest, mean = format_value(float(changes.max())), format_value(float(changes.mean()))
+    return f"{metric.name}: asked alone, scores differ by {mean} on average and by {largest} at most."
 
 
 def _scores_of(sample_id: str, place: int, scores: Sequence[tuple[BatchMetric, Scores]]) -> list[TrialScore]:
@@ -263,12 +293,14 @@ class _RecordingSession(JudgeSession):
     def __init__(self, policy: JudgePolicy, progress: JudgeProgress, secrets: Secrets) -> None:
         super().__init__(policy, on_progress=self._on_progress, secrets=secrets)
         self.requests: list[TrialRequest] = []
+        self.asks_decisions = False
         self._by_key: dict[tuple[str, str], TrialRequest] = {}
         self._progress, self._redact = progress, secrets
 
     def keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError, *, shared: bool) -> None:
         """Record a request with its judgement or error; one that metrics share is recorded once."""
         key = request.sample_id, stored_request_key(critic, request)
+        self.asks_decisions = self.asks_decisions or bool(request.questions)
         if shared and key in self._by_key:
             self._by_key[key].metrics.append(request.metric)
             return

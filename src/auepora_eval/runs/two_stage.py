@@ -25,7 +25,7 @@ from ..judge.metric import JudgedMetric
 from ..judge.preview import Preview, preview
 from ..judge.session import JudgeSession
 from ..plan.model import MIN_BUDGET, TwoStageSettings
-from ..stats.calibration import CorrectedMean, corrected_mean
+from ..stats.calibration import MAX_WEIGHT, CorrectedMean, corrected_mean
 from ..stats.intervals import Interval
 from ..stats.sampling import (
     Forecast,
@@ -716,6 +716,7 @@ class _Correction:
             "interval": None if found is None else _ends(found.interval),
             "scores_mean": result.value if result.defined else None,
             "weight": None if found is None else found.weight,
+            "cap": MAX_WEIGHT,
             "these": {
                 "target": f"what '{expensive}' would say of these {population:,} answers",
                 "interval": None if these is None else _ends(these.interval),

@@ -38,9 +38,9 @@ class Difference:
     """A stored number that is not what the stored outputs and judgements give."""
 
     metric: str | None
-    """``None`` for the samples of the dataset."""
+    """``None`` for the samples of the dataset and the outputs of the run."""
     what: str
-    """``score of q17``, ``value``, ``interval``, ``samples``."""
+    """``score of q17``, ``value``, ``interval``, ``samples``, ``outputs``."""
     stored: str
     recomputed: str
 
@@ -59,6 +59,8 @@ class Verification:
     not_recomputed: dict[str, str] = field(default_factory=dict)
     """The results that were not, with the reason."""
     differences: list[Difference] = field(default_factory=list)
+    outputs_checked: bool = False
+    """Whether the digest of the outputs is stored: it finds changes of what no recomputed metric reads."""
 
     @property
     def exit_code(self) -> int:
@@ -117,6 +119,10 @@ def verify_run(store: RunStore, record: RunRecord) -> Verification:
     fingerprint = dataset_fingerprint(samples)
     if fingerprint != record.fingerprint:
         found.differences.append(Difference(None, "samples", record.fingerprint[:12], fingerprint[:12]))
+    outputs, stored = store.outputs_digests(record.run_id)
+    found.outputs_checked = stored is not None and record.finished_at is not None
+    if found.outputs_checked and stored != outputs:
+        found.differences.append(Difference(None, "outputs", str(stored)[:12], outputs[:12]))
     metrics, policy = _planned(store, record)
     known: list[tuple[MetricResult, BatchMetric]] = []
     for result in store.results(record.run_id, every_signature=True):

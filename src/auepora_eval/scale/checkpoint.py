@@ -94,11 +94,11 @@ def merge_batches(batches: Sequence[ScoredBatch]) -> ScoredBatch:
         for message, (count, first) in one.notes.items():
             before, earliest = notes.get(message, (0, first))
             notes[message] = before + count, earliest
-    known = [one.members for one in batches if one.members is not None]
+    known = [batch.members for batch in batches if batch.members is not None]
     assert len(known) in (0, len(batches))
     return ScoredBatch(
-        sum(one.size for one in batches),
-        [Scores.concat(some) for some in zip(*(one.scores for one in batches), strict=True)],
+        sum(batch.size for batch in batches),
+        [Scores.concat(some) for some in zip(*(batch.scores for batch in batches), strict=True)],
         notes,
         _merge_members(known) if known else None,
     )
@@ -223,7 +223,7 @@ def _group_column(rows: Sequence[Rows], groups: Sequence[str], size: int) -> pa.
     import pyarrow as pa
 
     of_rows = np.concatenate(rows)
-    numbers = np.repeat(np.arange(len(groups), dtype=np.int32), [len(one) for one in rows])
+    numbers = np.repeat(np.arange(len(groups), dtype=np.int32), [len(row) for row in rows])
     order = np.argsort(of_rows, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(of_rows, minlength=size))]).astype(np.int32)
     texts = pa.DictionaryArray.from_arrays(pa.array(numbers[order]), pa.array(list(groups), pa.string()))
@@ -400,7 +400,7 @@ class Manifest:
     @property
     def job(self) -> str:
         """A digest of everything but the results: parts of the same job replace scoring."""
-        identity = {**self._identity(), "units": [[one.rows, one.batches] for one in self.units]}
+        identity = {**self._identity(), "units": [[unit.rows, unit.batches] for unit in self.units]}
         return sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
 
     def _identity(self) -> dict[str, Any]:
@@ -421,13 +421,13 @@ class Manifest:
             "schema": SCHEMA,
             "job": self.job,
             "complete": done is not None and not any(facts.given_up for facts in done.values()),
-            "samples": sum(one.rows for one in self.units),
+            "samples": sum(unit.rows for unit in self.units),
             **self._identity(),
             "specs": dict(self.specs),
             "units": [
-                {"file": one.file, "first": one.first, "rows": one.rows, "batches": one.batches}
-                | ({"digest": digests[one.number]} if one.number in digests else {})
-                for one in self.units
+                {"file": unit.file, "first": unit.first, "rows": unit.rows, "batches": unit.batches}
+                | ({"digest": digests[unit.number]} if unit.number in digests else {})
+                for unit in self.units
             ],
         }
         with atomic_write(folder / FILE) as file, translate_write_errors(folder / FILE):
@@ -508,11 +508,11 @@ def manifest_for(
         del rules["match"]
     return Manifest(
         input=input_facts,
-        metrics={one.name: str(one.signature) for one in metrics},
-        slices={one.name: getattr(one.group_of, "path", None) or function_name(one.group_of) for one in slices},
+        metrics={metric.name: str(metric.signature) for metric in metrics},
+        slices={group.name: getattr(group.group_of, "path", None) or function_name(group.group_of) for group in slices},
         conventions=rules,
         units=tuple(_units(sizes, unit_size)),
-        specs={one.name: spec for one in metrics if (spec := _spec(one)) is not None},
+        specs={metric.name: spec for metric in metrics if (spec := _spec(metric)) is not None},
     )
 
 
@@ -578,7 +578,7 @@ class CheckpointExecutor:
 
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The scores of each unit, in order."""
-        names = [one.name for one in metrics]
+        names = [metric.name for metric in metrics]
         drawn, waiting = iter(batches), _Waiting()
 
         def to_score() -> Iterator[Scorable]:
@@ -588,7 +588,7 @@ class CheckpointExecutor:
                 self._lean = not members[0].keep
                 waiting.append((unit, self._is_finished(unit)))
                 if not waiting[-1][1]:
-                    yield from (replace(one, keep=True) for one in members)  # parts always contain the sample ids
+                    yield from (replace(member, keep=True) for member in members)  # parts always contain the sample ids
 
         scored = iter(self._others.score(to_score(), metrics))
         for first in scored:
@@ -630,7 +630,7 @@ class CheckpointExecutor:
         facts = write_part(
             self._folder / unit.file,
             scored,
-            [one.name for one in metrics],
+            [metric.name for metric in metrics],
             job=self._job,
             unit=unit.number,
             first=unit.first,

@@ -220,7 +220,9 @@ def hash_ids(ids: Sequence[str]) -> Hashes:
     if not ids:
         return np.zeros(0, dtype=np.uint64)
     text = "\0".join(ids) + "\0"  # so that every id has a byte at least
-    lengths = list(map(len, ids if text.isascii() else [one.encode("utf-8", "surrogatepass") for one in ids]))
+    lengths = list(
+        map(len, ids if text.isascii() else [sample_id.encode("utf-8", "surrogatepass") for sample_id in ids])
+    )
     sizes = np.array(lengths, dtype=np.int64) + 1
     starts = np.cumsum(sizes) - sizes
     data = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8).astype(np.uint64)
@@ -762,7 +764,7 @@ def _group(described: InputFile, file: ParquetFile, number: int, columns: list[s
     if key in _row_group_cache:
         _row_group_cache.move_to_end(key)
         return _row_group_cache[key]
-    names = None if columns is None else [one for one in columns if one in file.schema_arrow.names]
+    names = None if columns is None else [column for column in columns if column in file.schema_arrow.names]
     table = file.read_row_group(number, columns=names, use_threads=False)
     if columns is None and not whole and table.nbytes <= _CACHE_BYTES:
         _row_group_cache[key] = table

@@ -513,9 +513,9 @@ def _count_ids(side: RecordIndex, rows: Rows) -> CountedIds:
 def _answers_only(answers: RecordIndex) -> bool:
     """Whether outputs have no rankings: the first that did not fail decides for all."""
     for runs in answers.ranges_between(answers.batches()):
-        for one in read_outputs(runs):
-            if one.output is not None and one.output.error is None:
-                return not one.has_retrieved
+        for output in read_outputs(runs):
+            if output.output is not None and output.output.error is None:
+                return not output.has_retrieved
     return False
 
 
@@ -668,11 +668,11 @@ def sharded_input(
     mapper: Mapper = map,
 ) -> ShardedInput:
     """The files as sources for these metrics; those that cannot be computed from them are refused."""
-    for one in metrics:
-        if not isinstance(one, BatchMetric):
+    for metric in metrics:
+        if not isinstance(metric, BatchMetric):
             raise MetricDefinitionError(
-                f"metric '{one.name}' implements only 'compute', which needs all samples at once; score one file with "
-                "the serial executor, or write it as a SampleMetric"
+                f"metric '{metric.name}' implements only 'compute', which needs all samples at once; score one file "
+                "with the serial executor, or write it as a SampleMetric"
             )
     found = sharded_sources(
         dataset,
@@ -752,7 +752,7 @@ def _manifest(
     check_options(_manifest, {"unit_size": unit_size})
     if unit_size is None:
         unit_size = max(batch_size, min(UNIT_SIZE, found.total // _UNITS))
-        if any(isinstance(one, BatchMetric) and is_judged(one) for one in metrics):
+        if any(isinstance(metric, BatchMetric) and is_judged(metric) for metric in metrics):
             unit_size = batch_size  # judgements that are lost with a unit were paid for
     facts: dict[str, Any] = {
         "dataset": _format_paths(named[0]),
@@ -764,8 +764,8 @@ def _manifest(
         "fingerprint": found.fingerprint,
     }
     return manifest_for(
-        [one.size for one in found.sources],
-        [one for one in metrics if isinstance(one, BatchMetric)],
+        [source.size for source in found.sources],
+        [metric for metric in metrics if isinstance(metric, BatchMetric)],
         slices,
         conventions=conventions,
         input_facts=facts,

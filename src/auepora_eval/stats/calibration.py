@@ -328,7 +328,7 @@ def _columns(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floa
 # .. math:: \hat\theta = \overline{y}_{n} + \lambda \, (\overline{s}_{N} - \overline{s}_{n})
 #
 # is unbiased whatever the quality of the scores: their errors occur in both of their means. The better they follow the
-# labels, the less it varies. :math:`\lambda` is the value between 0 and 1 with the smallest estimated
+# labels, the less it varies. :math:`\lambda` is the value between 0 and 4 with the smallest estimated
 # variance (PPI++: Angelopoulos, Duchi, Zrnic, 2023); with 0 the scores are left aside and the labels stand alone. The
 # labelled samples are among the N, as in survey sampling. Taking the N - n others instead, as the paper does, gives the
 # same estimate: its best :math:`\lambda` is :math:`(N - n) / N` of this one.
@@ -337,6 +337,8 @@ def _columns(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floa
 # The remaining variance is itself estimated, and is too small if few labels happen to follow the scores. So it is
 # increased as if five more labels did not follow them; docs/judging/calibration.md has the coverage.
 _PSEUDO_LABELS = 5
+MAX_WEIGHT = 4.0
+"""The largest lambda: scores that lie too close together, such as underconfident probabilities, need more than 1."""
 STRATUM_PSEUDO_LABELS = 2.0
 """Default number of pseudo-labels of a stratum in a stratified draw."""
 # A judge that answers only yes or no is never certain: with pseudo-labels of 0 and 1, a stratum where all labels agree
@@ -621,7 +623,7 @@ def _draw_variances(scores: Floats, labels: Floats, draw: _Draw, codes: Ints | N
     correction = np.sqrt(sizes / np.maximum(sizes - 1, 1))[strata]
     a, b = (np.bincount(units, correction * one).astype(np.float64) for one in (a, b))
     labels_alone, both, of_scores = float(a @ a), float(a @ b), float(b @ b)
-    weight = min(max(both / of_scores, 0.0), 1.0) if of_scores > 0 else 0.0
+    weight = min(max(both / of_scores, 0.0), MAX_WEIGHT) if of_scores > 0 else 0.0
 
     # For comparison: the variance of the unweighted mean, and that of as many labels drawn with equal probabilities.
     total = alone.units
@@ -747,7 +749,7 @@ def _power_weight(
     labels_alone, both, of_scores = float(a @ a), float(a @ b), float(b @ b)
     if not (labels_alone > 0 and of_scores > 0):
         return 0.0, 1.0
-    weight = min(max(both / of_scores, 0.0), 1.0)
+    weight = min(max(both / of_scores, 0.0), MAX_WEIGHT)
     return weight, max(0.0, 1 - (2 * weight * both - weight**2 * of_scores) / labels_alone)
 
 

@@ -245,6 +245,15 @@ def unit_sd(differences: Floats, clusters: Ints | None = None) -> float:
     return sd if 0 < sd < math.inf else math.nan
 
 
+def unit_totals(differences: Floats, most: float, clusters: Ints | None = None) -> tuple[Floats, float]:
+    """The sum of each unit relative to the mean size of units, and the largest there can be; ``most`` of a sample."""
+    codes = encode_clusters(clusters, len(differences))
+    if codes is None:
+        return differences, most
+    sizes = np.bincount(codes)
+    return np.bincount(codes, differences) / sizes.mean(), most * float(sizes.max() / sizes.mean())
+
+
 def effect_size(differences: Floats) -> float:
     """The mean of the differences over their standard deviation (Cohen's d of paired scores).
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..errors import BadValueError
 from .difference import mde, required_n
-from .intervals import smallest_number
+from .intervals import Bools, Floats, smallest_number, t_quantile
+from .skew import doubtful_ends, log_wealth
 
 REPEATS = (1, 2, 3, 5, 10)
 """Numbers of repeats that ``size_options`` compares."""
 _MOST_REPEATS = 1_000_000
+_DRAWS, _FLIPS, _STEP, _MOST_FACTOR, _MOST_UNITS, _FEWEST_OF_PILOT = 1000, 1000, 1.04, 5.0, 5000, 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,41 @@ def repeats_needed(
         if many > _MOST_REPEATS:
             return None
     return smallest_number(few, many, suffices)
+
+
+def verdict_factor(
+    differences: Floats, delta: float, units: int, *, most: float, alpha: float = 0.05, power: float = 0.8
+) -> float:
+    """How many times as many units the rule of a verdict needs as Student's t test, which needs ``units``.
+
+    By simulation: units of a pilot, of which the largest difference there can be is ``most``, drawn with weights that
+    rise with the difference so that the mean is ``delta``. 1 for more units than are worth a simulation, and for a
+    pilot of so few units that their shape is chance.
+    """
+    if units > _MOST_UNITS or len(differences) < _FEWEST_OF_PILOT:
+        return 1.0
+    values = differences if differences.mean() >= 0 else -differences
+    apart = values - values.mean()
+    weights = np.maximum(1 + (delta - values.mean()) / values.var() * apart, 0.0)
+    rng, factor = np.random.default_rng(0), 1.0
+    while factor < _MOST_FACTOR:
+        rows = rng.choice(values, (_DRAWS, math.ceil(units * factor)), p=weights / weights.sum())
+        if _finds_gain(rows, most, alpha, rng).mean() >= power:
+            break
+        factor *= _STEP
+    return factor
+
+
+def _finds_gain(rows: Floats, most: float, alpha: float, rng: np.random.Generator) -> Bools:
+    """Whether each row of differences has the verdict that their mean is above 0: t, sign flips and, in doubt, bets."""
+    units, sums = rows.shape[1], rows.sum(axis=1)
+    half = t_quantile(alpha / 2, units - 1) * rows.std(axis=1, ddof=1) * math.sqrt(units)
+    flipped = np.abs(rows @ rng.choice((-1.0, 1.0), (units, _FLIPS)))
+    reached = (flipped >= np.abs(sums)[:, np.newaxis] - 1e-9 * most).sum(axis=1)
+    doubtful, _ = doubtful_ends(rows, np.ones(units), most)
+    is_sure = ~doubtful | (log_wealth(rows, np.ones(units), -most) >= -math.log(alpha / 2))
+    found: Bools = (sums > half) & (1 + reached < alpha * (1 + _FLIPS)) & is_sure
+    return found
 
 
 def cheapest_repeats(parts: VarianceParts, *, question_cost: float, repeat_cost: float) -> int:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import AlignmentError, BadValueError
-from .intervals import Floats, Ints, smallest_number, t_quantile, tail_probability
+from .calibration import CorrectedMean
+from .intervals import Floats, Interval, Ints, smallest_number, t_quantile, tail_probability
 
 # Labels cost most, so they go where the predicted label is least certain. With a predicted label f and the expected
 # squared error e of each of N samples, the variance of a mean corrected by n labels is smallest for inclusion
@@ -245,6 +246,7 @@ def forecast(
     predictions: npt.ArrayLike,
     probabilities: npt.ArrayLike,
     *,
+    num_zeros: int = 0,
     finite: bool = False,
     level: float = 0.95,
     power: float = 0.8,
@@ -257,7 +259,9 @@ def forecast(
     .. math:: \frac{1}{N^2} \sum_i \frac{e_i}{\pi_i} + \frac{var(f)}{N} + \frac{5}{n} \cdot \frac{var(y)}{n}
 
     with :math:`var(y) = \overline{e} + var(f)`. With ``finite`` the mean of these samples is meant: the second term is
-    absent and :math:`e_i` is multiplied by :math:`1 - \pi_i`.
+    absent and :math:`e_i` is multiplied by :math:`1 - \pi_i`. ``num_zeros`` more samples have a label of 0 that is
+    known: the mean is that of the others times their proportion q, and the variance is multiplied by :math:`q^2`;
+    without ``finite`` q is itself an estimate, which adds :math:`\overline{f}^2 q (1 - q) / N`.
     """
     e = _column(errors, "expected errors", lowest=0.0)
     f = _column(predictions, "predicted labels")
@@ -276,10 +280,13 @@ def forecast(
     alone = spread / (n - 1) * share_left
     variance = float((remaining * e / p).sum()) / samples**2 + (0.0 if finite else float(f.var()) / samples)
     variance = variance * n / (n - 2) + _PSEUDO_LABELS / n * alone
+    proportion = samples / (samples + num_zeros)
+    of_proportion = 0.0 if finite else float(f.mean()) ** 2 * proportion * (1 - proportion) / (samples + num_zeros)
+    alone, variance = (proportion**2 * one + of_proportion for one in (alone, variance))
     critical = t_quantile(tail_probability(level), n - 2)
     return Forecast(
         n,
-        samples,
+        samples + num_zeros,
         variance / alone if alone > 0 else 1.0,
         critical * math.sqrt(variance),
         t_quantile(tail_probability(level), n - 1) * math.sqrt(alone),
@@ -295,6 +302,7 @@ def labels_needed(
     delta: float,
     *,
     uniform: float = UNIFORM_SHARE,
+    num_zeros: int = 0,
     finite: bool = False,
     level: float = 0.95,
     power: float = 0.8,
@@ -309,7 +317,7 @@ def labels_needed(
 
     def decides(n: int) -> bool:
         p = inclusion_probabilities(e, n, uniform=uniform)
-        found = forecast(e, predictions, p, finite=finite, level=level, power=power)
+        found = forecast(e, predictions, p, num_zeros=num_zeros, finite=finite, level=level, power=power)
         return found.decidable_difference <= delta
 
     fewest, most = 4, len(e)
@@ -345,3 +353,32 @@ def _check_uniform(uniform: float) -> None:
             f"the uniform share of a draw must lie between {_MIN_UNIFORM_SHARE} and 1, not at {uniform!r}; "
             "with less, single labels get too large a weight"
         )
+
+
+def with_zeros(
+    found: CorrectedMean, proportion: Interval, *, scores_mean: float, samples: int, finite: bool = False
+) -> CorrectedMean:
+    """The mean of so many samples, of which those that ``found`` is not about have a label of 0 that is known.
+
+    ``found`` is about a ``proportion`` of the samples. The two intervals are combined by squaring and adding, as by
+    Newcombe; with ``finite`` the proportion is certain.
+    """
+    share = found.samples / samples
+    errors = (0.0, 0.0) if finite else (share - proportion.low, proportion.high - share)
+
+    def scale(interval: Interval | None, value: float) -> Interval | None:
+        if interval is None:
+            return None
+        below, above = (abs(value) * error for error in (errors if value >= 0 else errors[::-1]))
+        low = share * value - math.hypot(share * (value - interval.low), below)
+        return replace(interval, low=low, high=share * value + math.hypot(share * (interval.high - value), above))
+
+    return replace(
+        found,
+        value=share * found.value,
+        interval=scale(found.interval, found.value),
+        scores_mean=scores_mean,
+        labels_mean=share * found.labels_mean,
+        labels_interval=scale(found.labels_interval, found.labels_mean),
+        samples=samples,
+    )

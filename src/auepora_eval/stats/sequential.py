@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValueError
-from .intervals import COCHRAN, Bools, Floats, Ints, t_quantile, t_tail
-from .skew import is_lopsided, skewness_of
+from .intervals import Bools, Floats, Ints, t_quantile, t_tail
+from .skew import doubtful_ends
 
 # A group-sequential test (Jennison and Turnbull 2000): the units are asked in a random order, and a test is made at
 # looks that are fixed in advance. The error rate alpha is spent over the looks as alpha f² (f: the proportion of units
@@ -413,12 +413,11 @@ class _Paths:
             - 2 * self.means * self.sums(squared * values)
             + self.means**2 * self.sums(squared)
         )
-        self.squares = np.maximum(residuals, 0.0) * (self.counts / total) ** 2
-        """The sum of squared deviations of the units, relative to their mean size."""
+        squares = np.maximum(residuals, 0.0) * (self.counts / total) ** 2
         self.freedom = np.maximum(total**2 / np.maximum(self.sums(squared), 1e-300) - 1, 1.0)
         """Degrees of freedom: as many units of one size would weigh the same as these."""
         floor = (design.highest - design.lowest) ** 2 / some  # as if one of the units differed from the others
-        self.sds = np.sqrt(np.maximum(self.squares / np.maximum(self.counts - 1, 1), floor))
+        self.sds = np.sqrt(np.maximum(squares / np.maximum(self.counts - 1, 1), floor))
         self.errors = self._errors(self.sds)
 
     def _errors(self, sds: Floats) -> Floats:
@@ -433,26 +432,15 @@ class _Paths:
         shares = self.table / (self.design.highest - self.design.lowest)
         return bool((self.weights == 1).all() and np.isin(np.nan_to_num(shares), (-1.0, 0.0, 1.0)).all())
 
-    @cached_property
-    def skewed(self) -> Bools:
-        """Where differences are too skewed for Student's t alone; those of 0/1 scores never are."""
-        design, counts = self.design, self.counts
+    def doubtful_at(self, place: int, rows: Bools) -> tuple[Bools, Bools]:
+        """Whether Student's t alone is too uncertain for "above" and for "below" at a look; never of 0/1 scores."""
+        design = self.design
         if design.threshold is not None or design.method == "betting" or self.is_binary:
-            return np.zeros(counts.shape, dtype=np.bool_)
-        # The total of a unit relative to the mean size of units, as a share of the largest there can be.
-        size = np.maximum(self.sums(np.isfinite(self.table) * self.weights), 1e-300) / np.maximum(counts, 1)
-        largest = (design.highest - design.lowest) / size
-        weights = np.where(np.isfinite(self.table), self.weights, 0.0)
-        totals = np.where(np.isfinite(self.table), self.table, 0.0) * weights
-        cubes = np.zeros(counts.shape)
-        for power, binomial in enumerate((1, 3, 3, 1)):
-            cubes += binomial * self.sums(totals ** (3 - power) * weights**power) * (-self.means) ** power
-        skewness = skewness_of(self.squares / largest**2, cubes / (size * largest) ** 3, counts)
-        lopsided = is_lopsided(counts, self.means / largest, self.squares / largest**2, skewness)
-        # Cochran's rule is for tests at 5 %. The further out a boundary lies, the more skewness moves its probability.
-        further = np.minimum(design.boundaries()[: len(self.looks)], -_LOWEST) / _NORMAL.inv_cdf(0.975)
-        found: Bools = (counts < COCHRAN * (further * skewness) ** 2) | lopsided
-        return found
+            return rows[rows] & False, rows[rows] & False
+        # The farther out a boundary lies, the more skewness moves its probability.
+        further = min(float(design.boundaries()[place]), -_LOWEST) / _NORMAL.inv_cdf(0.975)
+        values = self.table[rows, : self.looks[place]]
+        return doubtful_ends(values, self.weights[: self.looks[place]], design.highest - design.lowest, further)
 
     def sums(self, values: Floats) -> Floats:
         """The sums of each row up to each look."""
@@ -466,17 +454,27 @@ class _Paths:
         equal = np.zeros_like(above)
         if margin is not None:
             equal = np.abs(self.means) + self._half_widths(design.level, self._errors_at(margin)) <= margin
-        doubted = self.skewed & (above | below | equal)
-        if doubted.any():
-            rows = doubted.any(axis=1)
-            agreed = _BettingPaths(design, self.table[rows], self.sizes).claims()
-            for claimed, confirmed in zip((above, below, equal), agreed, strict=True):
-                claimed[rows] &= confirmed | ~doubted[rows]
+        self._require_bets(above, below, equal)
         if design.finite and self.looks.size and self.looks[-1] == design.n:
             certain, last, size = self.counts[:, -1] == design.n, self.means[:, -1], margin or 0.0
             above[:, -1], below[:, -1] = certain & (last > size), certain & (last < -size)
             equal[:, -1] = certain & (np.abs(last) <= size)
         return _codes(above, below, equal)
+
+    def _require_bets(self, above: Bools, below: Bools, equal: Bools) -> None:
+        """Take away what is claimed of skewed differences unless bets agree."""
+        doubted = np.zeros((3, *above.shape), dtype=np.bool_)
+        claimed = above | below | equal
+        for place in range(len(self.looks)):
+            rows = claimed[:, place]
+            low, high = self.doubtful_at(place, rows)
+            doubted[:, rows, place] = np.stack([low, high, low | high])
+        doubted &= np.stack([above, below, equal])
+        rows = np.any(doubted, axis=(0, 2)).ravel()
+        if rows.any():
+            agreed = _BettingPaths(self.design, self.table[rows], self.sizes).claims()
+            for claims, confirmed, doubtful in zip((above, below, equal), agreed, list(doubted), strict=True):
+                claims[rows] &= confirmed | ~doubtful[rows]
 
     def _errors_at(self, margin: float) -> Floats:
         """The standard errors; those of 0/1 scores are not below those of a run that differs by the margin."""
@@ -545,7 +543,7 @@ class _Paths:
                     boundary=found.boundary,
                     verdict=names.get(codes[place]),
                     chance=chances[place] if chances[place] < 1 else None,
-                    skewed=bool(self.skewed[0, place]),
+                    skewed=bool(np.any(self.doubtful_at(place, np.ones(1, dtype=np.bool_)))),
                 )
             )
         return tuple(looks)

@@ -17,25 +17,24 @@ import math
 
 import numpy as np
 
-from .difference import paired_differences
-from .intervals import Bools, Floats, Interval, Ints, encode_clusters, t_quantile, tail_probability
+from .difference import paired_differences, paired_interval, unit_totals
+from .intervals import COCHRAN, Bools, Floats, Ints, encode_clusters, t_quantile, tail_probability
 
 _BETS = np.linspace(0.02, 0.95, 30)
 _BISECTIONS = 40
 _ROUNDING = 1e-18
-# With fewer units no bet on usual differences can be won, and the skewness of the sample says little.
+# With fewer units the skewness of a sample says little, and few bets can be won.
 _FEWEST = 20
-# With fewer units, a mean that one more unit would move is the rule: nothing follows from it.
+# Fewer units than this are judged as this many: their skewness varies much, of normal differences too.
 _FEW = 30
-# Differences are lopsided from this skewness on. Larger, and one rare large gain that a draw lacks is not noticed;
-# smaller, and normal differences are doubted (benchmarks/verdicts_skew.py).
-_LOPSIDED = 0.7
+# Few units decide, all on one side, if this proportion of them has at most that share of the largest difference, and
+# the squares of differences on one side of 0 come to less than this share of those on the other.
+_MOST, _SMALL, _OTHER_SIDE = 0.6, 0.15, 0.05
 
 
 def bounds_under_skew(
     first: Floats,
     second: Floats,
-    interval: Interval | None,
     *,
     clusters: Ints | None = None,
     lowest: float = -math.inf,
@@ -44,55 +43,62 @@ def bounds_under_skew(
 ) -> tuple[float, float] | None:
     """Bounds of the mean of ``second - first`` that hold under skew; None where Student's t needs no support.
 
-    ``interval`` is what ``paired_interval`` gives for the same scores. Differences of twenty units or more are doubted
-    if it is flagged ``skewed``, or if ``is_lopsided`` says so.
+    They are the ends of Student's interval, with the bound by bets in place of an end that is doubtful. Differences of
+    scores without a range are doubted where their interval is flagged ``skewed``, and have Hall's bounds.
     """
+    interval = paired_interval(first, second, clusters=clusters, lowest=lowest, highest=highest, level=level)
     if interval is None or interval.method != "t" or interval.units < _FEWEST:
         return None
     codes = encode_clusters(clusters, len(first))
     if codes is None and np.isin([first, second], (lowest, highest)).all():
         return None
-    values, most = paired_differences(first, second), highest - lowest
-    if codes is not None:
-        sizes = np.bincount(codes)
-        values, most = np.bincount(codes, values) / sizes.mean(), most * float(sizes.max() / sizes.mean())
-    if "skewed" not in interval.flags and (math.isinf(most) or not are_lopsided(values, most)):
-        return None
-    tail = tail_probability(level)
+    most, tail = highest - lowest, tail_probability(level)
+    values, largest = unit_totals(paired_differences(first, second), most, clusters)
+    sizes = np.ones(len(first)) if codes is None else np.bincount(codes) * interval.units / len(first)
     if math.isinf(most):
-        return _hall_bounds(values, tail)
+        return _hall_bounds(values, tail) if "skewed" in interval.flags else None
+    doubted = [bool(end[0]) for end in doubtful_ends((values / sizes)[np.newaxis], sizes, most)]
+    if not any(doubted):
+        return None
     values, counts = np.unique(values, return_counts=True)
-    low, high = _betting_bound(values, counts, -most, tail), -_betting_bound(-values, counts, -most, tail)
-    return max(low, lowest - highest), min(high, highest - lowest)
+    low, high = interval.low, interval.high
+    if doubted[0]:
+        low = max(_betting_bound(values, counts, -largest, tail), -most)
+    if doubted[1]:
+        high = min(-_betting_bound(-values, counts, -largest, tail), most)
+    return low, high
 
 
-def are_lopsided(values: Floats, most: float) -> bool:
-    """Whether differences up to ``most`` have their tail on the side of their mean: see ``is_lopsided``."""
-    deviations = (values - values.mean()) / most
-    squares, cubes = float((deviations**2).sum()), float((deviations**3).sum())
-    skewness = skewness_of(np.array(squares), np.array(cubes), np.array(len(values)))
-    return bool(is_lopsided(np.array(len(values)), np.array(values.mean() / most), np.array(squares), skewness))
+def doubtful_ends(values: Floats, sizes: Floats, most: float, further: float = 1.0) -> tuple[Bools, Bools]:
+    """Whether the lower, and the upper, end of Student's interval of each row of differences is doubtful.
 
+    ``values`` has the mean difference of each unit, NaN for a unit without one, ``sizes`` the sizes of units, and
+    ``most`` is the largest difference there can be. An end is doubtful if the differences are skewed (Cochran's rule)
+    with their tail on its side: rare large differences are then missing from a sample more often than t allows for. A
+    boundary ``further`` out than that of a test at 5 % takes less skewness.
 
-def skewness_of(squares: Floats, cubes: Floats, units: Ints) -> Floats:
-    """The skewness that follows from sums of squared and of cubed deviations; 0 without any deviation."""
-    varies = squares > units * _ROUNDING
-    skewness: Floats = np.where(varies, cubes / np.where(varies, squares, 1.0) ** 1.5 * np.sqrt(units), 0.0)
-    return skewness
-
-
-def is_lopsided(units: Ints, means: Floats, squares: Floats, skewness: Floats) -> Bools:
-    """Whether differences have their tail on the side of their mean; means and deviations as shares of the largest.
-
-    One more unit at the far end would also have to move the mean out of its interval: where small losses are common,
-    large gains may be too rare to be in the sample.
+    Both ends are doubtful if few units decide and all lie on one side of 0, and if the differences are skewed or one
+    more unit at the far end would move their mean out of the interval: where a fifth of the units loses a little, large
+    gains may be too rare to be in the sample.
     """
-    rest = np.maximum(units - 1, 1)
-    known = {count: t_quantile(0.025, count) for count in np.unique(rest).tolist()}
-    quantiles = np.vectorize(known.get, otypes=[np.float64])(rest)
-    moved = (1 - np.abs(means)) / (units + 1) > quantiles * np.sqrt(squares / np.maximum(units, 1) / rest)
-    found: Bools = moved & (np.sign(means) * skewness > _LOPSIDED) & (units >= _FEW)
-    return found
+    present = np.isfinite(values)
+    units = np.maximum(present.sum(axis=1), 2)
+    weights = np.where(present, sizes, 0.0)
+    weights *= (units / np.maximum(weights.sum(axis=1), _ROUNDING))[:, np.newaxis]
+    totals = np.where(present, values, 0.0) * weights / most
+    means = totals.sum(axis=1) / units
+    deviations = totals - weights * means[:, np.newaxis]
+    squares = np.maximum((deviations**2).sum(axis=1), units * _ROUNDING)
+    skewness = (deviations**3).sum(axis=1) / squares**1.5 * np.sqrt(units)
+    skewed = np.maximum(units, _FEW) < COCHRAN * (further * skewness) ** 2
+
+    is_small = present & (np.abs(totals) <= _SMALL * np.abs(totals).max(axis=1, keepdims=True))
+    up, down = ((np.maximum(sign * totals, 0.0) ** 2).sum(axis=1) for sign in (1, -1))
+    one_sided = (np.minimum(up, down) < _OTHER_SIDE * np.maximum(up, down)) & (is_small.sum(axis=1) >= _MOST * units)
+    half = np.array([t_quantile(0.025, count - 1) for count in units.tolist()]) * np.sqrt(squares / units / (units - 1))
+    moved = (weights.max(axis=1) - np.abs(means)) / (units + 1) > half
+    both = one_sided & (skewed | moved & (units >= _FEWEST))
+    return both | skewed & (skewness < 0), both | skewed & (skewness > 0)
 
 
 def log_wealth(values: Floats, counts: Floats | Ints, lowest: float) -> Floats:

@@ -246,6 +246,6 @@ def _open_postgresql_store(text: str, *, timeout: float) -> Database:
 def _redact_url(url: URL) -> tuple[str, Secrets]:
     """Return the URL without its password and options, and the secrets in it."""
     passwords = [url.password, *(url.query.get(key) for key in ("password", "sslpassword"))]
-    hidden = {str(one) for one in passwords if one}
+    hidden = {str(password) for password in passwords if password}
     redacted = url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
     return redacted, Secrets(hidden | {unquote(one) for one in hidden})

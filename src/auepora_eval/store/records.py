@@ -95,6 +95,9 @@ def is_running(process: str) -> bool:
     return exists
 
 
+OUTPUTS_DIGEST = "outputs_digest"
+"""Beside the usage of a run that has ended: the digest of its outputs."""
+
 # --- runs and outputs ------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +177,7 @@ def record_from_row(row: RowMapping) -> RunRecord:
         status = RunStatus.INTERRUPTED
     usage = from_json(row["usage_json"] or "{}")
     judging = usage.pop("in_progress", None)
+    usage.pop(OUTPUTS_DIGEST, None)
     return RunRecord(
         run_id=row["run_id"],
         name=row["name"],

@@ -113,15 +113,15 @@ def require_run(database: Database, connection: Connection, run_id: str) -> None
         raise unknown_run_error(run_id)
 
 
-def update_run(connection: Connection, run_id: str, **values: Any) -> None:
+def update_run(connection: Connection, run_id: str, values: Mapping[str, Any]) -> None:
     """Update columns of a run."""
-    if connection.execute(update(runs).where(_has_id(run_id)).values(**values)).rowcount == 0:
+    if connection.execute(update(runs).where(_has_id(run_id)).values(values)).rowcount == 0:
         raise unknown_run_error(run_id)
 
 
-def claim_run(connection: Connection, run_id: str, owner: str, **values: Any) -> bool:
+def claim_run(connection: Connection, run_id: str, owner: str, values: Mapping[str, Any]) -> bool:
     """Update columns of a run if it still belongs to a process; return whether it did."""
-    query = update(runs).where(_has_id(run_id), runs.c.process == owner).values(**values)
+    query = update(runs).where(_has_id(run_id), runs.c.process == owner).values(values)
     return connection.execute(query).rowcount > 0
 
 

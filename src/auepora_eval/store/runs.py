@@ -24,8 +24,10 @@ from ..io.codec import DocumentRow, SampleRow
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from .connect import Database, connect
+from .digests import outputs_digest, stored_usage
 from .records import (
     HEARTBEAT_INTERVAL_S,
+    OUTPUTS_DIGEST,
     RunRecord,
     RunStatus,
     StoredOutput,
@@ -235,8 +237,11 @@ class RunStore:
     def finish(self, run_id: str, status: RunStatus = RunStatus.FINISHED, *, message: str | None = None) -> None:
         """Set the final status of a run."""
         stored = None if message is None else self._text(message)
-        self.put_judging(run_id, None)
-        self._change(run_id, status=RunStatus(status).value, finished_at=to_iso(utc_now()), message=stored)
+        values = {"status": RunStatus(status).value, "finished_at": to_iso(utc_now()), "message": stored}
+        with self._writing() as connection:
+            usage, _ = stored_usage(connection, run_id)
+            usage[OUTPUTS_DIGEST] = outputs_digest(connection, run_id)
+            update_run(connection, run_id, {**values, "usage_json": self._json(usage)})
 
     def reopen(self, run_id: str, *, expected_process: str | None = None) -> None:
         """Mark a run as resumed by this process.
@@ -246,8 +251,8 @@ class RunStore:
         values = {"status": RunStatus.RUNNING.value, "finished_at": None, "message": None, "process": this_process()}
         with self._writing() as connection:
             if expected_process is None:
-                update_run(connection, run_id, **values)
-            elif not claim_run(connection, run_id, expected_process, **values):
+                update_run(connection, run_id, values)
+            elif not claim_run(connection, run_id, expected_process, values):
                 other = get_run(connection, run_id).process
                 raise BadValueError(f"{run_id} was meanwhile resumed by process {other}; wait for it, or stop it")
 
@@ -259,7 +264,7 @@ class RunStore:
         """Store how the gold of a run is matched, as ``gold`` of its plan; returns the run."""
         with self._writing() as connection:
             plan = get_run(connection, run_id, to_change=True).plan
-            update_run(connection, run_id, plan_json=self._json({**plan, "gold": dict(gold)}))
+            update_run(connection, run_id, {"plan_json": self._json({**plan, "gold": dict(gold)})})
             return get_run(connection, run_id)
 
     def tag(self, run_id: str, *tags: str) -> None:
@@ -393,17 +398,23 @@ class RunStore:
     def add_usage(self, run_id: str, usage: Mapping[str, Any]) -> None:
         """Add to the judge usage of a run: nested numbers are summed by key. Ends ``put_judging``."""
         with self._writing() as connection:
-            current = get_run(connection, run_id, to_change=True).usage or {}
-            update_run(connection, run_id, usage_json=self._json(sum_nested(current, usage)))
+            current, _ = stored_usage(connection, run_id)
+            update_run(connection, run_id, {"usage_json": self._json(sum_nested(current, usage))})
 
     def put_judging(self, run_id: str, judging: Mapping[str, Any] | None) -> None:
         """Store the process and the judge usage of a scoring in progress; ``None`` when it has ended."""
         with self._writing() as connection:
-            record = get_run(connection, run_id, to_change=True)
-            if record.judging is None and judging is None:
+            usage, before = stored_usage(connection, run_id)
+            if before is None and judging is None:
                 return
-            usage = {**(record.usage or {}), **({} if judging is None else {"in_progress": dict(judging)})}
-            update_run(connection, run_id, usage_json=self._json(usage) if usage else None)
+            usage |= {} if judging is None else {"in_progress": dict(judging)}
+            update_run(connection, run_id, {"usage_json": self._json(usage) if usage else None})
+
+    def outputs_digests(self, run_id: str) -> tuple[str, str | None]:
+        """The digest of the outputs of a run, and the one that was stored when it ended."""
+        with self._reading(run_id) as connection:
+            usage, _ = stored_usage(connection, run_id, to_change=False)
+            return outputs_digest(connection, run_id), usage.get(OUTPUTS_DIGEST)
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
@@ -436,12 +447,12 @@ class RunStore:
 
     def _change(self, run_id: str, **values: Any) -> None:
         with self._writing() as connection:
-            update_run(connection, run_id, **values)
+            update_run(connection, run_id, values)
 
     def _retag(self, run_id: str, change: Callable[[Sequence[str]], Sequence[str]]) -> None:
         with self._writing() as connection:
             current = get_run(connection, run_id, to_change=True).tags
-            update_run(connection, run_id, tags_json=self._json(_distinct(change(current))))
+            update_run(connection, run_id, {"tags_json": self._json(_distinct(change(current)))})
 
     def _text(self, text: str) -> str:
         return clean_column_text(self._record_secrets.message(text))
@@ -466,7 +477,7 @@ def heartbeat(store: RunStore, record: RunRecord, *, interval: float = HEARTBEAT
             with suppress(StoreError):
                 latest = this_process()
                 with store._database.write() as connection:
-                    owned = claim_run(connection, record.run_id, known, process=latest)
+                    owned = claim_run(connection, record.run_id, known, {"process": latest})
                 known = latest
 
     thread = threading.Thread(target=report, name="auepora-heartbeat", daemon=True)

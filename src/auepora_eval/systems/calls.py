@@ -752,9 +752,9 @@ class AueporaEvaluator:
 
 def require_ready(metrics: Iterable[Metric]) -> None:
     """Raise where a package or a model that a metric needs is missing, before any call of the system."""
-    for one in metrics:
-        if isinstance(one, BatchMetric):
-            one.require_ready()
+    for metric in metrics:
+        if isinstance(metric, BatchMetric):
+            metric.require_ready()
 
 
 def _warn_if_too_deep(metrics: Sequence[Metric], top_k: int) -> None:

@@ -103,12 +103,12 @@ def parse_sockets(
 
 def _takes_text(kind: Any) -> bool:
     """Whether a socket of this type takes a string."""
-    return kind in (str, Any) or any(_takes_text(one) for one in _union_members(kind))
+    return kind in (str, Any) or any(_takes_text(member) for member in _union_members(kind))
 
 
 def takes_messages(kind: Any) -> bool:
     """Whether a socket of this type takes chat messages."""
-    return _is_list_of(kind, "ChatMessage") or any(takes_messages(one) for one in _union_members(kind))
+    return _is_list_of(kind, "ChatMessage") or any(takes_messages(member) for member in _union_members(kind))
 
 
 def _union_members(kind: Any) -> tuple[Any, ...]:
@@ -117,7 +117,7 @@ def _union_members(kind: Any) -> tuple[Any, ...]:
 
 def _is_list_of(kind: Any, name: str) -> bool:
     if typing.get_origin(kind) is not list:
-        return any(_is_list_of(one, name) for one in _union_members(kind))
+        return any(_is_list_of(member, name) for member in _union_members(kind))
     (item_type,) = typing.get_args(kind) or (None,)
     return getattr(item_type, "__name__", "") == name and getattr(item_type, "__module__", "").startswith("haystack.")
 

@@ -140,8 +140,12 @@ def default_request(
 def _documents_json(documents: Sequence[Document]) -> list[dict[str, Any]]:
     """Given documents as they are sent: id, text and, if there are any, metadata."""
     return [
-        {"doc_id": one.doc_id, "text": one.text, **({"metadata": one.metadata} if one.metadata else {})}
-        for one in documents
+        {
+            "doc_id": document.doc_id,
+            "text": document.text,
+            **({"metadata": document.metadata} if document.metadata else {}),
+        }
+        for document in documents
     ]
 
 
@@ -174,7 +178,9 @@ class _Text:
         values = [part if isinstance(part, str) else _placeholder_value(part, facts) for part in self.parts]
         if len(values) == 1:
             return values[0]  # alone, a value keeps its type
-        return "".join("" if one is None else one if isinstance(one, str) else json_text(one) for one in values)
+        return "".join(
+            "" if value is None else value if isinstance(value, str) else json_text(value) for value in values
+        )
 
 
 class Template:

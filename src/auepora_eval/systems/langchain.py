@@ -159,7 +159,7 @@ class TraceCallback:
     @property
     def documents(self) -> Sequence[Any] | None:
         """The documents of the last non-empty retrieval; ``None`` if there was no retrieval."""
-        found = [one.documents for one in self.retrievals]
+        found = [retrieval.documents for retrieval in self.retrievals]
         return next((listed for listed in reversed(found) if listed), [] if found else None)
 
     @property
@@ -170,8 +170,11 @@ class TraceCallback:
             for key, (_, seconds) in self._model_calls.items()
             if seconds is not None and not self._is_inside_retrieval(key)
         ]
-        parts = {"retrieval": [one.seconds for one in self.retrievals if one.seconds is not None], "generation": models}
-        parts["first_token"] = [] if self._first_token is None else [self._first_token]
+        parts = {
+            "retrieval": [retrieval.seconds for retrieval in self.retrievals if retrieval.seconds is not None],
+            "generation": models,
+            "first_token": [] if self._first_token is None else [self._first_token],
+        }
         return {name: sum(seconds) for name, seconds in parts.items() if seconds}
 
     @property

@@ -174,5 +174,5 @@ class _Synthesizer:
         """The answer synthesised from the documents."""
         from llama_index.core.schema import NodeWithScore, TextNode
 
-        nodes = [NodeWithScore(node=TextNode(id_=one.doc_id, text=one.text)) for one in context_docs]
+        nodes = [NodeWithScore(node=TextNode(id_=document.doc_id, text=document.text)) for document in context_docs]
         return _answer(self._synthesizer.synthesize(query, nodes=nodes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from .scripts import ASCII_TOKEN, UNSPACED_CHARACTER, UNSPACED_FROM
 
@@ -27,12 +27,9 @@ def bleu_tokenization(texts: Iterable[str]) -> str:
     >>> bleu_tokenization(["每周一开行。"]), bleu_tokenization(["月曜日に出ます。"]), bleu_tokenization(["on Mondays"])
     ('zh', 'char', '13a')
     """
-    counts = Counter("".join(texts))
-    return tokenization_of(counts)
-
-
-def tokenization_of(counts: Mapping[str, int]) -> str:
-    """The tokenizer of sacrebleu, given how often each character occurs in all references together."""
+    counts = Counter[str]()
+    for text in texts:
+        counts.update(text)
     letters = {character: n for character, n in counts.items() if unicodedata.category(character)[0] in "LM"}
     unspaced = sum(n for character, n in letters.items() if UNSPACED_CHARACTER.match(character))
     if unspaced == 0 or unspaced < UNSPACED_FROM * sum(letters.values()):

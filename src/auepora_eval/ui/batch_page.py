@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 from starlette.responses import RedirectResponse, Response
 
@@ -32,7 +32,7 @@ from ..annotate.calibration_report import (
     report_blocks,
     verdict_sentence,
 )
-from ..annotate.draws import LabelDraw, describe_forecast, read_all_draws, read_draws
+from ..annotate.draws import PEOPLE_ONLY, LabelDraw, describe_forecast, read_all_draws, read_draws
 from ..annotate.label_batch import LabelBatch, Purpose
 from ..annotate.names import MAX_NAME
 from ..annotate.relevance import DEFAULT_METRICS
@@ -44,9 +44,7 @@ from ..render.html import UncutText, format_time, pluralize
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, sample_at
 from .page_request import Fields, PageRequest, page_route
-from .workbench import Workbench, error_status, make_url, page_message, recorded_response, render_template, run_url
-
-T = TypeVar("T")
+from .workbench import T, Workbench, error_status, make_url, page_message, recorded_response, render_template, run_url
 
 MAX_RUNS = 200
 """The number of runs, newest first, that a form lists."""
@@ -126,7 +124,7 @@ class BatchForm:
     @classmethod
     def from_fields(cls, fields: Fields) -> BatchForm:
         """Read the fields; an unknown purpose is an error."""
-        return cls(fields.choice("purpose", get_args(Purpose)), fields)  # type: ignore[arg-type]
+        return cls(fields.choice("purpose", get_args(Purpose)), fields)
 
     @property
     def is_new(self) -> bool:
@@ -147,7 +145,7 @@ class BatchForm:
     @property
     def runs(self) -> tuple[str, ...]:
         """The ids of the runs."""
-        return tuple(filter(None, self.fields.getlist("run")))
+        return tuple([run for run in self.fields.getlist("run") if run])
 
     @property
     def samples(self) -> tuple[str, ...]:
@@ -171,13 +169,13 @@ class BatchForm:
 
     def options(self, folder: Path) -> BatchOptions:
         """The options of the batch; a field with a bad value is an error that names it."""
-        known = {one.name: one.journal for one in list_batches(folder)}
+        known, now = {one.name: one.journal for one in list_batches(folder)}, datetime.now().astimezone()
         if unknown := next((one for one in self.histories if one not in known), None):
             raise BadValueError(f"history: the folder of labels has no batch {unknown!r:.80}")
         return BatchOptions(
             purpose=self.purpose,
             runs=self.runs,
-            title=self.value("title").strip() or self._default_title,
+            title=self.value("title").strip() or f"{PURPOSES[self.purpose].title}, {now:%Y-%m-%d %H:%M}",
             metric=self.value("metric") or None,
             n=self._integer("n", lowest=1),
             stratify=self.value("stratify").strip() or None,
@@ -198,10 +196,6 @@ class BatchForm:
             created_by=self.value("created_by").strip(),
             id=self.value("id"),
         )
-
-    @property
-    def _default_title(self) -> str:
-        return f"{PURPOSES[self.purpose].title}, {datetime.now().astimezone():%Y-%m-%d %H:%M}"
 
     def _integer(self, name: str, *, lowest: int | None = None) -> int:
         return self.fields.integer(name, self.value(name), lowest=lowest)
@@ -512,7 +506,7 @@ def read_draw(workbench: Workbench, batch: LabelBatch) -> LabelDraw | None:
 def batch_page(request: PageRequest) -> Response:
     """One batch: progress, address for annotators, agreement, results, closing."""
     view = find_view(request)
-    batch, progress = view.batch, view.progress
+    batch, progress, draw = view.batch, view.progress, read_draw(view.workbench, view.batch)
     runs = _run_links(view.workbench, batch)
     metrics, metric = _result_metrics(view), request.parameters.get("metric") or ""
     with_metric = replace(batch, metric=batch.metric or metric or None)
@@ -526,8 +520,8 @@ def batch_page(request: PageRequest) -> Response:
         runs=runs,
         banners=list(_banners(view, runs)),
         label_address=request.label_address(batch.id),
-        terminal_command=label_command(batch, read_draw(view.workbench, batch), view.workbench.label),
-        forecast_lines=_forecast_lines(view),
+        terminal_command=label_command(batch, draw, view.workbench.label),
+        forecast_lines=[] if draw is None or draw.comparison is None else describe_forecast(draw),
         metrics=metrics,
         metric=metric,
         has_agreement=view.has_agreement and (not view.is_complete or bool(metrics and not metric)),  # else in results
@@ -565,7 +559,7 @@ def _facts(batch: LabelBatch, runs: Sequence[tuple[str, str]]) -> Iterator[tuple
     yield "Purpose", PURPOSES[batch.purpose].title
     for (name, _), run in zip(runs, batch.runs, strict=True):
         yield "Run", name if name == run else f"{name} ({run})"
-    yield "Metric", batch.metric or "any"
+    yield "Metric", batch.metric or (PEOPLE_ONLY if batch.purpose == "compare" else "any")
     yield "Labels", batch.scale or ("accept or reject" if batch.purpose == "drafts" else "right or wrong")
     yield "Labels per item", str(batch.annotators)
     yield "Shown", ", ".join(batch.shown) or "question and answer"
@@ -574,12 +568,6 @@ def _facts(batch: LabelBatch, runs: Sequence[tuple[str, str]]) -> Iterator[tuple
         yield "Draw", f"{batch.draw}, seed {batch.seed}"
     yield "Created", f"{_time_text(batch.created)}{f' by {batch.created_by}' if batch.created_by else ''}"
     yield "File", str(batch.journal)
-
-
-def _forecast_lines(view: BatchView) -> list[str]:
-    """The forecast of a comparison, as it was before the first label."""
-    draw = read_draw(view.workbench, view.batch)
-    return [] if draw is None or draw.comparison is None else describe_forecast(draw)
 
 
 def close_batch(request: PageRequest) -> Response:
@@ -604,9 +592,8 @@ def agreement_part(request: PageRequest) -> Response:
         text = "Agreement is shown when two annotators have labelled all items, or when the batch is closed."
         return _render_results(request, [Prose(text)])
     found = _cached(view, "agreement", lambda: annotator_agreement([view.batch.journal]))
-    return _render_results(
-        request, _agreement_blocks(found, "documents" if view.batch.purpose == "grade" else "answers")
-    )
+    unit = "documents" if view.batch.purpose == "grade" else "answers"
+    return _render_results(request, _agreement_blocks(found, unit))
 
 
 def _agreement_blocks(found: AnnotatorAgreement, unit: str) -> list[Block]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import getpass
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote, unquote
 
 from starlette.exceptions import HTTPException
@@ -36,10 +36,8 @@ from ..report.browser.gold_marks import GoldMarks
 from ..store.records import RunRecord
 from ..store.runs import result_summaries, sample_at
 from .page_request import Fields, PageRequest, page_route
-from .runs_page import ResultSummaries, read_results
+from .run_table import ResultSummaries, read_results
 from .workbench import Workbench, find_position, make_url, render_blocks, render_template
-
-T = TypeVar("T")
 
 GRADES = ((0, "not relevant"), (1, "relevant"), (2, "highly relevant"), (3, "perfectly relevant"))
 """The grades of a document, with their meaning."""
@@ -249,7 +247,7 @@ def proposal_form(request: PageRequest) -> Response:
         grade=0 if any(one["key"] == selected and one["level"] for one in documents) else 1,
         kind=request.parameters.get("kind", "grade"),
         references=[*references, ""],
-        is_editable=sum(map(len, references)) <= MAX_EDITED_LENGTH,
+        is_editable=sum(len(text) for text in references) <= MAX_EDITED_LENGTH,
         kinds=KINDS,
         grades=GRADES,
         user=user_name(),
@@ -291,7 +289,7 @@ def propose(request: PageRequest) -> Response:
     """Record a proposal about the sample of the address."""
     fields, log = request.form_fields, request.workbench.corrections
     record, sample, position = find_sample(request)
-    kind = _parse_choice(fields, "kind", KINDS)
+    kind = fields.choice("kind", KINDS)
     why = fields.text("why", MAX_TEXT)
     if kind == "invalid" and not why:
         raise BadValueError("why: describe why the question is invalid")
@@ -321,22 +319,13 @@ def propose(request: PageRequest) -> Response:
     return _answer_change(request, f"Proposed: {shorten(correction.describe(), 200)}")
 
 
-def _parse_choice(fields: Fields, name: str, choices: Iterable[T]) -> T:
-    """The one of some choices that a field names."""
-    text = fields.get(name, "")
-    known = {str(choice): choice for choice in choices}
-    if text not in known:
-        raise BadValueError(f"{name}: '{text[:50]}' is not one of {', '.join(known)}")
-    return known[text]
-
-
 def _parse_value(kind: CorrectionKind, fields: Fields) -> GoldValue:
     if kind == "invalid":
         return True
     if kind == "references":
         texts = (text.replace("\r\n", "\n") for text in fields.getlist("reference"))
         return tuple(dict.fromkeys(text for text in texts if text.strip()))
-    return _parse_choice(fields, "grade", [grade for grade, _ in GRADES])
+    return int(fields.choice("grade", [str(grade) for grade, _ in GRADES]))
 
 
 def withdraw(request: PageRequest) -> Response:
@@ -599,9 +588,9 @@ def apply(request: PageRequest) -> Response:
     ids = list(dict.fromkeys(fields.getlist("proposal")))
     if not fingerprint:
         raise BadValueError("dataset: give the fingerprint of the dataset")
-    for proposal in map(log.find, ids):
-        if proposal.correction.fingerprint != fingerprint:
-            raise BadValueError(f"proposal: {proposal.correction.id} is of another dataset")
+    for correction in [log.find(one).correction for one in ids]:
+        if correction.fingerprint != fingerprint:
+            raise BadValueError(f"proposal: {correction.id} is of another dataset")
     start_task(request, fingerprint, by, lambda: log.accept(ids, by=by))
     return RedirectResponse("/gold", 303)
 

@@ -70,14 +70,18 @@ class LabelRequest:
     """The parameters of the address, or the fields of the form."""
     annotator: str
     number: int | None
+    others: Collection[str]
+    """The names that this browser has used, for the check that no party decides."""
 
     @classmethod
     def of(cls, request: PageRequest, fields: Fields) -> LabelRequest:
         """Check the parameters; an error names the parameter and what is allowed."""
         queue, annotator = request.queue, read_name(fields.get("as", ""))
         require_adjudicator(request, fields)
-        queue.claim(annotator, request.scope["name_secret"])
-        return cls(queue, fields, annotator, read_number(queue.batch, fields.get("item", "")))
+        secret = request.scope["name_secret"]
+        queue.claim(annotator, secret)
+        number = read_number(queue.batch, fields.get("item", ""))
+        return cls(queue, fields, annotator, number, queue.claims.names_of(secret))
 
     @property
     def batch(self) -> LabelBatch:
@@ -312,11 +316,13 @@ def show_item(
 ) -> Response:
     """An item with its form, by default the next one; after an error with the message and what was entered."""
     queue, is_closed = found.queue, found.queue.is_closed
-    disputed = find_disputed(found) if found.adjudicates else {}
+    disputed: dict[int, ItemDisagreement] = {}
     if found.adjudicates:
+        listed = queue.disagreements(found.annotator, found.others)
+        disputed = {item.number: item for item in listed if item.problem is None}
         number = number or next((one.number for one in disputed.values() if not one.adjudicated), None)
         if number is not None and not is_closed:
-            queue.record_shown_labels(found.annotator, number)
+            queue.record_shown_labels(found.annotator, number, found.others)
     elif number is None and not is_closed:
         number = queue.next(found.annotator)
     progress = describe_progress(queue, found.annotator, disputed.values())
@@ -351,12 +357,6 @@ def show_item(
     )
 
 
-def find_disputed(found: LabelRequest) -> dict[int, ItemDisagreement]:
-    """The items that the organiser may decide or has decided, by number."""
-    disputed = found.queue.disagreements(found.annotator)
-    return {item.number: item for item in disputed if item.problem is None}
-
-
 def whole_text(request: PageRequest) -> Response:
     """A whole text of an item, as a page or as a fragment."""
     found = LabelRequest.of(request, request.parameters)
@@ -378,6 +378,7 @@ def _save_label(found: LabelRequest) -> tuple[int | None, str]:
             comment=found.comment,
             submission=found.submission,
             adjudicated=found.adjudicates,
+            others=found.others,
         )
     except BadValueError as error:  # it names what was sent, no run and no file
         raise HTTPException(400, str(error)) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from datetime import date
 from functools import cached_property
+from typing import TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
@@ -17,6 +18,8 @@ from ..annotate.batches import LabelQueue
 from ..errors import BadValueError
 from ..store.records import RunRecord
 from .workbench import Workbench, make_url
+
+StrT = TypeVar("StrT", bound=str)
 
 
 class Fields(QueryParams):
@@ -33,12 +36,14 @@ class Fields(QueryParams):
             raise HTTPException(400, f"{name} must have {shortest} to {longest:,} characters, not {len(text):,}")
         return text
 
-    def choice(self, name: str, choices: Collection[str], default: str = "") -> str:
+    def choice(self, name: str, choices: Collection[StrT], default: str = "") -> StrT:
         """One of some words."""
         text = self.get(name, default)
-        if text not in choices:
-            raise BadValueError(f"{name} must be one of {', '.join(filter(None, choices))}, not {text!r:.60}")
-        return text
+        for choice in choices:
+            if choice == text:
+                return choice
+        listed = [choice for choice in choices if choice]
+        raise BadValueError(f"{name} must be one of {', '.join(listed)}, not {text!r:.60}")
 
     def integer(self, name: str, default: str = "", *, lowest: int | None = None) -> int:
         """An integer."""

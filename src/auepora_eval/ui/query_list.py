@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from starlette.datastructures import QueryParams
 from starlette.responses import RedirectResponse, Response
 
-from ..compare.columns import ANSWERS, SECONDS, QueryTable, Rows, RunColumns, read_samples
+from ..compare.columns import ANSWERS, SECONDS, RunColumns, read_samples
 from ..compare.filters import (
     CAUSE_GROUPS,
     Condition,
@@ -22,20 +22,45 @@ from ..compare.filters import (
     parse_condition,
     parse_name,
     shown_metrics,
+    split_condition,
 )
 from ..compare.queries import Cause, opposite_cause
+from ..compare.query_table import QueryTable
 from ..compare.stores import chunker_versions
+from ..core.slices import Rows
 from ..errors import BadValueError
 from ..io.sample_sets import load_sample_set, sample_set_names
 from ..render.html import UncutText, pluralize, value_text
 from ..runtime.processes import DaemonThreadPool
 from ..store.records import RunRecord
+from .numbers import with_minus
 from .page_request import PageRequest, page_route
-from .workbench import Workbench, make_url, render_template
+from .reading import DOTS, first_cut_off, read_documents, read_rows
+from .run_filter import TERM
+from .workbench import Workbench, find_position, make_url, render_template
 
-PAGE_SIZE = 50
-_MAX_COMMAND_ROWS = 10_000
-"""The number of queries that the copied command lists."""
+SIZES = (12, 8, 50, 200)
+"""The numbers of queries on a page; the first one unless the address says another, the second one in comparisons."""
+_COMMAND_ROWS, _MAX_COMMAND_ROWS = 50, 10_000
+"""The number of queries that a command lists unless it is told, and the most that the copied one lists."""
+CAUSE_WORDS = {
+    Cause.FAILED: "failed in B",
+    Cause.REFUSED: "declined in B",
+    Cause.LOST: "gold lost",
+    Cause.RANKED_LOWER: "ranked lower",
+    Cause.ANSWER_CHANGED: "another answer",
+    Cause.IGNORED: "made less of gold",
+    Cause.CONTEXT_CHANGED: "other documents",
+    Cause.UNEXPLAINED: "unexplained",
+    Cause.RECOVERED: "failed in A",
+    Cause.ANSWERED: "declined in A",
+    Cause.FOUND: "gold found",
+    Cause.RANKED_HIGHER: "ranked higher",
+    Cause.USED: "made more of gold",
+}
+"""Causes of change as chips name them."""
+MAX_LABEL_CHIPS = 6
+"""Up to so many values of a label are chips."""
 _MAX_VALUES = 80
 """The number of values of a label that are suggested."""
 _FRAGMENT_SECONDS = 0.04
@@ -146,6 +171,16 @@ class FilterLink:
 
 
 @dataclass(frozen=True, slots=True)
+class FilterChip:
+    """A condition of a group with the number of queries that it gives."""
+
+    text: str
+    url: str
+    count: str
+    is_on: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ListColumn:
     """A column of the list; ``order`` is the value of ``aria-sort``."""
 
@@ -180,14 +215,19 @@ class QueryListPage:
         """Whether outputs are still being read, so that rows may be missing."""
         self._waits = "fragment" not in params or "wait" in params
         try:
-            added = _with_addition(self.filter, params)
+            added = _with_addition(_with_typed(self.filter), params)
             self.rows, self.filter = self._find_rows(added), added
         except BadValueError as error:
             if not ("add" in params and "fragment" in params):
                 raise
             self.rows, self.error = self._find_rows(self.filter), str(error)
-        self.pages = max(1, -(-len(self.rows) // PAGE_SIZE))
-        self.page = min(params.page(), self.pages)
+        if "relax" in params and not len(self.rows) and not self.is_partial:
+            self.filter = SampleFilter(sort=self.filter.sort)
+            self.rows = self._find_rows(self.filter)
+        self.size = params.integer("size", str(SIZES[0]))
+        if self.size not in SIZES:
+            raise BadValueError(f"size must be one of {', '.join(map(str, sorted(SIZES)))}, not {self.size}")
+        self.start = self._find_start(params.get("after", ""))
         self.metrics = shown_metrics(self.table, self.filter.conditions, self.filter.sort)
         self.has_gold = any(run.samples.has_gold.any() for run in self.table.runs)
 
@@ -202,14 +242,47 @@ class QueryListPage:
             rows = found.rows_without_outputs(self.table)
         return np.zeros(0, np.intp) if rows is None else rows
 
-    def url(self, found: SampleFilter | None = None, *, page: int = 1) -> str:
-        """The address of the list with a filter."""
-        return UncutText(f"{make_url('/queries', run=self.runs)}&{self.encode(found, page=page)}".rstrip("&"))
+    def _find_start(self, after: str) -> int:
+        """The place of the first query of the page; 0 where the list does not have the one before it."""
+        row = self.table.row_of(after) if after else None
+        places = np.flatnonzero(self.rows == row) if row is not None else np.zeros(0, np.intp)
+        return int(places[0]) + 1 if len(places) and places[0] + 1 < len(self.rows) else 0
 
-    def encode(self, found: SampleFilter | None = None, *, page: int = 1) -> str:
+    def url(self, found: SampleFilter | None = None, *, start: int = 0, size: int | None = None) -> str:
+        """The address of the list with a filter, from a place in it on."""
+        encoded = self.encode(found, start=start, size=size)
+        return UncutText(f"{make_url('/queries', run=self.runs)}&{encoded}".rstrip("&"))
+
+    def encode(self, found: SampleFilter | None = None, *, start: int = 0, size: int | None = None) -> str:
         """A filter as parameters of an address."""
         params = (self.filter if found is None else found).to_params()
-        return UncutText(urlencode(params + ([("page", str(page))] if page > 1 else []), errors="replace"))
+        if start > 0:
+            params.append(("after", self.table.ids[int(self.rows[start - 1])]))
+        if (size or self.size) != SIZES[0]:
+            params.append(("size", str(size or self.size)))
+        return UncutText(urlencode(params, errors="replace"))
+
+    @property
+    def position(self) -> str:
+        """Which queries of the list are shown."""
+        last = min(self.start + self.size, len(self.rows))
+        return f"{self.start + 1:,} – {last:,} of {len(self.rows):,}"
+
+    @property
+    def pages(self) -> dict[str, str]:
+        """The addresses of the pages before and after this one."""
+        found = {}
+        if self.start > 0:
+            found["previous"] = self.url(start=max(self.start - self.size, 0))
+        if self.start + self.size < len(self.rows):
+            found["next"] = self.url(start=self.start + self.size)
+        return found
+
+    @property
+    def sizes(self) -> list[tuple[int, str, bool]]:
+        """The numbers of queries on a page, each with its address."""
+        least = SIZES[1] if len(self.records) > 1 else SIZES[0]
+        return [(size, self.url(size=size), size == self.size) for size in (least, *SIZES[2:])]
 
     @property
     def title(self) -> str:
@@ -230,6 +303,16 @@ class QueryListPage:
         if self.filter.search or self.filter.conditions:
             return f"{len(self.rows):,} of {total}"
         return total
+
+    @property
+    def nearest(self) -> list[tuple[str, int, str]]:
+        """The condition without which most queries would be listed, their number, and the address without it."""
+        found = []
+        for chip, one in zip(self.chips, self.filter.conditions, strict=True):
+            rest = replace(self.filter, conditions=tuple(other for other in self.filter.conditions if other != one))
+            found.append((chip.text, len(rest.rows(self.table)), chip.url))
+        found.sort(key=lambda one: -one[1])
+        return [one for one in found[:1] if one[1]]
 
     @property
     def saved_count(self) -> str:
@@ -269,30 +352,76 @@ class QueryListPage:
         return list(dict.fromkeys(notes))
 
     @property
-    def quick(self) -> list[FilterLink]:
-        """Common conditions that the filter does not have yet."""
-        found = [
-            FilterLink(text, self.url(self.filter.with_condition(condition))) for text, condition in self._suggestions()
-        ]
-        return [one for one in found if one.url != self.url()]
+    def groups(self) -> list[tuple[str, list[FilterChip]]]:
+        """Conditions with the number of queries that each gives in the list; of a group one holds at a time."""
+        groups = [(title, self._chips_of(listed)) for title, listed in self._suggestions()]
+        return [(title, chips) for title, chips in groups if chips]
 
-    def _suggestions(self) -> Iterator[tuple[str, Condition]]:
-        last = f" in {self.table.letters[-1]}" if len(self.records) > 1 else ""
-        yield f"failed{last}", Condition("answer", value="failed")
-        yield f"refused{last}", Condition("answer", value="refused")
+    def _chips_of(self, listed: Sequence[tuple[str, Condition]]) -> list[FilterChip]:
+        own = [condition for _, condition in listed]
+        others = tuple(one for one in self.filter.conditions if one not in own)
+        rest = replace(self.filter, conditions=others)
+        is_ready = all(run.has_outputs for run in self.table.runs)
+        counted = None
+        if not self.is_partial and (is_ready or not (rest.reads_outputs or rest.search)):
+            counted = np.zeros(len(self.table), np.bool_)
+            counted[rest.rows(self.table)] = True
+        chips = []
+        for text, condition in listed:
+            count = None
+            if counted is not None and (is_ready or not condition.reads_outputs):
+                count = int((condition.mask(self.table) & counted).sum())
+            is_on = condition in self.filter.conditions
+            if count == 0 and not is_on:
+                continue
+            url = self.url(rest if is_on else rest.with_condition(condition))
+            chips.append(FilterChip(text, url, "" if count is None else f"{count:,}", is_on))
+        return chips
+
+    def _suggestions(self) -> Iterator[tuple[str, list[tuple[str, Condition]]]]:
+        """Groups of common conditions."""
+        two = len(self.records) > 1
+        last = f" in {self.table.letters[-1]}" if two else ""
+        name = next(iter(self.metrics), "")
+        if two and name:
+            words = {
+                "worse": "▼ Worse",
+                "better": "▲ Better",
+                "same": "= Same",
+                "a-only": "Right in A only",
+                "b-only": "Right in B only",
+            }
+            listed = [(text, Condition("metric", name, value=word)) for word, text in words.items()]
+            listed.append(("Not scored", Condition("metric", name, operator="!=", value="scored")))
+            yield self.table.metric_labels[name], [one for one in listed if self._is_valid(one[1])]
+            if any(Condition("metric", name, value=word) in self.filter.conditions for word in ("worse", "better")):
+                causes = [(CAUSE_WORDS[cause], Condition("change", name, value=cause.value)) for cause in Cause]
+                yield "Cause", [one for one in causes if self._is_valid(one[1])]
+        if two and name and any(one.name == name and one.word in _PAIR_VALUES for one in self.filter.conditions):
+            return  # the causes say more
+        states = [(f"failed{last}", Condition("answer", value="failed"))]
+        states.append((f"declined{last}", Condition("answer", value="refused")))
         if self.has_gold:
-            yield f"no gold document retrieved{last}", Condition("rank", value="none")
-        if len(self.records) > 1:
-            for name in self.metrics[:1]:
-                yield f"{self.table.metric_labels[name]} worse", Condition("metric", name, value="worse")
-                yield f"{self.table.metric_labels[name]} better", Condition("metric", name, value="better")
-            if self.has_gold:
-                yield "gold document lost", Condition("hit", value="lost")
-        for name in self.metrics[:1]:
-            yield (
-                f"{self.table.metric_labels[name]} not scored{last}",
-                Condition("metric", name, operator="!=", value="scored"),
-            )
+            states.append((f"no gold{last}", Condition("rank", value="none")))
+        if not two:
+            if any(one.details.get("causes") for one in self.table.runs[0].results.values()):
+                states = [(word.replace("-", " "), Condition("cause", value=word)) for word in CAUSE_GROUPS]
+                states = [one for one in states if self._is_valid(one[1])]
+            if name:
+                states.append(("not scored", Condition("metric", name, operator="!=", value="scored")))
+        yield "", states
+        for label in self.table.labels[:2]:
+            values = self.table.label_values(label)
+            if 1 < len(values) <= MAX_LABEL_CHIPS:
+                yield label, [(value, Condition("label", label, value=value)) for value in values]
+
+    def _is_valid(self, condition: Condition) -> bool:
+        """Whether the runs can be filtered by a condition."""
+        try:
+            condition.mask(self.table)
+        except BadValueError:
+            return False
+        return True
 
     @property
     def sorts(self) -> list[tuple[str, str]]:
@@ -318,22 +447,25 @@ class QueryListPage:
     # --- the table ---
 
     @property
-    def columns(self) -> list[ListColumn]:
-        """The columns after the query."""
-        letters = self.table.letters if len(self.records) > 1 else [""]
+    def rank_column(self) -> ListColumn:
+        """The column of ranks."""
+        return self.column("Gold in the ranking", "rank", note="by the rank of the first gold document")
+
+    @property
+    def score_columns(self) -> list[ListColumn]:
+        """What the order may be by a score: the difference of two runs, else the score."""
         found = []
-        for letter in letters if self.has_gold else ():
-            key = f"{letter}.rank" if letter else "rank"
-            found.append(self.column(f"rank {letter}".strip(), key, note="of the first gold document"))
         for name in self.metrics:
-            text, higher, label = Condition("metric", name).key, self._higher(name), self.table.metric_labels[name]
-            for letter in letters:
-                key = f"{letter}.{text}" if letter else text
-                found.append(self.column(f"{label} {letter}".strip(), key, worst_low=higher))
-            if len(letters) > 1:
-                title = f"{label} {letters[-1]} − {letters[0]}"
-                found.append(self.column(title, f"diff.{text}", worst_low=higher))
+            text = Condition("metric", name).key
+            key = f"diff.{text}" if len(self.records) > 1 else text
+            found.append(self.column(self.table.metric_labels[name], key, worst_low=self._higher(name)))
         return found
+
+    @property
+    def cut_off(self) -> int | None:
+        """The rank at which the dots are divided."""
+        found = first_cut_off(self.table.runs)
+        return found if found is not None and found < DOTS else None
 
     def column(self, title: str, key: str, *, worst_low: bool = True, note: str = "") -> ListColumn:
         """A column that can be sorted: the worst first, then the other way round."""
@@ -346,42 +478,45 @@ class QueryListPage:
     @property
     def listed(self) -> list[dict[str, Any]]:
         """The rows of the page."""
-        start = (self.page - 1) * PAGE_SIZE
-        rows = list_rows(self.table, self.rows[start : start + PAGE_SIZE].tolist(), self.metrics)
+        numbers = self.rows[self.start : self.start + self.size].tolist()
+        rows = list_rows(self.table, numbers, self.metrics)
         base = make_url("/query", run=self.runs)
+        parts = make_url("/queries/documents", run=self.runs)
         further = f"&{self.encode()}".rstrip("&")
-        return [
-            {
-                "row": row,
-                "url": UncutText(f"{base}&{urlencode({'id': row.sample_id}, errors='replace')}{further}"),
-                "states": self._states(row),
-                "cells": self._cells(row),
-            }
-            for row in rows
-        ]
+        places, labels = [], self.table.metric_labels
+        for number in numbers:
+            own = [self.table.position(run, number) for run in range(len(self.records))]
+            places.append(own)
+        found = []
+        for row, read in zip(rows, read_rows(self.table.runs, rows, places), strict=True):
+            key = urlencode({"id": row.sample_id}, errors="replace")
+            found.append(
+                {
+                    "row": row,
+                    "read": read,
+                    "url": UncutText(f"{base}&{key}{further}"),
+                    "documents": UncutText(f"{parts}&{key}"),
+                    "scores": list(self._scores(row, labels)),
+                }
+            )
+        return found
 
-    def _states(self, row: QueryRow) -> Iterator[ListCell]:
-        """What differs from an answer: a failure, for instance."""
-        for letter, side in zip(self.table.letters, row.sides, strict=True):
-            if side.answer not in ("answered", "none"):
-                run = f"{letter}: " if len(row.sides) > 1 else ""
-                words = {"": "not in the dataset", "missing": "no output", "empty": "empty answer"}
-                yield ListCell(f"{run}{words.get(side.answer, side.answer)}", "bad" if side.answer == "failed" else "")
-
-    def _cells(self, row: QueryRow) -> Iterator[ListCell]:
-        for side in row.sides if self.has_gold else ():
-            none = "none" if side.rank == 0 else "no gold"
-            yield ListCell(str(side.rank) if side.rank else none, "" if side.rank else "muted")
+    def _scores(
+        self, row: QueryRow, labels: Mapping[str, str]
+    ) -> Iterator[tuple[str, list[ListCell], ListCell | None]]:
+        """Each metric with the score in every run, and the difference of two."""
         for name in self.metrics:
+            cells = []
             for side in row.sides:
                 value, outcome = side.scores[name], side.outcomes[name].partition(":")[0].replace("_", " ")
-                yield (
-                    ListCell(value_text(value), "", outcome if outcome == "system failed" else "")
-                    if (value is not None)
-                    else ListCell(outcome or "absent", "muted")
-                )
+                if value is None:
+                    cells.append(ListCell("–" if outcome in ("skipped", "") else outcome, "muted", outcome or "absent"))
+                else:
+                    cells.append(ListCell(f"{value:.2f}", "", outcome if outcome == "system failed" else ""))
+            difference = None
             if len(row.sides) > 1:
-                yield _difference(row.sides[0].scores[name], row.sides[-1].scores[name], row.changes[name])
+                difference = _difference(row.sides[0].scores[name], row.sides[-1].scores[name], row.changes[name])
+            yield labels[name], cells, difference
 
     # --- the menu ---
 
@@ -417,7 +552,7 @@ class QueryListPage:
     @property
     def command(self) -> str:
         """The command that prints the same list."""
-        limit = min(len(self.rows), _MAX_COMMAND_ROWS) if len(self.rows) > PAGE_SIZE else None
+        limit = min(len(self.rows), _MAX_COMMAND_ROWS) if len(self.rows) > _COMMAND_ROWS else None
         return self.filter.to_command(self.workbench.label, self.runs, limit=limit)
 
     @property
@@ -440,9 +575,23 @@ def _rows_within(table: QueryTable, found: SampleFilter, seconds: float) -> Rows
 def _difference(first: float | None, last: float | None, change: str) -> ListCell:
     if first is None or last is None or not change:
         return ListCell("–", "muted")
-    sign = {"better": "▲ ", "worse": "▼ ", "same": "= "}[change]
-    tone = {"better": "good", "worse": "bad", "same": "muted"}[change]
-    return ListCell(f"{sign}{'+' if last > first else ''}{value_text(last - first)}", tone, change)
+    if change == "same":
+        return ListCell("= 0", "muted", change)
+    sign, tone = ("▲", "better") if change == "better" else ("▼", "worse")
+    return ListCell(with_minus(f"{sign} {last - first:+.2f}"), tone, change)
+
+
+def _with_typed(found: SampleFilter) -> SampleFilter:
+    """The filter with the conditions among the words of its search; what is in quotes stays a phrase."""
+    words: list[str] = []
+    typed: list[str] = []
+    for term in TERM.findall(found.search):
+        is_condition = not term.startswith('"') and split_condition(term) is not None
+        (typed if is_condition else words).append(term)
+    if not typed:
+        return found
+    conditions = dict.fromkeys([*found.conditions, *map(parse_condition, typed)])
+    return replace(found, search=" ".join(words), conditions=tuple(conditions))
 
 
 def _with_addition(found: SampleFilter, params: QueryParams) -> SampleFilter:
@@ -467,4 +616,17 @@ def queries_page(request: PageRequest) -> Response:
     return render_template(request, template, list=found)
 
 
-ROUTES = [page_route("/queries", queries_page)]
+def documents_fragment(request: PageRequest) -> Response:
+    """The documents that each run retrieved for a query, for a row that is opened in its place."""
+    workbench, params = request.workbench, request.parameters
+    records, sample_id = records_of(workbench, params), params.get("id", "")
+    sides = []
+    for letter, record in zip(("AB" if len(records) > 1 else " "), records, strict=True):
+        position = find_position(workbench, record, sample_id)
+        found = [] if position is None else read_documents(run_columns(workbench, record), position)
+        sides.append((letter.strip(), record, found))
+    query = make_url("/query", run=[one.run_id for one in records], id=sample_id)
+    return render_template(request, "query_documents.html", sides=sides, query=query)
+
+
+ROUTES = [page_route("/queries", queries_page), page_route("/queries/documents", documents_fragment)]

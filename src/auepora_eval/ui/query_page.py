@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -14,33 +13,37 @@ import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
-from ..annotate.corrections import returned_gold_texts, runs_of_dataset
-from ..compare.columns import RunColumns, ScoreColumn
+from ..annotate.corrections import runs_of_dataset
+from ..compare.columns import ScoreColumn
 from ..compare.filters import Condition, SampleFilter
+from ..compare.match import coarsest
+from ..compare.pairing import comparable_signature, result_match, without_top_k
+from ..core.batch import Batch
+from ..core.conventions import Match
 from ..core.derivation import format_subject
-from ..core.results import display_name, to_json_value
+from ..core.metrics_base import apply_failure_policy
+from ..core.results import display_name, metric_labels, to_json_value
 from ..core.targets import TARGETS
-from ..core.types import Document, EvaluationSample, Response, SystemOutputs, UnknownRanking
-from ..errors import AueporaError, BadValueError
+from ..core.types import EvaluationSample, Response, SystemOutputs, UnknownRanking
+from ..errors import AueporaError
+from ..features.matching import MATCH_WORDS
 from ..features.texts import RefusalDetector
 from ..render.blocks import Cell, Row, Table, TableColumn, simple_table, without_empty_columns
 from ..render.html import pluralize, shorten
 from ..render.tables import format_value
-from ..report.browser.gold_marks import Connection, GoldMarks, Hit, connections, first_ranks, relevance
+from ..report.browser.gold_marks import Connection, GoldMarks, connections, first_ranks, relevance
 from ..report.browser.listing import ClaimVerdict, SentenceIndex, judged_claims, judgement_fields, unsupported_words
-from ..report.explain import in_panel_order
 from ..report.score_sections import CutOff, cut_offs, timeline
-from ..store.records import RunRecord, plan_conventions
-from ..store.rows import StoredJudgement
+from ..store.records import plan_conventions
 from ..store.runs import sample_at
 from ..text.sentences import sentence_spans
 from .gold_page import sample_proposals, scores_before
 from .page_request import PageRequest, page_route
-from .query_list import chunks_note, query_table, run_columns, swap_runs
+from .query_list import chunks_note, query_table
+from .query_run import MAX_RUNS, QueryAddress, QueryRun, read_run
 from .run_page import derivation_url
-from .workbench import Workbench, find_position, make_url, render_template, sample_id_at
+from .workbench import find_position, make_url, render_template, sample_id_at
 
-MAX_RUNS = 2
 MAX_DOCUMENTS = 20
 """The number of retrieved documents shown at first."""
 MAX_CUT_OFF = 50
@@ -52,154 +55,6 @@ MAX_MARKED_LENGTH = 100_000
 """The number of characters of an answer that are looked up in the documents."""
 PIECE_LENGTH = 4_000
 """Very long texts are laid out in pieces of about this length."""
-FILTER_PARAMETERS = ("q", "where", "sort")
-
-# --- the address: runs, sample, repeats, and the filter of the list ---------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class QueryAddress:
-    """The parameters of a query page."""
-
-    runs: tuple[str, ...]
-    sample_id: str
-    repeats: tuple[int, ...] = ()
-    """The shown repeat of each run; 0 where it is missing."""
-    filters: Mapping[str, list[str]] = field(default_factory=dict)
-
-    @classmethod
-    def from_request(cls, request: PageRequest) -> QueryAddress:
-        """Read the parameters; ``BadValueError`` names an invalid one."""
-        parameters = request.parameters
-        runs, sample_id = parameters.getlist("run"), parameters.get("id")
-        if not 1 <= len(runs) <= MAX_RUNS:
-            raise BadValueError(f"run: {len(runs)} runs are given; a query is shown for one run or for two")
-        if sample_id is None:
-            raise BadValueError("id: give the id of a sample")
-        filters = {name: parameters.getlist(name) for name in FILTER_PARAMETERS if parameters.getlist(name)}
-        repeats = tuple(map(_parse_repeat, parameters.getlist("repeat")))
-        return cls(tuple(runs), sample_id, repeats, filters)
-
-    def repeat(self, place: int) -> int:
-        """The shown repeat of a run."""
-        return self.repeats[place] if place < len(self.repeats) else 0
-
-    def with_repeat(self, place: int, repeat: int) -> str:
-        """The address with another repeat of one run."""
-        repeats = [repeat if at == place else self.repeat(at) for at in range(len(self.runs))]
-        return make_url("/query", run=self.runs, id=self.sample_id, repeat=repeats, **self.filters)
-
-    def with_sample(self, sample_id: str) -> str:
-        """The address of another sample in the same filter."""
-        return make_url("/query", run=self.runs, id=sample_id, **self.filters)
-
-    def with_runs(self, runs: Sequence[str]) -> str:
-        """The address of the sample in other runs."""
-        return make_url("/query", run=runs, id=self.sample_id, **self.filters)
-
-    @property
-    def swapped(self) -> str:
-        """The address with the two runs the other way round, in the same list."""
-        where, sort = self.filters.get("where", ()), "".join(self.filters.get("sort", ())[:1])
-        swapped = swap_runs(SampleFilter.parse("", where, sort))
-        filters = {"where": [str(one) for one in swapped.conditions], "sort": swapped.sort or None}
-        repeats = [self.repeat(place) for place in reversed(range(len(self.runs)))] if any(self.repeats) else None
-        found = {"run": self.runs[::-1], "id": self.sample_id, "repeat": repeats, "q": self.filters.get("q")}
-        return make_url("/query", **found, **filters)
-
-    @property
-    def list_address(self) -> str:
-        """The address of the list of queries with the same filter."""
-        return make_url("/queries", run=self.runs, **self.filters)
-
-
-def _parse_repeat(text: str) -> int:
-    if not text.isdecimal() or len(text) > 6:
-        raise BadValueError(f"repeat: '{text[:50]}' is not the number of a repeat; the first is 0")
-    return int(text)
-
-
-# --- what is stored about the sample in one run -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class QueryRun:
-    """One run with what it stores about one sample."""
-
-    columns: RunColumns
-    letter: str
-    """The letter of the run where two are shown."""
-    place: int
-    """0 for the first run of the page."""
-    position: int | None
-    """The position of the sample in the dataset of the run; ``None`` where it is not in it."""
-    sample: EvaluationSample | None
-    repeat: int
-    output: SystemOutputs | None
-
-    @property
-    def record(self) -> RunRecord:
-        """The run."""
-        return self.columns.record
-
-    @cached_property
-    def gold(self) -> GoldMarks | None:
-        """The gold of the sample in this run."""
-        return None if self.sample is None else GoldMarks(self.sample, plan_conventions(self.record).match)
-
-    @cached_property
-    def gold_texts(self) -> dict[str, str]:
-        """The texts of gold documents that the sample does not have, from runs of the dataset."""
-        return returned_gold_texts(self.columns.store, self.record, self.position, self.sample)
-
-    @cached_property
-    def documents(self) -> list[Document]:
-        """The retrieved documents."""
-        return [] if self.output is None else [item.doc for item in self.output.retrieved]
-
-    @cached_property
-    def gold_ranks(self) -> dict[str, int]:
-        """The rank of each retrieved gold document, by id."""
-        return {} if self.gold is None else self.gold.gold_ranks(self.documents)
-
-    @cached_property
-    def gold_marks(self) -> list[tuple[str, Hit]]:
-        """The mark of each retrieved document, and how it hits gold."""
-        return [] if self.gold is None else self.gold.explained_marks(self.documents)
-
-    def gold_rank(self, doc_id: str) -> tuple[str, int | None, str]:
-        """The letter of the run, the rank of a gold document in it, and how it is matched there."""
-        rank = self.gold_ranks.get(doc_id)
-        how = "" if rank is None else self.gold_marks[rank - 1][1].how
-        return self.letter, rank, how
-
-    def gold_passages(self, document: Document) -> list[tuple[int, int]]:
-        """Start and end of the gold passages in a retrieved document."""
-        return [] if self.gold is None else self.gold.gold_passages(document)
-
-    @cached_property
-    def judgements(self) -> list[StoredJudgement]:
-        """The judgements about the sample, members of a panel in its order."""
-        if self.position is None:
-            return []
-        return in_panel_order(self.columns.store.judgements(self.record.run_id, position=self.position))
-
-
-def read_run(workbench: Workbench, record: RunRecord, letter: str, place: int, address: QueryAddress) -> QueryRun:
-    """Read what a run stores about the sample of an address."""
-    repeat = address.repeat(place)
-    if repeat >= record.repeats:
-        raise BadValueError(f"repeat: {record.run_id} has {pluralize(record.repeats, 'repeat')}; the first is 0")
-    columns = run_columns(workbench, record)
-    position = find_position(workbench, record, address.sample_id)
-    if position is None:
-        return QueryRun(columns, letter, place, None, None, repeat, None)
-    rows = workbench.store.outputs(record.run_id, repeat=repeat, position=position)
-    output = next((row.output for row in rows), None)
-    sample = sample_at(workbench.store, record, position)
-    return QueryRun(columns, letter, place, position, sample, repeat, output)
-
-
 # --- texts with marks, cut where they are long ------------------------------------------------------------------------
 
 
@@ -302,7 +157,7 @@ def answer_claims(run: QueryRun, answer: str, sentences: Sequence[tuple[int, int
     documents = run.documents[:MAX_DOCUMENTS]
     evidence = SentenceIndex([one.text for one in documents])
     own = SentenceIndex([answer[start:end] for start, end in sentences])
-    stored = judged_claims(run.judgements, run.repeat, answer)
+    stored, labels = judged_claims(run.judgements, run.repeat, answer), metric_labels(run.columns.results.values())
     texts: Mapping[str, Sequence[ClaimVerdict]] = stored or {answer[start:end]: () for start, end in sentences}
     claims = []
     for text, verdicts in list(texts.items())[:MAX_CLAIMS]:
@@ -315,15 +170,15 @@ def answer_claims(run: QueryRun, answer: str, sentences: Sequence[tuple[int, int
             found = EvidenceSentence(
                 closest.text + 1, document.doc_id, shorten(sentence, 600), closest.shared, closest.words
             )
-        claims.append(AnswerClaim(text, None if place is None else place.text, _join_metrics(verdicts), found))
+        claims.append(AnswerClaim(text, None if place is None else place.text, _join_metrics(verdicts, labels), found))
     return claims
 
 
-def _join_metrics(verdicts: Sequence[ClaimVerdict]) -> list[ClaimVerdict]:
+def _join_metrics(verdicts: Sequence[ClaimVerdict], labels: Mapping[str, str]) -> list[ClaimVerdict]:
     """The verdicts on a claim; metrics that share one, as they share judgements, are listed together."""
     metrics: dict[ClaimVerdict, list[str]] = {}
     for one in verdicts:
-        metrics.setdefault(replace(one, metric=""), []).append(one.metric)
+        metrics.setdefault(replace(one, metric=""), []).append(labels.get(one.metric, one.metric))
     return [replace(one, metric=", ".join(dict.fromkeys(names))) for one, names in metrics.items()]
 
 
@@ -464,13 +319,18 @@ def score_rows(runs: Sequence[QueryRun], before: Sequence[Mapping[str, str]]) ->
         known = [one for one in columns if one is not None]
         if not known:
             continue
+        label, match = display_name(known[0].result), coarsest([result_match(one.result) for one in known])
         found = [
             (None, "") if column is None or run.position is None else column.score_at(run.position)
             for column, run in zip(columns, runs, strict=True)
         ]
+        is_mixed = any(result_match(column.result) != match for column in known)
+        again = _matched_scores(runs, found, name, match) if is_mixed else []
+        if again:
+            found, label = again, f"{label}, gold matched by {MATCH_WORDS[match]}"
         rows.append(
             QueryScore(
-                display_name(known[0].result),
+                label,
                 TARGETS[known[0].result.target].title,
                 not known[0].meta.higher_score_is_better,
                 all(outcome.partition(":")[0] in ("skipped", "") for _, outcome in found),
@@ -478,11 +338,28 @@ def score_rows(runs: Sequence[QueryRun], before: Sequence[Mapping[str, str]]) ->
                     replace(_score_cell(run, name, *one), before=old.get(name, ""))
                     for run, old, one in zip(runs, before, found, strict=True)
                 ],
-                _difference(known, [value for value, _ in found]),
+                _difference(known, [value for value, _ in found], is_alike=bool(again)),
             )
         )
     titles = [target.title for target in TARGETS.values()]
     return sorted(rows, key=lambda row: titles.index(row.target))
+
+
+def _matched_scores(
+    runs: Sequence[QueryRun], stored: Sequence[tuple[float | None, str]], name: str, match: Match
+) -> list[tuple[float | None, str]]:
+    """The score of the sample in each run with gold matched in this way, and its outcome; empty where one has none."""
+    found = []
+    for run, score in zip(runs, stored, strict=True):
+        if result_match(run.columns.results[name]) == match:
+            found.append(score)
+            continue
+        metric = run.columns.matched_metric(name, match)
+        if run.sample is None or run.record.repeats > 1 or isinstance(metric, str):
+            return []
+        scores = apply_failure_policy(metric, Batch([run.sample], [run.output]))
+        found.append((scores[0], str(scores.outcomes[0])))
+    return found
 
 
 def score_groups(rows: Sequence[QueryScore]) -> list[tuple[bool, int, list[tuple[str, list[QueryScore]]]]]:
@@ -509,10 +386,16 @@ def _score_cell(run: QueryRun, name: str, value: float | None, outcome: str) -> 
     )
 
 
-def _difference(columns: Sequence[ScoreColumn], values: Sequence[float | None]) -> Cell | None:
+def _difference(
+    columns: Sequence[ScoreColumn], values: Sequence[float | None], *, is_alike: bool = False
+) -> Cell | None:
+    """The difference of two scores; ``is_alike`` where gold was matched in one way for them."""
     if len(columns) < MAX_RUNS or values[0] is None or values[1] is None:
         return None
-    if columns[0].result.signature != columns[1].result.signature:
+    signatures = [without_top_k(column.result.signature) for column in columns]
+    if is_alike:
+        signatures = [comparable_signature(column.result.signature) for column in columns]
+    if signatures[0] != signatures[1]:
         return Cell("other definition", "muted")
     difference = values[1] - values[0]
     if abs(difference) <= columns[0].meta.rounding:
@@ -525,11 +408,12 @@ def _difference(columns: Sequence[ScoreColumn], values: Sequence[float | None]) 
 def judgement_rows(run: QueryRun) -> list[dict[str, Any]]:
     """The judgements of the shown repeat, as the templates show them."""
     current = {one.name: one.signature for one in run.columns.results.values()}
+    labels = metric_labels(run.columns.results.values())
     missing = dict.fromkeys(("critic", "again", "failed", "old", "message", "answer", "raw"))
     return [
         missing
         | judgement_fields(one, is_old=current.get(one.metric, one.signature) != one.signature)
-        | {"subject": format_subject(one.body.get("about") or {})}
+        | {"subject": format_subject(one.body.get("about") or {}), "metric": labels.get(one.metric, one.metric)}
         for one in run.judgements
         if one.repeat == run.repeat
     ]

@@ -19,9 +19,10 @@ from ..annotate.calibration import judge_disagreements, load_run_scores
 from ..annotate.calibration_report import Disagreement
 from ..annotate.label_batch import LabelBatch
 from ..annotate.names import MAX_NAME
-from ..compare.columns import ANSWERED, EMPTY, QueryTable
+from ..compare.columns import ANSWERED, EMPTY
 from ..compare.filters import Condition, SampleFilter
-from ..core.results import display_name
+from ..compare.query_table import QueryTable
+from ..core.results import display_name, metric_labels
 from ..core.scores import Status
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
 from ..io.labels import Label, LabelEvent, LabelJournal, current_time
@@ -29,6 +30,7 @@ from ..io.sample_sets import SampleSet, load_sample_set, sample_set_names, sampl
 from ..judge.ratings import Scale
 from ..store.connect import default_labels
 from ..store.records import RunRecord
+from ..store.runs import result_summaries
 from .page_request import PageRequest, page_route
 from .query_list import query_table, records_of
 from .workbench import Workbench, make_url, render_template
@@ -184,7 +186,8 @@ def _disagreements(
         by_sample.setdefault(one.sample_id, []).append(one)
     found = judge_disagreements(scores, aggregate_labels(labels, scale).values)
     rows = tuple(LabelledDisagreement(one, tuple(by_sample[one.sample_id])) for one in found)
-    return DisagreementList(batch, scores.metric, rows)
+    metrics = metric_labels(result_summaries(workbench.store, record.run_id))
+    return DisagreementList(batch, metrics.get(scores.metric, scores.metric), rows)
 
 
 def _labels_of(journal: LabelJournal, record: RunRecord) -> list[Label]:

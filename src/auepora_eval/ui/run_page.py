@@ -554,7 +554,7 @@ def run_page(request: PageRequest) -> HTMLResponse:
     gates = None if is_large else check_stored_gates(run)
     absent = () if has_gold(workbench, record) else ("curves", "quality")
     causes = cause_bar(workbench, run, split=not is_large)
-    filters = {name: request.parameters.getlist(name) for name in ("q", "where", "sort", "page")}
+    filters = {name: request.parameters.getlist(name) for name in ("q", "where", "sort", "after", "size")}
     return render_template(
         request,
         "run.html",
@@ -599,7 +599,7 @@ def derivation_page(request: PageRequest) -> HTMLResponse:
         links=_derivation_links(record, found, metric),
         whole=derivation_url(record, metric),
         whole_drawer=derivation_url(record, metric, fragment=True),
-        metric=metric,
+        metric=found.card.title,
         has_outcomes=any(one.outcome != "scored" for _, listed in influences for one in listed),
         influences=[
             (title, [_influence_row(record, metric, one) for one in listed]) for title, listed in influences if listed

@@ -44,8 +44,9 @@ from ..features.matching import has_spans
 from ..io.grades import CorrectionLog
 from ..render.blocks import Block
 from ..render.html import ChartRenderer, UncutText, make_environment
-from ..report.run_sections import Floats, StoredRun
+from ..report.run_sections import StoredRun
 from ..runtime.processes import return_free_memory
+from ..stats.intervals import Floats
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore, lazy_samples, run_version, sample_at, samples_contain
 from .security import batch_of

@@ -111,7 +111,7 @@ def _panels(curves: Curves, key: str) -> list[_Panel]:
 
 
 def _with_positions(points: Sequence[Row], key: str) -> list[Row]:
-    return [{**one, "at": at} for one in points if (at := finite_number(one.get(key))) is not None]
+    return [{**point, "at": at} for point in points if (at := finite_number(point.get(key))) is not None]
 
 
 def _lines_chart(panels: Sequence[_Panel], title: str, axis: str, scaled: Collection[str] = ()) -> Chart:
@@ -124,7 +124,7 @@ def _lines_chart(panels: Sequence[_Panel], title: str, axis: str, scaled: Collec
         shared: dict[str, list[Row]] = {}
         own: list[dict[str, list[Row]]] = []
         for name, points in lines.items():
-            valued = [one for one in points if row_values(one)]
+            valued = [point for point in points if row_values(point)]
             line_name = f"{clean_label(group)}, {labels[name]}" if group else labels[name]
             if not valued:
                 empty.append(line_name)
@@ -211,7 +211,7 @@ def trend_chart(lines: Mapping[str, Sequence[Row]], name: str, *, title: str | N
     and ``change``: why its value is not comparable with the one before it, where the line is broken.
     """
     heading = clean_label(title or f"{name} over runs")
-    shown = {line: [one for one in points if row_values(one)] for line, points in list(lines.items())[:MAX_LINES]}
+    shown = {line: [point for point in points if row_values(point)] for line, points in list(lines.items())[:MAX_LINES]}
     every = sorted((one for points in shown.values() for one in points), key=lambda one: str(one.get("time")))
     if not every:
         return Chart(message_spec(heading, f"no run has a value of {clean_label(name)}"))
@@ -273,10 +273,10 @@ def looks_chart(
     """
     heading = clean_label(title)
     rows: list[Json] = [
-        {"at": at, **dict(zip(("value", "low", "high"), values, strict=True)), "verdict": one.get("verdict")}
-        for one in looks
-        if (at := finite_number(one.get("units"))) is not None
-        and len(values := row_values({**one, "value": one.get("mean")})) == 3
+        {"at": at, **dict(zip(("value", "low", "high"), values, strict=True)), "verdict": look.get("verdict")}
+        for look in looks
+        if (at := finite_number(look.get("units"))) is not None
+        and len(values := row_values({**look, "value": look.get("mean")})) == 3
     ]
     if not rows:
         return Chart(message_spec(heading, "there was no look yet"))
@@ -331,7 +331,7 @@ def _look_text(row: Row) -> str:
 
 def _ordered_points(points: Sequence[Row]) -> list[tuple[float, list[float], int]]:
     """The sorted positions of points, their numbers, and the part of the line; a gap starts a new part."""
-    placed = sorted(((float(one["at"]), row_values(one)) for one in points), key=itemgetter(0))
+    placed = sorted(((float(point["at"]), row_values(point)) for point in points), key=itemgetter(0))
     if len(placed) > MAX_POINTS:
         placed = [placed[round(i * (len(placed) - 1) / (MAX_POINTS - 1))] for i in range(MAX_POINTS)]
     ordered, part = [], 0
@@ -344,7 +344,7 @@ def _ordered_points(points: Sequence[Row]) -> list[tuple[float, list[float], int
 
 
 def _number_axis(points: Sequence[Row], axis: str) -> Json:
-    positions = sorted({float(one["at"]) for one in points})
+    positions = sorted({float(point["at"]) for point in points})
     wide = len(positions) > 1 and positions[0] > 0 and positions[-1] / positions[0] > _LOG_K_RATIO
     span = (log_range if wide else linear_range)([positions[0], positions[-1]])
     return number_channel("at", _with_ticks(span, positions), title=axis, grid=False)

@@ -130,7 +130,7 @@ def _point_layer(
         places.setdefault((x, y), []).append(one)
     rows: list[Json] = []
     for (x, y), members in places.items():
-        who = ", ".join(clean_label(one, longest=60) for one in members[:_MAX_LISTED_IDS])
+        who = ", ".join(clean_label(member, longest=60) for member in members[:_MAX_LISTED_IDS])
         if len(members) > _MAX_LISTED_IDS:
             who = f"{len(members):,} queries: {who}, …"
         row: Json = {
@@ -199,7 +199,7 @@ def wins_losses_chart(
     if not kept:
         return Chart(message_spec(heading, "no query was compared"))
     labels = unique_labels(row.get("name", "") for row in kept)
-    first, second = (clean_label(one, longest=40) for one in names)
+    first, second = (clean_label(name, longest=40) for name in names)
     won, lost, gone = unique_labels([f"{second} better", f"{second} worse", "not found any more"])
     bars: list[Json] = []
     left: list[Json] = []
@@ -264,7 +264,7 @@ def causes_chart(shares: Mapping[str, Any], *, title: str = "Why answers were wr
     heading = clean_label(title)
     shown_causes = dict(list(shares.items())[:_MAX_CAUSES])
     parts = {name: dict(one) if isinstance(one, Mapping) else _bare_number(one) for name, one in shown_causes.items()}
-    total = sum(finite_number(one.get("count")) or 0.0 for one in parts.values())
+    total = sum(finite_number(part.get("count")) or 0.0 for part in parts.values())
     rows: list[Json] = []
     for label, one in zip(unique_labels(parts), parts.values(), strict=True):
         count, share = finite_number(one.get("count")), finite_number(one.get("share"))

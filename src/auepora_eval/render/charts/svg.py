@@ -530,7 +530,7 @@ class ChartView:
     @property
     def left(self) -> float:
         """The room that the vertical axis needs."""
-        labels = [measure_width(one.text, TEXT_SIZE) for one in self._labels("y")]
+        labels = [measure_width(label.text, TEXT_SIZE) for label in self._labels("y")]
         axis = max(labels, default=0.0) + (_LABEL_PADDING if labels else 0.0)
         title = TEXT_SIZE + 8 if self._axis("y").get("title") else 0.0
         return max(self._left_text_width + axis + title, self._overhang()[0])
@@ -555,7 +555,7 @@ class ChartView:
     def below(self) -> float:
         """The room that the horizontal axis needs."""
         labels = self._labels("x")
-        axis = max(one.row for one in labels) * _LABEL_LINE + TEXT_SIZE + _LABEL_PADDING if labels else 2.0
+        axis = max(label.row for label in labels) * _LABEL_LINE + TEXT_SIZE + _LABEL_PADDING if labels else 2.0
         return axis + (TEXT_SIZE + 6 if self._axis("x").get("title") else 0.0)
 
     def render(self) -> str:
@@ -608,8 +608,8 @@ class ChartView:
     def _overhang(self) -> tuple[float, float]:
         """How far the labels below the plot extend beyond its sides."""
         labels = self._labels("x")
-        left = max((one.width / 2 - one.at for one in labels), default=0.0)
-        right = max((one.width / 2 + one.at - self.width for one in labels), default=0.0)
+        left = max((label.width / 2 - label.at for label in labels), default=0.0)
+        right = max((label.width / 2 + label.at - self.width for label in labels), default=0.0)
         return max(left, 0.0), max(right, 0.0)
 
     def _grid(self, name: str) -> str:
@@ -629,11 +629,11 @@ class ChartView:
 
     def _render_axis(self, name: str) -> str:
         parts = []
-        for one in self._labels(name):
+        for label in self._labels(name):
             x, y = (
-                (one.at, self.height + _LABEL_PADDING + 0.8 * TEXT_SIZE + one.row * _LABEL_LINE)
+                (label.at, self.height + _LABEL_PADDING + 0.8 * TEXT_SIZE + label.row * _LABEL_LINE)
                 if name == "x"
-                else (-_LABEL_PADDING - self._left_text_width, one.at + 0.35 * TEXT_SIZE)
+                else (-_LABEL_PADDING - self._left_text_width, label.at + 0.35 * TEXT_SIZE)
             )
             attributes: dict[str, Attribute] = {
                 "x": x,
@@ -642,7 +642,9 @@ class ChartView:
                 "font-size": TEXT_SIZE,
                 "fill": self.paint(TEXT if name == "y" else MUTED),
             }
-            parts.append(element("text", attributes, escape_text(one.text), *_full_text_tooltip(one.text, one.full)))
+            parts.append(
+                element("text", attributes, escape_text(label.text), *_full_text_tooltip(label.text, label.full))
+            )
         title = self._axis(name).get("title")
         if title:
             parts.append(self._axis_title(name, title))
@@ -679,11 +681,11 @@ def _place_in_rows(labels: list[_AxisLabel]) -> list[_AxisLabel]:
     """Put names below a plot into two rows where they would overlap; names without room are left out."""
     ends = [-math.inf, -math.inf]
     placed = []
-    for one in labels:
-        row = next((row for row, end in enumerate(ends) if end + _LABEL_GAP <= one.at - one.width / 2), None)
+    for label in labels:
+        row = next((row for row, end in enumerate(ends) if end + _LABEL_GAP <= label.at - label.width / 2), None)
         if row is not None:
-            ends[row] = one.at + one.width / 2
-            placed.append(replace(one, row=row))
+            ends[row] = label.at + label.width / 2
+            placed.append(replace(label, row=row))
     return placed
 
 

@@ -12,19 +12,19 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ...compare.columns import score_columns
+from ...compare.columns import Bytes, score_columns
 from ...compare.pairing import lookup_metric
 from ...compare.types import QueryComparison
 from ...core.results import Results, to_json_value
 from ...core.scores import MarkedSpan, marked_answers
-from ...core.slices import group_names
+from ...core.slices import Rows, group_names
 from ...core.targets import TARGETS
 from ...core.types import Document, EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
 from ...store.records import RunRecord, StoredOutput, plain_value, plan_conventions
@@ -184,7 +184,7 @@ def judged_claims(judgements: Iterable[StoredJudgement], repeat: int, answer: st
 
 def span_marks(answer: str, spans: Sequence[MarkedSpan]) -> list[tuple[int, int, float]]:
     """The ranges that a metric marks in an answer, with their probabilities."""
-    ranges = utf16_ranges(answer, [(one.start, one.end) for one in spans])
+    ranges = utf16_ranges(answer, [(span.start, span.end) for span in spans])
     return [(start, end, one.probability) for (start, end), one in zip(ranges, spans, strict=True)]
 
 
@@ -269,9 +269,6 @@ class DocumentTexts:
 
 # --- one query as JSON with short keys: the sample, each run's outputs, and the judgements ---------------------------
 
-Floats = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
-Rows = npt.NDArray[np.intp]
 NumberOf = Callable[[str], int]
 """Maps a document text to its number."""
 
@@ -296,13 +293,17 @@ def sample_json(sample: EvaluationSample, number_of: NumberOf) -> bytes:
                 "cluster": None if sample.cluster == sample.sample_id else sample.cluster,
                 "refs": sample.references,
                 "structured": None if reference is None else reference.structured,
-                "others": [[one.doc_id, number_of(one.text)] for one in others[:MAX_CANDIDATES]],
+                "others": [[other.doc_id, number_of(other.text)] for other in others[:MAX_CANDIDATES]],
                 "others_count": len(others),
                 "groups": sample.relevant_groups,
             }
         )
         # ``null`` means not annotated, an empty list annotated without gold.
-        | {"gold": None if sample.relevant_docs is None else [_gold(one, number_of) for one in sample.relevant_docs]}
+        | {
+            "gold": None
+            if sample.relevant_docs is None
+            else [_gold(doc_id, number_of) for doc_id in sample.relevant_docs]
+        }
     )
 
 
@@ -368,11 +369,6 @@ def output_json(
             }
         )
     return json_bytes(value)
-
-
-def judgement_json(one: StoredJudgement, *, is_old: bool = False) -> bytes:
-    """``judgement_fields`` as JSON."""
-    return json_bytes(judgement_fields(one, is_old=is_old))
 
 
 def judgement_fields(one: StoredJudgement, *, is_old: bool = False) -> dict[str, Any]:
@@ -526,7 +522,7 @@ class RunPacker:
             index = self._indices.get(one.position)
             if index is not None:
                 is_old = current.get(one.metric, one.signature) != one.signature
-                self.judgements[index].append(judgement_json(one, is_old=is_old))
+                self.judgements[index].append(json_bytes(judgement_fields(one, is_old=is_old)))
 
 
 # --- the list of queries as typed columns: ids, questions, scores and outcomes ---------------------------------------
@@ -617,7 +613,7 @@ def label_groups(samples: Sequence[EvaluationSample]) -> list[LabelGroups]:
             break
         groups = [tuple(group_names(sample.labels.get(name))) for sample in samples]
         distinct = {one: code for code, one in enumerate(dict.fromkeys(groups))}
-        values = {value for group in distinct for value in group}
+        values = set(chain.from_iterable(distinct))
         if len(values) > MAX_VALUES or len(distinct) > 0xFFFF or not values:
             continue
         codes = np.fromiter((distinct[group] for group in groups), np.uint16, len(groups))
@@ -664,16 +660,16 @@ def metric_columns(runs: Sequence[ListedRun], count: int, columns: ColumnBuffer)
     titles = [target.title for target in TARGETS.values()]
     entries.sort(key=lambda one: titles.index(one["target"]))
     for name in _default_metrics(runs, entries):
-        next(one for one in entries if one["name"] == name)["shown"] = True
+        next(entry for entry in entries if entry["name"] == name)["shown"] = True
     return entries
 
 
 def _default_metrics(runs: Sequence[ListedRun], entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """The metrics whose columns are shown initially: the plan's primary ones, else one per target."""
-    names = [one["name"] for one in entries]
+    names = [entry["name"] for entry in entries]
     listed = runs[0].record.plan.get("primary") if runs else None
     primary = [name for name in listed if name in names] if isinstance(listed, list) else []
-    first = {one["target"]: one["name"] for one in reversed(entries)}
+    first = {entry["target"]: entry["name"] for entry in reversed(entries)}
     default_titles = [TARGETS[target].title for target in _DEFAULT_TARGETS]
     by_target = [first[title] for title in dict.fromkeys([*default_titles, *first]) if title in first]
     return (primary or by_target)[:_MAX_DEFAULT_METRICS]

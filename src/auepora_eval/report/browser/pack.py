@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...compare.columns import score_columns
+from ...compare.columns import Bytes, score_columns
 from ...compare.queries import compare_queries
 from ...compare.stores import TEXT_MATCHES
 from ...compare.types import QueryComparison
 from ...core.scores import Status
+from ...core.slices import Rows
 from ...core.types import EvaluationSample
 from ...errors import AueporaError
 from ...render.blocks import PageFragment
@@ -27,11 +28,9 @@ from .listing import (
     MAX_START_LENGTH,
     MIME,
     BlockWriter,
-    Bytes,
     ColumnBuffer,
     DocumentTexts,
     ListedRun,
-    Rows,
     RunPacker,
     compress_block,
     first_hit_kinds,
@@ -140,14 +139,14 @@ class QueryListing:
         the choice is the same every time.
         """
         groups, outcomes = self._outcomes(main)
-        ids = [one.sample_id.encode("utf-8", "surrogatepass") for one in self._samples]
-        digests = b"".join(hashlib.blake2b(one, digest_size=8).digest() for one in ids)
+        ids = [sample.sample_id.encode("utf-8", "surrogatepass") for sample in self._samples]
+        digests = b"".join(hashlib.blake2b(sample_id, digest_size=8).digest() for sample_id in ids)
         hashes = np.frombuffer(digests, np.uint64)
         strata = groups
         for codes in (outcomes, *(codes for _, _, codes in label_groups(self._samples))):
             strata = np.unique(strata * (int(codes.max()) + 1) + codes, return_inverse=True)[1].reshape(-1)
         turns = _turns(groups, np.lexsort((hashes, _turns(strata, np.argsort(hashes, kind="stable")))))
-        turns[[one.sample_id in linked for one in self._samples]] = -1
+        turns[[sample.sample_id in linked for sample in self._samples]] = -1
         size = max(size, int((turns < 0).sum()))
         kept = np.zeros(self.count, np.bool_)
         kept[np.lexsort((hashes, groups, turns))[:size]] = True
@@ -254,7 +253,7 @@ class QueryListing:
             for row, text in zip(packer.run.rows.tolist(), packer.answers, strict=True):
                 spread[row] = text
             answers.append(spread)
-        return {"questions": [one.query[:MAX_SEARCHED_LENGTH] for one in self._samples], "answers": answers}
+        return {"questions": [sample.query[:MAX_SEARCHED_LENGTH] for sample in self._samples], "answers": answers}
 
 
 def _compare_queries(store: RunStore, base: RunRecord, other: RunRecord) -> Sequence[QueryComparison]:

@@ -2,8 +2,9 @@
 // Works on every page that contains the fragment /queries?...&fragment=1.
 
 import { announce, clickedLink, onKey, replaceFragment } from "/assets/shell.js";
+import "/assets/rows.js";
 
-const FILTER_NAMES = ["q", "where", "sort", "page"];
+const FILTER_NAMES = ["q", "where", "sort", "after", "size"];
 const DELAY_MS = 120;
 const timers = new WeakMap();
 const list = document.getElementById("queries"); // where another page contains the list
@@ -26,10 +27,19 @@ document.addEventListener("fragment", (event) => {
   const part = event.target.querySelector(".query-part");
   if (!part) return;
   if ("partial" in part.dataset) show(rootOf(part), paramsOf(rootOf(part)), { all: true });
+  showTokens(rootOf(part), part);
   if (!event.target.matches(".query-results")) return;
   updateAddress(new URLSearchParams(part.dataset.params));
   announce(part.dataset.count);
 });
+
+/** Show the conditions as tokens of the field, and the number of queries in the title. */
+function showTokens(root, part) {
+  const tokens = part.querySelector(".new-tokens");
+  if (tokens) root.querySelector(".query-tokens").replaceChildren(tokens.content.cloneNode(true));
+  const total = document.querySelector(".query-total");
+  if (total) total.textContent = part.dataset.count;
+}
 
 /** Put the filter into the address of the page. */
 function updateAddress(params) {
@@ -41,7 +51,7 @@ function updateAddress(params) {
 
 function search(root) {
   const params = paramsOf(root);
-  params.delete("page");
+  params.delete("after");
   params.set("q", root.querySelector("#query-search").value);
   params.set("sort", root.querySelector("#query-sort").value);
   return show(root, params);
@@ -63,6 +73,7 @@ document.addEventListener("input", (event) => {
   const root = rootOf(event.target);
   if (!root || event.target.id !== "query-search") return;
   clearTimeout(timers.get(root));
+  if (/[<>=]/.test(event.target.value)) return; // a condition: it is read when it is complete, with Enter
   timers.set(root, setTimeout(() => search(root), DELAY_MS));
 });
 
@@ -83,10 +94,11 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (event.target.matches(".query-search")) {
     await search(root);
+    root.querySelector("#query-search").value = paramsOf(root).get("q") ?? "";
     return;
   }
   const params = paramsOf(root);
-  params.delete("page");
+  params.delete("after");
   for (const name of ["add", "operator", "value"]) params.set(name, event.target.elements[name].value);
   await show(root, params);
 });
@@ -137,6 +149,8 @@ export function shownFilters() {
 function loadQueries() {
   const url = new URL(list.dataset.address, location.href);
   for (const [name, value] of currentFilters()) url.searchParams.append(name, value);
+  const own = new URL(list.dataset.fragment ?? list.dataset.address, location.href).searchParams;
+  for (const name of ["size", "relax"]) if (own.has(name) && !url.searchParams.has(name)) url.searchParams.set(name, own.get(name));
   url.searchParams.set("fragment", "1");
   return replaceFragment(list, url.pathname + url.search);
 }
@@ -146,7 +160,7 @@ export async function showQueries(address) {
   history.pushState(null, "", address);
   document.querySelector("dialog[open]")?.close();
   const isLoaded = loadQueries();
-  list.closest("section").scrollIntoView();
+  if (!list.closest(".panes")) list.closest("section").scrollIntoView();
   list.focus({ preventScroll: true });
   if (await isLoaded) announce(`The queries are filtered by ${currentFilters().getAll("where").join(" and ")}`);
 }

@@ -409,14 +409,15 @@ function setUpTheme() {
   if (!button) return;
   const root = document.documentElement;
   const themes = ["auto", "light", "dark"];
-  const show = () => { button.textContent = `Theme: ${root.dataset.theme ?? "auto"}`; };
+  const text = button.querySelector("span");
+  const show = () => { text.textContent = button.title = `Theme: ${root.dataset.theme ?? "auto"}`; };
   button.addEventListener("click", () => {
     const theme = themes[(themes.indexOf(root.dataset.theme ?? "auto") + 1) % themes.length];
     if (theme === "auto") delete root.dataset.theme;
     else root.dataset.theme = theme;
     writeSetting("auepora-theme", theme);
     show();
-    announce(button.textContent);
+    announce(text.textContent);
   });
   button.hidden = false;
   show();
@@ -448,6 +449,22 @@ document.addEventListener("click", async (event) => {
     holder.querySelector(".whole")?.focus();
     announce("The whole text is shown");
   }
+});
+
+// A menu closes with Escape, which returns the focus, and when something else is used.
+document.addEventListener("keydown", (event) => {
+  const menu = event.key === "Escape" ? event.target.closest?.("details.pop[open]") : null;
+  if (!menu) return;
+  event.preventDefault();
+  menu.open = false;
+  menu.querySelector("summary").focus();
+});
+document.addEventListener("pointerdown", (event) => {
+  for (const menu of document.querySelectorAll("details.pop[open]")) if (!menu.contains(event.target)) menu.open = false;
+});
+document.addEventListener("focusout", (event) => {
+  const menu = event.target.closest?.("details.pop[open]");
+  if (menu && event.relatedTarget && !menu.contains(event.relatedTarget)) menu.open = false;
 });
 
 setUpTheme();

@@ -1,0 +1,221 @@
+"""The reading table: question, reference, answers with marked words, the ranks of gold, and documents on demand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+
+from ..compare.columns import RunColumns, gold_ids
+from ..compare.filters import QueryRow, QuerySide
+from ..core.types import Document, SystemOutputs, UnknownRanking
+from ..io.codec import DocumentRow, SampleRow
+from ..report.browser.gold_marks import GoldMarks
+from ..store.records import plan_conventions
+from ..store.runs import packed_queries, sample_at
+from ..store.texts import PackedOutput
+from ..text.refusal import built_in_patterns, is_refusal
+from ..text.scripts import word_bounds
+from ..text.tokenizers import STOP_WORDS
+
+SHOWN = 1_000
+"""The number of characters of a text that the table may show; lines are cut by the style sheet."""
+DOTS = 10
+"""The number of ranks that are drawn."""
+MAX_DOCUMENTS = 50
+SIMILAR_FROM = 0.4
+"""The proportion of words that two answers share from which their differences are marked."""
+_CUT_OFF = re.compile(r"@(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A part of a text; ``kind`` is the classes of a mark, empty without one."""
+
+    text: str
+    kind: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSide:
+    """What one run did with a query."""
+
+    letter: str
+    answer: Sequence[Word] = ()
+    problem: str = ""
+    """Why there is no answer."""
+    is_refusal: bool = False
+    gold_ranks: Sequence[int] = ()
+    rank_text: str = ""
+    has_ranking: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRow:
+    """A query with its texts."""
+
+    question: str
+    reference: str
+    labels: Sequence[str] = ()
+    sides: Sequence[ReadSide] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDocument:
+    """A retrieved document of an opened row."""
+
+    rank: int
+    id: str
+    text: Sequence[Word]
+    is_gold: bool
+    score: str
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def shorten_text(text: str) -> str:
+    """The beginning of a text as one line."""
+    line = " ".join(text[: 2 * SHOWN].split())
+    return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
+
+
+def content_words(text: str) -> set[str]:
+    """The words of a text that are no stop words, in lower case."""
+    return set(_words(text)) - STOP_WORDS
+
+
+def _words(text: str) -> list[str]:
+    return [text[start:end].casefold() for start, end in zip(*word_bounds(text), strict=True)]
+
+
+def mark_words(text: str, words: Set[str], changed: Set[int] = frozenset(), kind: str = "") -> list[Word]:
+    """A text in parts: words of the reference are marked, and those at the changed places have another mark."""
+    parts: list[Word] = []
+    at = 0
+    for place, (start, end) in enumerate(zip(*word_bounds(text), strict=True)):
+        in_reference = "word" if text[start:end].casefold() in words else ""
+        classes = " ".join(one for one in (in_reference, kind if place in changed else "") if one)
+        between = text[at:start]
+        if classes and parts and parts[-1].kind == classes and not between.strip():
+            parts[-1] = Word(f"{parts[-1].text}{between}{text[start:end]}", classes)
+        else:
+            parts += [Word(between), Word(text[start:end], classes)]
+        at = end
+    return [one for one in (*parts, Word(text[at:])) if one.text]
+
+
+def changed_words(first: str, second: str) -> tuple[set[int], set[int]]:
+    """The places of words that only one of two texts has; none where they share too few words."""
+    before, after = _words(first), _words(second)
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    changed: tuple[set[int], set[int]] = (set(), set())
+    if before == after or matcher.ratio() < SIMILAR_FROM:
+        return changed
+    for tag, *places in matcher.get_opcodes():
+        if tag != "equal":
+            changed[0].update(range(places[0], places[1]))
+            changed[1].update(range(places[2], places[3]))
+    return changed
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def first_cut_off(runs: Sequence[RunColumns]) -> int | None:
+    """The smallest cut-off of a metric of the runs, at which the ranks are divided."""
+    found = [int(match[1]) for run in runs for name in run.results if (match := _CUT_OFF.search(name))]
+    primary = [str(name) for run in runs for name in run.record.plan.get("primary") or ()]
+    chosen = [int(match[1]) for name in primary if (match := _CUT_OFF.search(name))]
+    return next(iter(chosen), min(found, default=None))
+
+
+def read_rows(
+    runs: Sequence[RunColumns], rows: Sequence[QueryRow], places: Sequence[Sequence[int | None]]
+) -> list[ReadRow]:
+    """The texts of some queries in one run or in two; ``places`` are their positions in each run."""
+    stored = []
+    for number, run in enumerate(runs):
+        positions = [own[number] for own in places]
+        stored.append(packed_queries(run.store, run.record, [one for one in positions if one is not None]))
+    found = []
+    for row, own in zip(rows, places, strict=True):
+        packed = [None if position is None else stored[number][position] for number, position in enumerate(own)]
+        found.append(_read_row(row, packed))
+    return found
+
+
+Packed = tuple[SampleRow[DocumentRow], PackedOutput | None] | None
+
+
+def _read_row(row: QueryRow, packed: Sequence[Packed]) -> ReadRow:
+    sample = next(one[0] for one in packed if one is not None)
+    reference = shorten_text(" / ".join(_references(sample)[:3]))
+    words = content_words(reference)
+    texts = [shorten_text(_answer_text(one)) for one in packed]
+    changed = changed_words(*texts) if len(texts) > 1 else (set(), set())
+    sides = []
+    for number, (one, side, text) in enumerate(zip(packed, row.sides, texts, strict=True)):
+        parts = mark_words(text, words, changed[min(number, 1)], "wb" if number else "wa")
+        sides.append(_side(one, side, parts, "AB"[number] if len(packed) > 1 else ""))
+    labels = [str(value) for value in sample.labels.values()][:4]
+    return ReadRow(shorten_text(sample.query), reference, labels, sides)
+
+
+def _references(sample: SampleRow[DocumentRow]) -> list[str]:
+    first = sample.reference_answer
+    text = first if isinstance(first, str) or first is None else first.text
+    return list(dict.fromkeys(one for one in (text, *sample.reference_answers) if one))
+
+
+def _answer_text(packed: Packed) -> str:
+    output = None if packed is None else packed[1]
+    return "" if output is None or output.error is not None else output.answer or ""
+
+
+def _side(packed: Packed, side: QuerySide, answer: Sequence[Word], letter: str) -> ReadSide:
+    output = None if packed is None else packed[1]
+    if packed is None or output is None:
+        return ReadSide(letter, problem="not in the dataset" if packed is None else "no output")
+    if output.error is not None:
+        return ReadSide(letter, problem=f"failed: {shorten_text(output.error)}")
+    problem = "no answer was asked for" if output.answer is None else "" if answer else "empty answer"
+    text = output.answer or ""
+    is_declined = output.refused if output.refused is not None else is_refusal(text, built_in_patterns())
+    if output.ranking_unknown or side.rank is None:
+        return ReadSide(letter, answer, problem, is_declined and bool(answer))
+    gold = gold_ids(packed[0].relevant_docs or ())
+    ranks = {output.ids.index(one) + 1 for one in gold.intersection(output.ids)}
+    ranks.update([side.rank] if side.rank else [])
+    words = _rank_words(sorted(ranks), len(output.ids))
+    return ReadSide(letter, answer, problem, is_declined and bool(answer), sorted(ranks), words, True)
+
+
+def _rank_words(ranks: Sequence[int], count: int) -> str:
+    if not ranks:
+        return f"no gold in {count}" if count else "nothing retrieved"
+    listed = ", ".join(map(str, ranks[:4])) + ("…" if len(ranks) > 4 else "")
+    return f"gold at rank {listed}"
+
+
+def _first_output(run: RunColumns, position: int) -> SystemOutputs | None:
+    rows = run.store.outputs(run.record.run_id, repeat=0, position=position)
+    return next((row.output for row in rows), None)
+
+
+def read_documents(run: RunColumns, position: int) -> list[ReadDocument]:
+    """The retrieved documents of a query, with the words of the reference marked."""
+    sample, output = sample_at(run.store, run.record, position), _first_output(run, position)
+    if output is None or isinstance(output.retrieved, UnknownRanking):
+        return []
+    words = content_words(" ".join(sample.references[:3]))
+    documents: list[Document] = [item.doc for item in output.retrieved]
+    marks = GoldMarks(sample, plan_conventions(run.record).match).marks(documents)
+    found = []
+    for rank, (item, mark) in enumerate(zip(output.retrieved[:MAX_DOCUMENTS], marks, strict=False), 1):
+        text = mark_words(shorten_text(item.doc.text), words)
+        score = "" if item.score is None else f"{item.score:.3g}"
+        found.append(ReadDocument(rank, item.doc.doc_id, text, mark == "gold", score))
+    return found

@@ -9,6 +9,7 @@ import pytest
 
 from auepora_eval.core.results import system_cost
 from auepora_eval.store.runs import RunStore
+from helpers.ui_server import ui_server
 
 PLAN = """\
 name: priced
@@ -89,3 +90,11 @@ def test_a_gate_on_the_cost_of_right_answers_alone_stops_a_plan(folder: Path, au
         "gate", "priced", "--store", "runs.db", "-g", "cost_per_correct <= 1", "-g", "exact_match >= 0.5"
     )
     assert (code, problem) == (0, "")
+
+
+def test_the_page_of_runs_shows_the_cost_of_the_system(folder: Path, auepora: Callable[..., Any]) -> None:
+    assert auepora("run", "plan.yaml")[0] == 0
+    with RunStore.open(folder / "runs.db") as store, ui_server(store) as server:
+        page = server.get("/runs").text
+    assert "system cost" in page
+    assert f"{12 * COST:.4g}" in page

@@ -77,7 +77,7 @@ class ClientReport:
     @cached_property
     def corpus(self) -> dict[str, float | None]:
         """The value of each metric over all queries, unrounded; ``None`` if no query has a score."""
-        return {result.name: result.value if result.defined else None for result in self.results}
+        return {result.name: result.known_value for result in self.results}
 
     @cached_property
     def per_query(self) -> list[dict[str, Any]]:

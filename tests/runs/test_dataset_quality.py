@@ -28,7 +28,7 @@ def kinds(samples: Sequence[EvaluationSample], **options: object) -> dict[str, S
 
 
 class TestFindings:
-    def test_nothing_to_say(self) -> None:
+    def test_large_set_without_findings(self) -> None:
         found = dataset_quality(questions(120), corpus_ids={f"d{n}" for n in range(120)})
         assert found.findings == []
         assert found.conclusion.startswith("120 questions detect a difference of about 0.13 (assuming")

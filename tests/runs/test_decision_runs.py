@@ -74,23 +74,21 @@ def test_preview_has_the_requests_at_the_server(project: Make, auepora: Cli) -> 
 
 
 def test_a_killed_run_asks_no_answered_question_again(project: Make, auepora: Cli) -> None:
-    with DecisionServer(chance, latency=0.1) as server:
+    with DecisionServer(chance, at={8: "hang", 9: "hang"}) as server:
         made = project(20)
         write_plan(made, server.base_url, FIVE, "judge: {concurrency: 2}\n")
         command = [sys.executable, "-m", "auepora_eval", "run", "plan.yaml", "-q"]
         process = subprocess.Popen(command, cwd=made.folder, env={**os.environ, "PYTHONPATH": str(made.folder)})
         deadline = time.monotonic() + 60
-        while len(server.asked) < 8 and time.monotonic() < deadline:
+        while len(server.asked) < 10 and time.monotonic() < deadline:
             time.sleep(0.01)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        before = len(server.asked)
-        assert 8 <= before < 20
         code, _, err = auepora("run", "plan.yaml", "-q", "--resume")
         assert code == 0, err
         raws = [asked.raw for asked in server.asked]
         assert len(set(raws)) == 20
-        assert len(raws) - 20 <= 2, "only what was in flight is asked again"
+        assert len(raws) == 22, "the two in flight are asked again"
     assert len(result("m4").scores or ()) == 20
 
 
@@ -106,7 +104,7 @@ def test_two_stages_with_a_decision_model_as_cheap_judge(project: Make, auepora:
     assert (paths.count("systemone"), paths.count("decisions")) == (60, 20)
     stage = result("right").details["two_stage"]
     assert stage["cap"] == 4
-    assert set(stage["predictions"]) > {0.0, 1.0} or len(set(stage["predictions"])) > 1
+    assert len(set(stage["predictions"])) > 1
 
 
 @pytest.mark.parametrize("stop", ["threshold: 0.3", "against: base, delta: 0.05"])

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compare.pairing import lookup_metric
-from ..compare.stores import read_register, record_bias, register_decision
+from ..compare.stores import biased_metrics, read_register, record_bias, register_decision
 from ..core.metrics_base import sample_clusters
 from ..core.results import two_stage_details
 from ..core.scores import Scores, Status
@@ -830,8 +830,9 @@ def register_verdict(
 
     Nothing is recorded where the store object does not record decisions.
     """
-    if report.bias is not None:
-        record_bias(store, records, report.judged[0].metric, report.bias_sentence)
+    metric, reason = report.judged[0].metric, report.bias_sentence
+    if reason is not None or metric in biased_metrics(store, records):
+        record_bias(store, records, metric, reason)
     if report.verdict is None:
         return report
     draw = comparison_draw(draws, records)

@@ -458,7 +458,7 @@ def _document(done: Conversion) -> dict[str, Any]:
     return {
         "schema": 1,
         "written": {role: {"path": str(path), "count": done.counts[role]} for role, path in done.written.items()},
-        "dropped": list(map(asdict, done.dropped)),
+        "dropped": [asdict(loss) for loss in done.dropped],
         "outputs_left": done.outputs_not_written,
         "strays": done.unmatched_ids,
     }
@@ -793,7 +793,7 @@ def _dataset_names(store: RunStore) -> dict[str, str]:
 def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *, as_json: bool, empty: str) -> None:
     """Print the effect on each run as a table, and below it the metrics that keep their value or have no new one."""
     from ..annotate.corrections import run_names
-    from ..render.tables import format_value, table
+    from ..render.tables import number_text, table
 
     if as_json:
         listed = [proposal.to_dict() for proposal in proposals]
@@ -810,7 +810,7 @@ def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *
         notes += [f"{name}: same value: {', '.join(same)}"] if same else []
         notes += [f"not scored: {name}: {effect.why}"] if effect.why else []
         for metric in effect.metrics:
-            values = ["n/a" if value is None else format_value(value) for value in (metric.old, metric.new)]
+            values = [number_text(value) for value in (metric.old, metric.new)]
             change = "" if metric.difference is None else f"{metric.difference:+.4f}"
             if metric.status != "computed":
                 values[1] = "needs judging again" if metric.status == "needs judging" else metric.status

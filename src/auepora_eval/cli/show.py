@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from getpass import getuser
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -145,7 +145,7 @@ def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
 
     blocks: list[Block] = [DefinitionList(list(_facts(store, record)))]
     if results:
-        blocks += [*results_blocks(results), *(block for blocks in slices_blocks(results) for block in blocks)]
+        blocks += [*results_blocks(results), *chain.from_iterable(slices_blocks(results))]
     else:
         advice = "`auepora run PLAN --resume` goes on with it"
         blocks.append(Prose(f"no results yet: the run did not come to scoring; {advice}"))
@@ -331,7 +331,7 @@ def _output_blocks(output: dict[str, Any], gold: set[str], gold_ranks: list[dict
         facts.append(("error", _short(output["error"])))
     response = output.get("response")
     if response is not None:
-        facts.append(("answer", _short(response if isinstance(response, str) else response["text"] or "")))
+        facts.append(("answer", _short(_response_text(response))))
     if facts:
         yield DefinitionList(facts)
     rows: list[Row] = []
@@ -348,7 +348,7 @@ def _output_blocks(output: dict[str, Any], gold: set[str], gold_ranks: list[dict
 def _span_blocks(output: dict[str, Any], spans: list[dict[str, Any]]) -> Iterator[Block]:
     """The spans that metrics mark in an answer, and the answer of each metric with its spans in brackets."""
     response = output.get("response")
-    answer = response if isinstance(response, str) else response["text"] if response else ""
+    answer = _response_text(response) if response else ""
     rows: list[Row] = []
     for name, several in groupby(spans, key=lambda one: str(one["metric"])):
         marked, at = "", 0
@@ -359,6 +359,10 @@ def _span_blocks(output: dict[str, Any], spans: list[dict[str, Any]]) -> Iterato
         yield DefinitionList([(name, _short(marked + answer[at:]))])
     if rows:
         yield simple_table(["metric", "characters", TableColumn("probability", number=True), "unsupported"], rows)
+
+
+def _response_text(response: Any) -> str:
+    return response if isinstance(response, str) else response["text"] or ""
 
 
 def _id(doc: Any) -> str:

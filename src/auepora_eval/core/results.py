@@ -147,7 +147,7 @@ def _row(whole: MetricResult, part: MetricResult, name: str | None, group: str |
         "target": whole.target.name,
         "slice": name,
         "group": group,
-        "value": part.value if part.defined else None,
+        "value": part.known_value,
         "low": low,
         "high": high,
         "num_samples": counts["samples"],
@@ -228,7 +228,7 @@ class Results(list[MetricResult]):
                 {
                     "name": result.name,
                     "target": result.target.name,
-                    "value": result.value if result.defined else None,
+                    "value": result.known_value,
                     "interval": None if result.interval is None else list(result.interval),
                     "signature": result.signature,
                     "details": to_json_value(result.details),
@@ -298,7 +298,7 @@ def _group_to_dict(result: Any) -> Any:
     if not isinstance(result, MetricResult):
         return to_json_value(result)
     return {
-        "value": result.value if result.defined else None,
+        "value": result.known_value,
         "interval": None if result.interval is None else list(result.interval),
         "details": to_json_value(result.details),
     }
@@ -321,7 +321,7 @@ def results_to_dict(results: Sequence[MetricResult]) -> dict[str, dict[str, floa
     """The values by target and metric name: ``{"RETRIEVAL_RELEVANCE": {"recall@5": 0.83}}``; undefined is ``None``."""
     grouped: dict[str, dict[str, float | None]] = {}
     for result in results:
-        grouped.setdefault(result.target.name, {})[result.name] = result.value if result.defined else None
+        grouped.setdefault(result.target.name, {})[result.name] = result.known_value
     return grouped
 
 

@@ -193,3 +193,8 @@ class MetricResult:
     defined: bool = True
     interval: tuple[float, float] | None = None
     slices: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def known_value(self) -> float | None:
+        """The value; ``None`` where no sample counts."""
+        return self.value if self.defined else None

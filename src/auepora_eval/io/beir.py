@@ -178,7 +178,7 @@ def _write(samples: Iterable[EvaluationSample], folder: Path, split: str) -> Non
         return msgspec.json.encode({"_id": row["sample_id"], "text": row["query"], "metadata": row.get("metadata", {})})
 
     write_lines(folder / "queries.jsonl", encode_samples(samples, encode))
-    write_lines(folder / "corpus.jsonl", map(msgspec.json.encode, documents.values()))
+    write_lines(folder / "corpus.jsonl", (msgspec.json.encode(document) for document in documents.values()))
     write_lines(folder / "qrels" / split, rows)
 
 

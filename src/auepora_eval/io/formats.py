@@ -240,7 +240,7 @@ def _keys_of_later_lines(text: str) -> tuple[str, ...]:
 
 
 def _mapping_keys(value: Any) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, Mapping) else ()
+    return tuple(str(key) for key in value) if isinstance(value, Mapping) else ()
 
 
 def _nested_keys(start: str) -> tuple[str, ...]:

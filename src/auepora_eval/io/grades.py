@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -259,7 +260,7 @@ def _with_grades(sample: EvaluationSample, grades: Sequence[Grade] | None) -> Ev
     metadata = {key: value for key, value in sample.metadata.items() if key != GOLD_BY}
     if grades is None:
         return replace(sample, relevant_docs=None, relevant_groups=[], candidate_docs=None, metadata=metadata)
-    known = {one.doc_id: one for some in (sample.candidate_docs, sample.relevant_docs) for one in some or ()}
+    known = {document.doc_id: document for document in chain(sample.candidate_docs or (), sample.relevant_docs or ())}
     documents = [_graded(known.get(grade.doc_id) or Document(grade.doc_id), grade.grade) for grade in grades]
     relevant = [document for document, grade in zip(documents, grades, strict=True) if grade.grade > 0]
     others = [document for document, grade in zip(documents, grades, strict=True) if grade.grade == 0]
@@ -695,5 +696,5 @@ def check_gold_value(kind: CorrectionKind, value: GoldValue | Sequence[str]) -> 
 
 def find_document(sample: EvaluationSample, doc_id: str) -> Document | None:
     """The document among the relevant ones and the candidates of a sample."""
-    listed = (one for some in (sample.relevant_docs, sample.candidate_docs) for one in some or ())
-    return next((one for one in listed if one.doc_id == doc_id), None)
+    listed = chain(sample.relevant_docs or (), sample.candidate_docs or ())
+    return next((document for document in listed if document.doc_id == doc_id), None)

@@ -528,7 +528,8 @@ def _ids_and_texts(docs: list[dict[str, Any]] | None) -> list[tuple[str, str]] |
     """Return ids and texts of relevant documents, or of positions of a ranking."""
     if docs is None:
         return None
-    return [(doc["doc_id"], doc.get("text", "")) for doc in (document.get("doc", document) for document in docs)]
+    documents = [item.get("doc", item) for item in docs]
+    return [(document["doc_id"], document.get("text", "")) for document in documents]
 
 
 def _contexts(

@@ -84,7 +84,7 @@ def _read_table(data: bytes, columns: int, types: dict[str, Any]) -> pa.Table | 
     try:
         table = csv.read_csv(
             pa.py_buffer(data),
-            read_options=csv.ReadOptions(column_names=list(map(str, range(columns)))),
+            read_options=csv.ReadOptions(column_names=[str(column) for column in range(columns)]),
             parse_options=csv.ParseOptions(
                 delimiter="\t" if tab else " ", quote_char=False, double_quote=False, escape_char=False
             ),

@@ -269,7 +269,7 @@ class DecisionCritic(HttpCritic):
 
     def _read(self, reply: Mapping[str, Any], request: JudgeRequest) -> dict[str, dict[str, Any]]:
         """By the name of each question, what is stored of its answer, or the failure."""
-        served = str(reply.get("model") or "")
+        served = " ".join(str(reply.get("model") or "").split())[:100]
         questions = named_questions(request)
         sent = self._wire.answers(reply, list(questions))
         answers: dict[str, dict[str, Any]] = {}

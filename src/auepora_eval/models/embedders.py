@@ -244,7 +244,7 @@ class _EndpointCalls:
         return rows
 
     async def _request(self, texts: list[str]) -> list[Any]:
-        body = encode_json({"input": list(map(encodable, texts)), **self._options})
+        body = encode_json({"input": [encodable(text) for text in texts], **self._options})
         limit = max(MAX_REPLY_BYTES, _BYTES_PER_VECTOR * len(texts))
         reply = await self._client.send("POST", self._target, self._headers, body, max_bytes=limit)
         content = " ".join(reply.body[:1000].decode(errors="replace").split())

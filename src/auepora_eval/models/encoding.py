@@ -47,7 +47,7 @@ class TokenisedTexts:
     @property
     def lengths(self) -> list[int]:
         """Number of tokens of each."""
-        return list(map(len, self.ids))
+        return [len(ids) for ids in self.ids]
 
 
 def encodable(text: str) -> str:
@@ -68,7 +68,7 @@ def _tokenise(loaded: LoadedModel, texts: list[str], others: list[str] | None) -
     if backend is None:
         return _tokenise_in_python(tokenizer, max_length, parts)
     if others is not None:
-        shortened = _shorten(tokenizer, {text for texts_of_side in parts for text in texts_of_side}, max_length)
+        shortened = _shorten(tokenizer, set(chain.from_iterable(parts)), max_length)
         parts = [[shortened.get(text, text) for text in texts_of_side] for texts_of_side in parts]
     # The backend directly: the transformers layer above it would double the cost.
     backend.enable_truncation(max_length, strategy="longest_first")
@@ -120,7 +120,7 @@ def plain_backend(loaded: LoadedModel) -> Iterator[Any]:
 def count_tokens(loaded: LoadedModel, texts: Sequence[str]) -> list[int]:
     """The number of tokens of each text, without those that a model adds."""
     with plain_backend(loaded) as backend:
-        found = backend.encode_batch_fast(list(map(encodable, texts)), add_special_tokens=False)
+        found = backend.encode_batch_fast([encodable(text) for text in texts], add_special_tokens=False)
     return [len(one.ids) for one in found]
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol
 
 from ..core.conventions import Match
@@ -123,7 +123,7 @@ class Sweep:
         if kind == ARMS_KIND:
             for arm in levels:
                 Perturbation.from_arm(str(arm))
-            checked: tuple[Level, ...] = tuple(map(str, levels))
+            checked: tuple[Level, ...] = tuple(str(level) for level in levels)
         else:
             checked = tuple(_rate(kind, one) for one in levels)
         if not checked:
@@ -141,7 +141,7 @@ class Sweep:
     @property
     def perturbs(self) -> set[str]:
         """The kinds with a rate above 0 at any level."""
-        return {kind for level in self.levels for kind in self.perturbation(level).rates}
+        return set(chain.from_iterable(self.perturbation(level).rates for level in self.levels))
 
     def perturbation(self, level: Level, seed: int = 0) -> Perturbation:
         """The perturbation at a level."""

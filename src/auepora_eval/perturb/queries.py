@@ -55,7 +55,7 @@ def call_perturber(
     else:
         with ThreadPoolExecutor(concurrency) as pool:
             replies = [first, *pool.map(call, queries[1:], rngs[1:])]
-    return list(map(_validate_text, replies))
+    return [_validate_text(reply) for reply in replies]
 
 
 def _call_batch(
@@ -68,7 +68,7 @@ def _call_batch(
         return [error] * len(queries)
     if len(texts) != len(queries):
         return [BadTypeError(f"perturb_batch returned {len(texts)} texts for {len(queries)} questions")] * len(queries)
-    return list(map(_validate_text, texts))
+    return [_validate_text(text) for text in texts]
 
 
 async def _gather(starts: Sequence[Callable[[], Any]], concurrency: int) -> list[Any]:

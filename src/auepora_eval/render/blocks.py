@@ -91,8 +91,16 @@ def without_empty_columns(block: Table) -> Table:
     """The table without columns that have no text in any row; the first one stays."""
     rows = [row for group in block.groups for row in group.rows]
     shown = [at for at in range(len(block.columns)) if at == 0 or any(row[at] != "" for row in rows)]
-    groups = [replace(group, rows=[[row[at] for at in shown] for row in group.rows]) for group in block.groups]
-    return replace(block, columns=[block.columns[at] for at in shown], groups=groups)
+    return select_columns(block, shown)
+
+
+def select_columns(block: Table, places: Sequence[int]) -> Table:
+    """The table with the columns at these places, in this order."""
+    groups = []
+    for group in block.groups:
+        rows: list[Row] = [[row[at] for at in places] for row in group.rows]
+        groups.append(replace(group, rows=rows))
+    return replace(block, columns=[block.columns[at] for at in places], groups=groups)
 
 
 def table_rows(block: Table) -> tuple[list[str], list[Row], list[int]]:

@@ -199,6 +199,11 @@ def interval_text(ends: tuple[float, float] | None) -> str:
     return "" if ends is None else f"{format_value(ends[0])} – {format_value(ends[1])}"
 
 
+def interval_ends(ends: tuple[float, float] | None) -> dict[str, float]:
+    """The ends of an interval by name; empty where there is none."""
+    return {} if ends is None else {"low": ends[0], "high": ends[1]}
+
+
 def describe_result(result: MetricResult) -> str:
     """A result as a sentence part: its name, value and interval."""
     if not result.defined:
@@ -260,7 +265,7 @@ def interval_rows(results: Results) -> list[dict[str, Any]]:
 
 def result_row(result: MetricResult, name: str) -> dict[str, Any]:
     """One result as a row with a name."""
-    row: dict[str, Any] = {"name": name, "value": result.value if result.defined else None}
+    row: dict[str, Any] = {"name": name, "value": result.known_value}
     ends = metric_range(result.name, result.signature)
     if ends is not None:
         row["range"] = ends

@@ -117,7 +117,9 @@ def _table(block: Table) -> Iterator[str]:
     if block.caption:
         yield escape_markdown(block.caption)
     if rows:
-        yield markdown_table(list(map(escape_markdown, headers)), [list(map(_cell, row)) for row in rows], right=right)
+        yield markdown_table(
+            [escape_markdown(header) for header in headers], [list(map(_cell, row)) for row in rows], right=right
+        )
 
 
 def _cell(value: Cell | str) -> str:

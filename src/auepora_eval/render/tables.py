@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def _rows(result: MetricResult) -> list[Row]:
 
 def runs_table(results: Mapping[str, Results]) -> str:
     """The values and intervals of several runs in one table by target; metrics in the order of the first run."""
-    by_name = [{one.name: one for one in each} for each in results.values()]
+    by_name = [each.by_name for each in results.values()]
     every = {one.name: one for each in results.values() for one in each}
     groups = [
         RowGroup(rows, entry.title)
@@ -109,9 +110,7 @@ def _breakdown_rows(result: MetricResult) -> Iterator[Row]:
         for name, part in groups.items() if len(groups) > 1 else ():
             value = part.get("value", part.get("share"))
             count = next((part[key] for key in ("num_noisy", "num_samples", "count") if key in part), "")
-            ends = part.get("interval")
-            interval = "" if ends is None else " – ".join(map(format_value, ends))
-            yield [f"  {name}", "n/a" if value is None else format_value(value), interval, "", str(count)]
+            yield [f"  {name}", number_text(value), _ends_text(part.get("interval")), "", str(count)]
 
 
 def result_note(result: MetricResult) -> str:
@@ -275,21 +274,22 @@ def two_stage_metric_blocks(name: str, stage: Mapping[str, Any]) -> list[Block]:
     failed = f" and {stage['system_failures']:,} failed answers" if stage["system_failures"] else ""
     alone = f"the {stage['judged']:,} samples that '{expensive['judge']}' judged{failed}, weighted by the draw"
     rows: list[Row] = [
-        ["corrected", _mean_text(stage), _ends_text(stage), stage["target"]],
-        ["", "", _ends_text(these), these["target"]],
-        ["expensive judge alone", _mean_text(expensive), _ends_text(expensive), alone],
-        ["cheap scores alone", _mean_text(cheap), _ends_text(cheap), f"{cheap['metric']} of all samples"],
+        ["corrected", number_text(stage["value"]), _ends_text(stage["interval"]), stage["target"]],
+        ["", "", _ends_text(these["interval"]), these["target"]],
+        ["expensive judge alone", number_text(expensive["value"]), _ends_text(expensive["interval"]), alone],
+        [
+            "cheap scores alone",
+            number_text(cheap["value"]),
+            _ends_text(cheap["interval"]),
+            f"{cheap['metric']} of all samples",
+        ],
     ]
     columns = [TableColumn(name), TableColumn("mean", number=True), TableColumn("95 % interval"), TableColumn("about")]
     return [simple_table(columns, rows), Prose(f"{name}: {'; '.join(_draw_notes(stage))}.", tone="muted")]
 
 
-def _mean_text(stage: Mapping[str, Any]) -> str:
-    return "n/a" if stage["value"] is None else format_value(stage["value"])
-
-
-def _ends_text(stage: Mapping[str, Any]) -> str:
-    return "" if stage["interval"] is None else " – ".join(map(format_value, stage["interval"]))
+def _ends_text(ends: Sequence[float] | None) -> str:
+    return "" if ends is None else f"{format_value(ends[0])} – {format_value(ends[1])}"
 
 
 def _draw_notes(stage: Mapping[str, Any]) -> list[str]:
@@ -341,10 +341,9 @@ _COUNTED = ("judged", "wrong", "error rate", "not judged")
 
 
 def _control_row(name: str, one: Mapping[str, Any]) -> Row:
-    rate, ends = one["rate"], one["interval"]
-    interval = "" if ends is None else " – ".join(map(format_value, ends))
-    counts = [f"{one['n']}", f"{one['errors']}", "n/a" if rate is None else format_value(rate)]
-    return [name.replace("_", " "), one["expected"], *counts, interval, str(one.get("num_failed") or "")]
+    counts = [f"{one['n']}", f"{one['errors']}", number_text(one["rate"])]
+    failed = str(one.get("num_failed") or "")
+    return [name.replace("_", " "), one["expected"], *counts, _ends_text(one["interval"]), failed]
 
 
 def drift_texts(result: MetricResult) -> list[str]:
@@ -379,7 +378,8 @@ def slices_tables(results: Results, *, markdown: bool = False) -> list[str]:
 
 def slices_blocks(results: Results) -> list[list[Block]]:
     """For each slice every metric in every group."""
-    return [_slice_blocks(results, name) for name in dict.fromkeys(name for one in results for name in one.slices)]
+    names = dict.fromkeys(chain.from_iterable(result.slices for result in results))
+    return [_slice_blocks(results, name) for name in names]
 
 
 def _slice_blocks(results: Results, name: str) -> list[Block]:
@@ -414,7 +414,12 @@ def _interval(result: MetricResult) -> str:
 
 def value_text(result: MetricResult) -> str:
     """The value of a result, or ``n/a``."""
-    return format_value(result.value) if result.defined else "n/a"
+    return number_text(result.known_value)
+
+
+def number_text(value: float | None) -> str:
+    """A number, or ``n/a`` where there is none."""
+    return "n/a" if value is None else format_value(value)
 
 
 def format_value(value: float) -> str:

@@ -509,36 +509,46 @@ class Card:
         return dict(to_json_value(asdict(self)))
 
 
+_UNKNOWN_METRIC = MetricCard(
+    name="",
+    pattern="",
+    summary="A metric that is not known in this process.",
+    formula="",
+    text=(),
+    target=None,
+    range=None,
+    higher_is_better=None,
+    options={},
+    skips={},
+    failures="",
+    reference="",
+)
+
+
 def card(result: MetricResult, metric: Metric | None = None) -> Card:
     """The card of a result; ``metric`` is looked up by name where it is not given."""
     signature = _signature(result)
     info = _info(result, signature, metric)
-    reference_card = metric_card(info) if info is not None else None
+    reference_card = metric_card(info) if info is not None else _UNKNOWN_METRIC
     built = metric if isinstance(metric, BatchMetric) else None
     target, own_help = TARGETS[result.target], built.metadata.option_help if built is not None else {}
-    value_range = built.range if built is not None else None if reference_card is None else reference_card.range
-    higher = (
-        built.higher_is_better
-        if built is not None
-        else None
-        if reference_card is None
-        else reference_card.higher_is_better
-    )
+    value_range = built.range if built is not None else reference_card.range
+    higher = built.higher_is_better if built is not None else reference_card.higher_is_better
     undirected = built is not None and not built.metadata.has_direction
     if higher is None and result.details.get("lower_is_better"):
         higher = False
     bounds = result.details.get("bounds")
-    formula = getattr(built, "scale_formula", None) or ("" if reference_card is None else reference_card.formula)
+    formula = getattr(built, "scale_formula", None) or reference_card.formula
     return Card(
         name=result.name,
         title=display_name(result),
         target=result.target.name,
         target_title=target.title,
         question=target.question,
-        summary="A metric that is not known in this process." if reference_card is None else reference_card.summary,
+        summary=reference_card.summary,
         formula=plain_math(formula) if formula else "",
         latex=formula,
-        text=() if reference_card is None else reference_card.text,
+        text=reference_card.text,
         convention=describe_convention(built.active_conventions if built is not None else None),
         choices=tuple(
             OptionInfo(key, value, describe_option(key, value, own_help))
@@ -551,9 +561,9 @@ def card(result: MetricResult, metric: Metric | None = None) -> Card:
         if undirected
         else {True: "higher is better", False: "lower is better", None: "not declared"}[higher],
         reducer="not known" if built is None else describe_reducer(built.reducer.name),
-        failure="" if reference_card is None else reference_card.failures,
-        reference="" if reference_card is None else reference_card.reference,
-        value=result.value if result.defined else None,
+        failure=reference_card.failures,
+        reference=reference_card.reference,
+        value=result.known_value,
         value_completed=result.details.get("value_completed"),
         bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
         interval=_interval(result),

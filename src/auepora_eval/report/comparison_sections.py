@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -53,6 +53,7 @@ from ..render.blocks import (
     Table,
     TableColumn,
     Tone,
+    select_columns,
     simple_table,
 )
 from ..render.charts.queries import MAX_POINTS
@@ -193,9 +194,8 @@ def _differences_section(compared: ComparedRuns) -> ReportSection:
 
 def with_verdict_first(table: Table) -> Table:
     """The table with its last column, the verdict, next to the names, where narrow screens show it."""
-    groups = [replace(group, rows=[[row[0], row[-1], *row[1:-1]] for row in group.rows]) for group in table.groups]
-    name, *numbers, verdict = table.columns
-    return replace(table, columns=[name, verdict, *numbers], groups=groups)
+    last = len(table.columns) - 1
+    return select_columns(table, [0, last, *range(1, last)])
 
 
 def _differences_figure(compared: ComparedRuns) -> Figure:

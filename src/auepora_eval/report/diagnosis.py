@@ -36,7 +36,7 @@ from ..render.blocks import (
     without_none,
 )
 from ..render.charts.queries import causes_chart
-from ..render.html import value_text
+from ..render.html import interval_ends, value_text
 from ..render.markdown import blocks_markdown
 from ..render.terminal import blocks_text
 from ..runtime.files import atomic_write, translate_write_errors
@@ -222,7 +222,8 @@ def build_diagnosis_report(
     sections = []
     if causes is not None:
         bars = {
-            name: {"count": one.proportion.count, **_bar_ends(one.proportion)} for name, one in numbers.causes.items()
+            name: {"count": one.proportion.count, **interval_ends(one.proportion.interval)}
+            for name, one in numbers.causes.items()
         }
         figure = Figure(causes_chart(bars, title="Causes of wrong answers"), "Proportion of the wrong answers by cause")
         sections.append(ReportSection("causes", "Why answers are wrong", [figure, causes]))
@@ -254,10 +255,6 @@ def _question_lists(numbers: DiagnosisNumbers) -> list[Block]:
             more = f" (the first {_MOST_LISTED} of {len(ids)})" if len(ids) > _MOST_LISTED else ""
             blocks.append(Details(f"{cause}: {len(ids)}{more}", [simple_table(["question"], rows)]))
     return blocks
-
-
-def _bar_ends(quantity: Quantity) -> dict[str, float]:
-    return {} if quantity.interval is None else {"low": quantity.interval[0], "high": quantity.interval[1]}
 
 
 def preview_text(calls: dict[str, int], questions: int, judging: str, judge_calls: int) -> str:

@@ -475,7 +475,7 @@ def _reduction(store: RunStore, record: RunRecord, result: MetricResult, found: 
     values = counted_values(scores)
     if two_stage_details(result) is not None:
         words = "the mean of the judge's scores of a draw, corrected by the scores predicted for all samples"
-        check = RecomputationCheck(result.value if result.defined else None, None, "not computed", "see above")
+        check = RecomputationCheck(result.known_value, None, "not computed", "see above")
         return Reduction(words, len(values), None, check, *_influences(scores, store.sample_ids(record.run_id)))
     is_mean = reducer is None or (isinstance(reducer, Mean) and type(reducer).value is Mean.value)
     total = exact_sum(values) if is_mean else None
@@ -493,7 +493,7 @@ def _reduction(store: RunStore, record: RunRecord, result: MetricResult, found: 
 def _check_value(
     result: MetricResult, scores: Scores, reducer: Reducer | None, record: RunRecord
 ) -> RecomputationCheck:
-    stored = result.value if result.defined else None
+    stored = result.known_value
     if record.repeats > 1 and not isinstance(reducer, Mean):
         return RecomputationCheck(
             stored, None, "not computed", "it is the mean of the repeats' values, each over all its answers"

@@ -26,7 +26,7 @@ from ..render.charts.chart import Chart
 from ..render.charts.curves import Values, curve_over_k, distribution_chart, latency_chart, noise_curve, quality_by_rank
 from ..render.charts.intervals import forest_chart, interval_chart, slices_chart, split_chart
 from ..render.charts.queries import causes_chart, scatter_chart, wins_losses_chart
-from ..render.html import interval_rows, metric_range, result_row, value_text
+from ..render.html import interval_ends, interval_rows, metric_range, result_row, value_text
 from ..render.markdown import blocks_markdown
 from ..render.tables import UNRELIABLE_NOTE, format_value, p_text, results_blocks
 from ..render.terminal import blocks_text
@@ -111,7 +111,7 @@ def plot_latency(result: ResultByRun, *, title: str | None = None) -> Chart:
 def plot_slices(result: MetricResult, *, title: str | None = None) -> Chart:
     """A metric in every group of every slice."""
     rows = list(chain.from_iterable(slice_rows(result, name, name) for name in result.slices))
-    whole = result.value if result.defined else None
+    whole = result.known_value
     return slices_chart(rows, display_name(result), whole=whole, title=title)
 
 
@@ -496,7 +496,7 @@ def plot_noise_curve(curve: Curve, *, metrics: Sequence[str] = (), title: str | 
             {
                 "level": metric.level,
                 "value": metric.value,
-                **({} if metric.interval is None else {"low": metric.interval[0], "high": metric.interval[1]}),
+                **interval_ends(metric.interval),
             }
             for metric in curve.metrics[name]
         ]

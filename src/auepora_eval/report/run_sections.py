@@ -69,7 +69,21 @@ class StoredRun:
     @property
     def label(self) -> str:
         """Its name, with its letter where there are several runs."""
-        return f"{self.letter}: {self.record.name}" if self.letter else self.record.name
+        return self.with_letter(self.record.name)
+
+    @property
+    def group_title(self) -> str:
+        """Its label above its rows where there are several runs; empty for a single run."""
+        return self.label if self.letter else ""
+
+    @property
+    def heading(self) -> list[Block]:
+        """Its label as a paragraph where there are several runs."""
+        return [Prose(self.label)] if self.letter else []
+
+    def with_letter(self, text: str) -> str:
+        """A text of the run, with its letter where there are several runs."""
+        return f"{self.letter}: {text}" if self.letter else text
 
     @cached_property
     def results(self) -> Results:
@@ -234,7 +248,7 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
                 ]
                 for cause, part in causes.items()
             ]
-            groups.append(RowGroup(rows, run.label if run.letter else ""))
+            groups.append(RowGroup(rows, run.group_title))
         columns = [
             TableColumn("cause"),
             TableColumn("wrong answers", number=True),
@@ -310,7 +324,7 @@ def _error_blocks(runs: Sequence[StoredRun]) -> list[Block]:
         ordered = sorted(by_kind.items(), key=lambda one: -len(one[1]))
         rows += [
             [
-                Cell(f"{run.letter}: {kind}" if run.letter else kind),
+                Cell(run.with_letter(kind)),
                 f"{len(errors):,}",
                 percentage(len(errors), run.counts[0]),
                 shorten(errors[0]),
@@ -340,7 +354,7 @@ def _measurement_failure_blocks(runs: Sequence[StoredRun]) -> list[Block]:
         reasons = Counter(one.removeprefix(prefix) for one in result.outcomes or () if one.startswith(prefix))
         rows.append(
             [
-                Cell(f"{run.letter}: {display_name(result)}" if run.letter else display_name(result)),
+                Cell(run.with_letter(display_name(result))),
                 f"{result.details['num_measure_failed']:,}",
                 ", ".join(f"{reason} {n:,}" for reason, n in reasons.items()),
             ]
@@ -379,7 +393,7 @@ def judges_section(runs: Sequence[StoredRun]) -> ReportSection | None:
                 _row(f"metric {name}" if name else "shared by metrics", one) for name, one in _parts(usage, "metrics")
             ]
             rows += [_row(f"judge {name}", one) for name, one in _parts(usage, "critics")]
-            groups.append(RowGroup(rows, run.label if run.letter else ""))
+            groups.append(RowGroup(rows, run.group_title))
             reasons.update(total.get("failed") or {})
     if not groups:
         return None

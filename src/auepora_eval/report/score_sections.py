@@ -47,7 +47,7 @@ from ..render.blocks import (
     TableColumn,
     simple_table,
 )
-from ..render.html import interval_text, reason_counts, seconds_text, value_text
+from ..render.html import interval_ends, interval_text, reason_counts, seconds_text, value_text
 from ..render.tables import sequential_test_blocks, two_stage_blocks
 from ..stats.intervals import Floats, mean_interval
 from ..store.records import plan_conventions, run_info
@@ -111,7 +111,7 @@ def _score_row(run: StoredRun, result: MetricResult) -> Row:
             href=card_link(result.name),
             note="" if definition.higher_is_better else "lower is better",
         ),
-        Cell(value_text(result.value if result.defined else None), tone="" if result.defined else "muted"),
+        Cell(value_text(result.known_value), tone="" if result.defined else "muted"),
         Cell(
             f"{interval_text(result.interval)}{mark}" if result.interval else "none",
             bar=value_bar(result, low, high),
@@ -279,14 +279,14 @@ def sequential_section(runs: Sequence[StoredRun]) -> ReportSection | None:
         for result in run.results:
             test = sequential_details(result)
             if test is not None:
-                blocks += [*([Prose(run.label)] if run.letter else []), *sequential_path(display_name(result), test)]
+                blocks += [*run.heading, *sequential_path(display_name(result), test)]
     return ReportSection("sequential", "Judged until a verdict", blocks) if blocks else None
 
 
 def two_stage_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """The corrected means of the metrics that were judged in two stages."""
     found = [(run, two_stage_blocks(run.results)) for run in runs]
-    blocks = [block for run, some in found if some for block in (*([Prose(run.label)] if run.letter else []), *some)]
+    blocks = [block for run, some in found if some for block in (*run.heading, *some)]
     return ReportSection("two-stage", "Two-stage judging", blocks) if blocks else None
 
 
@@ -367,7 +367,7 @@ def latency_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     if not any(run.timings for run in runs):
         return None
     groups = [
-        RowGroup([_latency_row(name, times) for name, times in run.timings.items()], run.label if run.letter else "")
+        RowGroup([_latency_row(name, times) for name, times in run.timings.items()], run.group_title)
         for run in runs
         if run.timings
     ]
@@ -493,7 +493,7 @@ def _hit_rates(run: StoredRun, first_hits: Floats, depths: tuple[int, ...]) -> l
 
 
 def _point(k: int, value: float, ends: tuple[float, float] | None) -> dict[str, Any]:
-    return {"k": k, "value": value, **({} if ends is None else {"low": ends[0], "high": ends[1]})}
+    return {"k": k, "value": value, **interval_ends(ends)}
 
 
 def _options(run: StoredRun) -> dict[str, dict[str, Any]]:
@@ -623,7 +623,7 @@ def _quality_section(
             ]
             for row in bins
         ]
-        groups.append(RowGroup(rows, run.label if run.letter else ""))
+        groups.append(RowGroup(rows, run.group_title))
     if not figures:
         return None
     columns = [

@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b, sha256
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +121,7 @@ def _merge_members(parts: Sequence[BatchMembership]) -> BatchMembership:
         gold_sums.update(part.gold_sums)
     return BatchMembership(
         size=seen,
-        ids=tuple(name for one in parts for name in one.ids),
+        ids=tuple(chain.from_iterable(one.ids for one in parts)),
         clustered=clustered,
         families=tuple(families),
         groups={key: np.concatenate(rows) for key, rows in groups.items()},

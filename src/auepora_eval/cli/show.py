@@ -155,7 +155,9 @@ def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
 
 
 def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
+    from ..core.results import system_cost
     from ..io.sample_sets import set_label
+    from ..store.runs import result_summaries
 
     done, failed = store.counts(record.run_id)
     expected = record.num_samples * record.repeats
@@ -174,6 +176,9 @@ def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
         yield "commit", f"{commit[:12]}{' with uncommitted changes' if plus else ''}"
     if record.config:
         yield "config", ", ".join(f"{key} {_short(value)}" for key, value in record.config.items())
+    spent = system_cost(result_summaries(store, record.run_id))
+    if spent is not None:
+        yield "cost", f"{spent:.4g} of the system, without that of judges"
     if record.usage:
         yield "judging", usage_text(record.usage["total"])
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ..render.terminal import progress
+from ..render.terminal import progress, report_text
 from .console import echo, echo_err, quiet_option, stdout_to_stderr
 from .help_pages import Command
 from .judge_options import STOPPED_EARLY
@@ -284,7 +284,6 @@ def validate_plan(
     With ``load`` the user's code is imported, and the system built. With ``call`` it is called on so many samples.
     """
     from ..plan.prepare import check_plan
-    from ..render.terminal import report_text
     from .show import sample_page
 
     with progress(f"checking {path}"), stdout_to_stderr():
@@ -566,21 +565,22 @@ def list_command(
     if as_json:
         echo(_to_json([proposal.to_dict() for proposal in proposals]))
         return
-    rows = [
-        [
-            proposal.correction.id,
+    rows = []
+    for proposal in proposals:
+        correction = proposal.correction
+        cells = [
+            correction.id,
             proposal.state,
-            names.get(proposal.correction.fingerprint, proposal.correction.fingerprint[:12]),
-            proposal.correction.sample_id,
-            proposal.correction.describe(),
-            proposal.correction.by,
-            proposal.correction.at[:16].replace("T", " "),
-            proposal.correction.why,
+            names.get(correction.fingerprint, correction.fingerprint[:12]),
+            correction.sample_id,
+            correction.describe(),
+            correction.by,
+            correction.at[:16].replace("T", " "),
+            correction.why,
         ]
-        for proposal in proposals
-    ]
+        rows.append([_clip(cell) for cell in cells])
     headers = ["id", "state", "dataset", "sample", "correction", "by", "at", "why"]
-    echo(table([[_clip(cell) for cell in row] for row in rows], headers=headers) if rows else "no proposals")
+    echo(table(rows, headers=headers) if rows else "no proposals")
 
 
 @click.command(name="preview", cls=Command)

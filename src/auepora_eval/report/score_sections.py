@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -224,7 +225,7 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
 
 def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> list[Block]:
     with_parts = [(one, one.slices[name]) for one in run.results if name in one.slices]
-    groups = list(dict.fromkeys(group for _, parts in with_parts for group in parts))
+    groups = list(dict.fromkeys(chain.from_iterable(parts for _, parts in with_parts)))
     if not groups:
         return []
     if len(groups) <= MAX_COLUMNS:
@@ -281,8 +282,11 @@ def sequential_section(runs: Sequence[StoredRun]) -> ReportSection | None:
 
 def two_stage_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """The corrected means of the metrics that were judged in two stages."""
-    found = [(run, two_stage_blocks(run.results)) for run in runs]
-    blocks = [block for run, some in found if some for block in (*run.heading, *some)]
+    blocks: list[Block] = []
+    for run in runs:
+        found = two_stage_blocks(run.results)
+        if found:
+            blocks += [*run.heading, *found]
     return ReportSection("two-stage", "Two-stage judging", blocks) if blocks else None
 
 
@@ -374,7 +378,7 @@ def latency_section(runs: Sequence[StoredRun]) -> ReportSection | None:
         *(TableColumn("median" if q == 0.5 else f"{100 * q:g} %", number=True) for q in QUANTILES),
         TableColumn("longest", number=True),
     ]
-    names = list(dict.fromkeys(name for run in runs for name in run.timings))
+    names = list(dict.fromkeys(chain.from_iterable(run.timings for run in runs)))
     shown = "end_to_end" if "end_to_end" in names else names[0]
     times = {run.label: run.timings[shown].tolist() for run in runs if shown in run.timings}
     chart = charts.latency_chart(
@@ -607,7 +611,7 @@ def _quality_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], na
         named = [{**row, "rank": "not returned" if row["rank"] == "none" else row["rank"]} for row in bins]
         chart = charts.quality_by_rank(named, name, title=run.label if run.letter else name)
         caption = f"Mean {name}, with 95 % intervals and the number of queries."
-        figures.append(Figure(chart, caption, GALLERY_WIDTH if run.letter else 820, "rank"))
+        figures.append(Figure(chart, caption, run.figure_width, "rank"))
         rows: list[Row] = [
             [
                 Cell("not returned" if row["rank"] == "none" else f"rank {row['rank']}"),

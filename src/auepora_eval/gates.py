@@ -420,9 +420,9 @@ def _check_sequential(gate: ValueGate, result: MetricResult, test: Mapping[str, 
     """
     design, look, note = test["design"], deciding_look(test), sequential_note(test)
     if look is None or test.get("reason") is None:
-        return _inconclusive(gate, f"{gate.metric} is not decided yet ({note})", result.value)
+        return _inconclusive(gate, f"{display_name(result)} is not decided yet ({note})", result.value)
     ends, threshold = (look["low"], look["high"]), design["threshold"]
-    reason = f"{gate.metric} is {format_number(look['mean'])} (repeated interval {interval_ends(ends)})"
+    reason = f"{display_name(result)} is {format_number(look['mean'])} (repeated interval {interval_ends(ends)})"
     upwards = gate.operator in (">", ">=")
     status: GateStatus
     if is_close(threshold, gate.threshold) and upwards == design.get("higher_is_better", True):
@@ -529,23 +529,24 @@ def _check_difference(gate: DeltaGate | VerdictGate, baseline: BaselineCompariso
 
 def _check_verdict(gate: VerdictGate, one: MetricComparison) -> GateOutcome:
     """The outcome of a gate on a verdict, or on a margin that the interval must keep."""
+    label = one.label or one.name
     if one.doubt in ("question_overlap", "no_direction"):
-        return _inconclusive(gate, f"the difference in {gate.metric} is {_difference_text(one)}: {one.note}", one.delta)
+        return _inconclusive(gate, f"the difference in {label} is {_difference_text(one)}: {one.note}", one.delta)
     if one.longer_list is not None and gate.expected == "better":
-        return _inconclusive(gate, f"{gate.metric} is higher by a longer list: {_difference_text(one)}", one.delta)
+        return _inconclusive(gate, f"{label} is higher by a longer list: {_difference_text(one)}", one.delta)
     if gate.by is not None:
         margin = gate.by if gate.expected == "better" else 0.0 - gate.by  # never a minus zero
         if one.higher_is_better:
             return _decide_by_interval(gate, one, ">", margin)
         return _decide_by_interval(gate, one, "<", 0.0 - margin)
-    reason = f"{gate.metric} is {_verdict_text(one)}"
+    reason = f"{label} is {_verdict_text(one)}"
     if one.doubt in ("measure_failures", "skewed") and (gate.expected == "better" or _may_be_worse(one)):
         why = "skewed differences" if one.doubt == "skewed" else "measurements that failed could turn it"
         return _inconclusive(gate, f"{reason}: {why}", one.delta)
     if one.verdict == "inconclusive" and gate.expected == "better":
         return _inconclusive(gate, reason + _mde_note(one), one.delta)
     if one.verdict == "inconclusive":
-        reason = f"{gate.metric} was not found to be worse: {_difference_text(one)}{_mde_note(one)}"
+        reason = f"{label} was not found to be worse: {_difference_text(one)}{_mde_note(one)}"
     passed = one.verdict == "better" if gate.expected == "better" else one.verdict != "worse"
     return GateOutcome(gate.text, "passed" if passed else "failed", reason, gate.metric, one.delta)
 
@@ -554,7 +555,7 @@ def _decide_by_number(gate: DeltaGate, one: MetricComparison) -> GateOutcome:
     """Decide by one end of a difference's interval, or by the bare difference, allowing for failed measurements."""
     assert one.delta is not None
     warning = None
-    value, what = one.delta, f"the difference in {gate.metric}"
+    value, what = one.delta, f"the difference in {one.label or one.name}"
     if gate.part == "point":
         warning = (
             f"{gate.text!r} goes by the bare difference, which chance moves both ways; "

@@ -96,7 +96,7 @@ def test_plan_and_create(store: RunStore, tmp_path: Path) -> None:
     assert larger["half_width"] < plan.figures["half_width"]
     assert larger["kappa_half_width"] < plan.figures["kappa_half_width"]
 
-    blocked = tmp_path / "labels" / f"{plan.name}.draw.json"
+    blocked = tmp_path / "labels" / f"b-alter-b-more-{plan.options.id}.draw.json"
     blocked.mkdir(parents=True)
     with pytest.raises(DataFileError, match="is a directory"):
         create_batch(tmp_path / "labels", plan)

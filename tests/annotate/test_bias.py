@@ -188,6 +188,10 @@ def test_errors(store: RunStore) -> None:
             [Label(f"q{n}", is_right(n), "ann", chosen=True) for n in range(24)],
             "left out: 24 labels of samples that a person picked",
         ),
+        (
+            [Label(f"q{n}", is_right(n), "ann", chosen=n > 2) for n in range(24)],
+            r"3 answers have a label and a score of \S+ \(left out: 21 labels of samples that a person picked\)",
+        ),
         ([], "there are no labels"),
     ):
         with pytest.raises(BadValueError, match=message):

@@ -289,3 +289,61 @@ def test_the_conclusion_about_two_runs_is_that_of_the_weaker_judge(project: Path
     order = ["not_usable", "usable_with_correction", "usable"]
     each = [one["conclusion"] for one in found["judged"]]
     assert found["conclusion"] == min(each, key=lambda one: order.index(one["usability"]))
+
+
+# --- scores as probabilities -----------------------------------------------------------------------------------------
+
+
+def labelled_run(store: RunStore, name: str, chances: Any, truth: Any, labels: list[Label], drawn: int) -> None:
+    """A run whose judge gives these probabilities, with labels of a random sample."""
+    count = len(truth)
+    record = scored(store, name, samples(count), {"token_f1": [float(one) for one in chances]})
+    draw = draw_samples({f"q{n:05}": "all" for n in range(count)}, drawn, run=record.run_id)
+    record_draw("human.jsonl", draw)
+    labels += [Label(one, bool(truth[int(one[1:])]), "ann", run=record.run_id) for one in draw.sample_ids]
+
+
+@pytest.mark.parametrize(
+    ("stretch", "drawn", "verdict"),
+    [(1.0, 400, "calibrated"), (3.0, 200, "not calibrated"), (1.0, 40, "too few labels to tell")],
+)
+def test_scores_as_probabilities(folder: Path, auepora: Cli, stretch: float, drawn: int, verdict: str) -> None:
+    rng = np.random.default_rng(8)
+    p = rng.beta(0.5, 0.5, 600).clip(0.01, 0.99)
+    odds = (p / (1 - p)) ** stretch
+    labels: list[Label] = []
+    with RunStore.open(folder / "runs.sqlite") as store:
+        labelled_run(store, "new", odds / (1 + odds), rng.random(600) < p, labels, drawn)
+    write_labels(folder / "human.jsonl", labels)
+    options = ("judge", "calibrate", "new", "--labels", "human.jsonl", "-m", "token_f1")
+    code, out, err = auepora(*options)
+    assert (code, err) == (0, "")
+    assert "As probabilities the scores are: " in out
+    for name in ("Brier score", "intercept", "slope", "debiased ECE"):
+        assert sum(line.startswith(f"{name} ") and "–" in line for line in out.splitlines()) == 1, name
+    document = json.loads(auepora(*options, "--json")[1])["judged"][0]
+    assert document["probabilities"]["verdict"] == verdict
+    assert document["corrected"]["cap"] == 4
+    assert f"the scores are: {verdict}" in out.replace(" within 0.10", "")
+
+
+def test_a_different_bias_leaves_the_uncorrected_comparison_without_a_verdict(folder: Path, auepora: Cli) -> None:
+    rng = np.random.default_rng(6)
+    labels: list[Label] = []
+    with RunStore.open(folder / "runs.sqlite") as store:
+        for name, more in (("old", 0.0), ("new", 0.35)):
+            truth = rng.random(300) < 0.5
+            chances = np.clip(0.2 + 0.4 * truth + more + 0.1 * rng.random(300), 0, 1)
+            record = scored(store, name, samples(300), {"token_f1": chances.tolist(), "containment": chances.tolist()})
+            draw = draw_samples({f"q{n:05}": "all" for n in range(300)}, 150, run=record.run_id, seed=1)
+            record_draw("human.jsonl", draw)
+            labels += [Label(one, bool(truth[int(one[1:])]), "ann", run=record.run_id) for one in draw.sample_ids]
+    write_labels(folder / "human.jsonl", labels)
+    before = json.loads(auepora("compare", "old", "new", "--json")[1])
+    assert before["refused"] == {}
+    code, out, err = auepora("judge", "calibrate", "old", "new", "--labels", "human.jsonl", "-m", "token_f1")
+    assert (code, err) == (0, "")
+    assert "the judge's error differs between them" in " ".join(out.split())
+    after = json.loads(auepora("compare", "old", "new", "--json")[1])
+    assert list(after["refused"]) == ["token_f1"]
+    assert "has no verdict" in after["refused"]["token_f1"]

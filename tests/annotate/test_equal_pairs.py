@@ -2,12 +2,14 @@
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from auepora_eval.annotate import batch_plans
 from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, label_command, plan_batch, plan_comparison
 from auepora_eval.annotate.calibration import SampleScores, calibrate, load_compared_scores
 from auepora_eval.annotate.calibration_report import CalibrationReport
@@ -221,7 +223,8 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("AUEPORA_STORE", raising=False)
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         for name in ("old", "new"):
-            run(store, name, samples(N), lambda n, name=name: f"answer {n}" if n % 3 == 0 else f"{name} {n}", [])
+            texts = [f"{name if number % 3 else 'answer'} {number}" for number in range(N)]
+            run(store, name, samples(N), texts.__getitem__, [])
     return tmp_path
 
 
@@ -238,7 +241,7 @@ def test_people_decide_where_no_metric_is(
     assert code == 0, err
     assert "20 of 60 samples have equal answers" in out
     assert "30 of 40 samples are drawn for a difference" in out
-    assert "Forecast, if people label the answers of every second one differently" in out
+    assert "Forecast, if people prefer one of the answers in every second sample" in out
     assert "judge" not in out.replace("auepora judge calibrate", "")
     (draw,) = read_draws("pairs.jsonl").values()
     assert draw.comparison is not None
@@ -258,6 +261,7 @@ def test_people_decide_where_no_metric_is(
     code, out, err = auepora("judge", "calibrate", "old", "new", "--labels", "pairs.jsonl", "--json")
     found = json.loads(out)
     assert (found["judged"], found["conclusion"], found["verdict"]) == ([], None, "better")
+    assert found["bias"] is None
     if looks is None:
         mean = sum(int(one[1:]) % 5 > 0 for one in draw.sample_ids) / 30
         assert found["difference"]["value"] == pytest.approx(mean * 40 / 60)
@@ -279,6 +283,22 @@ def test_people_only_is_chosen_by_name(stored: Path, auepora: Cli) -> None:
     assert (code, "labels of earlier runs predict labels by the scores of a metric" in err) == (2, True)
 
 
+def test_a_draw_of_an_earlier_version_is_continued(stored: Path, auepora: Cli, type_lines: Callable[..., None]) -> None:
+    """It has more samples than have different answers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch_plans, "find_equal_answers", lambda *_: ())
+        type_lines("r", "q")
+        assert auepora(*FOR, "--n", "50")[0] == 0
+    (draw,) = read_draws("pairs.jsonl").values()
+    assert (len(draw.sample_ids), draw.population) == (50, N)
+    type_lines("w", "q")
+    code, out, err = auepora(*FOR, "--n", "50")
+    assert (code, "2 of 100 labelled by ann" in out) == (0, True), err
+    assert read_draws("pairs.jsonl") == {draw.key: draw}
+    code, _, err = auepora(*FOR, "--n", "50", "--labels", "others.jsonl")
+    assert (code, "cannot draw 50 of 40 samples" in err) == (2, True)
+
+
 def test_a_batch_of_people_only(stored: Path) -> None:
     with RunStore.open("runs.sqlite") as store, ui_server(store) as server:
         options = BatchOptions(purpose="compare", runs=("old", "new"), title="t", n=20)
@@ -296,6 +316,7 @@ def test_a_batch_of_people_only(stored: Path) -> None:
         assert f"auepora label --for {' '.join(batch.runs)} --n 20 --seed 0 -m 'people only' --blind" in command
         results = server.get(f"/batches/{batch.id}/results").text
         assert "By people, new is better than old." in results
-        assert not any(word in results for word in ("judge", "Conclusion", "kappa"))
+        found = [word for word in ("judge", "Conclusion", "kappa") if word in results]
+        assert found == [], re.sub("<[^>]*>", "", results)
         form = server.get("/batches/new?purpose=compare&run=old&run=new").text
         assert '<option value="people only">' in form

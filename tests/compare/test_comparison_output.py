@@ -18,7 +18,9 @@ from auepora_eval.gates import check_gates
 from auepora_eval.render.markdown import report_markdown
 from auepora_eval.render.tables import results_table
 from auepora_eval.render.terminal import blocks_text, report_text
+from auepora_eval.report.comparison_sections import main_metric_figure
 from auepora_eval.report.plots import plot_split
+from auepora_eval.report.run_sections import StoredRun
 from auepora_eval.store.rows import StoredJudgement
 from auepora_eval.store.runs import RunStore
 from helpers.scripted_critic import Scripted
@@ -272,6 +274,13 @@ def test_a_metric_has_one_label_in_results_and_comparisons(store: RunStore) -> N
     assert "map@10" in names, "names of metrics, as in JSON, do not change"
     (first, *_) = build_leaderboard(store, runs[:2]).comparisons
     assert "label" not in first.to_dict()
+    board = build_leaderboard(store, runs)
+    figure = main_metric_figure([StoredRun(store, one) for one in runs], board)
+    assert figure.caption.partition(" of each run")[0] in labels
+    compared = {one.name: one for one in build_leaderboard(store, runs[:2]).comparisons}
+    gates = ["not worse(map@10)", "better(map@10, by=0.1)", "point(delta(map@10)) > 0", "map@10 >= 0.9"]
+    outcomes = check_gates(gates, store.results(runs[1].run_id), comparison=compared).outcomes
+    assert [one.reason for one in outcomes if labels[0] not in one.reason] == []
 
 
 def test_a_metric_has_one_label_on_pages_of_queries(store: RunStore, tmp_path: Path, auepora: Call) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from auepora_eval.compare import ComparisonKind, QueryComparison, compare_querie
 from auepora_eval.compare.golden import aggregate_of
 from auepora_eval.compare.queries import QueryComparisons, compare_run_outputs, comparison_kind
 from auepora_eval.compare.stores import RunOutputs, select_outputs
-from auepora_eval.core.types import EvaluationSample, SystemOutputs
+from auepora_eval.core.types import EvaluationSample, Response, SystemOutputs
 from auepora_eval.errors import BadValueError
 from auepora_eval.io.golden import dataset_fingerprint
 from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput
@@ -197,6 +198,15 @@ def test_golden_queries_given_decide_for_both_runs(store: RunStore) -> None:
         "1 query is in run_a or run_b and not among the golden ones, left out: 'r'",
     ]
     assert (compared.only_in_a, compared.only_in_b) == (0, 0)
+
+
+def test_changed_questions_are_named(store: RunStore) -> None:
+    old = [golden("q", "x"), golden("r", "x"), golden("s", "x")]
+    new = [old[0], replace(old[1], query="another question"), replace(old[2], reference_answer=Response("new"))]
+    a, b = (put_run(store, name, queries, [found("x")] * 3) for name, queries in (("a", old), ("b", new)))
+    (note,) = compare_queries(store, a, b).notes
+    assert note == "question or reference answer changed between A and B: 'r', 's'; each run has its own scores"
+    assert compare_queries(store, a, a).notes == []
 
 
 def test_different_expected_chunks_use_those_of_b(store: RunStore) -> None:

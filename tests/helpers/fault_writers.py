@@ -27,7 +27,7 @@ from helpers.checkpoints import expected, same, scored_into
 from helpers.faults import arm, forked_lines, is_pending, rounds
 
 Report = Callable[[str], None]
-RUNS, JUDGEMENTS, LABELS, CORRECTIONS = rounds(12, 3), rounds(60, 12), rounds(150, 15), rounds(200, 12)
+RUNS, JUDGEMENTS, LABELS, CORRECTIONS = rounds(16, 3), rounds(80, 12), rounds(160, 15), rounds(200, 12)
 """How much is written: in the complete form more than 400 writes of each kind, but for checkpoints, which have 33."""
 AFTER = 12
 """So many things are acknowledged after a fault."""

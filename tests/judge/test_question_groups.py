@@ -261,9 +261,74 @@ def test_a_mean_probability_is_called_so_and_a_rate_needs_a_threshold() -> None:
     assert "threshold" not in (first.signature or "")
 
 
-def test_a_continuous_scale_is_refused_before_anything_is_asked() -> None:
+def test_a_scale_with_too_many_options_is_refused_before_anything_is_asked() -> None:
     with DecisionServer(by_instructions) as server:
         critic = DecisionCritic("decider", base_url=server.base_url)
         with pytest.raises(BadValueError, match="chooses from 2 to 255 options"):
-            evaluate(*rows(1), [JudgeMetric(critic, prompt="?", name="m", scale="0-1")])
+            evaluate(*rows(1), [JudgeMetric(critic, prompt="?", name="m", scale="0-300")])
         assert not server.asked
+
+
+# --- wherever a critic is used ---------------------------------------------------------------------------------------
+
+USABLE = [
+    "llm_faithfulness",
+    "llm_answer_quality",
+    "llm_answer_relevance",
+    "llm_correctness",
+    "llm_context_sufficiency",
+    "llm_refusal",
+    "judged_context_precision",
+    "citation_support_precision",
+    {"claim_faithfulness": {"claims": "sentences"}},
+]
+REFUSED = ["claim_faithfulness", "judged_context_relevance", "reverse_question_relevance"]
+
+
+def answered_sample() -> tuple[list[EvaluationSample], list[SystemOutputs]]:
+    document = Document("d1", "Paris is the capital of France.")
+    sample = EvaluationSample(
+        "s1", "What is the capital?", relevant_docs=[document], reference_answer=Response("Paris")
+    )
+    return [sample], [
+        SystemOutputs([RetrievedDocument(document, 1.0, 1)], Response("It is Paris [1]. It is large [1]."))
+    ]
+
+
+def with_critic(spec: Any, critic: Any) -> Any:
+    name, options = (spec, {}) if isinstance(spec, str) else next(iter(spec.items()))
+    return {name: {**options, "critic": critic}}
+
+
+@pytest.mark.parametrize("spec", USABLE, ids=str)
+def test_metrics_that_choose_take_a_decision_model(spec: Any) -> None:
+    with DecisionServer() as server:
+        critic = DecisionCritic("decider", base_url=server.base_url, api="systemone")
+        (result,) = evaluate(*answered_sample(), [with_critic(spec, critic)])
+        assert server.asked
+    assert result.outcomes == ["scored"], result.outcomes
+    assert 0 <= result.value <= 1
+
+
+@pytest.mark.parametrize("spec", REFUSED)
+def test_metrics_that_write_refuse_it_before_anything_is_asked(spec: str) -> None:
+    with DecisionServer() as server:
+        critic = DecisionCritic("decider", base_url=server.base_url)
+        with pytest.raises(BadValueError, match="writes no text"):
+            evaluate(*answered_sample(), [with_critic(spec, critic)])
+        assert not server.asked
+
+
+def test_preference_by_a_decision_model() -> None:
+    from auepora_eval import prefer
+
+    def decide(question: AskedQuestion) -> dict[str, float]:
+        good_first = question.state.index("good") < question.state.index("bad")
+        return {"first": 0.8, "tie": 0.1, "second": 0.1} if good_first else {"first": 0.1, "tie": 0.1, "second": 0.8}
+
+    samples, _ = rows(1)
+    good, bad = (SystemOutputs([], Response(text)) for text in ("good", "bad"))
+    with DecisionServer(decide) as server:
+        report = prefer(samples, [good], [bad], DecisionCritic("decider", base_url=server.base_url))
+        assert len(server.asked) == 2
+    assert [query.verdict for query in report.queries] == ["a"]

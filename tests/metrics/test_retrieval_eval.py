@@ -148,7 +148,7 @@ BAD_ROWS = [  # rows, error, message, why
     ([{"gold_ids": [], "ranked_ids": None}], BadTypeError, r"results\[0\]: 'ranked_ids' is None; pass a list", "a ranking of None"),
     ([{"gold_ids": [], "ranked_ids": {"a", "b"}}], BadTypeError, r"results\[0\]: 'ranked_ids' is a set, which has no ranks", "a set has no order"),
     ([{"gold_ids": [], "ranked_ids": {"a": 0.5}}], BadTypeError, r"results\[0\]: 'ranked_ids' is a dict, which has no ranks", "scores are no ranks"),
-    ([SHORT, {"gold_ids": [1], "ranked_ids": []}], BadTypeError, r"results\[1\]': the gold id 1 is of type int", "an id that is a number"),
+    ([SHORT, {"gold_ids": [1.5], "ranked_ids": []}], BadTypeError, r"results\[1\]': the gold id 1.5 is of type float", "an id that is a fraction"),
     ({"q1": SHORT}, BadTypeError, "results must be a list of rows .*, not a dict", "rows by name"),
     ("rows", BadTypeError, "results must be a list of rows .*, not a str", "text for rows"),
 ]  # fmt: skip

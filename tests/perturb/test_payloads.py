@@ -69,6 +69,8 @@ def test_a_system_that_obeys_and_one_that_does_not(tmp_path: Path) -> None:
     success = [point.value for point in curve.metrics["attack_success_rate"]]
     assert success == [None, 1.0, 1.0]
     assert [point.value for point in curve.metrics["payload_retrieved_rate"]] == [None, 1.0, 1.0]
+    by_kind = "inject=1: attack_success_rate by kind of payload: instruction 1.0000, poison 1.0000"
+    assert by_kind in curve.notes, "a quoted poison counts, a quoted instruction does not"
     loss = [point.value for point in curve.metrics["containment"]]
     assert loss[0] == 1.0
     assert loss[0] > loss[1] > loss[2]

@@ -521,3 +521,22 @@ def test_the_order_depends_on_the_seed_and_the_clusters() -> None:
     assert all(unit.tolist() == [unit[0], unit[0] + 1] for unit in units)
     assert [unit[0] for unit in draw_units(samples, 0)] == [unit[0] for unit in units]
     assert [unit[0] for unit in draw_units(samples, 1)] != [unit[0] for unit in units]
+
+
+def test_a_judge_that_fails_on_all_of_few_answers_can_be_asked_again(make: Callable[..., JudgedRuns]) -> None:
+    """Below 50 units failures end nothing: all looks are made, without a verdict, and later judgements count."""
+    is_down = [True]
+
+    def answer(asked: Asked) -> Any:
+        return FAULTS["filter_400"] if is_down[0] and "candidate" in asked.prompt else grade(asked)
+
+    runs = make(answer=answer)
+    runs.run("base")
+    with pytest.warns(AueporaWarning, match="gave no judgement|failed"):
+        found = sequential(runs.run("candidate", STOP))
+    assert (found["verdict"], found["failed"]) == ("inconclusive", found["units"])
+    is_down.clear()
+    is_down.append(False)
+    with RunStore.open("runs.sqlite") as store:
+        again = rescore(store, store.find("candidate")).by_name["llm_correctness"]
+    assert (sequential(again)["verdict"], sequential(again)["failed"]) == ("better", 0)

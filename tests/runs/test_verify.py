@@ -151,7 +151,7 @@ def test_an_answer_that_no_result_reads(plan: Path, store_file: Path) -> None:
     assert "recall@5, score" not in text
 
 
-def test_a_run_without_a_digest_says_what_was_not_checked(store_file: Path) -> None:
+def test_a_run_without_a_digest_names_what_was_not_checked(store_file: Path) -> None:
     """Runs that were stored before there were digests."""
     assert "not checked" not in verify(store_file)[1]
     change(store_file, "UPDATE eval_runs SET usage_json = NULL")

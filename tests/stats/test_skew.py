@@ -118,7 +118,7 @@ def test_common_small_losses_without_the_rare_gain() -> None:
     assert bounds(losses + noise) is not None, "small differences on the other side do not hide it"
 
 
-DOUBTS = [  # differences, ends that are doubtful, why
+ENDS = [  # differences, ends that are doubtful, why
     (np.repeat([1.0, -0.1, 0.0], [4, 30, 66]), (False, True), "the tail is up: the mean may be higher"),
     (np.repeat([-1.0, 0.1, 0.0], [4, 30, 66]), (True, False), "the tail is down"),
     (np.repeat([1.0, -0.1], [5, 25]), (False, True), "the mean is on the side of the tail"),
@@ -127,7 +127,7 @@ DOUBTS = [  # differences, ends that are doubtful, why
 ]
 
 
-@pytest.mark.parametrize(("differences", "ends"), [row[:2] for row in DOUBTS], ids=[row[2] for row in DOUBTS])
+@pytest.mark.parametrize(("differences", "ends"), [row[:2] for row in ENDS], ids=[row[2] for row in ENDS])
 def test_an_end_is_doubtful_on_the_side_of_the_tail(differences: Floats, ends: tuple[bool, bool]) -> None:
     low, high = doubtful_ends(differences[np.newaxis], np.ones(len(differences)), 1.0)
     assert (bool(low[0]), bool(high[0])) == ends

@@ -60,37 +60,33 @@ def test_page_is_sent_before_the_comparison_is_computed(server: UiServer, pair: 
     page = server.get(address("/compare", pair))
     assert page.status == 200
     assert HOSTILE not in page.text
-    targets = re.findall('class="chip" href="#([^"]*)"', page.text)
-    assert targets == ["summary", "outcomes-title", "queries-title", "more"]
-    assert all(f'id="{one}"' in page.text for one in targets)
+    targets = re.findall('class="(?:first|second)-tab" href="#([^"]*)"', page.text)
+    assert targets == ["summary", "query-pane"]
+    assert all(f'id="{one}"' in page.text for one in (*targets, "queries-title", "more"))
     assert f'href="/compare?{urlencode({"run": [one.run_id for one in pair[::-1]]}, doseq=True)}"' in unescape(
         page.text
     )
     assert len(decisions(server.workbench.store)) == before
 
 
-def test_outcomes_and_causes_lead_to_queries(server: UiServer, pair: list[RunRecord]) -> None:
-    html = server.get(address("/compare/sections/outcomes", pair, metric="exact_match")).text
-    # A is right on 0 to 3, B on 2 to 8.
-    for count, text, word in [(2, "both right", "both-right"), (2, "only A right", "a-only")]:
-        (href,) = links(html, f"{count} {text}")
-        assert conditions(href) == [f"exact_match={word}"]
-    assert links(html, "5 only B right")
-    assert links(html, "3 both wrong")
-    html = server.get(address("/compare/sections/causes", pair, metric="exact_match")).text
-    (href,) = links(html, "2 queries")
-    assert conditions(href) == ["change.exact_match=answer_changed", "exact_match=worse"]
-    assert links(html, "5 queries")
+def test_metrics_of_the_card_lead_to_their_queries(server: UiServer, pair: list[RunRecord]) -> None:
+    card = server.get(address("/compare/sections/summary", pair, primary="exact_match")).text
+    (href,) = links(card, "exact_match")
+    assert conditions(href) == ["exact_match=worse"]
+    # A is right on 0 to 3, B on 2 to 8; the chips count what a further condition gives.
+    html = server.get(href.replace("/compare?", "/queries?") + "&size=8").text
+    assert "2 of 12 queries" in html
+    chips = dict(re.findall(r'<bdi>([^<]*)</bdi> <span class="count">(\d+)</span>', html))
+    assert chips["▼ Worse"] == chips["Right in A only"] == chips["another answer"] == "2"
+    assert chips["▲ Better"] == chips["Right in B only"] == "5"
+    assert "two runs" not in card
+    assert re.search(r'class="forest" role="img" aria-label="difference [^"]*interval [^"]*"', card)
 
 
-def test_threshold_of_a_metric_where_lower_is_better(server: UiServer, store: RunStore) -> None:
-    both = [scored(store, f"slow {n}", samples(4), {"mean_latency[end_to_end]": [n, 1, 3, 4]}) for n in (1, 2)]
-    path = "/compare/sections/outcomes"
-    html = server.get(address(path, both, threshold="2")).text
-    assert "of at most 2 (as given)" in html
-    (href,) = links(html, "2 both right")
-    assert conditions(href) == ["mean_latency[end_to_end]=both-right:2"]
-    assert server.get(address(path, both, threshold="much")).status == 400
+def test_a_metric_on_which_nothing_got_worse_shows_all_queries(server: UiServer, pair: list[RunRecord]) -> None:
+    path = address("/queries", pair, where="recall@5=worse", relax=1, fragment=1, wait=1)
+    assert 'data-count="12 queries"' in server.get(path).text
+    assert "No query matches 1 condition" in server.get(path.replace("relax", "other")).text
 
 
 def test_options_of_the_address_decide_and_are_in_the_command(server: UiServer, pair: list[RunRecord]) -> None:
@@ -102,7 +98,8 @@ def test_options_of_the_address_decide_and_are_in_the_command(server: UiServer, 
     assert words[4:10] == ["--primary", "exact_match", "--delta", "exact_match=0.9", "--adjust", "holm"]
     summary = server.get(address("/compare/sections/summary", pair, **options)).text
     assert "Of 1 primary metric" in summary
-    assert "Exploratory metrics: no verdict" in summary
+    details = server.get(address("/compare/sections/details", pair, **options)).text
+    assert "Exploratory metrics: no verdict" in details
     for name, value, message in [
         ("adjust", "tukey", "allowed for 2 runs: max-t, holm"),
         ("delta", "x", "write a number"),
@@ -190,21 +187,15 @@ def test_banners(server: UiServer, store: RunStore) -> None:
         return unescape(" ".join(re.findall(r'<div class="(?:banner|verdict)[^"]*".*?</div>', html, re.DOTALL)))
 
     assert "The two runs have different chunks" in banners(whole, other)
-    outcomes = server.get(address("/compare/sections/outcomes", [whole, other], metric="recall@5")).text
-    assert "not compared by recall@5: chunks were cut differently" in outcomes
+    card = server.get(address("/compare/sections/summary", [whole, other])).text
+    assert "recall@5 (chunks were cut differently" in card
     for path in ("/queries", "/query"):
         assert (
             "different chunks (chunker_version 1 and 2)" in server.get(address(path, [whole, other], id="q00001")).text
         )
     assert "is still running" in banners(part, whole)
-    page = server.get(address("/compare", [part, whole])).text
-    assert ("/compare/sections/outcomes" in page, page.count("The runs have no metric in common.")) == (False, 2)
     looked = judged_until(store, "looked", dataset, "token_f1", [1.0] * 6, sequential_test(whole.run_id, n=N))
     assert "token_f1: sequential: stopped at look 7 of 20" in banners(whole, looked)
-    outcomes = server.get(address("/compare/sections/outcomes", [whole, looked], metric="token_f1")).text
-    (href,) = links(outcomes, "6 queries")
-    found = server.get(address("/queries", [whole, looked], where=conditions(href))).text
-    assert "6 of 12 queries" in found
     judged = judged_until(store, "judged", dataset, "token_f1", [1.0] * 6, None)
     assert "not sequentially valid" in banners(whole, judged)
 
@@ -236,28 +227,28 @@ def test_outcomes_filter_the_queries_by_keyboard(opened: Any, store: RunStore, p
     expect(page.locator("#summary [data-record]")).to_have_count(0)  # its address is removed before it is sent
     page.wait_for_load_state("networkidle")
     assert [one.kind for one in decisions(store, run_id=pair[0].run_id)] == ["comparison"]
-    page.locator("#metric").focus()
-    page.keyboard.type("exact")
-    link = page.get_by_role("link", name="2 only A right")
-    expect(link).to_be_visible()
+    link = page.locator("#summary").get_by_role("link", name="exact_match", exact=True).first
     link.focus()
     page.keyboard.press("Enter")
+    page.get_by_role("link", name="Right in A only").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**where=exact_match%3Da-only**")
     expect(page.locator("#queries")).to_contain_text("2 of 12")
     assert parse_qs(urlsplit(page.url).query)["where"] == ["exact_match=a-only"]
     page.go_back()
-    expect(page.locator("#queries")).not_to_contain_text("of 12")
+    expect(page.locator("#queries .query-count")).to_have_text("12 queries")
     page.go_forward()
     expect(page.locator("#queries")).to_contain_text("2 of 12")
     page.reload()
     expect(page.locator("#queries")).to_contain_text("2 of 12")
     page.locator("body").press("x")
-    expect(page.locator(".compared-runs h2").first).to_contain_text("second")
+    expect(page.locator(".compare-head .run-name").first).to_contain_text("second")
     assert parse_qs(urlsplit(page.url).query)["run"] == [one.run_id for one in pair[::-1]]
 
 
 @pytest.mark.part("chromium")
 def test_derivations_open_in_the_side_panel(opened: Any) -> None:
-    opened.locator("#summary").get_by_role("link", name="exact_match").first.click()
+    opened.locator("#summary").get_by_role("link", name=": how exact_match was computed").first.click()
     expect(opened.get_by_role("dialog")).to_contain_text("exact_match")
     opened.keyboard.press("Escape")
     expect(opened.get_by_role("dialog")).to_have_count(0)

@@ -9,7 +9,7 @@ import re
 import secrets
 import shlex
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -111,11 +111,6 @@ class BatchPlan:
     """The forecast in numbers."""
     drafts: tuple[EvaluationSample, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """The start of the names of the files."""
-        return _file_name(self.options)
-
 
 def new_batch_id() -> str:
     """A random id."""
@@ -159,7 +154,7 @@ def create_batch(folder: str | Path, plan: BatchPlan) -> LabelBatch:
         draw=None if plan.draw is None else plan.draw.id,
         items=plan.entries,
         folder=str(directory),
-        name=plan.name,
+        name=_file_name(options),
     )
     content = _encode_batch(batch)
     if batch_path(directory, batch.id) is not None:
@@ -361,10 +356,12 @@ def plan_comparison(
     delta: float | None = None,
     looks: int = 0,
     history: Sequence[str | Path] = (),
+    before: LabelDraw | None = None,
 ) -> LabelDraw:
     """The draw for the difference of two runs, from the scores of the judge metric.
 
     Without a metric it is that of the only judge; people alone decide where there is no judge, or for ``PEOPLE_ONLY``.
+    A draw that was recorded ``before`` is repeated; those of earlier versions have samples with equal answers.
     """
     from .agreement import read_annotations
     from .calibration import fit_earlier_labels, judge_metrics, load_run_scores, predict_labels
@@ -390,6 +387,7 @@ def plan_comparison(
         if other := next((one for one in both if asked[0][one] != asked[1][one]), None):
             raise BadValueError(f"the runs are of different datasets: sample '{other}' has another question in each")
     num_others = max(len(first), len(second)) - len(both)
+    equal = before.equal_answers if before else find_equal_answers(store, [record.run_id for record in records])
     return draw_comparison(
         {one: (first[one], second[one]) for one in both},
         n,
@@ -400,11 +398,11 @@ def plan_comparison(
         looks=looks,
         calibrator=calibrator,
         left_out={"not_in_both": num_others} if num_others else {},
-        equal_answers=find_equal_answers(store, [record.run_id for record in records]),
+        equal_answers=equal,
     )
 
 
-def find_equal_answers(store: RunStore, runs: Sequence[str]) -> set[str]:
+def find_equal_answers(store: RunStore, runs: Sequence[str]) -> Collection[str]:
     """The samples whose answers have the same text in two runs, but for spaces around it."""
     first, second = (_answer_texts(store, run) for run in runs)
     return {one for one, text in second.items() if first.get(one) == text}

@@ -324,9 +324,10 @@ def _require_enough(
     if not answers:
         what_to_do = "; ".join(left_out) or "compare the sample ids and the field 'run' of the labels with the runs"
         raise BadValueError(f"no label is about an answer that has a score of {metric}; {what_to_do}")
+    because = f" ({'; '.join(left_out)})" if left_out else ""
     raise BadValueError(
-        f"{len(answers)} answers have a label and a score of {metric}; a bias needs at least {MIN_ANSWERS}: label more "
-        "with `auepora label`, or leave the labels out to see how the scores themselves depend"
+        f"{len(answers)} answers have a label and a score of {metric}{because}; a bias needs at least {MIN_ANSWERS}: "
+        "label more with `auepora label`, or leave the labels out to see how the scores themselves depend"
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compare.pairing import lookup_metric
-from ..compare.stores import read_register, register_decision
+from ..compare.stores import biased_metrics, read_register, record_bias, register_decision
 from ..core.metrics_base import sample_clusters
 from ..core.results import two_stage_details
 from ..core.scores import Scores, Status
@@ -325,7 +325,7 @@ def calibrate(
         raise BadValueError("two sets of scores need run_names each, so that labels can name the run they belong to")
     if other is not None and set(runs[0].run_names) & set(other.run_names) and runs[0].run_names != other.run_names:
         # Two runs with the same name: labels must use their ids.
-        runs = [_named_by_id(one) for one in runs]
+        runs = [replace(run, run_names=tuple(run.run_names)[:1]) for run in runs]
     label_scale = None if scale is None else Scale.parse(scale)
     rated: list[Label] = []
     prepared = []
@@ -349,7 +349,8 @@ def calibrate(
     if other is None:
         return report
     first, second = prepared
-    report = replace(report, bias=_bias_difference(first, second, threshold, finite=finite))
+    if report.judges:
+        report = replace(report, bias=_bias_difference(first, second, threshold, finite=finite))
     reason = first.weights.reason_without_verdict or second.weights.reason_without_verdict
     draw = _comparison_draw(first, second)
     design = None if draw is None else draw.comparison
@@ -401,10 +402,6 @@ class _LabelledRun:
     weights: SampleWeights
 
 
-def _named_by_id(run: SampleScores) -> SampleScores:
-    return replace(run, run_names=tuple(run.run_names)[:1])
-
-
 def _calibrate_run(
     labelled: _LabelledRun, threshold: float | None, *, finite: bool, bins: int, seed: int
 ) -> JudgeCalibration:
@@ -418,6 +415,7 @@ def _calibrate_run(
     verdict = np.array([run.verdict(one, cut) for one in score], dtype=np.bool_)
     signed = score if run.higher_is_better else -score
     chance = _probabilities(run, score)
+    probabilities = None if chance is None else probability_calibration(chance, right, seed=seed)
     table = confusion(verdict, right)
     if human.binary:
         alpha, level = alpha_report([right.tolist(), verdict.tolist()], "nominal", seed=seed), "nominal"
@@ -459,7 +457,7 @@ def _calibrate_run(
         (*run.notes, *_notes(run, human), *sample_weights.notes, *_uniform_note(len(ids), len(usable))),
         {name: report(signed.tolist(), label.tolist(), seed=seed) for name, report in _CORRELATIONS.items()},
         sample_weights.basis,
-        None if chance is None else probability_calibration(chance, right, seed=seed),
+        probabilities,
     )
 
 
@@ -832,6 +830,9 @@ def register_verdict(
 
     Nothing is recorded where the store object does not record decisions.
     """
+    metric, reason = report.judged[0].metric, report.bias_sentence
+    if reason is not None or metric in biased_metrics(store, records):
+        record_bias(store, records, metric, reason)
     if report.verdict is None:
         return report
     draw = comparison_draw(draws, records)

@@ -194,6 +194,7 @@ class JudgeCalibration:
 
     def to_dict(self) -> dict[str, Any]:
         """The values as a JSON object."""
+        probabilities = None if self.probabilities is None else self.probabilities.to_dict()
         measures = ("agreement", "kappa", "alpha", "auroc", "tpr", "tnr", "balanced_accuracy")
         errors = ("calibration_error", "calibration_error_equal_mass", "brier")
         return {
@@ -214,7 +215,7 @@ class JudgeCalibration:
             "notes": list(self.notes),
             **{name: one.to_dict() for name, one in self.correlations.items()},
             "basis": self.basis,
-            "probabilities": None if self.probabilities is None else self.probabilities.to_dict(),
+            "probabilities": probabilities,
         }
 
 
@@ -246,10 +247,18 @@ class CalibrationReport:
     """Of two runs with a verdict: how often their test set decided before."""
 
     @property
-    def differs_in_bias(self) -> bool:
-        """Of two runs: whether the labels show a different bias of the judge, so that its own means have no verdict."""
+    def bias_sentence(self) -> str | None:
+        """Of two runs: that the labels show a different bias of the judge, so that its own means have no verdict."""
         ends = None if self.bias is None else self.bias.interval
-        return ends is not None and not ends.low <= 0 <= ends.high
+        if self.bias is None or ends is None or ends.low <= 0 <= ends.high:
+            return None
+        first, second = self.judged[0].name, self.judged[-1].name
+        difference, shown = format_value(self.bias.value), _interval_text(ends)
+        return (
+            f"by the labels of both runs the judge's error differs between them ({second} - {first}: {difference}, "
+            f"95 % interval {shown}), so that the difference of its own means has no verdict; "
+            "`auepora judge calibrate` corrects it"
+        )
 
     @property
     def verdict(self) -> str | None:
@@ -278,12 +287,13 @@ class CalibrationReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The values as a JSON object."""
+        bias = None if self.bias is None else _corrected_dict(self.bias)
         return {
             "schema": 1,
             "people": None if self.people is None else self.people.to_dict(),
             "judged": [one.to_dict() for one in self.judges],
             "difference": None if self.difference is None else _corrected_dict(self.difference),
-            "bias": None if self.bias is None else _corrected_dict(self.bias),
+            "bias": bias,
             "verdict": self.verdict,
             "no_verdict": self.no_verdict,
             "delta": self.delta,
@@ -432,9 +442,12 @@ def _judge(one: JudgeCalibration) -> list[Block]:
 def _chance_sentence(found: ProbabilityCalibration) -> str:
     """The verdict, with the bound that it follows from."""
     bound = "" if found.error.interval is None else format_value(found.error.interval.high)
-    if found.verdict == "calibrated":
-        return f"calibrated within {TOLERANCE:.2f} (they are off by {bound} on average at most, at 95 %)"
-    return f"{found.verdict} (they may be off by up to {bound} on average, at 95 %)"
+    name = f"calibrated within {TOLERANCE:.2f}" if found.verdict == "calibrated" else found.verdict
+    sentence = f"{name} (off by {bound} on average at most, at 95 %)"
+    if found.gain is None:
+        return sentence
+    word = "narrower" if found.gain > 0 else "wider"
+    return f"{sentence}; by these labels they make a corrected interval {abs(found.gain):.1%} {word} than yes or no"
 
 
 def _disagreements(one: JudgeCalibration, shown: int) -> list[Block]:
@@ -495,13 +508,8 @@ def _corrected_table(report: CalibrationReport) -> list[Block]:
         parts = [labels_only, basis, *(Prose(f"Note: {note}.") for note in notes)]
     if report.sequential is not None:
         parts += look_blocks(report.sequential)
-    if report.bias is not None and report.differs_in_bias:
-        more, ends = format_value(report.bias.value), _interval_text(report.bias.interval)
-        sentence = (
-            f"The judge overrates {second} by {more} more than {first} (95 % interval {ends}): the difference of its "
-            "own means has no verdict; the corrected one counts."
-        )
-        parts.append(Prose(sentence))
+    if report.bias_sentence is not None:
+        parts.append(Prose(f"Note: {report.bias_sentence}."))
     if (sentence := verdict_sentence(report)) is not None:
         parts.append(Prose(sentence))
     if report.register is not None and report.register.note is not None:

@@ -336,7 +336,7 @@ def describe_forecast(draw: LabelDraw, labels: str | Path | None = None) -> list
     source = "from earlier labels" if found["calibrated"] else "if the judge errs on one answer in ten"
     purpose = f"the difference in {design.metric}"
     if design.metric is None:
-        source, purpose = "if people label the answers of every second one differently", "a difference"
+        source, purpose = "if people prefer one of the answers in every second sample", "a difference"
     lines = []
     if design.equal_answers:
         equal, total = len(design.equal_answers), draw.population + len(design.equal_answers)

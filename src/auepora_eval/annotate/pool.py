@@ -339,14 +339,14 @@ class PooledRuns:
     def add_file(self, path: str) -> None:
         """Add a TREC run or a file of outputs."""
         name = Path(path).name
-        self._add(name if name not in self.runs else path, _file_outputs(path))
+        self._add(name if name not in self.runs else path, _by_sample(iter_outputs(path)))
 
     def add_stored(self, store: RunStore, records: Sequence[RunRecord], *, with_samples: bool = True) -> None:
         """Add stored runs, and their samples unless others are given."""
         names = [record.name for record in records]
         for record in records:
             name = record.name if names.count(record.name) == 1 and record.name not in self.runs else record.run_id
-            self._add(name, _stored_outputs(store, record))
+            self._add(name, _by_sample(store.outputs(record.run_id)))
             if with_samples:
                 self.add_samples(store.samples(record.run_id), record.run_id)
 
@@ -356,14 +356,8 @@ class PooledRuns:
         self.runs[name] = outputs
 
 
-def _file_outputs(path: str) -> Iterator[tuple[str, SystemOutputs]]:
-    for read in iter_outputs(path):
-        yield read.sample_id, read.output
-
-
-def _stored_outputs(store: RunStore, record: RunRecord) -> Iterator[tuple[str, SystemOutputs]]:
-    for row in store.outputs(record.run_id):
-        yield row.sample_id, row.output
+def _by_sample(rows: Iterable[Any]) -> Iterator[tuple[str, SystemOutputs]]:
+    return ((row.sample_id, row.output) for row in rows)
 
 
 # --- draws: the pairs that people grade, with their probabilities ----------------------------------------------------

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..io.problems import Problem
     from ..io.validate import Validation
     from ..plan.model import Plan
+    from ..runs.dataset_quality import DatasetQuality
     from ..store.runs import RunStore
 
 
@@ -52,6 +53,14 @@ HAS_PROBLEMS = 2
 @click.option("--corpus", type=click.Path(), help="JSONL file with the texts of documents given by id.")
 @click.option("--nuggets", type=click.Path(), help="JSONL file with the nuggets of the samples, matched by id.")
 @click.option("--all", "show_all", is_flag=True, help=f"Print all problems, not only the first {MAX_SHOWN}.")
+@click.option(
+    "--quality",
+    is_flag=True,
+    help="Say what the questions can decide: repeated questions, gold that the corpus lacks, questions that every "
+    "stored run answers alike, the smallest difference that is detected.",
+)
+@click.option("--run", "runs", multiple=True, metavar="RUN", help="With --quality: only this run; repeatable.")
+@store_option
 @click.option("--load", is_flag=True, help="Of a plan: import the user's code that it names, and check it too.")
 @click.option(
     "--call",
@@ -78,6 +87,9 @@ def validate_command(
     corpus: str | None,
     nuggets: str | None,
     show_all: bool,
+    quality: bool,
+    runs: tuple[str, ...],
+    store: str | None,
     load: bool,
     call: int | None,
     set_texts: tuple[str, ...],
@@ -111,6 +123,8 @@ def validate_command(
         raise click.UsageError("--set goes with a plan")
     if load or call is not None:
         raise click.UsageError("--load and --call go with a plan")
+    if runs and not quality:
+        raise click.UsageError("--run goes with --quality")
     with progress(f"reading {dataset}"):
         checked = validate_files(
             dataset,
@@ -122,12 +136,39 @@ def validate_command(
             columns=columns,
             outputs_columns=outputs_columns,
         )
-    if as_json:
-        echo(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False))
-    else:
-        echo("\n\n".join(filter(None, _paragraphs(checked, show_all=show_all))))
+    document, paragraphs = checked.to_dict(), _paragraphs(checked, show_all=show_all)
+    if quality and checked.is_valid:
+        found = _quality(dataset, dataset_format, columns, corpus=corpus, store=store, runs=runs)
+        document["quality"] = found.to_dict()
+        paragraphs.insert(0, found.to_text())
+    echo(json.dumps(document, indent=2, ensure_ascii=False) if as_json else "\n\n".join(filter(None, paragraphs)))
     if not checked.is_valid:
         sys.exit(HAS_PROBLEMS)
+
+
+def _quality(
+    dataset: str,
+    dataset_format: str | None,
+    columns: dict[str, str] | None,
+    *,
+    corpus: str | None,
+    store: str | None,
+    runs: Sequence[str],
+) -> DatasetQuality:
+    """What a dataset can decide, with the stored runs on it if there is a store."""
+    from ..io.corpus import Corpus
+    from ..io.join import load_dataset
+    from ..runs.dataset_quality import dataset_quality
+    from ..store.connect import default_store
+
+    samples = list(load_dataset(dataset, dataset_format, corpus=corpus, columns=columns))
+    ids = None if corpus is None else Corpus.open(corpus).ids
+    where = default_store(store)
+    if store is None and not runs and "://" not in where and not Path(where).exists():
+        return dataset_quality(samples, corpus_ids=ids)
+    with open_store(store) as opened:
+        records = [opened.find(run) for run in runs]
+        return dataset_quality(samples, corpus_ids=ids, store=opened, runs=records)
 
 
 def _paragraphs(checked: Validation, *, show_all: bool) -> list[str]:

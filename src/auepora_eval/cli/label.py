@@ -162,7 +162,7 @@ def command(
         raise click.UsageError("--adjudicate is for a person: a model cannot resolve disagreements between people")
 
     from ..annotate.batch_plans import plan_comparison
-    from ..annotate.draws import PEOPLE_ONLY
+    from ..annotate.draws import PEOPLE_ONLY, read_draws
     from ..annotate.names import check_annotator
     from ..annotate.session import LabelFile, LabelScale
     from ..store.connect import default_store
@@ -183,8 +183,17 @@ def command(
             records = found.find(compared[0]), found.find(compared[1])
             if records[0].run_id == records[1].run_id:
                 raise click.UsageError(f"--for names the same run twice, {records[0].run_id}")
+            before = read_draws(labels).get(f"{records[0].run_id} {records[1].run_id}")
             draw = plan_comparison(
-                found, records, metric=metric, n=n, seed=seed, delta=delta, looks=looks or 0, history=history
+                found,
+                records,
+                metric=metric,
+                n=n,
+                seed=seed,
+                delta=delta,
+                looks=looks or 0,
+                history=history,
+                before=before,
             )
             if preview:
                 print_forecast(draw, labels, as_json=as_json)

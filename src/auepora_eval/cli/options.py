@@ -140,13 +140,16 @@ def parse_specs(texts: Iterable[str]) -> list[Spec]:
 
 def _closest_spec(spec: Spec) -> Spec:
     """The metric that is closest to a name of another tool; the spec itself where the name is one of ours."""
-    from ..core.other_tools import closest_metrics
     from ..core.registry import canonical_name, find_metric
 
     name = spec if isinstance(spec, str) else next(iter(spec), "")
     base, at, cutoff = name.partition("@")
+    if find_metric(base) is not None or canonical_name(name) is not None:
+        return spec
+    from ..core.other_tools import closest_metrics
+
     found = closest_metrics(base)
-    if len(found) != 1 or found[0].is_own_question or canonical_name(name) is not None or find_metric(base) is not None:
+    if len(found) != 1 or found[0].is_own_question:
         return spec
     closest = found[0]
     ours = closest.metric.removesuffix("@k") + at + cutoff

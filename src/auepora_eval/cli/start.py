@@ -168,7 +168,7 @@ def init_command(
     auepora init data.jsonl --system http://127.0.0.1:8000/ask -o nightly.yaml
     """
     from ..plan.starter import starter_plan
-    from ..render.terminal import progress
+    from ..render.terminal import is_terminal, progress
     from ..runtime.files import write_lines
 
     if outputs is not None and system is not None:
@@ -176,7 +176,7 @@ def init_command(
     target = Path(output)
     if output != "-" and target.exists() and not force:
         raise click.UsageError(f"{output} exists; --force overwrites it, -o writes elsewhere")
-    if purpose is None and sys.stdin.isatty() and sys.stdout.isatty():
+    if purpose is None and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         purpose = _ask_for_purpose()
     with progress(f"looking through {dataset}"):
         text = starter_plan(

@@ -41,6 +41,7 @@ from .depths import join_ends
 from .failures import FailureCheck, recheck_with_failures, recheck_with_missing
 from .pairing import (
     Fill,
+    MetricMeta,
     RunPairScores,
     ScoresCache,
     completed_difference,
@@ -508,17 +509,11 @@ class Analysis:
         reading, (low, high) = self.pair(place), self.inputs[place].definition.range
         if reading.values is None:
             return None
-        used = reading.used
-        inside = None if self.clusters is None else self.clusters[used]
+        first, second = (values[reading.used] for values in reading.values)
+        inside = None if self.clusters is None else self.clusters[reading.used]
         levels: dict[Verdict, float] = {"inconclusive": 1 - ALPHA, "equal": 1 - 2 * ALPHA}
-        return bounds_under_skew(
-            reading.values[0][used],
-            reading.values[1][used],
-            clusters=inside,
-            lowest=low,
-            highest=high,
-            level=levels.get(verdict, 1 - ALPHA / max(self._num_tested(), 1)),
-        )
+        level = levels.get(verdict, 1 - ALPHA / max(self._num_tested(), 1))
+        return bounds_under_skew(first, second, clusters=inside, lowest=low, highest=high, level=level)
 
     def verdict_without_skew(self, place: int) -> Verdict:
         """The verdict by test and interval alone."""
@@ -568,7 +563,7 @@ class Analysis:
             notes.append("a class is no better than another: its proportion can differ, and no sample is won or lost")
         if pair.measure_failures and pair.can_fill:
             ends = [look.pair(place).delta for look in others]
-            bounds = (min(ends), max(ends)) if all(map(math.isfinite, ends)) else None
+            bounds = (min(ends), max(ends)) if np.isfinite(ends).all() else None
             if any(look.verdict(place) != verdict for look in others):
                 notes.append(f"{pair.measure_failures} failed measurements could change the verdict from '{verdict}'")
                 verdict, downgrade = "inconclusive", "measure_failures"
@@ -583,7 +578,7 @@ class Analysis:
                 f"as many samples as would detect a difference of {one.margin:g}; the interval still straddles it"
             )
         delta = finite_or_none(reading.delta if reading.has_test else b - a)
-        wins, losses, draws = self._counts(place)
+        wins, losses, draws = _count_outcomes(reading, one.definition)
         return MetricComparison(
             name=pair.name,
             label=pair.definition.label,
@@ -623,14 +618,6 @@ class Analysis:
         n = int(used.sum())
         return n if self.clusters is None else len(np.unique(self.clusters[used]))
 
-    def _counts(self, place: int) -> tuple[int, int, int]:
-        reading, definition = self.pair(place), self.inputs[place].definition
-        both = reading.both
-        if definition.reducer is None or definition.direction is None:
-            return 0, 0, 0
-        apart = reading.differences[both] * (1 if definition.higher_score_is_better else -1)
-        return int((apart > 0).sum()), int((apart < 0).sum()), int((apart == 0).sum())
-
     def power(self, place: int, *, open_: bool, alpha: float = ALPHA) -> _Power:
         """Effect size, MDE and samples needed; for metrics that are not means, from the width of the interval."""
         reading, interval, units = self.pair(place), self.intervals[place], self._units(place)
@@ -662,6 +649,14 @@ class _Power:
     n_needed: int | None
     enough: bool = False
     """Whether there are enough samples to detect the margin."""
+
+
+def _count_outcomes(reading: RunPairScores, definition: MetricMeta) -> tuple[int, int, int]:
+    """How many samples the second run won and lost, and on how many both are equal."""
+    if definition.reducer is None or definition.direction is None:
+        return 0, 0, 0
+    apart = reading.differences[reading.both] * (1 if definition.higher_score_is_better else -1)
+    return int((apart > 0).sum()), int((apart < 0).sum()), int((apart == 0).sum())
 
 
 def finite_or_none(value: float) -> float | None:

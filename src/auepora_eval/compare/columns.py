@@ -447,13 +447,14 @@ def first_rank(gold: Sequence[DocumentRow | str], packed: PackedOutput) -> int:
             return first_gold_rank(sample, SystemOutputs(list(packed.hits(None)))).rank or 0
         except AueporaError:
             pass  # a level that is not an integer
-    wanted = _gold_ids(gold)
+    wanted = gold_ids(gold)
     if wanted.isdisjoint(packed.ids):
         return 0
     return next(rank for rank, doc_id in enumerate(packed.ids, 1) if doc_id in wanted)
 
 
-def _gold_ids(gold: Sequence[DocumentRow | str]) -> set[str]:
+def gold_ids(gold: Sequence[DocumentRow | str]) -> set[str]:
+    """The ids of the relevant documents."""
     return {one if isinstance(one, str) else one.doc_id for one in gold if _is_relevant(one)}
 
 
@@ -462,4 +463,4 @@ def _step_returned_gold(gold: Sequence[DocumentRow | str], packed: PackedOutput)
     lists = [step.get("retrieved") for step in packed.steps if isinstance(step, Mapping)]
     listed = [one for some in lists if isinstance(some, list) for one in some]
     ids = {str(one.get("doc_id") if isinstance(one, Mapping) else one) for one in listed}
-    return bool(ids) and not _gold_ids(gold).isdisjoint(ids)
+    return bool(ids) and not gold_ids(gold).isdisjoint(ids)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -180,11 +181,11 @@ def erag(labels: Sequence[Sequence[float]], measure: str, k: int, clusters: Ints
     the list only: its name says ``within list``, and it does not compare retrievers. A list without a useful document
     counts 0. Returns the name and the mean.
     """
-    graded = any(value not in (0, 1) for row in labels for value in row)
+    graded = any(value not in (0, 1) for value in chain.from_iterable(labels))
     family, depth = require_measure(measure, graded=graded, k=k)
-    for one in (value for row in labels for value in row):
-        if not 0 <= one <= 1:
-            raise BadValueError(f"eRAG needs scores from 0 to 1, not {one!r}; label with another metric")
+    for value in chain.from_iterable(labels):
+        if not 0 <= value <= 1:
+            raise BadValueError(f"eRAG needs scores from 0 to 1, not {value!r}; label with another metric")
     if family == "precision":
         return f"erag precision@{depth}", mean(_floats([math.fsum(row[:depth]) / depth for row in labels]), clusters)
     if family == "hit_rate":
@@ -478,7 +479,7 @@ def document_utility(
     labels = [[float(one.label or 0.0) for one in row] for row, kept in zip(documents, complete, strict=True) if kept]
     codes = None if clusters is None else clusters[complete]
     found = dict(erag(labels, one, k, codes) for one in measures)
-    listed = [one for row in documents for one in row]
+    listed = list(chain.from_iterable(documents))
     known = bool(listed) and all(one.abstain_probability is not None for one in listed)
     scores = [
         udcg(

@@ -50,7 +50,7 @@ from .pairing import (
     without_top_k,
 )
 from .ratios import NO_VERDICT
-from .stores import TEXT_MATCHES
+from .stores import TEXT_MATCHES, biased_metrics
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
 from .verdicts import OVERLAP_NOTE, Margin, is_question_overlap, margin_of, missing_basis_reason, require_margin
 
@@ -147,7 +147,8 @@ def build_comparisons(
         primary=primaries,
         margin=delta,
     )
-    inputs = [matcher.with_coverage(given, shared) for given in inputs]
+    refused |= {name: reason for name, reason in biased_metrics(store, records).items() if name in names}
+    inputs = [matcher.with_coverage(given, shared) for given in inputs if given.name not in refused]
     missing = [run.missing.take(rows).total for run, rows in zip(runs, shared.rows, strict=True)]
     notes = [*matcher.notes(inputs), *_correction_notes(runs, names)]
     labels = metric_labels(*[results[-1:] for run in runs for results in run.results.values()])

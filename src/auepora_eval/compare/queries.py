@@ -164,7 +164,7 @@ def compare_run_outputs(
     a, b = run_a.record, run_b.record
     notes: list[str] = []
     if golden is None:
-        notes += _changed_expectations(run_a, run_b)
+        notes += [*_changed_expectations(run_a, run_b), *_changed_questions(run_a, run_b)]
     else:
         known = run_a.positions().keys() | run_b.positions().keys()
         golden, more_notes = known_queries(golden, known, where=f"{a.run_id} or {b.run_id}")
@@ -370,6 +370,21 @@ def _changed_expectations(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
     if not changed:
         return []
     return [f"the datasets expect other chunks for {format_ids(changed)}; both runs are compared with what B expects"]
+
+
+def _changed_questions(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
+    """Which samples have another question or reference answer in the two runs' datasets."""
+    if run_a.record.fingerprint == run_b.record.fingerprint:
+        return []
+    before = {sample.sample_id: sample for sample in run_a.samples}
+    changed = []
+    for sample in run_b.samples:
+        old = before.get(sample.sample_id)
+        if old is not None and (old.query, old.reference_answer) != (sample.query, sample.reference_answer):
+            changed.append(sample.sample_id)
+    if not changed:
+        return []
+    return [f"question or reference answer changed between A and B: {format_ids(changed)}; each run has its own scores"]
 
 
 def _place_notes(places: ChunkLocations, unlocated: Sequence[str]) -> list[str]:

@@ -195,6 +195,26 @@ def register_decision(
     return replace(read_register(store, fingerprints, runs), is_recorded=is_recorded)
 
 
+_BIAS = "bias of the judge in "
+"""Before the name of a metric: stands for it in the register where labels were compared with the judge's scores."""
+
+
+def record_bias(store: RunStore, records: Sequence[RunRecord], metric: str, reason: str | None) -> None:
+    """Record why labels of two runs rule out a comparison of a judge's own scores; ``None`` if they do not."""
+    register_decision(store, records, "comparison", {_BIAS + metric: reason})
+
+
+def biased_metrics(store: RunStore, records: Sequence[RunRecord]) -> dict[str, str]:
+    """By metric, why the judge's own scores of these runs cannot be compared, as labels of both showed."""
+    runs = {record.run_id for record in records}
+    found: dict[str, str] = {}
+    for decision in decisions(store, kind="comparison"):
+        if runs.issuperset(decision.runs):
+            verdicts = decision.body.get("verdicts", {})
+            found |= {name.removeprefix(_BIAS): why for name, why in verdicts.items() if name.startswith(_BIAS) and why}
+    return found
+
+
 def read_register(store: RunStore, fingerprints: Iterable[str], runs: Iterable[str]) -> DecisionRegister:
     """How often these datasets decided about other runs before they decided about these."""
     own = frozenset(runs)

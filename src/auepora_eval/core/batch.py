@@ -114,6 +114,11 @@ class Batch:
         """
         return self.feature("present_outputs", lambda b: [_placeholder(output) for output in b.outputs])
 
+    def take(self, rows: npt.NDArray[np.intp]) -> Batch:
+        """A batch of some rows, with the same memory."""
+        samples = [self.samples[row] for row in rows.tolist()]
+        return Batch(samples, [self.outputs[row] for row in rows.tolist()], memory=self.memory)
+
     def note(self, message: str, sample_id: str) -> None:
         """Add a warning about a sample; the engine emits each message once, with a count."""
         add_note(self.notes, message, sample_id)

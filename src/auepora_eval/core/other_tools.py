@@ -247,9 +247,4 @@ def closest_metrics(name: str) -> list[ClosestMetric]:
 
 
 def _stem(name: str) -> str:
-    return plain_name(name).removesuffix("metric")
-
-
-def plain_name(text: str) -> str:
-    """A name as papers write it, without case and hyphens."""
-    return text.lower().replace("-", "").replace("_", "")
+    return name.lower().replace("-", "").replace("_", "").removesuffix("metric")

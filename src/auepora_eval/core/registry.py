@@ -28,7 +28,6 @@ from ..errors import (
 from ..runtime.imports import IMPORT_PATH, CodeNotLoadedError, import_object
 from .conventions import CONVENTION_NAMES, Conventions
 from .metrics_base import BatchMetric, Metric, MetricMetadata, set_name, snake_case, with_name
-from .other_tools import closest_metrics, plain_name
 from .types import TargetCategory
 
 # --- aliases of metrics: ir_measures' ``nDCG@10``, trec_eval's ``ndcg_cut_10``, papers' ``ROUGE-L`` ------------------
@@ -56,7 +55,7 @@ def canonical_name(text: str) -> tuple[str, dict[str, Any]] | None:
     trec_eval, papers, ir_measures = _alias_tables()
     if text in trec_eval:
         return trec_eval[text], {}
-    known = plain_name(text)
+    known = _plain_name(text)
     if known in papers:
         name, implied = papers[known]
         return name, dict(implied)
@@ -80,19 +79,26 @@ def canonical_name(text: str) -> tuple[str, dict[str, Any]] | None:
     return f"{ir_measures[match['name'].lower()]}{cut}", options
 
 
+def _plain_name(text: str) -> str:
+    """A name as papers write it, without case and hyphens."""
+    return text.lower().replace("-", "").replace("_", "")
+
+
 @functools.cache
 def _alias_tables() -> tuple[dict[str, str], dict[str, tuple[str, Mapping[str, Any]]], dict[str, str]]:
     """The aliases of trec_eval, of papers with the options they imply, and of ir_measures in lower case."""
     aliases = importlib.import_module(METRIC_INDEX).ALIASES
     return (
         {name: metric for name, (metric, _) in aliases["trec_eval"].items()},
-        {plain_name(name): given for name, given in aliases["papers"].items()},
+        {_plain_name(name): given for name, given in aliases["papers"].items()},
         {name.lower(): metric for name, (metric, _) in aliases["ir_measures"].items()},
     )
 
 
 def _closest_to_other_tool(name: str) -> str:
     """A clause with the metrics that are closest to those of other tools; empty for a name that no tool has."""
+    from .other_tools import closest_metrics
+
     found = closest_metrics(name)
     if len(found) < 2:
         return "".join(f"; that of {one.tool} is closest to '{one.metric}' here" for one in found)

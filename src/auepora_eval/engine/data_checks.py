@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -154,7 +154,7 @@ class DataCheck:
         by_id = all(one.active_conventions.match == "id" for one in metrics if isinstance(one, BatchMetric))
         ids = self._ids.warning() if by_id else None
         messages: list[str | None] = [no_hit_warning(results), ids, empty if many else None, *judged]
-        messages += [warning for one in results for warning in controls_warnings(one)]
+        messages += chain.from_iterable(map(controls_warnings, results))
         results.warnings = list(filter(None, messages))
 
 

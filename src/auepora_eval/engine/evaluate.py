@@ -440,9 +440,8 @@ def evaluate(
     size = check_batch_size(batch_size)
 
     def rows_batch(rows: Rows | None) -> Batch:
-        if rows is None:
-            return Batch(sample_list, output_list)
-        return Batch([sample_list[row] for row in rows], [output_list[row] for row in rows])
+        whole = Batch(sample_list, output_list)
+        return whole if rows is None else whole.take(rows)
 
     pairs: Iterable[Pair] = zip(sample_list, output_list, strict=True)
     reading = None if match is None else GoldReading(pairs, Conventions.of(conventions), match)

@@ -309,7 +309,7 @@ class JudgingExecutor:
         from ..judge.metric import judge_batch, judged_parts
 
         parts = [list(judged_parts(one)) for one in metrics]
-        judged = [part for some in parts for part in some]
+        judged = list(chain.from_iterable(parts))
         if not judged:
             yield from self._executor.score(batches, metrics)
             return

@@ -137,7 +137,12 @@ def token_ids(batch: Batch, tokenizer: AnyTokenizer, role: Role) -> TokenIds:
     if isinstance(tokenizer, CharacterTokenizer):
         return character_ids(_texts(batch, role), tokenizer)
     token_filter = _with_vocabulary(batch, tokenizer, "token_filter", partial(TokenFilter, tokenizer))
-    return token_filter.transform(_raw_token_ids(batch, tokenizer, role))
+    # Raw ids are shared by all tokenizers with the same byte tokenizer.
+    raw = batch.feature(
+        ("raw_token_ids", tokenizer.byte_tokenizer.name, role),
+        lambda b: _vocabulary(b, tokenizer).encode(_texts(b, role)),
+    )
+    return token_filter.transform(raw)
 
 
 def _vocabulary(batch: Batch, tokenizer: Tokenizer) -> Vocabulary:
@@ -163,14 +168,6 @@ def _with_vocabulary(batch: Batch, tokenizer: Tokenizer, key: str, make: Callabl
         return cast(Cached, cached)
 
     return batch.feature((key, tokenizer.name), build)
-
-
-def _raw_token_ids(batch: Batch, tokenizer: Tokenizer, role: Role) -> TokenIds:
-    """Raw token ids, shared by all tokenizers with the same byte tokenizer."""
-    return batch.feature(
-        ("raw_token_ids", tokenizer.byte_tokenizer.name, role),
-        lambda b: _vocabulary(b, tokenizer).encode(_texts(b, role)),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,12 +361,7 @@ def script_parts(batch: Batch, side: GoldSide) -> list[tuple[npt.NDArray[np.intp
     """The rows that are cut into words and those that are cut into characters, each with a batch of its own."""
     cuts = text_cuts(batch, side)
     in_characters = np.zeros(len(batch), np.bool_) if cuts is None else cuts == CHARACTERS
-    parts = []
-    for rows in (np.flatnonzero(~in_characters), np.flatnonzero(in_characters)):
-        samples = [batch.samples[row] for row in rows.tolist()]
-        outputs = [batch.outputs[row] for row in rows.tolist()]
-        parts.append((rows, Batch(samples, outputs, memory=batch.memory)))
-    return parts
+    return [(rows, batch.take(rows)) for rows in (np.flatnonzero(~in_characters), np.flatnonzero(in_characters))]
 
 
 # --- refusals and unanswerable questions: detected once per batch, for all metrics -----------------------------------

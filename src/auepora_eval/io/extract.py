@@ -26,10 +26,8 @@ def split_extracts(columns: Mapping[str, str]) -> tuple[dict[str, str], Extracts
     """Columns by field, those with an expression under a name of their own, and the expressions by that name."""
     plain = {key: name for key, name in columns.items() if not key.startswith(EXTRACT)}
     extracts: dict[str, tuple[str, re.Pattern[str]]] = {}
-    for key, text in columns.items():
-        field = key.removeprefix(EXTRACT)
-        if field == key:
-            continue
+    for key in [key for key in columns if key not in plain]:
+        field, text = key.removeprefix(EXTRACT), columns[key]
         if field not in plain:
             raise BadValueError(f"'{key}' needs the column of {quote_text(field)}: {field}=COLUMN")
         try:
@@ -38,8 +36,8 @@ def split_extracts(columns: Mapping[str, str]) -> tuple[dict[str, str], Extracts
             raise BadValueError(f"'{key}' is no regular expression: {error}") from None
         if not pattern.groups:
             raise BadValueError(f"'{key}' needs a group, which is what is taken: put ( and ) around that part")
-        extracts[f"{plain[field]} ({field})"] = plain[field], pattern
-        plain[field] = f"{plain[field]} ({field})"
+        column, plain[field] = plain[field], f"{plain[field]} ({field})"
+        extracts[plain[field]] = column, pattern
     return plain, extracts
 
 
@@ -48,13 +46,10 @@ def extract_values(values: Mapping[str, Any], extracts: Extracts) -> Mapping[str
     found = dict(values)
     for name, (column, pattern) in extracts.items():
         value = get_value(values, column)
-        if value is None:
-            continue
-        text = text_value(value, column)
-        match = pattern.search(text)
-        if match is None:
+        match = None if value is None else pattern.search(text_value(value, column))
+        if value is not None and match is None:
             raise LineError(f"field {quote_text(column)}: {quote_text(pattern.pattern)} is not found in it")
-        found[name] = match[1] or ""
+        found[name] = None if match is None else match[1] or ""
     return found
 
 
@@ -87,9 +82,9 @@ def slotted_reference(value: Any, name: str) -> Response:
 
 def refuse_parts(value: Any, name: str, others: Collection[str]) -> None:
     """Raise if a list of references has parts that an answer must all name."""
-    is_list = isinstance(value, (list, tuple)) and len(value) > 1
-    nested = isinstance(value, (list, tuple)) and any(isinstance(one, (list, tuple)) for one in value)
-    if nested or (is_list and {"positive", "negative"} <= set(others)):
+    parts = value if isinstance(value, (list, tuple)) else ()
+    nested = any(isinstance(part, (list, tuple)) for part in parts)
+    if nested or (len(parts) > 1 and {"positive", "negative"} <= set(others)):
         kind = "lists of spellings" if nested else "several texts, and the record is one of RGB"
         raise LineError(
             f"field {quote_text(name)} has {kind}: what an answer must name together, which references are not, since "

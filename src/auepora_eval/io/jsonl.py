@@ -146,20 +146,17 @@ def load_jsonl_dataset(path: str | Path, name: str | None = None) -> InMemoryDat
 
 def _decode_with_unknown_keys(line: bytes, number: int, kept: dict[str, int]) -> EvaluationSample:
     """Decode a sample, with its unknown keys in the metadata; ``kept`` gets the first line of each key."""
-    try:
+    with suppress(LineError):
         return decode_sample(line)
-    except LineError:
-        with suppress(LineError):
-            row = parse_json(line)
-            unknown = set(row) - set(SAMPLE_SHAPE.keys[""]) if isinstance(row, dict) else set()
-            metadata = row.get("metadata", {}) if unknown else None
-            if isinstance(metadata, dict) and unknown.isdisjoint(metadata):
-                row["metadata"] = metadata | {key: row.pop(key) for key in list(row) if key in unknown}
-                sample = decode_sample(msgspec.json.encode(row))
-                for key in sorted(unknown):
-                    kept.setdefault(key, number)
-                return sample
-        raise
+    row = parse_json(line)
+    unknown = sorted(row.keys() - SAMPLE_SHAPE.keys[""]) if isinstance(row, dict) else []
+    metadata = row.setdefault("metadata", {}) if unknown else None
+    if not isinstance(metadata, dict) or not metadata.keys().isdisjoint(unknown):
+        return decode_sample(line)
+    for key in unknown:
+        metadata[key] = row.pop(key)
+        kept.setdefault(key, number)
+    return decode_sample(msgspec.json.encode(row))
 
 
 def load_jsonl_outputs(path: str | Path) -> dict[str, SystemOutputs]:

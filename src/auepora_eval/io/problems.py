@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -169,7 +170,10 @@ def decoding_problem(line: bytes, error: Exception, schema: RowSchema) -> str:
         return f"byte 0x{line[bad.start]:02x} in column {_column(line, bad.start)} is not valid UTF-8"
     if isinstance(error, RecursionError):
         return TOO_DEEP
-    raw = _load_leniently(text)
+    raw = None
+    with suppress(ValueError, RecursionError):
+        # The standard library accepts NaN, Infinity and lone surrogates, which messages can then name.
+        raw = json.loads(text)
     if isinstance(error, msgspec.ValidationError):
         return value_problem(error, raw, schema)
     invalid = first_invalid_value(raw)
@@ -315,14 +319,6 @@ def _type_name(kind: str, expected: Sequence[str]) -> str:
     if kind == "float":
         return "a number with decimals" if "int" in expected else "a number"
     return _TYPE_NAMES.get(kind, f"a {kind}")
-
-
-def _load_leniently(text: str) -> Any:
-    """Parse with the standard library: it accepts NaN, Infinity and lone surrogates, which messages can then name."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _syntax_message(line: bytes, message: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, fields, replace
 from dataclasses import field as dataclass_field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -546,7 +547,7 @@ def _contexts(
 
 
 def _table_lines(records: list[dict[str, Any]], delimiter: str, columns: RecordColumns) -> Iterator[bytes]:
-    header = list(dict.fromkeys(name for record in records for name in record))
+    header = list(dict.fromkeys(chain.from_iterable(records)))
     yield _csv_line(header, delimiter)
     answers = any(record.get(str(columns.response)) for record in records)
     for record in records:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -277,7 +278,7 @@ def _output(values: dict[str, Any]) -> tuple[str, SystemOutputs]:
         retrieved=[RetrievedDocument(Document(doc_id), None, rank) for rank, doc_id in enumerate(row.references, 1)],
         response=Response(" ".join(one.text for one in row.answer), sentences=sentences),
         extra={key: value for key, value in values.items() if key not in _FORMAT_KEYS},
-        citations=list(dict.fromkeys(doc_id for ids in cited for doc_id in ids)),
+        citations=list(dict.fromkeys(chain.from_iterable(cited))),
     )
 
 

@@ -269,7 +269,7 @@ class DecisionCritic(HttpCritic):
 
     def _read(self, reply: Mapping[str, Any], request: JudgeRequest) -> dict[str, dict[str, Any]]:
         """By the name of each question, what is stored of its answer, or the failure."""
-        served = str(reply.get("model") or "")
+        served = " ".join(str(reply.get("model") or "").split())[:100]
         questions = named_questions(request)
         sent = self._wire.answers(reply, list(questions))
         answers: dict[str, dict[str, Any]] = {}
@@ -280,8 +280,8 @@ class DecisionCritic(HttpCritic):
             except JudgeError as error:
                 answers[name] = {"error": error.reason, "message": error.message}
                 continue
-            likeliest = max(distribution, key=lambda option: distribution[option])
-            score = int(likeliest) if question.kind == "score" else likeliest
+            likeliest = max(distribution, key=distribution.__getitem__)
+            score = json.loads(likeliest) if question.kind == "score" else likeliest
             answers[name] = {SCORE: score, "probabilities": distribution, "served_model": served}
             if isinstance(answer, dict) and answer.get("label_mass") is not None:
                 answers[name]["label_mass"] = answer["label_mass"]

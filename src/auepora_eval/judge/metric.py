@@ -19,6 +19,7 @@ from ..core.derivation import (
     format_number,
 )
 from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, declare, judged_derivation
+from ..core.registry import Use
 from ..core.scores import NOT_JUDGED, Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import JudgeError
@@ -26,6 +27,8 @@ from ..runtime.processes import LoopThread
 from .cache import stored_request_key
 from .critic import Critic, JudgeClient, Judgement, JudgeRequest, StructuredCritic
 from .panel import NOT_STORED, Panel, PanelClient, Poll, Vote, judged_item
+from .questions import decides
+from .ratings import supports_logprobs
 
 _ANSWER_CONTROLS = {"other_answer": False, "altered_fact": False, "reference": True}
 _DOCUMENT_CONTROLS = {"other_documents": False, "gold_documents": True}
@@ -54,6 +57,13 @@ class JudgedMetric(PerSampleMetric):
     )
     asks_follow_ups: bool = False
     """Whether further requests depend on replies: a preview can count only the first ones."""
+
+    @property
+    def has_fractions(self) -> bool:
+        """Whether the score of a judgement may lie between those of the labels: a mean over their probabilities."""
+        option = getattr(self, "critic", None)
+        critic = option.thing if isinstance(option, Use) else option
+        return decides(critic) or supports_logprobs(critic)
 
     @property
     def control_kinds(self) -> Mapping[str, bool]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..errors import JudgeError
+from ..errors import BadValueError, JudgeError
 from .critic import Critic, Judgement, JudgeRequest, Question, QuestionKind
 from .prompting import Frames, Prompt
 
@@ -18,6 +19,17 @@ SCORE = "score"
 MAX_OPTIONS = 255
 """The most options of a question to a decision model."""
 _MAX_LEVELS = 10
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def require_options(critic: object, options: Sequence[str], asked: str, metric: str) -> None:
+    """Raise if a critic, or a member of a panel, chooses from options and there are none; ``asked`` is for messages."""
+    judges = getattr(critic, "judges", (critic,))
+    if any(decides(judge) for judge in judges) and not 2 <= len(options) <= MAX_OPTIONS:
+        raise BadValueError(
+            f"metric '{metric}' asks for {asked}, and a decision model chooses from 2 to {MAX_OPTIONS} options: set a "
+            "scale such as '1-5', 'yes-no' or classes"
+        )
 
 
 def decides(critic: object) -> bool:
@@ -60,7 +72,7 @@ def decision_request(
 def _question_kind(options: Sequence[str]) -> QuestionKind:
     if set(options) == {"no", "yes"}:
         return "predicate"
-    is_scale = all(option.isdecimal() for option in options) and sorted(options, key=int) == list(options)
+    is_scale = all(_NUMBER.fullmatch(option) for option in options) and sorted(options, key=float) == list(options)
     return "score" if is_scale and len(options) <= _MAX_LEVELS else "choice"
 
 

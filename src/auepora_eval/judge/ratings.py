@@ -29,8 +29,8 @@ from .critic import (
 from .panel import Panel
 from .panel import gather_all as gather_all
 from .prompting import Frames, Prompt
-from .questions import MAX_OPTIONS, decides, decision_request
 from .questions import SCORE as SCORE
+from .questions import decides, decision_request
 
 # --- rating scales: the range of a judge's numbers, and their normalisation to [0, 1] --------------------------------
 
@@ -56,9 +56,9 @@ class Scale:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What a judge chooses from, the worst first; nothing on a continuous scale."""
+        """What a judge chooses from, the worst first; five even steps of a continuous scale."""
         if not self.is_integer:
-            return ()
+            return tuple(f"{self.low + (self.high - self.low) * step / 4:g}" for step in range(5))
         return tuple(str(number) for number in range(int(self.low), int(self.high) + 1))
 
     def __post_init__(self) -> None:
@@ -287,16 +287,6 @@ def returns_number_only(critic: object) -> bool:
 def supports_logprobs(critic: object) -> bool:
     """Whether a critic reports token log-probabilities, so that a score can be an expected value."""
     return bool(getattr(critic, "logprobs", False))
-
-
-def require_options(critic: object, scale: RatingScale, metric: str) -> None:
-    """Raise if a critic, or a member of a panel, chooses from options and the scale has none."""
-    judges = getattr(critic, "judges", (critic,))
-    if any(decides(judge) for judge in judges) and not 2 <= len(scale.options) <= MAX_OPTIONS:
-        raise BadValueError(
-            f"metric '{metric}' asks for {scale.description}, and a decision model chooses from 2 to {MAX_OPTIONS} "
-            "options: set a scale such as '1-5', 'yes-no' or classes"
-        )
 
 
 def require_critic(critic: object) -> None:

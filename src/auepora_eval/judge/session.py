@@ -149,6 +149,7 @@ _UNBILLED = frozenset(
         "no_key",
         "unauthorized",
         "model_not_found",
+        "not_supported",
         "redirected",
         "unreachable",
         "rate_limited",
@@ -568,6 +569,8 @@ class JudgeSession(PanelClient):
         copy = copy_error(error)
         if self._secrets:
             self._secrets.redact_error(copy)
+        if request.questions and error.lasting:
+            self._warnings[f"{critic_name(critic)} is not asked any more: {copy.message}"] = None
         self.keep(critic, request, copy, shared=shared)
         raise copy from error.__cause__ if not self._secrets else None
 

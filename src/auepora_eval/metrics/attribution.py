@@ -135,7 +135,7 @@ class FailureAttribution(RefusalDetectionMetric):
     def _parts(self) -> tuple[BatchMetric, BatchMetric, BatchMetric, BatchMetric]:
         """The metrics for correctness, a hit within k, a hit at any depth, and support by the context."""
         faithfulness = metric("support_density", k=self.k) if self.faithfulness is None else self.faithfulness
-        hit, returned = GoldHitAtK(self.k), GoldHitAtK(2**31)
+        hit, returned = GoldHitAtK(self.k), GoldHitAtK(2**31)  # more than any ranking has
         return (
             with_conventions(as_batch_metric(self.correct), self.active_conventions),
             with_conventions(hit, self.active_conventions),
@@ -214,9 +214,7 @@ class FailureAttribution(RefusalDetectionMetric):
         rows = np.flatnonzero(mask)
         low, unmeasured = np.zeros(len(batch), np.bool_), np.zeros(len(batch), np.bool_)
         if len(rows):
-            samples = [batch.samples[row] for row in rows.tolist()]
-            outputs = [batch.outputs[row] for row in rows.tolist()]
-            subset = Batch(samples, outputs, memory=batch.memory)
+            subset = batch.take(rows)
             found = apply_failure_policy(support, subset)
             for note, (_, first) in subset.notes.items():
                 batch.note(note, first)

@@ -192,7 +192,7 @@ def match_pairs(encoder: TokenEncoder, candidates: Sequence[str], references: Se
         out_of_memory[pairs] = _match_block(
             encoder, block_tokens, inverse[: len(pairs)], inverse[len(pairs) :], pairs, sides
         )
-    first, second = (side.to_matches() for side in sides)
+    first, second = (TokenMatches(side.ids, side.ends, side.similarities) for side in sides)
     return MatchedPairs(first, second, tokens.cut[left].astype(np.int64) + tokens.cut[right], out_of_memory)
 
 
@@ -205,9 +205,6 @@ class _SimilarityBuffer:
         self.starts = self.ends - counts
         self.ids = tokens.ids[_ranges(tokens.starts[texts], counts)]
         self.similarities = np.zeros(len(self.ids), np.float32)
-
-    def to_matches(self) -> TokenMatches:
-        return TokenMatches(self.ids, self.ends, self.similarities)
 
 
 def _match_block(

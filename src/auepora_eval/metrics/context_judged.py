@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 from ..core.batch import Batch
@@ -331,7 +332,7 @@ class JudgedContextRelevance(_JudgedContext):
             judge_needed_sentences(judge, critic, split_sentences(text), source_name=doc_id, **options)
             for doc_id, text in texts
         )
-        return float(proportion([one for document in marked for one in document]))
+        return float(proportion(list(chain.from_iterable(marked))))
 
 
 # --- questions generated from an answer alone, to compare them with the original question ----------------------------

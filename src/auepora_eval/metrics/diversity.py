@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -172,7 +173,7 @@ class DistinctN(TokenizedMetric, AnswerMetric):
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The proportion over all answers by the plain definition."""
         texts = [output.response.text for output in outputs if output.response is not None]
-        found = [gram for text in texts for gram in ngrams(self.tokens_of(text), self.n)]
+        found = list(chain.from_iterable(ngrams(self.tokens_of(text), self.n) for text in texts))
         return len(set(found)) / len(found) if found else math.nan
 
 

@@ -459,6 +459,11 @@ class JudgeMetric(RatedInputsMetric):
         return mean if self.threshold is None else float(mean >= self.threshold)
 
     @property
+    def has_fractions(self) -> bool:
+        """Not with a threshold, which makes each judgement 0 or 1."""
+        return self.threshold is None and super().has_fractions
+
+    @property
     def is_mean_probability(self) -> bool:
         """Not with a threshold, which makes a proportion of it."""
         return self.threshold is None and super().is_mean_probability

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -45,7 +46,7 @@ from ..judge.panel import (
     panel_summary,
 )
 from ..judge.prompting import Prompt, resolve_prompt
-from ..judge.questions import decides
+from ..judge.questions import decides, require_options
 from ..judge.ratings import (
     Rating,
     RatingPrompt,
@@ -55,7 +56,6 @@ from ..judge.ratings import (
     parse_scale,
     request_rating,
     require_critic,
-    require_options,
     resolve_critic,
     run_repeats,
 )
@@ -221,7 +221,7 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         """The mean over the judgements of one sample, of which ``requested`` were asked for."""
         values = [self.combine(rating.values) for rating in ratings]
         mean = math.fsum(values) / len(values)
-        masses = [mass for rating in ratings for mass in rating.masses]
+        masses = list(chain.from_iterable(rating.masses for rating in ratings))
         statistics = (
             requested,
             len(ratings),
@@ -751,7 +751,8 @@ class CriticMetric(SinglePromptMetric):
     def require_judges(self) -> None:
         """Raise unless there is a critic that can reply on this scale."""
         super().require_judges()
-        require_options(self.judging_critic(), self.rating_scale, self.name)
+        scale = self.rating_scale
+        require_options(self.judging_critic(), scale.options, scale.description, self.name)
 
     @abstractmethod
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:

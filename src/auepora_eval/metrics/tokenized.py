@@ -174,8 +174,8 @@ class TokenizedMetric(BatchMetric):
 
     def tokens_of(self, text: str) -> list[str]:
         """The tokens of a text whose own script decides."""
-        is_auto = self.tokenizer == "auto"
-        metric = self.with_characters() if is_auto and is_unspaced(text) else self
+        is_cut = self.tokenizer == "auto" and is_unspaced(text)
+        metric = self.with_characters() if is_cut else self
         return metric.words.tokenize(text)
 
     def joined_tokens(self, texts: Sequence[str]) -> list[str]:

@@ -257,7 +257,7 @@ def progress(
     a terminal, plain lines are written periodically and stay.
     """
     stream = sys.stderr
-    terminal = _is_terminal(stream)
+    terminal = is_terminal(stream)
     if is_quiet() or terminal is None:
         yield lambda _: None
         return
@@ -323,7 +323,7 @@ def format_duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _is_terminal(stream: TextIO | None) -> bool | None:
+def is_terminal(stream: TextIO | None) -> bool | None:
     """Whether the stream is a terminal; ``None`` where it cannot be written to."""
     try:
         return None if stream is None else stream.isatty()

@@ -143,7 +143,8 @@ def _points(compared: ComparedRuns) -> list[str]:
         points.append(f"Of {count}: {kinds_sentence(report)}")
     if board is not None:
         points += [f"{shorten(note)}." for note in board.notes]
-        points += [f"Not compared: {', '.join(board.refused)} (see below)."] if board.refused else []
+        refused = ", ".join([board.metric_label(name) for name in board.refused])
+        points += [f"Not compared: {refused} (see below)."] if refused else []
     if len({run.record.fingerprint for run in compared.runs}) > 1:
         points.append("The runs were made on different datasets; they are compared over the queries that all have.")
     for run in compared.runs:
@@ -200,17 +201,21 @@ def with_verdict_first(table: Table) -> Table:
 def _differences_figure(compared: ComparedRuns) -> Figure:
     """The differences of two runs, or the main metric of several."""
     assert compared.board is not None
-    runs, main = compared.runs, compared.main
-    if len(runs) == 2:
-        names = runs[0].label, runs[1].label
-        chart = plot_comparison(compared.board.comparisons, names=names, title="Differences, B − A")
-        return Figure(chart, "B − A with 95 % intervals. The shape tells the verdict, and so does the table below.")
-    name = compared.board.metrics[0].name if main is None else main.name
-    results = [(run, one) for run in runs if (one := run.find_result(name)) is not None]
-    rows = [{**result_row(one, run.label), "scale": name} for run, one in results]
-    return Figure(
-        charts.interval_chart(rows, title=name), f"{name} of each run over all its queries, with 95 % intervals."
-    )
+    runs = compared.runs
+    if len(runs) > 2:
+        return main_metric_figure(runs, compared.board)
+    names = runs[0].label, runs[1].label
+    chart = plot_comparison(compared.board.comparisons, names=names, title="Differences, B − A")
+    return Figure(chart, "B − A with 95 % intervals. The shape tells the verdict, and so does the table below.")
+
+
+def main_metric_figure(runs: Sequence[StoredRun], board: Leaderboard) -> Figure:
+    """The main metric of several runs."""
+    main = next(iter(board.valued), board.metrics[0])
+    results = [(run, one) for run in runs if (one := run.find_result(main.name)) is not None]
+    rows = [{**result_row(one, run.label), "scale": main.name} for run, one in results]
+    caption = f"{main.label} of each run over all its queries, with 95 % intervals."
+    return Figure(charts.interval_chart(rows, title=main.label), caption)
 
 
 # --- query by query: wins and losses, changed queries and their causes -----------------------------------------------

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ ANSWERS = (
 def plot_results(results: ResultsByRun, *, title: str | None = None) -> Chart:
     """Every metric with its interval, by target; several runs are grouped by metric."""
     if isinstance(results, Mapping):
-        names = dict.fromkeys(one.name for each in results.values() for one in each)
+        names = dict.fromkeys(one.name for one in chain.from_iterable(results.values()))
         rows = [
             _several_runs_row(result, run)
             for name in names
@@ -109,7 +110,7 @@ def plot_latency(result: ResultByRun, *, title: str | None = None) -> Chart:
 
 def plot_slices(result: MetricResult, *, title: str | None = None) -> Chart:
     """A metric in every group of every slice."""
-    rows = [row for name in result.slices for row in slice_rows(result, name, name)]
+    rows = list(chain.from_iterable(slice_rows(result, name, name) for name in result.slices))
     whole = result.known_value
     return slices_chart(rows, display_name(result), whole=whole, title=title)
 
@@ -332,7 +333,7 @@ def _curve_blocks(curve: Curve, *, drawn: bool) -> list[Block]:
         ]
         groups.append(RowGroup(rows, curve.display_names.get(name, name)))
     scale = ["drawn from 0 to 1, or as far as the values go"] if drawn and groups else []
-    flagged = any(one.flags for points in curve.metrics.values() for one in points)
+    flagged = any(point.flags for point in chain.from_iterable(curve.metrics.values()))
     refused = [f"not compared with {level_text(curve.base)}: {name} ({why})" for name, why in curve.refused.items()]
     notes = [*scale, *([UNRELIABLE_NOTE] if flagged else []), *refused, *curve.notes]
     blocks: list[Block] = [Table(columns, groups, grouped_by="metric"), *([Bullets(notes)] if notes else [])]

@@ -17,7 +17,7 @@ from ..compare.metrics import LATEST_RUNS, equal_metrics, main_metric_name, rank
 from ..compare.pairing import MetricMeta, lookup_metric
 from ..core.metrics_base import sample_clusters
 from ..core.reduce import Clusters
-from ..core.results import Results, display_name
+from ..core.results import Results, display_name, metric_labels
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..engine.gold_match import GoldMatch
@@ -232,8 +232,8 @@ def failures_section(runs: Sequence[StoredRun]) -> ReportSection | None:
 def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     """The causes of wrong answers, of every result that has them in its details."""
     blocks: list[Block] = []
-    names = list(dict.fromkeys(one.name for run in runs for one in run.results if wrong_answer_causes(one)))
-    for name in names:
+    labels = metric_labels(*[[one for one in run.results if wrong_answer_causes(one)] for run in runs])
+    for name, label in labels.items():
         figures, groups = [], []
         for run in runs:
             result = run.find_result(name)
@@ -260,7 +260,7 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
             TableColumn("share", number=True),
             TableColumn("95 % interval", number=True),
         ]
-        blocks.append(Prose(f"Why answers are wrong, by {name}: for each the first link of the chain that broke."))
+        blocks.append(Prose(f"Why answers are wrong, by {label}: for each the first link of the chain that broke."))
         blocks.append(one_or_gallery(figures))
         blocks.append(Table(columns, groups, grouped_by="run"))
     return blocks

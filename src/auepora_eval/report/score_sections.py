@@ -22,6 +22,7 @@ from ..core.results import (
     display_name,
     empty_answers,
     judged_coverage,
+    metric_labels,
     panel_note,
     sequential_details,
 )
@@ -201,6 +202,8 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
     names = list(dict.fromkeys(name for run in runs for result in run.results for name in result.slices))
     if not names:
         return None
+    labels = metric_labels(*[run.results for run in runs])
+    label = labels.get(str(main), str(main))
     blocks: list[Block] = []
     for name in names:
         content: list[Block] = []
@@ -211,8 +214,8 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection
                 rows += slice_rows(result, name, f"{name}, {run.label}" if run.letter else name)
         if rows:
             whole = result.value if result is not None and result.defined and len(runs) == 1 else None
-            drawn = charts.slices_chart(rows, str(main), whole=whole)
-            content.append(Figure(drawn, f"{main} in every group of {name}, with 95 % intervals.", field=name))
+            drawn = charts.slices_chart(rows, label, whole=whole)
+            content.append(Figure(drawn, f"{label} in every group of {name}, with 95 % intervals.", field=name))
         for run in runs:
             content += _tables(run, name, main, folded=len(runs) > 1)
         blocks.append(Details(f"By {name}", content, is_open=name == names[0] and len(names) < 4))
@@ -547,7 +550,7 @@ _TITLES = {
 def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) -> list[ReportSection]:
     """The curves over k, and the answer quality by rank."""
     run_curves = list(zip(runs, curves_of_runs(runs), strict=True))
-    sections = [_curves_section(run_curves), _quality_section(run_curves, None if answers is None else answers.name)]
+    sections = [_curves_section(run_curves), _quality_section(run_curves, answers)]
     return [section for section in sections if section is not None]
 
 
@@ -594,13 +597,15 @@ def _ends(row: Mapping[str, Any]) -> tuple[float, float] | None:
     return (row["low"], row["high"]) if "low" in row else None
 
 
-def _quality_section(run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], name: str | None) -> ReportSection | None:
+def _quality_section(
+    run_curves: Sequence[tuple[StoredRun, RetrievalCurves]], answers: MetricResult | None
+) -> ReportSection | None:
     """Answers by the rank of the first hit."""
-    if name is None:
+    if answers is None:
         return None
-    figures, groups = [], []
+    name, figures, groups = display_name(answers), [], []
     for run, each in run_curves:
-        result = run.find_result(name)
+        result = run.find_result(answers.name)
         scores = np.zeros(0) if result is None else score_column(result)
         if result is None or not len(scores) or len(scores) != len(each.first_hit):
             continue

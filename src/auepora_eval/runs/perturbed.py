@@ -363,6 +363,11 @@ class LevelRunner:
         if self.sweep.perturbation(level).inject:
             attacked = _count(outputs, lambda done: bool(done.get(PAYLOAD)))
             found.append(f"{label}: an adversarial document was inserted for {attacked} of {len(outputs)} answers")
+            groups = self.store.result(record.run_id, ATTACK_METRICS[0]).slices.get(f"labels.{PAYLOAD}", {})
+            values = {kind: part.value for kind, part in groups.items() if part.defined}
+            if len(values) > 1:  # a quoted poison is a success, a quoted instruction is none
+                shown = ", ".join(f"{kind} {value:.4f}" for kind, value in values.items())
+                found.append(f"{label}: {ATTACK_METRICS[0]} by kind of payload: {shown}")
         if self.sweep.perturbation(level).counterfactual:
             false = _count(outputs, lambda done: bool(done.get("edited")))
             true = _count(outputs, lambda done: bool(done.get("unedited")))

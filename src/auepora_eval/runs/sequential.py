@@ -36,6 +36,7 @@ from ..errors import AueporaWarning, BadValueError, UnknownRunError, did_you_mea
 from ..gates import get_baseline
 from ..judge.critic import JudgePolicy
 from ..judge.limits import UsageLog
+from ..judge.metric import judged_parts
 from ..judge.session import JudgeSession
 from ..plan.model import StopSettings
 from ..stats.sequential import SequentialDesign, SequentialResult
@@ -212,10 +213,11 @@ def _make_design(
     stop: StopSettings, metric: BatchMetric, n: int, known: int, *, has_means: bool = False
 ) -> SequentialDesign:
     """The design for one metric. ``has_means``: a value is a mean of several scores, so it need not be 0 or 1."""
+    fractional = any(part.has_fractions for part in judged_parts(metric))
     low, high = metric.range
     options: dict[str, Any] = {
         "threshold": stop.threshold,
-        "binary": stop.threshold is not None and metric.metadata.binary and not has_means,
+        "binary": stop.threshold is not None and metric.metadata.binary and not has_means and not fractional,
         "delta": stop.delta,
         "tests": len(stop.metric) if stop.claim == "each" else 1,
         "futility": stop.futility,
@@ -279,11 +281,6 @@ class SequentialJudging:
         self._earlier_rate = earlier.get("calls_saved", 0) / max(len(scores.samples) - earlier.get("judged", 0), 1)
         self._sessions: list[JudgeSession] = []
         self._num_failed = 0
-
-    @property
-    def is_resumed(self) -> bool:
-        """Whether stored scores of the run are used, so that their judgements must be kept."""
-        return bool(self.scores.known.any())
 
     @property
     def baseline_usage(self) -> UsageLog | None:

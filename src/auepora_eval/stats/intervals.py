@@ -215,7 +215,8 @@ def ratio_interval(
     residuals = units[:, 0] - x / y * units[:, 1]
     squares, cubes = float(residuals @ residuals), float(residuals**2 @ residuals)
     flags = [("few", n < _FEW_FOR_T), ("skewed", squares > 0 and is_skewed(n, _skewness(squares, cubes, n)))]
-    return Interval(low, high, "fieller", n, level, tuple(flag for flag, holds in flags if holds))
+    raised = tuple(flag for flag, holds in flags if holds)
+    return Interval(low, high, method="fieller", units=n, level=level, flags=raised)
 
 
 def mean_interval(

@@ -15,8 +15,7 @@ from .skew import doubtful_ends, log_wealth
 REPEATS = (1, 2, 3, 5, 10)
 """Numbers of repeats that ``size_options`` compares."""
 _MOST_REPEATS = 1_000_000
-_DRAWS, _FLIPS = 1000, 1000
-_STEP, _STEPS, _MOST_UNITS, _FEWEST_OF_PILOT = 1.04, 40, 5000, 30
+_DRAWS, _FLIPS, _STEP, _MOST_FACTOR, _MOST_UNITS, _FEWEST_OF_PILOT = 1000, 1000, 1.04, 5.0, 5000, 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,44 +117,33 @@ def verdict_factor(
 ) -> float:
     """How many times as many units the rule of a verdict needs as Student's t test, which needs ``units``.
 
-    By simulation: units of a pilot, of which the largest difference there can be is ``most``, drawn with such weights
-    that their mean is ``delta``. 1 where no such weights exist, for more units than are worth a simulation, and for a
+    By simulation: units of a pilot, of which the largest difference there can be is ``most``, drawn with weights that
+    rise with the difference so that the mean is ``delta``. 1 for more units than are worth a simulation, and for a
     pilot of so few units that their shape is chance.
     """
-    values = differences if differences.mean() >= 0 else -differences
-    if not delta < values.max() or units > _MOST_UNITS or len(values) < _FEWEST_OF_PILOT:
+    if units > _MOST_UNITS or len(differences) < _FEWEST_OF_PILOT:
         return 1.0
-    weights = _weights_for_mean(values, delta)
+    values = differences if differences.mean() >= 0 else -differences
+    apart = values - values.mean()
+    weights = np.maximum(1 + (delta - values.mean()) / values.var() * apart, 0.0)
     rng, factor = np.random.default_rng(0), 1.0
-    for _ in range(_STEPS):
-        rows = rng.choice(values, (_DRAWS, math.ceil(units * factor)), p=weights)
+    while factor < _MOST_FACTOR:
+        rows = rng.choice(values, (_DRAWS, math.ceil(units * factor)), p=weights / weights.sum())
         if _finds_gain(rows, most, alpha, rng).mean() >= power:
             break
         factor *= _STEP
     return factor
 
 
-def _weights_for_mean(values: Floats, mean: float) -> Floats:
-    """Weights, in proportion to exp(a * value), with which values have this mean; ``a`` by bisection."""
-    low, high = -1e3, 1e3
-    for _ in range(100):
-        exponents = (low + high) / 2 * values / np.abs(values).max()
-        weights: Floats = np.exp(exponents - exponents.max())
-        weights /= weights.sum()
-        low, high = ((low + high) / 2, high) if weights @ values < mean else (low, (low + high) / 2)
-    return weights
-
-
 def _finds_gain(rows: Floats, most: float, alpha: float, rng: np.random.Generator) -> Bools:
     """Whether each row of differences has the verdict that their mean is above 0: t, sign flips and, in doubt, bets."""
     units, sums = rows.shape[1], rows.sum(axis=1)
     half = t_quantile(alpha / 2, units - 1) * rows.std(axis=1, ddof=1) * math.sqrt(units)
-    signs = rng.choice((-1.0, 1.0), (units, _FLIPS))
-    reached = np.abs(rows @ signs) >= np.abs(sums)[:, np.newaxis] - 1e-9 * most
-    is_rare = (1 + reached.sum(axis=1)) / (1 + _FLIPS) < alpha
+    flipped = np.abs(rows @ rng.choice((-1.0, 1.0), (units, _FLIPS)))
+    reached = (flipped >= np.abs(sums)[:, np.newaxis] - 1e-9 * most).sum(axis=1)
     doubtful, _ = doubtful_ends(rows, np.ones(units), most)
     is_sure = ~doubtful | (log_wealth(rows, np.ones(units), -most) >= -math.log(alpha / 2))
-    found: Bools = (sums > half) & is_rare & is_sure
+    found: Bools = (sums > half) & (1 + reached < alpha * (1 + _FLIPS)) & is_sure
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValueError
-from .intervals import Estimate, Floats, Interval, mean_interval, paired_columns
+from .intervals import Estimate, Floats, Interval, mean_interval, paired_columns, t_quantile
 
 # With x = logit(q) of the probability q that the judge gives, the recalibrated probability is g = sigma(b0 + b1 x). A
 # calibrated judge has the intercept b0 = 0 and the slope b1 = 1; a slope below 1 is overconfident. The fit has a weak
@@ -24,10 +24,10 @@ _LOWEST = 0.001
 _PRIOR_PRECISION = 0.25
 _STEPS = 40
 _DRAWS = 400
+_PSEUDO_LABELS = 5  # the inflation of variances in ``calibration``
 _BINS, _MIN_IN_BIN = 10, 10
 _CHI_SQUARE = -2 * math.log(0.05)
 """The 95 % quantile of chi square with 2 degrees of freedom."""
-_Z = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,14 @@ class ProbabilityCalibration:
     """The mean distance of q and g; the upper end of the interval decides whether the judge is called calibrated."""
     binned_error: Estimate
     """The root mean square distance over bins of equal count, without what chance adds to it."""
+    gain: float | None
+    """By which share probabilities make the interval of a corrected mean narrower than yes or no at .5 does; ``None``
+    where all probabilities are on one side of .5, or are 0 and 1 themselves."""
 
     def to_dict(self) -> dict[str, Any]:
         """The values as a JSON object."""
         names = ("brier", "bias", "intercept", "slope", "error", "binned_error")
-        return {"verdict": self.verdict, **{name: getattr(self, name).to_dict() for name in names}}
+        return {"verdict": self.verdict, "gain": self.gain, **{name: getattr(self, name).to_dict() for name in names}}
 
 
 def probability_calibration(
@@ -79,20 +82,34 @@ def probability_calibration(
         verdict = "calibrated"
     elif ratio > _CHI_SQUARE:
         verdict = "not calibrated"
+    half = t_quantile(0.025, max(n - 2, 1)) * np.sqrt(np.diag(covariance))
     intercept, slope = (
-        Estimate(float(value), Interval(float(value - _Z * sd), float(value + _Z * sd), "wald", n, 0.95), n)
-        for value, sd in zip(fitted, np.sqrt(np.diag(covariance)), strict=True)
+        Estimate(float(value), Interval(float(value - width), float(value + width), "t", n), n)
+        for value, width in zip(fitted, half, strict=True)
     )
     squares = (y - q) ** 2
     return ProbabilityCalibration(
         verdict,
-        Estimate(float(squares.mean()), mean_interval(squares, lowest=0.0, highest=1.0), n),
-        Estimate(float((y - q).mean()), mean_interval(y - q, lowest=-1.0, highest=1.0), n),
-        intercept,
-        slope,
-        Estimate(error, Interval(min(float(low), error), max(float(high), error), "bootstrap", n, 0.9), n),
-        Estimate(binned, interval, n),
+        brier=Estimate(float(squares.mean()), mean_interval(squares, lowest=0.0, highest=1.0), n),
+        bias=Estimate(float((y - q).mean()), mean_interval(y - q, lowest=-1.0, highest=1.0), n),
+        intercept=intercept,
+        slope=slope,
+        error=Estimate(error, Interval(min(float(low), error), max(float(high), error), "bootstrap", n, 0.9), n),
+        binned_error=Estimate(binned, interval, n),
+        gain=_gain(q, y),
     )
+
+
+def _gain(q: Floats, y: Floats) -> float | None:
+    """The variance of a corrected mean relative to that of the labels' mean is 1 - r² + 5 / n, and at most 1.
+
+    r is the correlation of score and label; five more labels count as if they did not follow the scores, as there.
+    """
+    votes = (q > 0.5).astype(np.float64)
+    if not (np.ptp(votes) > 0 and np.ptp(y) > 0 and np.isin(q, (0.0, 1.0)).sum() < len(q)):
+        return None
+    left = [1 - float(np.corrcoef(scores, y)[0, 1]) ** 2 + _PSEUDO_LABELS / len(y) for scores in (q, votes)]
+    return 1 - math.sqrt(min(left[0], 1.0) / min(left[1], 1.0))
 
 
 def _sigmoid(z: Floats) -> Floats:
@@ -118,7 +135,7 @@ def _fit(x: Floats, y: Floats) -> tuple[Floats, Floats]:
         found: Floats = columns.T @ (columns * (g * (1 - g))[:, None]) + prior
         return found
 
-    b = centre
+    b: Floats = centre
     for _ in range(_STEPS):
         gradient = columns.T @ (y - _sigmoid(columns @ b)) - prior @ (b - centre)
         step = np.linalg.solve(information(b), gradient)
@@ -127,7 +144,8 @@ def _fit(x: Floats, y: Floats) -> tuple[Floats, Floats]:
         b = b + step
         if np.abs(step).max() < 1e-7:
             break
-    return b, np.linalg.inv(information(b))
+    covariance: Floats = np.asarray(np.linalg.inv(information(b)), dtype=np.float64)
+    return b, covariance
 
 
 def _binned_error(q: Floats, y: Floats, rng: np.random.Generator) -> tuple[float, Interval | None]:

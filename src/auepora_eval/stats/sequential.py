@@ -432,7 +432,7 @@ class _Paths:
         shares = self.table / (self.design.highest - self.design.lowest)
         return bool((self.weights == 1).all() and np.isin(np.nan_to_num(shares), (-1.0, 0.0, 1.0)).all())
 
-    def doubts(self, place: int, rows: Bools) -> tuple[Bools, Bools]:
+    def doubtful_at(self, place: int, rows: Bools) -> tuple[Bools, Bools]:
         """Whether Student's t alone is too uncertain for "above" and for "below" at a look; never of 0/1 scores."""
         design = self.design
         if design.threshold is not None or design.method == "betting" or self.is_binary:
@@ -467,7 +467,7 @@ class _Paths:
         claimed = above | below | equal
         for place in range(len(self.looks)):
             rows = claimed[:, place]
-            low, high = self.doubts(place, rows)
+            low, high = self.doubtful_at(place, rows)
             doubted[:, rows, place] = np.stack([low, high, low | high])
         doubted &= np.stack([above, below, equal])
         rows = np.any(doubted, axis=(0, 2)).ravel()
@@ -543,7 +543,7 @@ class _Paths:
                     boundary=found.boundary,
                     verdict=names.get(codes[place]),
                     chance=chances[place] if chances[place] < 1 else None,
-                    skewed=bool(np.any(self.doubts(place, np.ones(1, dtype=np.bool_)))),
+                    skewed=bool(np.any(self.doubtful_at(place, np.ones(1, dtype=np.bool_)))),
                 )
             )
         return tuple(looks)

@@ -28,7 +28,7 @@ _FEWEST = 20
 # Fewer units than this are judged as this many: their skewness varies much, of normal differences too.
 _FEW = 30
 # Few units decide, all on one side, if this proportion of them has at most that share of the largest difference, and
-# squares on the other side come to less than this share of those on the side of the mean.
+# the squares of differences on one side of 0 come to less than this share of those on the other.
 _MOST, _SMALL, _OTHER_SIDE = 0.6, 0.15, 0.05
 
 
@@ -69,7 +69,7 @@ def bounds_under_skew(
     return low, high
 
 
-def doubtful_ends(values: Floats, sizes: Floats, most: float, further: float | Floats = 1.0) -> tuple[Bools, Bools]:
+def doubtful_ends(values: Floats, sizes: Floats, most: float, further: float = 1.0) -> tuple[Bools, Bools]:
     """Whether the lower, and the upper, end of Student's interval of each row of differences is doubtful.
 
     ``values`` has the mean difference of each unit, NaN for a unit without one, ``sizes`` the sizes of units, and
@@ -84,21 +84,19 @@ def doubtful_ends(values: Floats, sizes: Floats, most: float, further: float | F
     present = np.isfinite(values)
     units = np.maximum(present.sum(axis=1), 2)
     weights = np.where(present, sizes, 0.0)
-    weights = weights / np.maximum(weights.sum(axis=1), _ROUNDING)[:, np.newaxis] * units[:, np.newaxis]
+    weights *= (units / np.maximum(weights.sum(axis=1), _ROUNDING))[:, np.newaxis]
     totals = np.where(present, values, 0.0) * weights / most
-    means = totals.mean(axis=1) * values.shape[1] / units
+    means = totals.sum(axis=1) / units
     deviations = totals - weights * means[:, np.newaxis]
     squares = np.maximum((deviations**2).sum(axis=1), units * _ROUNDING)
     skewness = (deviations**3).sum(axis=1) / squares**1.5 * np.sqrt(units)
     skewed = np.maximum(units, _FEW) < COCHRAN * (further * skewness) ** 2
 
-    ahead = totals * np.sign(means)[:, np.newaxis]
     is_small = present & (np.abs(totals) <= _SMALL * np.abs(totals).max(axis=1, keepdims=True))
-    one_sided = is_small.sum(axis=1) >= _MOST * units
-    one_sided &= (np.minimum(ahead, 0.0) ** 2).sum(axis=1) < _OTHER_SIDE * (np.maximum(ahead, 0.0) ** 2).sum(axis=1)
-    quantiles = np.array([t_quantile(0.025, count - 1) for count in units.tolist()])
-    room = (weights.max(axis=1) - np.abs(means)) / (units + 1)
-    moved = room > quantiles * np.sqrt(squares / units / (units - 1))
+    up, down = ((np.maximum(sign * totals, 0.0) ** 2).sum(axis=1) for sign in (1, -1))
+    one_sided = (np.minimum(up, down) < _OTHER_SIDE * np.maximum(up, down)) & (is_small.sum(axis=1) >= _MOST * units)
+    half = np.array([t_quantile(0.025, count - 1) for count in units.tolist()]) * np.sqrt(squares / units / (units - 1))
+    moved = (weights.max(axis=1) - np.abs(means)) / (units + 1) > half
     both = one_sided & (skewed | moved & (units >= _FEWEST))
     return both | skewed & (skewness < 0), both | skewed & (skewness > 0)
 

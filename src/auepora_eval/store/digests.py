@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
-from .rows import read_output_chunk
+from .records import from_json
+from .rows import get_run, read_output_chunk
+from .schema import runs
 
 
 def outputs_digest(connection: Connection, run_id: str) -> str:
@@ -18,3 +21,11 @@ def outputs_digest(connection: Connection, run_id: str) -> str:
         for repeat, position, _, data in chunk:
             found.update(f"{repeat} {position} {len(data)} ".encode() + data)
     return found.hexdigest()
+
+
+def stored_usage(connection: Connection, run_id: str, *, to_change: bool = True) -> tuple[dict[str, Any], Any]:
+    """The judge usage of a run with the digest that is stored beside it, and the scoring in progress."""
+    get_run(connection, run_id, to_change=to_change)
+    query = select(runs.c.usage_json).where(runs.c.run_id == run_id)
+    usage = from_json(connection.execute(query).scalar_one() or "{}")
+    return usage, usage.pop("in_progress", None)

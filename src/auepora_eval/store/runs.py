@@ -24,7 +24,7 @@ from ..io.codec import DocumentRow, SampleRow
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from .connect import Database, connect
-from .digests import outputs_digest
+from .digests import outputs_digest, stored_usage
 from .records import (
     HEARTBEAT_INTERVAL_S,
     OUTPUTS_DIGEST,
@@ -239,7 +239,7 @@ class RunStore:
         stored = None if message is None else self._text(message)
         values = {"status": RunStatus(status).value, "finished_at": to_iso(utc_now()), "message": stored}
         with self._writing() as connection:
-            usage, _ = self._stored_usage(connection, run_id)
+            usage, _ = stored_usage(connection, run_id)
             usage[OUTPUTS_DIGEST] = outputs_digest(connection, run_id)
             update_run(connection, run_id, {**values, "usage_json": self._json(usage)})
 
@@ -398,13 +398,13 @@ class RunStore:
     def add_usage(self, run_id: str, usage: Mapping[str, Any]) -> None:
         """Add to the judge usage of a run: nested numbers are summed by key. Ends ``put_judging``."""
         with self._writing() as connection:
-            current, _ = self._stored_usage(connection, run_id)
+            current, _ = stored_usage(connection, run_id)
             update_run(connection, run_id, {"usage_json": self._json(sum_nested(current, usage))})
 
     def put_judging(self, run_id: str, judging: Mapping[str, Any] | None) -> None:
         """Store the process and the judge usage of a scoring in progress; ``None`` when it has ended."""
         with self._writing() as connection:
-            usage, before = self._stored_usage(connection, run_id)
+            usage, before = stored_usage(connection, run_id)
             if before is None and judging is None:
                 return
             usage |= {} if judging is None else {"in_progress": dict(judging)}
@@ -413,7 +413,7 @@ class RunStore:
     def outputs_digests(self, run_id: str) -> tuple[str, str | None]:
         """The digest of the outputs of a run, and the one that was stored when it ended."""
         with self._reading(run_id) as connection:
-            usage, _ = self._stored_usage(connection, run_id, to_change=False)
+            usage, _ = stored_usage(connection, run_id, to_change=False)
             return outputs_digest(connection, run_id), usage.get(OUTPUTS_DIGEST)
 
     # --- helpers -----------------------------------------------------------------------------------------------------
@@ -444,15 +444,6 @@ class RunStore:
             self._known_texts.begin(self._database, connection)
             yield connection
         self._known_texts.mark_committed()
-
-    def _stored_usage(
-        self, connection: Connection, run_id: str, *, to_change: bool = True
-    ) -> tuple[dict[str, Any], Any]:
-        """The judge usage with what is stored beside it, and the scoring in progress."""
-        get_run(connection, run_id, to_change=to_change)
-        query = select(runs.c.usage_json).where(runs.c.run_id == run_id)
-        usage = from_json(connection.execute(query).scalar_one() or "{}")
-        return usage, usage.pop("in_progress", None)
 
     def _change(self, run_id: str, **values: Any) -> None:
         with self._writing() as connection:

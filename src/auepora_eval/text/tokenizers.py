@@ -101,8 +101,7 @@ def porter_stem(word: str) -> str:
     stem = _double_suffix(stem)
     stem = _replace(stem, _STEP_3, least=1)
     stem = _single_suffix(stem)
-    stem = _final_e(stem)
-    return _final_ll(stem)
+    return _final_ll(_final_e(stem))
 
 
 def _shape(stem: str) -> str:
@@ -522,11 +521,6 @@ _ZH_CHARACTER = re.compile(
 )
 
 
-def tokenize_zh(text: str) -> list[str]:
-    """The tokens of sacrebleu's tokenizer for Chinese: each Chinese character is one, the rest as in ``13a``."""
-    return _split_symbols(_ZH_CHARACTER.sub(r" \1 ", text.strip()))
-
-
 @lru_cache(maxsize=_CACHED_WORDS)
 def _tokenize_13a_word(word: str) -> tuple[str, ...]:
     # Every pattern looks at neighbours at most, and white space does not matter: token by token is exact.
@@ -550,7 +544,7 @@ def bleu_tokenizer(*, tokenize: str = "13a", lowercase: bool = False) -> Tokeniz
     if tokenize == "zh":
 
         def words(text: str) -> list[str]:
-            return tokenize_zh(cased(text))
+            return _split_symbols(_ZH_CHARACTER.sub(r" \1 ", cased(text).strip()))
 
         return custom_tokenizer(name, words)
     byte_tokenizer = ByteTokenizer(name, table, lower=lowercase, prepare=lambda text: _join_lines(cased(text)))

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from typing import Any
 from urllib.parse import parse_qsl
 
-import numpy as np
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ..compare.filters import Condition
-from ..compare.metrics import rank_shared_metrics
-from ..compare.pairing import selecting_runs, selection_note
-from ..compare.queries import Cause
-from ..compare.query_table import QueryTable
+from ..compare.metrics import headline_order, rank_shared_metrics
+from ..compare.pairing import lookup_metric, selecting_runs, selection_note
 from ..compare.rendering import (
     guardrails_table,
     matching_note,
@@ -35,7 +32,6 @@ from ..compare.types import run_labels
 from ..compare.verdicts import parse_margin
 from ..core.results import display_name, judged_coverage, metric_labels, sequential_note
 from ..errors import AueporaError, BadValueError, UnknownMetricError
-from ..render import charts
 from ..render.blocks import (
     Block,
     Bullets,
@@ -47,17 +43,15 @@ from ..render.blocks import (
     ReportVerdict,
     Row,
     Table,
-    TableColumn,
     Tone,
-    simple_table,
     without_empty_columns,
 )
-from ..render.html import UncutText, format_time, percentage, pluralize, result_row
+from ..render.html import UncutText, format_time, pluralize
 from ..report.comparison_sections import (
-    CAUSES,
     ComparedRuns,
     compare_stored_runs,
     comparison_verdict,
+    main_metric_figure,
     split_section,
     wins_section,
     with_verdict_first,
@@ -76,8 +70,8 @@ from ..report.score_sections import (
 )
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore, result_summaries
+from .compare_card import comparison_card
 from .page_request import Fields, PageRequest, page_route
-from .query_list import query_table
 from .run_page import derivation_url, report_response
 from .workbench import T, Workbench, make_url, recorded_response, render_blocks, render_template
 
@@ -165,9 +159,27 @@ class ComparisonRequest:
         }
         return make_url(path, **(listed | parameters))
 
-    def queries_url(self) -> str:
-        """The address of the list of queries as a fragment."""
-        return make_url("/queries", run=self.runs, **self.filters, fragment="1")
+    def queries_url(self, metric: str | None) -> str:
+        """The address of the list of queries as a fragment: those that got worse by a metric, unless it has filters."""
+        filters = dict(self.filters)
+        if metric is not None and not filters:
+            filters = self.worse_filter(metric)
+        return make_url("/queries", run=self.runs, **({"size": ["8"]} | filters), fragment="1", relax="1")
+
+    def worse_filter(self, metric: str) -> dict[str, list[str]]:
+        """The queries that got worse by a metric, the largest loss first."""
+        condition = Condition("metric", metric)
+        one = next((found for run in self.stored if (found := run.find_result(metric)) is not None), None)
+        lower = one is not None and not lookup_metric(one, self.records[0], {}).higher_score_is_better
+        return {
+            "where": [str(replace(condition, value="worse"))],
+            "sort": [f"{'-' if lower else ''}diff.{condition.key}"],
+        }
+
+    def metric_url(self, metric: str) -> str:
+        """The address of this page with the queries that got worse by a metric."""
+        filters: dict[str, Any] = self.worse_filter(metric)
+        return UncutText(self.url(metric=metric, **filters))
 
     def filter_url(self, *conditions: Condition, **parameters: Any) -> str:
         """The address of this page with the queries that fulfil the conditions."""
@@ -345,7 +357,7 @@ def difference_blocks(chosen: ComparisonRequest, content: ComparisonContent) -> 
     elif chosen.is_pair:
         blocks += _pair_blocks(chosen, board)
     else:
-        blocks += _leaderboard_blocks(chosen, content, board)
+        blocks += _leaderboard_blocks(chosen, board)
     notes = table_notes(replace(board, register=None, missing=()))
     return [*blocks, *refused_details(board), *([Bullets(notes)] if notes else [])]
 
@@ -378,15 +390,8 @@ def _without_p(metric: LeaderboardMetric) -> LeaderboardMetric:
     return replace(metric, pairs=pairs)
 
 
-def _leaderboard_blocks(chosen: ComparisonRequest, content: ComparisonContent, board: Leaderboard) -> Iterator[Block]:
-    name = content.main or board.metrics[0].name
-    rows = [
-        {**result_row(one, run.label), "scale": name}
-        for run in chosen.stored
-        if (one := run.find_result(name)) is not None
-    ]
-    caption = f"{name} of each run over all its queries, with 95 % intervals."
-    yield Figure(charts.interval_chart(rows, title=name), caption)
+def _leaderboard_blocks(chosen: ComparisonRequest, board: Leaderboard) -> Iterator[Block]:
+    yield main_metric_figure(chosen.stored, board)
     yield replace(metrics_table(board, href=chosen.derivation_url), caption="Leaderboard")
     yield Details("Every two runs", [_linked_pairs(chosen, board)])
 
@@ -402,13 +407,7 @@ def _linked_pairs(chosen: ComparisonRequest, board: Leaderboard) -> Table:
     return replace(table, groups=[replace(table.groups[0], rows=rows)])
 
 
-# --- queries of two runs by outcome, and by the cause of their change ------------------------------------------------
-
-_OUTCOMES = {"both-right": "both right", "a-only": "only A right", "b-only": "only B right", "both-wrong": "both wrong"}
-_WORSE = (Cause.FAILED, Cause.REFUSED, Cause.LOST, Cause.RANKED_LOWER, Cause.IGNORED)
-"""Causes of a query that got worse."""
-_SYMMETRIC = (Cause.ANSWER_CHANGED, Cause.CONTEXT_CHANGED, Cause.UNEXPLAINED)
-"""Causes that a query may have whether it got worse or better."""
+# --- the metric that is chosen at first -----------------------------------------------------------------------------
 
 
 def default_metric(chosen: ComparisonRequest) -> str | None:
@@ -417,81 +416,14 @@ def default_metric(chosen: ComparisonRequest) -> str | None:
     return next(iter(rank_shared_metrics(chosen.records, summaries)), None)
 
 
-def outcome_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str, threshold: str) -> list[Block]:
-    """How many queries both runs, one of them or none answer right by a metric; each number leads to its queries."""
-    detail = f":{threshold}" if threshold else ""
-    limit, rule = (float(threshold), "as given") if threshold else table.right_from(metric)
-    conditions = {word: Condition("metric", metric, value=f"{word}{detail}") for word in _OUTCOMES}
-    counts = {word: int(one.mask(table).sum()) for word, one in conditions.items()}
-    known = sum(counts.values())
-    cells = {
-        word: Cell(
-            f"{counts[word]:,} {text}",
-            href=chosen.filter_url(conditions[word], metric=metric, threshold=threshold or None)
-            if counts[word]
-            else "",
-            note=percentage(counts[word], known),
-        )
-        for word, text in _OUTCOMES.items()
-    }
-    rows: list[Row] = [
-        ["A is right", cells["both-right"], cells["a-only"]],
-        ["A is wrong", cells["b-only"], cells["both-wrong"]],
-    ]
-    if without := len(table) - known:
-        no_score = [replace(one, operator="!=") for one in conditions.values()]
-        href = chosen.filter_url(*no_score, metric=metric, threshold=threshold or None)
-        rows.append(["A or B has no score", Cell(pluralize(without, "query", "queries"), href=href), ""])
-    column = table.scores(metric, 1)
-    sign = "at least" if column is None or column.meta.higher_score_is_better else "at most"
-    right = f"Right is {table.metric_labels[metric]} of {sign} {limit:g}"
-    caption = f"{pluralize(known, 'query', 'queries')} with a score in both runs. {right}"
-    blocks: list[Block] = [simple_table(["", "B is right", "B is wrong"], rows, caption=f"{caption} ({rule}).")]
-    if known and counts["both-wrong"] == known:
-        blocks.append(Prose("No answer reaches this score. Give another one in 'Right from'.", tone="muted"))
-    return blocks
-
-
-def cause_blocks(chosen: ComparisonRequest, table: QueryTable, metric: str) -> list[Block]:
-    """Why queries got worse or better by a metric; each number leads to its queries."""
-    found = [
-        (cause, word, conditions, count)
-        for word in ("worse", "better")
-        for cause in Cause
-        if (cause in _SYMMETRIC or (cause in _WORSE) is (word == "worse"))
-        and (count := _count(table, conditions := _change_conditions(cause, metric, word)))
-    ]
-    if not found:
-        return [Prose(f"No query changed by {table.metric_labels[metric]}.")]
-    most = max(count for *_, count in found)
-    rows: list[Row] = [
-        [
-            Cell(CAUSES[cause], note=cause.replace("_", " ")),
-            Cell(word, tone="bad" if word == "worse" else "good", sign="▼" if word == "worse" else "▲"),
-            Cell(
-                pluralize(count, "query", "queries"),
-                href=chosen.filter_url(*conditions, metric=metric),
-                bar=(0.0, count / most, count / most),
-            ),
-        ]
-        for cause, word, conditions, count in found
-    ]
-    note = "A cause is the first thing that is seen to differ; that it made the difference is likely, not proven."
-    columns = [TableColumn("cause"), TableColumn("the query got", brief=True), TableColumn("queries")]
-    return [
-        simple_table(columns, rows, caption=f"Causes of change by {table.metric_labels[metric]}"),
-        Prose(note, tone="muted"),
-    ]
-
-
-def _change_conditions(cause: Cause, metric: str, word: str) -> list[Condition]:
-    conditions = [Condition("change", metric, value=cause.value)]
-    return [*conditions, Condition("metric", metric, value=word)] if cause in _SYMMETRIC else conditions
-
-
-def _count(table: QueryTable, conditions: Sequence[Condition]) -> int:
-    masks = [one.mask(table) for one in conditions]
-    return int(np.logical_and.reduce(masks).sum())
+def sentence_metric(chosen: ComparisonRequest, shared: Collection[str]) -> str | None:
+    """The metric of the sentence about two runs: of the primary ones that both have the most important one."""
+    listed = result_summaries(chosen.workbench.store, chosen.runs[-1])
+    planned = chosen.primary or chosen.records[-1].plan.get("primary") or ()
+    primary = [one for one in listed if one.name in planned and one.name in shared]
+    if not (chosen.is_pair and primary):
+        return default_metric(chosen)
+    return min(primary, key=lambda one: headline_order(one.name, one.target.name)).name
 
 
 # --- pages and fragments ---------------------------------------------------------------------------------------------
@@ -516,8 +448,7 @@ def compare_page(request: PageRequest) -> Response:
         pairs=_pair_links(chosen),
         metrics=metrics,
         adjustments=adjustments(len(names)),
-        metric=request.parameters.get("metric") or default_metric(chosen),
-        threshold=_threshold(request.parameters),
+        metric=request.parameters.get("metric") or sentence_metric(chosen, metrics),
         sections=[(name, title) for name, (title, _) in SECTIONS.items() if chosen.is_pair or name not in PAIR_PARTS],
     )
 
@@ -567,9 +498,19 @@ def _metric_names(chosen: ComparisonRequest) -> dict[str, str]:
     return {name: label for name, label in last.items() if all(name in one for one in others)}
 
 
-def _summary_context(chosen: ComparisonRequest, _: Fields) -> dict[str, Any]:
+def _summary_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any]:
     content = compare_runs_of(chosen)
-    return {"content": content, "blocks": _cached_html(chosen, "summary", lambda: difference_blocks(chosen, content))}
+    card = None
+    if chosen.is_pair and content.board is not None and content.board.metrics:
+        card = comparison_card(content.board)
+    blocks = "" if card else _cached_html(chosen, "summary", lambda: difference_blocks(chosen, content))
+    return {"content": content, "card": card, "blocks": blocks, "metric": params.get("metric") or content.main}
+
+
+def _details_context(chosen: ComparisonRequest, _: Fields) -> dict[str, Any]:
+    """The forest, tables with p-values and notes behind the card."""
+    content = compare_runs_of(chosen)
+    return {"blocks": _cached_html(chosen, "details", lambda: difference_blocks(chosen, content))}
 
 
 def _cached_html(chosen: ComparisonRequest, name: str, build: Callable[[], Sequence[Block]]) -> Markup:
@@ -594,51 +535,6 @@ def record_comparison(request: PageRequest) -> Response:
     board = compare_runs_of(chosen).board if len(chosen.records) > 1 else None
     recorded = None if board is None else board.record_in(chosen.workbench.store, chosen.records)
     return recorded_response(None if recorded is None else recorded.register)
-
-
-def _threshold(params: Fields) -> str:
-    number = params.number("threshold")
-    return "" if number is None else f"{number:.12g}"
-
-
-def _metric(chosen: ComparisonRequest, params: Fields) -> str:
-    name = params.get("metric") or default_metric(chosen)
-    if name is None:
-        raise BadValueError("the runs have no metric in common")
-    if name not in (names := _metric_names(chosen)):
-        raise UnknownMetricError(name, names)
-    return name
-
-
-def _outcomes_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any]:
-    metric, threshold = _metric(chosen, params), _threshold(params)
-    try:
-        if reason := _refusal(chosen, metric):
-            return {
-                "blocks": render_blocks(
-                    [Prose(f"The runs are not compared by {_metric_names(chosen)[metric]}: {reason}.", tone="open")]
-                )
-            }
-        blocks = outcome_blocks(chosen, query_table(chosen.workbench, chosen.records), metric, threshold)
-    except AueporaError as error:  # such as a metric without a best score
-        blocks = [Prose(str(error), tone="open")]
-    causes = chosen.url("/compare/sections/causes", metric=metric)
-    return {"blocks": render_blocks(blocks), "causes_url": causes, "is_large": chosen.is_large}
-
-
-def _refusal(chosen: ComparisonRequest, metric: str) -> str:
-    """Why the comparison refuses a metric. Large runs are not compared for it, which takes long."""
-    board = None if chosen.is_large else compare_runs_of(chosen).board
-    return "" if board is None else board.refused.get(metric, "")
-
-
-def _causes_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any]:
-    metric = _metric(chosen, params)
-    try:
-        blocks = cause_blocks(chosen, query_table(chosen.workbench, chosen.records), metric)
-    except AueporaError as error:
-        blocks = [Prose(f"There are no causes of change by {_metric_names(chosen)[metric]}: {error}", tone="open")]
-    return {"blocks": render_blocks(blocks)}
 
 
 SectionBuilder = Callable[[ComparisonRequest], Sequence[ReportSection | None]]
@@ -681,12 +577,11 @@ SECTIONS: Mapping[str, tuple[str, SectionBuilder]] = {
 """The further sections of the report: title and builder, by name."""
 PARTS: Mapping[str, Callable[[ComparisonRequest, Fields], Mapping[str, Any]]] = {
     "summary": _summary_context,
-    "outcomes": _outcomes_context,
-    "causes": _causes_context,
+    "details": _details_context,
     **{name: partial(_section_context, name=name) for name in SECTIONS},
 }
 """The parts of the page that are loaded as fragments, by name."""
-PAIR_PARTS = ("outcomes", "causes", "wins", "split")
+PAIR_PARTS = ("wins", "split")
 """Parts that two runs have, and several have not."""
 
 

@@ -247,7 +247,7 @@ def proposal_form(request: PageRequest) -> Response:
         grade=0 if any(one["key"] == selected and one["level"] for one in documents) else 1,
         kind=request.parameters.get("kind", "grade"),
         references=[*references, ""],
-        is_editable=sum(map(len, references)) <= MAX_EDITED_LENGTH,
+        is_editable=sum(len(text) for text in references) <= MAX_EDITED_LENGTH,
         kinds=KINDS,
         grades=GRADES,
         user=user_name(),
@@ -588,9 +588,9 @@ def apply(request: PageRequest) -> Response:
     ids = list(dict.fromkeys(fields.getlist("proposal")))
     if not fingerprint:
         raise BadValueError("dataset: give the fingerprint of the dataset")
-    for proposal in map(log.find, ids):
-        if proposal.correction.fingerprint != fingerprint:
-            raise BadValueError(f"proposal: {proposal.correction.id} is of another dataset")
+    for correction in [log.find(one).correction for one in ids]:
+        if correction.fingerprint != fingerprint:
+            raise BadValueError(f"proposal: {correction.id} is of another dataset")
     start_task(request, fingerprint, by, lambda: log.accept(ids, by=by))
     return RedirectResponse("/gold", 303)
 

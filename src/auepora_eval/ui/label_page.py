@@ -316,8 +316,10 @@ def show_item(
 ) -> Response:
     """An item with its form, by default the next one; after an error with the message and what was entered."""
     queue, is_closed = found.queue, found.queue.is_closed
-    disputed = find_disputed(found) if found.adjudicates else {}
+    disputed: dict[int, ItemDisagreement] = {}
     if found.adjudicates:
+        listed = queue.disagreements(found.annotator, found.others)
+        disputed = {item.number: item for item in listed if item.problem is None}
         number = number or next((one.number for one in disputed.values() if not one.adjudicated), None)
         if number is not None and not is_closed:
             queue.record_shown_labels(found.annotator, number, found.others)
@@ -353,12 +355,6 @@ def show_item(
         max_comment=MAX_TEXT,
         max_reason=MAX_REASON,
     )
-
-
-def find_disputed(found: LabelRequest) -> dict[int, ItemDisagreement]:
-    """The items that the organiser may decide or has decided, by number."""
-    disputed = found.queue.disagreements(found.annotator, found.others)
-    return {item.number: item for item in disputed if item.problem is None}
 
 
 def whole_text(request: PageRequest) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -35,7 +35,7 @@ from ..runtime.processes import DaemonThreadPool
 from ..store.records import RunRecord
 from .numbers import with_minus
 from .page_request import PageRequest, page_route
-from .reading import DOTS, first_cut_off, read_documents, read_row
+from .reading import DOTS, first_cut_off, read_documents, read_rows
 from .run_filter import TERM
 from .workbench import Workbench, find_position, make_url, render_template
 
@@ -221,6 +221,9 @@ class QueryListPage:
             if not ("add" in params and "fragment" in params):
                 raise
             self.rows, self.error = self._find_rows(self.filter), str(error)
+        if "relax" in params and not len(self.rows) and not self.is_partial:
+            self.filter = SampleFilter(sort=self.filter.sort)
+            self.rows = self._find_rows(self.filter)
         self.size = params.integer("size", str(SIZES[0]))
         if self.size not in SIZES:
             raise BadValueError(f"size must be one of {', '.join(map(str, sorted(SIZES)))}, not {self.size}")
@@ -381,7 +384,13 @@ class QueryListPage:
         last = f" in {self.table.letters[-1]}" if two else ""
         name = next(iter(self.metrics), "")
         if two and name:
-            words = {"worse": "▼ Worse", "better": "▲ Better", "same": "= Same", "a-only": "Right in A only"}
+            words = {
+                "worse": "▼ Worse",
+                "better": "▲ Better",
+                "same": "= Same",
+                "a-only": "Right in A only",
+                "b-only": "Right in B only",
+            }
             listed = [(text, Condition("metric", name, value=word)) for word, text in words.items()]
             listed.append(("Not scored", Condition("metric", name, operator="!=", value="scored")))
             yield self.table.metric_labels[name], [one for one in listed if self._is_valid(one[1])]
@@ -474,23 +483,27 @@ class QueryListPage:
         base = make_url("/query", run=self.runs)
         parts = make_url("/queries/documents", run=self.runs)
         further = f"&{self.encode()}".rstrip("&")
-        letters = self.table.letters
+        places, labels = [], self.table.metric_labels
+        for number in numbers:
+            own = [self.table.position(run, number) for run in range(len(self.records))]
+            places.append(own)
         found = []
-        for number, row in zip(numbers, rows, strict=True):
-            positions = [self.table.position(run, number) for run in range(len(self.records))]
+        for row, read in zip(rows, read_rows(self.table.runs, rows, places), strict=True):
             key = urlencode({"id": row.sample_id}, errors="replace")
             found.append(
                 {
                     "row": row,
-                    "read": read_row(self.table.runs, positions, letters),
+                    "read": read,
                     "url": UncutText(f"{base}&{key}{further}"),
                     "documents": UncutText(f"{parts}&{key}"),
-                    "scores": list(self._scores(row)),
+                    "scores": list(self._scores(row, labels)),
                 }
             )
         return found
 
-    def _scores(self, row: QueryRow) -> Iterator[tuple[str, list[ListCell], ListCell | None]]:
+    def _scores(
+        self, row: QueryRow, labels: Mapping[str, str]
+    ) -> Iterator[tuple[str, list[ListCell], ListCell | None]]:
         """Each metric with the score in every run, and the difference of two."""
         for name in self.metrics:
             cells = []
@@ -503,7 +516,7 @@ class QueryListPage:
             difference = None
             if len(row.sides) > 1:
                 difference = _difference(row.sides[0].scores[name], row.sides[-1].scores[name], row.changes[name])
-            yield self.table.metric_labels[name], cells, difference
+            yield labels[name], cells, difference
 
     # --- the menu ---
 
@@ -570,7 +583,8 @@ def _difference(first: float | None, last: float | None, change: str) -> ListCel
 
 def _with_typed(found: SampleFilter) -> SampleFilter:
     """The filter with the conditions among the words of its search; what is in quotes stays a phrase."""
-    words, typed = [], []
+    words: list[str] = []
+    typed: list[str] = []
     for term in TERM.findall(found.search):
         is_condition = not term.startswith('"') and split_condition(term) is not None
         (typed if is_condition else words).append(term)

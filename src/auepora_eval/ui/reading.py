@@ -7,12 +7,15 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
-from ..compare.columns import RunColumns
-from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
-from ..features.texts import RefusalDetector
+from ..compare.columns import RunColumns, gold_ids
+from ..compare.filters import QueryRow, QuerySide
+from ..core.types import Document, SystemOutputs, UnknownRanking
+from ..io.codec import DocumentRow, SampleRow
 from ..report.browser.gold_marks import GoldMarks
 from ..store.records import plan_conventions
-from ..store.runs import sample_at
+from ..store.runs import packed_queries, sample_at
+from ..store.texts import PackedOutput
+from ..text.refusal import built_in_patterns, is_refusal
 from ..text.scripts import word_bounds
 from ..text.tokenizers import STOP_WORDS
 
@@ -129,58 +132,65 @@ def first_cut_off(runs: Sequence[RunColumns]) -> int | None:
     return next(iter(chosen), min(found, default=None))
 
 
-def read_row(runs: Sequence[RunColumns], positions: Sequence[int | None], letters: Sequence[str]) -> ReadRow:
-    """Read the texts of a query in one run or in two."""
-    samples: list[EvaluationSample | None] = []
-    outputs: list[SystemOutputs | None] = []
-    for run, position in zip(runs, positions, strict=True):
-        samples.append(None if position is None else sample_at(run.store, run.record, position))
-        outputs.append(None if position is None else _first_output(run, position))
-    sample = next(one for one in samples if one is not None)
-    reference = shorten_text(" / ".join(sample.references[:3]))
+def read_rows(
+    runs: Sequence[RunColumns], rows: Sequence[QueryRow], places: Sequence[Sequence[int | None]]
+) -> list[ReadRow]:
+    """The texts of some queries in one run or in two; ``places`` are their positions in each run."""
+    stored = []
+    for number, run in enumerate(runs):
+        positions = [own[number] for own in places]
+        stored.append(packed_queries(run.store, run.record, [one for one in positions if one is not None]))
+    found = []
+    for row, own in zip(rows, places, strict=True):
+        packed = [None if position is None else stored[number][position] for number, position in enumerate(own)]
+        found.append(_read_row(row, packed))
+    return found
+
+
+Packed = tuple[SampleRow[DocumentRow], PackedOutput | None] | None
+
+
+def _read_row(row: QueryRow, packed: Sequence[Packed]) -> ReadRow:
+    sample = next(one[0] for one in packed if one is not None)
+    reference = shorten_text(" / ".join(_references(sample)[:3]))
     words = content_words(reference)
-    texts = [_answer_text(output) for output in outputs]
+    texts = [shorten_text(_answer_text(one)) for one in packed]
     changed = changed_words(*texts) if len(texts) > 1 else (set(), set())
     sides = []
-    for place, (run, own, output) in enumerate(zip(runs, samples, outputs, strict=True)):
-        parts = mark_words(texts[place], words, changed[min(place, 1)], "wb" if place else "wa")
-        sides.append(_side(run, own, output, letters[place], parts))
+    for number, (one, side, text) in enumerate(zip(packed, row.sides, texts, strict=True)):
+        parts = mark_words(text, words, changed[min(number, 1)], "wb" if number else "wa")
+        sides.append(_side(one, side, parts, "AB"[number] if len(packed) > 1 else ""))
     labels = [str(value) for value in sample.labels.values()][:4]
     return ReadRow(shorten_text(sample.query), reference, labels, sides)
 
 
-def _first_output(run: RunColumns, position: int) -> SystemOutputs | None:
-    rows = run.store.outputs(run.record.run_id, repeat=0, position=position)
-    return next((row.output for row in rows), None)
+def _references(sample: SampleRow[DocumentRow]) -> list[str]:
+    first = sample.reference_answer
+    text = first if isinstance(first, str) or first is None else first.text
+    return list(dict.fromkeys(one for one in (text, *sample.reference_answers) if one))
 
 
-def _answer_text(output: SystemOutputs | None) -> str:
-    if output is None or output.error is not None or output.response is None:
-        return ""
-    return shorten_text(output.response.text or "")
+def _answer_text(packed: Packed) -> str:
+    output = None if packed is None else packed[1]
+    return "" if output is None or output.error is not None else output.answer or ""
 
 
-def _side(
-    run: RunColumns,
-    sample: EvaluationSample | None,
-    output: SystemOutputs | None,
-    letter: str,
-    answer: Sequence[Word],
-) -> ReadSide:
-    if sample is None or output is None:
-        return ReadSide(letter, problem="not in the dataset" if sample is None else "no output")
+def _side(packed: Packed, side: QuerySide, answer: Sequence[Word], letter: str) -> ReadSide:
+    output = None if packed is None else packed[1]
+    if packed is None or output is None:
+        return ReadSide(letter, problem="not in the dataset" if packed is None else "no output")
     if output.error is not None:
         return ReadSide(letter, problem=f"failed: {shorten_text(output.error)}")
-    problem = "no answer was asked for" if output.response is None else "" if answer else "empty answer"
-    is_refusal = bool(answer) and RefusalDetector().refused(sample, output) is True
-    if isinstance(output.retrieved, UnknownRanking):
-        return ReadSide(letter, answer, problem, is_refusal)
-    documents = [item.doc for item in output.retrieved]
-    marks = GoldMarks(sample, plan_conventions(run.record).match)
-    ranks = sorted(set(marks.gold_ranks(documents).values()))
-    has_gold = any(level > 0 for level in marks.levels.values())
-    words = _rank_words(ranks, len(documents)) if has_gold else ""
-    return ReadSide(letter, answer, problem, is_refusal, ranks, words, has_gold)
+    problem = "no answer was asked for" if output.answer is None else "" if answer else "empty answer"
+    text = output.answer or ""
+    is_declined = output.refused if output.refused is not None else is_refusal(text, built_in_patterns())
+    if output.ranking_unknown or side.rank is None:
+        return ReadSide(letter, answer, problem, is_declined and bool(answer))
+    gold = gold_ids(packed[0].relevant_docs or ())
+    ranks = {output.ids.index(one) + 1 for one in gold.intersection(output.ids)}
+    ranks.update([side.rank] if side.rank else [])
+    words = _rank_words(sorted(ranks), len(output.ids))
+    return ReadSide(letter, answer, problem, is_declined and bool(answer), sorted(ranks), words, True)
 
 
 def _rank_words(ranks: Sequence[int], count: int) -> str:
@@ -188,6 +198,11 @@ def _rank_words(ranks: Sequence[int], count: int) -> str:
         return f"no gold in {count}" if count else "nothing retrieved"
     listed = ", ".join(map(str, ranks[:4])) + ("…" if len(ranks) > 4 else "")
     return f"gold at rank {listed}"
+
+
+def _first_output(run: RunColumns, position: int) -> SystemOutputs | None:
+    rows = run.store.outputs(run.record.run_id, repeat=0, position=position)
+    return next((row.output for row in rows), None)
 
 
 def read_documents(run: RunColumns, position: int) -> list[ReadDocument]:

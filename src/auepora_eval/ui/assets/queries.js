@@ -149,6 +149,8 @@ export function shownFilters() {
 function loadQueries() {
   const url = new URL(list.dataset.address, location.href);
   for (const [name, value] of currentFilters()) url.searchParams.append(name, value);
+  const own = new URL(list.dataset.fragment ?? list.dataset.address, location.href).searchParams;
+  for (const name of ["size", "relax"]) if (own.has(name) && !url.searchParams.has(name)) url.searchParams.set(name, own.get(name));
   url.searchParams.set("fragment", "1");
   return replaceFragment(list, url.pathname + url.search);
 }
@@ -158,7 +160,7 @@ export async function showQueries(address) {
   history.pushState(null, "", address);
   document.querySelector("dialog[open]")?.close();
   const isLoaded = loadQueries();
-  list.closest("section").scrollIntoView();
+  if (!list.closest(".panes")) list.closest("section").scrollIntoView();
   list.focus({ preventScroll: true });
   if (await isLoaded) announce(`The queries are filtered by ${currentFilters().getAll("where").join(" and ")}`);
 }

@@ -61,6 +61,7 @@ def outcome(server: DecisionServer, api: Api, scale: object = "yes-no") -> Judge
 SCALES = [  # scale, distribution, expected score, why
     ("yes-no", {"no": 0.2, "yes": 0.8}, 0.8, "the probability of yes"),
     ("1-5", {"1": 0.0, "2": 0.1, "3": 0.2, "4": 0.3, "5": 0.4}, (0.1 * 1 + 0.2 * 2 + 0.3 * 3 + 0.4 * 4) / 4, "levels"),
+    ("0-1", {"0": 0.0, "0.25": 0.5, "0.5": 0.0, "0.75": 0.0, "1": 0.5}, 0.625, "five steps of a continuous scale"),
     ("0-20", {str(n): 1 / 21 for n in range(21)}, 0.5, "more than ten levels are a choice"),
     ({"poor": 0, "fair": 0.5, "good": 1}, {"good": 0.5, "poor": 0.25, "fair": 0.25}, 0.625, "classes with values"),
     ({"yes": 0.0, "no": 1.0}, {"no": 0.2, "yes": 0.8}, 0.2, "yes is the bad one"),

@@ -1,0 +1,196 @@
+"""The card of a comparison of two runs: primary metrics on one scale, what got worse on its own, the others folded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..compare.runs import Leaderboard, LeaderboardMetric
+from ..compare.types import MetricComparison
+from ..core.metrics_base import BatchMetric
+from ..core.registry import metric as registered
+from ..core.results import UNITS
+from ..core.targets import TARGETS
+from ..errors import AueporaError
+from ..render.html import interval_text, metric_range, pluralize, seconds_text, value_text
+from ..render.tables import format_value
+from .numbers import MINUS, decimals_of, with_minus
+
+GLYPHS = {"better": "▲", "worse": "▼", "equal": "=", "open": "◇"}
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0)
+"""The distances of the marks of an axis."""
+MAX_TICKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class CardRow:
+    """A metric of the card."""
+
+    name: str
+    label: str
+    is_lower_better: bool
+    values: str
+    """The value of each run, with the number of samples where it is another than that of most metrics."""
+    difference: str
+    tone: str
+    """``better``, ``worse``, ``equal`` or ``open``."""
+    note: str
+    """The numbers with all digits."""
+    interval: str
+    ends: tuple[float, float, float] | None
+    """The difference and its interval; ``None`` where the scale does not have them."""
+    ratio: str = ""
+    """Of durations and the like, how many times the value of the first run."""
+
+    @property
+    def glyph(self) -> str:
+        """The sign of the tone."""
+        return GLYPHS[self.tone]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """An axis of differences, from 0 to 100 percent of the width."""
+
+    low: float
+    high: float
+    ticks: Sequence[tuple[float, str]]
+
+    def place(self, value: float) -> float:
+        """Where a value is, in percent."""
+        return round(100 * (value - self.low) / (self.high - self.low), 2)
+
+
+@dataclass(frozen=True, slots=True)
+class CardGroup:
+    """The other metrics of one target."""
+
+    title: str
+    rows: Sequence[CardRow]
+    scale: Scale
+
+    @property
+    def counts(self) -> list[tuple[str, str, int]]:
+        """Tone, sign and number of the metrics by direction."""
+        found = Counter(row.tone for row in self.rows)
+        return [(tone, glyph, found[tone]) for tone, glyph in GLYPHS.items() if found[tone]]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonCard:
+    """The numbers of a comparison of two runs."""
+
+    primary: CardGroup
+    fallen: CardGroup
+    groups: Sequence[CardGroup]
+    foot: str
+
+
+def comparison_card(board: Leaderboard) -> ComparisonCard:
+    """The card of two runs."""
+    usual = Counter(one.n for one in board.comparisons).most_common(1)
+    usual_n = usual[0][0] if usual else 0
+    rows = {metric.name: _card_row(metric, usual_n) for metric in board.metrics}
+    primary = [metric.name for metric in board.metrics if metric.primary]
+    guarded = [one.metric for one in board.guardrails if one.state == "worse"]
+    fallen = [name for name in dict.fromkeys([*guarded, *board.fallen]) if name in rows and name not in primary]
+    groups = []
+    for target, entry in TARGETS.items():
+        own = [one.name for one in board.metrics if one.target == target.name and one.name not in primary]
+        shown = [name for name in own if same_metric(name) not in rows]
+        if shown:
+            groups.append(_group(entry.title, [rows[name] for name in shown]))
+    return ComparisonCard(
+        _group("Primary metrics", [rows[name] for name in primary]),
+        _group("Got worse", [rows[name] for name in fallen]),
+        groups,
+        _foot(board, len(primary)),
+    )
+
+
+def same_metric(name: str) -> str:
+    """The metric that another one is a function of, such as ``support_density``; empty where it is of none."""
+    try:
+        known = registered(name)
+    except AueporaError:  # a user's metric
+        return ""
+    decides = known.metadata.function_of if isinstance(known, BatchMetric) else None
+    return name.replace(name.partition("@")[0].partition("[")[0], decides, 1) if decides else ""
+
+
+def _foot(board: Leaderboard, primary: int) -> str:
+    total = len(board.metrics) + len(board.refused)
+    parts = [f"{len(board.metrics)} of {pluralize(total, 'metric')} compared"]
+    parts.append(pluralize(board.samples, "query", "queries"))
+    if primary > 1:
+        parts.append(f"intervals of the {primary} primary metrics are adjusted, the others are not")
+    return "; ".join(parts) + "."
+
+
+def _group(title: str, rows: Sequence[CardRow]) -> CardGroup:
+    """The rows with one scale, from the least to the greatest end of their intervals, and 0."""
+    ends = [0.0, *(end for row in rows if row.ends is not None for end in row.ends)]
+    low, high = min(ends), max(ends)
+    step = next((one for one in STEPS if (high - low) / one <= MAX_TICKS - 1), STEPS[-1])
+    first, last = int(low // step), -int(-high // step)
+    last = max(last, first + 1)
+    ticks = []
+    for number in range(first, last + 1):
+        text = "0" if number == 0 else with_minus(f"{number * step:+g}")
+        ticks.append((round(100 * (number - first) / (last - first), 2), text))
+    return CardGroup(title, rows, Scale(first * step, last * step, ticks))
+
+
+def _card_row(metric: LeaderboardMetric, usual_n: int) -> CardRow:
+    (pair,) = metric.pairs
+    one = pair.comparison
+    first, last = one.a, one.b
+    values = "–" if first is None or last is None else f"{_shown(one, first)} → {_shown(one, last)}"
+    if one.n != usual_n:
+        values += f" · n = {one.n:,}"
+    interval = one.shown_interval
+    note = f"{value_text(one.a)} → {value_text(one.b)}, difference {value_text(one.delta)}"
+    note += f", 95 % interval {interval_text(interval)}" if interval is not None else ""
+    ends = None
+    if one.delta is not None and _is_proportion(one):
+        low, high = interval or (one.delta, one.delta)
+        ends = (low, one.delta, high)
+    ratio = f"× {last / first:.3g}" if first and last and not _is_proportion(one) else ""
+    text = "" if interval is None else " – ".join(_shown(one, end) for end in interval)
+    difference = "–" if one.delta is None else _signed(one, one.delta)
+    lower = metric.higher_is_better is False
+    return CardRow(
+        metric.name, metric.label, lower, values, difference, _tone(one), f"{note}, n = {one.n:,}", text, ends, ratio
+    )
+
+
+def _is_proportion(one: MetricComparison) -> bool:
+    return metric_range(one.name) == (0.0, 1.0)
+
+
+def _shown(one: MetricComparison, value: float) -> str:
+    """A number of a metric: with the digits that the interval of the difference allows, or a unit."""
+    if UNITS.get(one.name.partition("[")[0].partition("@")[0]) == "s":
+        return with_minus(seconds_text(value))
+    if not _is_proportion(one):
+        return with_minus(format_value(value))
+    return with_minus(f"{value:.{decimals_of(one.shown_interval)}f}")
+
+
+def _signed(one: MetricComparison, value: float) -> str:
+    text = _shown(one, abs(value))
+    if not any(digit in text for digit in "123456789"):
+        return "0"
+    return f"{'+' if value > 0 else MINUS}{text}"
+
+
+def _tone(one: MetricComparison) -> str:
+    """The verdict on a primary metric; of another one the direction of an interval without 0."""
+    if one.primary:
+        return one.verdict if one.verdict in GLYPHS else "open"
+    if one.higher_is_better is None or one.interval is None or one.delta is None:
+        return "open"
+    if one.interval[0] <= 0 <= one.interval[1]:
+        return "equal" if one.delta == 0 else "open"
+    return "better" if (one.delta > 0) == one.higher_is_better else "worse"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ..render.terminal import progress
+from ..render.terminal import progress, report_text
 from .console import echo, echo_err, quiet_option, stdout_to_stderr
 from .help_pages import Command
 from .judge_options import STOPPED_EARLY
@@ -321,7 +321,6 @@ def validate_plan(
     With ``load`` the user's code is imported, and the system built. With ``call`` it is called on so many samples.
     """
     from ..plan.prepare import check_plan
-    from ..render.terminal import report_text
     from .show import sample_page
 
     with progress(f"checking {path}"), stdout_to_stderr():

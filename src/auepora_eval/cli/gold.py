@@ -164,21 +164,22 @@ def list_command(
     if as_json:
         echo(_to_json([proposal.to_dict() for proposal in proposals]))
         return
-    rows = [
-        [
-            proposal.correction.id,
+    rows = []
+    for proposal in proposals:
+        correction = proposal.correction
+        cells = [
+            correction.id,
             proposal.state,
-            names.get(proposal.correction.fingerprint, proposal.correction.fingerprint[:12]),
-            proposal.correction.sample_id,
-            proposal.correction.describe(),
-            proposal.correction.by,
-            proposal.correction.at[:16].replace("T", " "),
-            proposal.correction.why,
+            names.get(correction.fingerprint, correction.fingerprint[:12]),
+            correction.sample_id,
+            correction.describe(),
+            correction.by,
+            correction.at[:16].replace("T", " "),
+            correction.why,
         ]
-        for proposal in proposals
-    ]
+        rows.append([_clip(cell) for cell in cells])
     headers = ["id", "state", "dataset", "sample", "correction", "by", "at", "why"]
-    echo(table([[_clip(cell) for cell in row] for row in rows], headers=headers) if rows else "no proposals")
+    echo(table(rows, headers=headers) if rows else "no proposals")
 
 
 @click.command(name="preview", cls=Command)

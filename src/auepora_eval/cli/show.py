@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.results import Results
 from ..errors import BadValueError, DataFileError, did_you_mean
 from ..render.blocks import (
     Block,
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from ..compare.filters import QueryRow
     from ..compare.query_table import QueryTable
     from ..core.conventions import Match
-    from ..core.results import Results
     from ..core.types import EvaluationSample, SystemOutputs
     from ..io.sample_sets import SampleSet
     from ..store.records import RunRecord
@@ -131,8 +131,6 @@ def command(
 
 
 def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
-    from ..core.results import Results
-
     for name in names:
         results.by_name[name]  # an unknown name raises an error with a suggestion
     kept = [one for one in results if not names or one.name in names]

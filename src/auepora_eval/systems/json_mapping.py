@@ -157,6 +157,11 @@ def json_text(value: object) -> str:
         raise SystemCallError("bad_request", f"the question cannot be written as JSON: {error}") from error
 
 
+def plain_text(value: object) -> str:
+    """A string as it is, any other value as ASCII JSON."""
+    return value if isinstance(value, str) else json_text(value)
+
+
 def _placeholder_value(path: JsonPath, facts: Mapping[str, Any]) -> Any:
     try:
         return path.find(facts, inside=f"sample '{facts['sample_id']}'")
@@ -178,9 +183,7 @@ class _Text:
         values = [part if isinstance(part, str) else _placeholder_value(part, facts) for part in self.parts]
         if len(values) == 1:
             return values[0]  # alone, a value keeps its type
-        return "".join(
-            "" if value is None else value if isinstance(value, str) else json_text(value) for value in values
-        )
+        return "".join(plain_text(value) for value in values if value is not None)
 
 
 class Template:
@@ -410,7 +413,7 @@ class ReplyPaths:
             return None
         if not found:
             return None
-        return f"system_error: {excerpt(found if isinstance(found, str) else json_text(found))}"
+        return f"system_error: {excerpt(plain_text(found))}"
 
     def _position(self, item: Any, rank: int) -> RetrievedDocument:
         inside = f"item {rank} of 'retrieved'"

@@ -382,14 +382,10 @@ class _Chain:
         if documents is None:
             documents = trace.documents
         retrieved = UnknownRanking() if documents is None else self._mapper.to_ranking(documents)
-        steps = [
-            {
-                "query": search.query,
-                "retrieved": [item.doc.doc_id for item in self._mapper.to_ranking(search.documents or ())],
-                "timing": search.seconds,
-            }
-            for search in trace.retrievals
-        ]
+        steps = []
+        for search in trace.retrievals:
+            ids = [item.doc.doc_id for item in self._mapper.to_ranking(search.documents or ())]
+            steps.append({"query": search.query, "retrieved": ids, "timing": search.seconds})
         return SystemOutputs(retrieved, self._answer(value), timings=trace.timings, steps=steps, usage=trace.usage)
 
     def _documents(self, value: Any) -> Sequence[Any] | None:

@@ -232,9 +232,10 @@ def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> lis
     if not groups:
         return []
     if len(groups) <= MAX_COLUMNS:
-        rows: list[Row] = [
-            [Cell(display_name(one)), *(_cell(one, parts.get(group)) for group in groups)] for one, parts in with_parts
-        ]
+        rows: list[Row] = []
+        for result, parts in with_parts:
+            cells = [_cell(result, parts.get(group)) for group in groups]
+            rows.append([Cell(display_name(result)), *cells])
         columns = [TableColumn("metric"), *(TableColumn(group, number=True) for group in groups)]
         table = simple_table(columns, rows, caption="value, interval, and how many samples it is of")
         return [Details(f"All metrics of {run.label}", [table])] if folded else [table]

@@ -571,6 +571,11 @@ def _generate_rankings(count: int, seed: int, *, graded: bool) -> tuple[Gold, Ra
     return gold, ranked
 
 
+def _falling_scores(ids: Sequence[str]) -> dict[str, float]:
+    """Scores that give the order of the ids."""
+    return {doc_id: float(len(ids) - at) for at, doc_id in enumerate(ids)}
+
+
 def _compare_rankings(
     tool: str, compared: Mapping[str, str], gold: Gold, ranked: Ranked, theirs: Mapping[str, Sequence[float]]
 ) -> Iterator[CrossCheck]:
@@ -602,7 +607,7 @@ def _ranx(count: int, seed: int) -> Iterator[CrossCheck]:
     gold, ranked = _generate_rankings(count, seed, graded=False)
     names = [f"q{number:06d}" for number in range(count)]
     qrels = {q: {i: level for i, level in judged.items() if level > 0} for q, judged in zip(names, gold, strict=True)}
-    runs = {q: {i: float(len(ids) - n) for n, i in enumerate(ids)} for q, ids in zip(names, ranked, strict=True)}
+    runs = {query: _falling_scores(ids) for query, ids in zip(names, ranked, strict=True)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of its compiler
         theirs = ranx_evaluate(Qrels(qrels), Run(runs), list(compared.values()), return_mean=False)
@@ -615,7 +620,7 @@ def _pytrec(count: int, seed: int) -> Iterator[CrossCheck]:
     compared = _peer_names("pytrec_eval", (5, 10))
     gold, ranked = _generate_rankings(count, seed, graded=True)
     qrels = {str(n): judged for n, judged in enumerate(gold)}
-    runs = {str(n): {i: float(len(ids) - at) for at, i in enumerate(ids)} for n, ids in enumerate(ranked)}
+    runs = {str(n): _falling_scores(ids) for n, ids in enumerate(ranked)}
     by_query = pytrec_eval.RelevanceEvaluator(qrels, set(compared.values())).evaluate(runs)
     theirs = {name: [by_query[query][name] for query in qrels] for name in compared.values()}
     yield from _compare_rankings("pytrec_eval", compared, gold, ranked, theirs)

@@ -34,6 +34,7 @@ from .match import (
     recompute,
 )
 from .pairing import (
+    NO_VERDICT,
     MetricMeta,
     MetricPair,
     MissingOutputs,
@@ -49,7 +50,6 @@ from .pairing import (
     shared_samples,
     without_top_k,
 )
-from .ratios import NO_VERDICT
 from .stores import TEXT_MATCHES, biased_metrics
 from .types import ComparisonInput, DowngradeReason, SequentialComparison, TwoStageComparison, run_labels
 from .verdicts import OVERLAP_NOTE, Margin, is_question_overlap, margin_of, missing_basis_reason, require_margin

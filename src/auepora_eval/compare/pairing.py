@@ -31,7 +31,7 @@ from ..engine.repeats import mean_over_repeats
 from ..errors import AueporaError, BadValueError, UnknownRunError
 from ..io.sample_sets import SampleSet
 from ..runtime.processes import gc_paused
-from ..stats.difference import PairedStatistics, paired_differences
+from ..stats.difference import PairedStatistics, log_ratio_interval, paired_differences
 from ..stats.intervals import Bools, Floats, Ints
 from ..stats.permutation import SwapStatistic
 from ..store.records import RunRecord, RunStatus, plan_conventions, run_info
@@ -576,6 +576,25 @@ def pair_scores(pair: MetricPair, fill: Fill | None = None) -> RunPairScores:
         return _pair_folds(reducer, first, second)
     # A value without an interval in one run, since its samples cannot be resampled or swapped one by one.
     return RunPairScores(first, second, a, b)
+
+
+NO_VERDICT = "no verdict: an answer that refuses or fails takes less; compare the quality of the answers, too"
+
+Ratio = tuple[float, float, float]
+"""A ratio and the ends of its 95 % interval."""
+
+
+def ratio_of_amounts(reading: RunPairScores, clusters: Clusters | None) -> Ratio | None:
+    """The second run's amount over the first's, paired; ``None`` where an amount is 0 or there is one unit."""
+    used = reading.used
+    if reading.values is not None:
+        factors, divisors = [reading.values[1][used]], [reading.values[0][used]]
+    elif reading.sums is not None and reading.sums.first.shape[1] == 2:
+        first, second = reading.sums.first[used], reading.sums.second[used]
+        factors, divisors = [second[:, 0], first[:, 1]], [first[:, 0], second[:, 1]]
+    else:
+        return None
+    return log_ratio_interval(factors, divisors, clusters=None if clusters is None else clusters[used])
 
 
 def completed_difference(pair: MetricPair) -> float:

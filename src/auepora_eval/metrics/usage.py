@@ -69,9 +69,9 @@ class _TokenMetric(_UsageMetric):
                 return Score.fail("bad_usage")
             if count is None:
                 return Score.skip("no_usage")
-            add_outcome(f"{self.kind} of {model or 'the model'}", count)
+            add_step(f"{self.kind} of {model or 'the model'}: {count}")
             total += count
-        return Score(total)
+        return Score(add_outcome(f"{self.kind} of all models", total))
 
 
 @register("prompt_tokens")
@@ -297,8 +297,10 @@ class CostPerCorrect(PricedMetric, CorrectAnswers):
         stats[~scores.counted] = math.nan
         return replace(scores, stats=stats)
 
-    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> None:
-        """There is no plain definition of one answer: its value is a cost, and whether it is right."""
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """The cost of one answer, whether it is right or not."""
+        passed = super().reference(sample, output)
+        return passed if passed is None or passed.value is None else self.cost_of(output)
 
     def join_repeats(self, parts: Sequence[Scores], means: Scores) -> Scores:
         """The mean cost of each question, and the proportion of its answers that are right."""
@@ -374,7 +376,7 @@ class ContextTokens(_DocumentTokens, SampleMetric):
         if len(known) < len(counts):
             return Score.fail("no_document_text")
         add_table("Tokens of the documents", ("rank", "tokens"), enumerate(known, start=1))
-        return Score(sum(known))
+        return Score(add_outcome("Tokens of all documents", sum(known)))
 
 
 @register("recall_in_tokens", at="budget")
@@ -438,8 +440,6 @@ class RecallInTokens(_DocumentTokens):
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Recall of what fits, by the plain definition."""
         cut, unknown = self.within_budget(output)
-        outcome = self._recall.reference(sample, cut)
-        if unknown and outcome.status is Status.SCORED:
-            return Score.fail("no_document_text")
         add_step(f"{len(cut.retrieved)} of {len(output.retrieved)} documents fit into {self.budget} tokens")
-        return outcome
+        outcome = self._recall.reference(sample, cut)
+        return Score.fail("no_document_text") if unknown and outcome.status is Status.SCORED else outcome

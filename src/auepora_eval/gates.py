@@ -258,23 +258,21 @@ def _answer_counts(result: MetricResult) -> tuple[int, int] | None:
     return (total - failed, total) if total else None
 
 
-def coverage_gates(gates: Sequence[Gate], results: Mapping[str, MetricResult]) -> list[tuple[CoverageGate, bool]]:
+def coverage_gates(gates: Sequence[Gate], results: Mapping[str, MetricResult]) -> Iterator[tuple[CoverageGate, bool]]:
     """A coverage gate per gated metric, and whether it is implied."""
     general = next((one for one in gates if isinstance(one, CoverageGate) and one.metric is None), None)
     by_metric = {one.metric: one for one in gates if isinstance(one, CoverageGate) and one.metric is not None}
     named = [one.metric for one in gates if not isinstance(one, CoverageGate) and one.metric is not None]
     if not named and general is not None:
         named = list(results)
-    result: list[tuple[CoverageGate, bool]] = []
     for name in dict.fromkeys([*named, *by_metric]):
         if name in by_metric:
-            result.append((by_metric[name], False))
+            yield by_metric[name], False
         elif general is not None:
             text = f"coverage({name}) {general.operator} {general.threshold:g}"
-            result.append((CoverageGate(text, name, general.operator, general.threshold), False))
+            yield CoverageGate(text, name, general.operator, general.threshold), False
         elif name in results and "num_scored" in results[name].details and _answer_counts(results[name]) is not None:
-            result.append((CoverageGate(f"coverage({name}) >= {MIN_COVERAGE:g}", name, ">=", MIN_COVERAGE), True))
-    return result
+            yield CoverageGate(f"coverage({name}) >= {MIN_COVERAGE:g}", name, ">=", MIN_COVERAGE), True
 
 
 def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied: bool) -> GateOutcome:
@@ -289,7 +287,7 @@ def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied
     label = name if result is None else display_name(result)
     reason = f"{scored} of {total} answers were scored by {label}, {relation}"
     status = status_of([proportion], gate.operator, gate.threshold)
-    return GateOutcome(gate.text, status, reason, name, proportion, implied)
+    return GateOutcome(gate.text, status, reason, name, proportion, implied=implied)
 
 
 # --- the check of results and a comparison: passed, failed or inconclusive -------------------------------------------
@@ -318,23 +316,24 @@ def check_gates(
     parsed = resolve_names(parse_gates(gates), results_by_name)
     require_quality_gates(parsed, {one.name: one.signature or "" for one in results})
     baseline = BaselineComparison(comparison, refused or {}, without)
-    coverage = coverage_gates(parsed, results_by_name)
+    coverage = list(coverage_gates(parsed, results_by_name))
     outcomes: list[GateOutcome] = []
     for gate in parsed:
-        if isinstance(gate, CoverageGate):
-            matching = [one for one, implied in coverage if not implied and gate.metric in (None, one.metric)]
-            texts = {one.gate for one in outcomes}
-            outcomes += [
-                coverage_outcome(one, results_by_name.get(str(one.metric)), implied=False)
-                for one in matching
-                if one.text not in texts
-            ]
-        elif isinstance(gate, ValueGate):
-            outcomes.append(_check_value(gate, results_by_name.get(gate.metric)))
-        elif isinstance(gate, GuardrailsGate):
-            outcomes.append(_check_guardrails(gate, guardrails, baseline, metric_labels(results)))
-        else:
-            outcomes.append(_check_difference(gate, baseline))
+        match gate:
+            case CoverageGate():
+                matching = [one for one, implied in coverage if not implied and gate.metric in (None, one.metric)]
+                texts = {one.gate for one in outcomes}
+                outcomes += [
+                    coverage_outcome(one, results_by_name.get(str(one.metric)), implied=False)
+                    for one in matching
+                    if one.text not in texts
+                ]
+            case ValueGate():
+                outcomes.append(_check_value(gate, results_by_name.get(gate.metric)))
+            case GuardrailsGate():
+                outcomes.append(_check_guardrails(gate, guardrails, baseline, metric_labels(results)))
+            case _:
+                outcomes.append(_check_difference(gate, baseline))
     outcomes += [
         coverage_outcome(one, results_by_name.get(str(one.metric)), implied=True)
         for one, implied in coverage

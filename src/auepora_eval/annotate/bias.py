@@ -357,8 +357,7 @@ def _family_effect(answers: Sequence[JudgedAnswer], judge_families: Sequence[str
         of = f"the judge's family, {judge}" if own.any() else f"other families than the judge's, {judge}"
         why = f"all answers whose family is known are of {of}" if known else "the families of the answers are not known"
     else:
-        estimate = _slope(known, own, "", seed)
-        return BiasEffect("family", estimate, unit, len(known), details)
+        return BiasEffect("family", _slope(known, own, "", seed), unit, len(known), details)
     return BiasEffect(
         "family", Estimate(None, None, len({one.cluster for one in known}), why), unit, len(known), details
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -130,8 +130,7 @@ def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = Non
         _, clusters = _ids_and_clusters(store, record)
         unknown = dict.fromkeys(load_population(store, record.run_id).strata, 0.5)
         return SampleScores(unknown, PEOPLE_ONLY, record.name, (record.run_id, record.name), clusters=clusters)
-    results = store.results(record.run_id)
-    result = _select_result(store, record, list(results), metric)
+    result = _select_result(store, record, list(store.results(record.run_id)), metric)
     assert isinstance(result.scores, Scores)
     meta = lookup_metric(result, record, {})
     ids, clusters = _ids_and_clusters(store, record)
@@ -163,17 +162,16 @@ def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = Non
     )
 
 
-def _two_stage_notes(name: str, stage: Mapping[str, Any]) -> list[str]:
+def _two_stage_notes(name: str, stage: Mapping[str, Any]) -> Iterator[str]:
     """What the scores are of a metric that was judged in two stages, and its other correction."""
     judge, ends = stage["expensive"]["judge"], stage["interval"]
-    notes = [
+    yield (
         f"{name} was judged in two stages: the scores compared here are those predicted for '{judge}', not its "
         "judgements, and labels correct them to what people would say of all answers"
-    ]
+    )
     if stage["value"] is not None and ends is not None:
         value, low, high = map(format_value, (stage["value"], *ends))
-        notes.append(f"two-stage judging corrects them to {stage['target']}: {value} (95 % interval {low} to {high})")
-    return notes
+        yield f"two-stage judging corrects them to {stage['target']}: {value} (95 % interval {low} to {high})"
 
 
 def read_score_file(path: str | Path) -> SampleScores:
@@ -344,8 +342,7 @@ def calibrate(
         rated += representative_labels(kept, draws or {}, run.run_names) if weights.basis == "draw" else kept
         prepared.append(_LabelledRun(run, human, left_out, ids, weights))
     calibrations = tuple(_calibrate_run(one, threshold, finite=finite, bins=bins, seed=seed) for one in prepared)
-    people = rater_agreement(rated, seed=seed)
-    report = CalibrationReport(people, calibrations, finite=finite)
+    report = CalibrationReport(rater_agreement(rated, seed=seed), calibrations, finite=finite)
     if other is None:
         return report
     first, second = prepared
@@ -686,18 +683,16 @@ def _predicted_labels(run: SampleScores, ids: list[str], threshold: float | None
     return np.array([run.predictions[one] for one in ids])
 
 
-def _notes(run: SampleScores, human: AggregatedLabels) -> list[str]:
-    notes = []
+def _notes(run: SampleScores, human: AggregatedLabels) -> Iterator[str]:
     if human.adjudicated:
-        notes.append(f"{count_of(human.adjudicated, 'label')} settled between annotators")
+        yield f"{count_of(human.adjudicated, 'label')} settled between annotators"
     if not human.binary:
-        notes.append("labels are numbers: for verdicts, those from the middle of their scale on count as right")
+        yield "labels are numbers: for verdicts, those from the middle of their scale on count as right"
     if run.without_score:
-        notes.append(
+        yield (
             f"{count_of(len(run.without_score), 'sample')} without a score; "
             f"the corrected mean is of the {len(run.scores)} others"
         )
-    return notes
 
 
 # --- predicted labels of two runs, for a draw where they are uncertain -----------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -105,18 +105,14 @@ def conclude(
     return Conclusion(name, "usable_with_correction", reason, p_chance)
 
 
-def _objections(labelled: int, kappa: Estimate, excess: Interval | None, mean_excess: float) -> list[str]:
+def _objections(labelled: int, kappa: Estimate, excess: Interval | None, mean_excess: float) -> Iterator[str]:
     """Reasons not to report the judge's own mean."""
-    objections = []
     if kappa.value is None or kappa.value < _MIN_KAPPA:
-        objections.append(
-            f"kappa is {'n/a' if kappa.value is None else format_value(kappa.value)}, below {_MIN_KAPPA:g}"
-        )
+        yield f"kappa is {'n/a' if kappa.value is None else format_value(kappa.value)}, below {_MIN_KAPPA:g}"
     if excess is None or not excess.low <= 0 <= excess.high:
-        objections.append(f"its mean is {format_value(abs(mean_excess))} too {'high' if mean_excess > 0 else 'low'}")
+        yield f"its mean is {format_value(abs(mean_excess))} too {'high' if mean_excess > 0 else 'low'}"
     if labelled < _MIN_LABELS:
-        objections.append(f"fewer than {_MIN_LABELS} answers are labelled")
-    return objections
+        yield f"fewer than {_MIN_LABELS} answers are labelled"
 
 
 def _join(parts: Sequence[str]) -> str:

@@ -668,18 +668,16 @@ def signature_before(signature: str) -> str:
     """The signature of the same result with the gold of the dataset; unchanged if the gold was not corrected."""
     with suppress(AueporaError):
         parsed = Signature.parse(signature)
-        options = {key: one for key, one in parsed.options.items() if key != "gold" or not _is_corrected(one)}
+        options = {
+            key: one for key, one in parsed.options.items() if key != "gold" or not one.startswith(CORRECTED_GOLD)
+        }
         return str(replace(parsed, options=options))
     return signature
 
 
-def _is_corrected(gold: str) -> bool:
-    return gold.startswith(CORRECTED_GOLD)
-
-
 def _is_correction_of(result: MetricResult, base: MetricResult) -> bool:
     gold = _gold_option(result) or ""
-    return _is_corrected(gold) and _with_gold(base.signature, gold) == result.signature
+    return gold.startswith(CORRECTED_GOLD) and _with_gold(base.signature, gold) == result.signature
 
 
 def _is_judged_in_part(result: MetricResult) -> bool:

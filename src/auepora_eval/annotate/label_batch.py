@@ -92,12 +92,13 @@ class LabelBatch:
     @property
     def question(self) -> str:
         """The question to the annotator."""
-        if self.purpose == "drafts":
-            return "Is this a good test question, with the right reference?"
-        if self.purpose == "grade":
-            return "How relevant is the document to the question?"
-        if self.purpose == "compare":
-            return "Which answer is right?" if self.scale is None else "How good is each answer?"
+        match self.purpose:
+            case "drafts":
+                return "Is this a good test question, with the right reference?"
+            case "grade":
+                return "How relevant is the document to the question?"
+            case "compare":
+                return "Which answer is right?" if self.scale is None else "How good is each answer?"
         return "Is the answer right?" if self.scale is None else "How good is the answer?"
 
     @property

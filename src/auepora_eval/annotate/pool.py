@@ -507,8 +507,7 @@ def correctable_metrics(specs: Sequence[Spec], conventions: Conventions) -> list
     """The metrics with binary gain, in which a query without a relevant document counts 0; precision first."""
     rules = replace(conventions, gain="binary", empty_gold="zero")
     order = get_args(MeasureName)
-    metrics = resolve_metrics(specs, rules)
-    return sorted(metrics, key=lambda one: order.index(ranked_measure(one).name))
+    return sorted(resolve_metrics(specs, rules), key=lambda one: order.index(ranked_measure(one).name))
 
 
 def min_relevance_of(metric: Metric) -> int:

@@ -368,8 +368,7 @@ def read_partial_grades(qrels: str | Path, grades: str | Path, draw: str | Path 
             f"the grade of document {edited.doc_id!r} of query {edited.sample_id!r} is that of a person, and the one "
             "of the model is not there; give the qrels from which pairs were drawn, with their provenance file",
         )
-    graded = _check_order(Path(grades), found, human)
-    share = graded / len(found.order)
+    share = _check_order(Path(grades), found, human) / len(found.order)
     pairs = tuple(
         one if one.grade is not None else replace(one, probability=one.probability * share) for one in found.pairs
     )

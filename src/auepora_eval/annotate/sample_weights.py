@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -44,18 +44,13 @@ class SampleWeights:
     """Samples that could not be drawn, since both runs of a comparison gave equal answers."""
 
     @property
-    def drawn_ids(self) -> set[str]:
-        """The samples of the recorded draws."""
-        return {one for draw in self.draws for one in draw.sample_ids}
-
-    @property
     def reason_without_verdict(self) -> str | None:
         """Why no verdict may be given, if the number of labels is not the one of the draw."""
         if self.basis != "draw":
             return None
         if self.extended:
             return "samples were added to the draw after the first label, so that their number was not fixed before it"
-        drawn = self.drawn_ids
+        drawn = {one for draw in self.draws for one in draw.sample_ids}
         if not drawn:
             return "the draw is not recorded next to the labels, so that its size is not known"
         if drawn - self.labelled:
@@ -285,7 +280,7 @@ def _gap_notes(draw: LabelDraw, labelled: Collection[str]) -> list[str]:
 
 def representative_labels(
     labels: Iterable[Label], draws: Mapping[str, list[LabelDraw]], names: Collection[str] = ()
-) -> list[Label]:
+) -> Iterator[Label]:
     """The labels of samples that were drawn with equal probabilities; all labels if no draw is known.
 
     For the agreement of annotators, which has no weights. From a draw with different probabilities this is the part
@@ -294,7 +289,6 @@ def representative_labels(
     by_run: dict[str, list[Label]] = {}
     for label in labels:
         by_run.setdefault("" if names else label.run or "", []).append(label)
-    kept: list[Label] = []
     for run, own in by_run.items():
         recorded = _recorded_draws(draws, names or ([run] if run else draws))
         known = {one: each for draw in recorded for one, each in draw.probabilities().items()}
@@ -305,8 +299,7 @@ def representative_labels(
             key = recorded[0].id if recorded else ""
             ids = _thin(ids, {one: 1 / known[one] for one in ids}, key, _MAX_RATIO if stratified else 1.0)
         chosen = set(ids)
-        kept += [label for label in own if label.sample_id in chosen]
-    return kept
+        yield from (label for label in own if label.sample_id in chosen)
 
 
 def _of_several(

@@ -440,10 +440,9 @@ def _add_label(state: FormState, given: GivenLabel) -> FormState:
 
 def _advance(state: FormState, before: FormState, given: GivenLabel | None) -> FormState:
     """The state at the next item, with an undo step back to ``before``."""
-    step = UndoStep(before.position, before.comment, before.skipped, given)
     return replace(
         state,
-        steps=(*state.steps, step),
+        steps=(*state.steps, UndoStep(before.position, before.comment, before.skipped, given)),
         position=_next(state),
         comment="",
         reference_seen=state.reference_shown,

@@ -187,13 +187,14 @@ def _render(board: Leaderboard, report: CompareReport | None, causes: dict[str, 
     from ..render.markdown import report_markdown
     from ..render.terminal import report_text
 
-    if form == "json":
-        document = board.to_dict() if report is None else report.to_dict()
-        return json.dumps(document | _causes_to_dict(**causes), indent=2, ensure_ascii=False, allow_nan=False)
-    if form == "csv":
-        return comparison_csv(board, raw=raw_csv())
-    if form == "markdown":
-        return report_markdown(comparison_page(board, report, **causes)).rstrip("\n")
+    match form:
+        case "json":
+            document = board.to_dict() if report is None else report.to_dict()
+            return json.dumps(document | _causes_to_dict(**causes), indent=2, ensure_ascii=False, allow_nan=False)
+        case "csv":
+            return comparison_csv(board, raw=raw_csv())
+        case "markdown":
+            return report_markdown(comparison_page(board, report, **causes)).rstrip("\n")
     return report_text(comparison_page(board, report, limit=MAX_SHOWN, **causes))
 
 

@@ -407,7 +407,7 @@ def _judgement_dict(one: StoredJudgement) -> dict[str, Any]:
 
 def judgements_text(
     rows: Sequence[Mapping[str, Any]], width: int, scores: Mapping[str, float | None] | None = None
-) -> list[str]:
+) -> Iterator[str]:
     """The judgements of one sample as lines of text; a judgement shared by several metrics is shown once.
 
     They are in the order of the metrics in ``scores``, with the claims of a metric first. The vote of a panel follows
@@ -423,16 +423,14 @@ def judgements_text(
     groups = [sorted(group, key=lambda row: order.get(row["metric"], len(order))) for group in shared.values()]
     groups.sort(key=lambda group: (order.get(group[0]["metric"], len(order)), "claims" not in _answer(group[0])))
     panels = {row["metric"]: row["panel"] for row in rows if row.get("panel")}
-    lines: list[str] = []
     for group, after in zip(groups, [*groups[1:], []], strict=True):
-        lines += _judgement_text(group, width)
+        yield from _judgement_text(group, width)
         later = {row["metric"] for row in after}
-        lines += [
+        yield from (
             f"panel      {name}: {panel['vote']} of {', '.join(panel['members'])}: {format_value(score)}"
             for name, panel in panels.items()
             if name in {row["metric"] for row in group} - later and (score := scores.get(name)) is not None
-        ]
-    return lines
+        )
 
 
 _IGNORED_KEYS = {"metric": None, "cached": None, "usage": None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -432,14 +433,10 @@ def _pool_summary(pool: Pool) -> str:
     return f"{shown}\n\n{pool.num_queries:,} queries, {total:,} documents{each} of depth {pool.depth}{known}{left}"
 
 
-def _pool_warnings(pool: Pool) -> list[str]:
-    warnings = []
+def _pool_warnings(pool: Pool) -> Iterator[str]:
     if pool.num_without_text:
-        warnings.append(f"{pool.num_without_text:,} documents have no text and cannot be graded: give --corpus")
+        yield f"{pool.num_without_text:,} documents have no text and cannot be graded: give --corpus"
     if pool.num_other_text:
-        warnings.append(f"{pool.num_other_text:,} documents have several texts: that of the first run is used")
+        yield f"{pool.num_other_text:,} documents have several texts: that of the first run is used"
     if pool.unknown:
-        warnings.append(
-            f"{len(pool.unknown):,} queries of the runs are not among the questions: {pool.unknown[0]}, ..."
-        )
-    return warnings
+        yield f"{len(pool.unknown):,} queries of the runs are not among the questions: {pool.unknown[0]}, ..."

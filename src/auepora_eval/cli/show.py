@@ -316,7 +316,7 @@ def sample_page(document: dict[str, Any]) -> Report:
     if rows:
         blocks.append(simple_table(["metric", TableColumn("score", number=True), "outcome"], rows))
     if document["judgements"]:
-        lines = judgements_text(document["judgements"], MAX_CHARACTERS, document["scores"])
+        lines = list(judgements_text(document["judgements"], MAX_CHARACTERS, document["scores"]))
         blocks.append(Code("\n".join(lines)))
     title = f"{sample['sample_id']}  {sample['query']}"
     return Report(title, "", ReportVerdict(""), [ReportSection("sample", "", blocks)])

@@ -88,8 +88,7 @@ def _repeat_notes(one: ComparisonInput, reading: RunPairScores) -> list[str]:
     )
     note = f"repeats: the answers to one sample spread by {spreads}"
     if reading.values is not None and None not in one.own_spread:
-        used = reading.used
-        differences = reading.differences[used]
+        differences = reading.differences[reading.used]
         variance = float(differences.var(ddof=1)) if len(differences) > 1 else 0.0
         own = sum((spread or 0.0) ** 2 / n for spread, n in zip(one.own_spread, one.repeats, strict=True))
         if variance > 0:
@@ -621,8 +620,7 @@ class Analysis:
 
     def _units(self, place: int) -> int:
         used = self.pair(place).used
-        n = int(used.sum())
-        return n if self.clusters is None else len(np.unique(self.clusters[used]))
+        return int(used.sum()) if self.clusters is None else len(np.unique(self.clusters[used]))
 
     def power(self, place: int, *, open_: bool, alpha: float = ALPHA) -> _Power:
         """Effect size, MDE and samples needed; for metrics that are not means, from the width of the interval."""

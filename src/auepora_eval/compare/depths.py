@@ -207,12 +207,10 @@ class RunDepths:
             self._prefixes[pair] = sum(begins) / max(len(begins), 1)
         return self._prefixes[pair]
 
-    def _ids(self, run: int) -> list[list[str]]:
-        found = []
+    def _ids(self, run: int) -> Iterator[list[str]]:
         for output in self._answers.of(self._records[run]).outputs_at(self._shared.rows[run], 0):
             retrieved = () if output is None else output.retrieved
-            found.append([item.doc.doc_id for item in retrieved])
-        return found
+            yield [item.doc.doc_id for item in retrieved]
 
 
 def with_gold_below(pairs: Iterator[Pair], cut: int, match: Match) -> Iterator[Pair]:

@@ -128,20 +128,21 @@ class Condition:
         if self.field in _SAMPLE_FIELDS:
             return self._negated(self._with_text(table))
         run = table.run_number("" if self.run == "diff" else self.run)
-        if self.field == "metric":
-            return self._metric_mask(table, run)
-        if self.field == "rank":
-            return self._rank_mask(table.ranks(run))
-        if self.field == "seconds":
-            return self._compare(table.seconds(self.name or SECONDS, run))
-        if self.field == "cause":
-            return self._negated(self._cause_mask(table, run))
-        if self.field == "change":
-            cause = Cause(self.word.replace("-", "_"))
-            return self._negated(table.changes(self.name) == 1 + list(Cause).index(cause))
-        if self.field == "answer":
-            states = table.states(run, refusals=self.word in ("refused", "answered"))
-            return self._negated(states == ANSWERS.index(self.word))
+        match self.field:
+            case "metric":
+                return self._metric_mask(table, run)
+            case "rank":
+                return self._rank_mask(table.ranks(run))
+            case "seconds":
+                return self._compare(table.seconds(self.name or SECONDS, run))
+            case "cause":
+                return self._negated(self._cause_mask(table, run))
+            case "change":
+                cause = Cause(self.word.replace("-", "_"))
+                return self._negated(table.changes(self.name) == 1 + list(Cause).index(cause))
+            case "answer":
+                states = table.states(run, refusals=self.word in ("refused", "answered"))
+                return self._negated(states == ANSWERS.index(self.word))
         if self.word in ("hit", "miss"):
             ranks = table.ranks(run)
             return self._negated(np.isfinite(ranks) if self.word == "hit" else np.isinf(ranks))
@@ -327,16 +328,17 @@ def _check(condition: Condition, text: str, *, quoted: bool) -> None:
     """Raise if operator, value and field do not fit."""
     field, ordered = condition.field, condition.operator not in ("=", "!=")
     words: Iterable[str] = ()
-    if field == "metric":
-        words = (*_OUTCOMES, *_CHANGES, *_PAIRS) if condition.run != "diff" else ()
-    elif field == "rank":
-        words = ("none",)
-    elif field == "answer":
-        words = ANSWERS
-    elif field == "hit":
-        words = ("hit", "miss", *_HIT_CODES)
-    elif field == "change":
-        words = [cause.value.replace("_", "-") for cause in Cause]
+    match field:
+        case "metric":
+            words = (*_OUTCOMES, *_CHANGES, *_PAIRS) if condition.run != "diff" else ()
+        case "rank":
+            words = ("none",)
+        case "answer":
+            words = ANSWERS
+        case "hit":
+            words = ("hit", "miss", *_HIT_CODES)
+        case "change":
+            words = [cause.value.replace("_", "-") for cause in Cause]
     where = f"'{_short(text)}': "
     if condition.run and field not in ("metric", *_RUN_FIELDS):
         raise BadValueError(f"{where}{field} does not belong to a run; leave out {condition.run}.")
@@ -377,8 +379,7 @@ def _sort(table: QueryTable, sort: str) -> Rows:
         return np.arange(len(table))[::-1]
     values = _sort_values(table, key)
     # Queries without a value are last in either direction.
-    known = np.isfinite(values)
-    return np.argsort(np.where(known, -values if sort != key else values, np.inf), kind="stable")
+    return np.argsort(np.where(np.isfinite(values), -values if sort != key else values, np.inf), kind="stable")
 
 
 def _sort_values(table: QueryTable, key: str) -> Floats:
@@ -390,12 +391,13 @@ def _sort_values(table: QueryTable, key: str) -> Floats:
         return _text_order(_questions(table))
     field, name, letter = parse_name(key)
     run = table.run_number("" if letter == "diff" else letter)
-    if field == "rank":
-        return table.ranks(run)
-    if field == "seconds":
-        return table.seconds(name or SECONDS, run)
-    if field == "metric":
-        return table.difference(name) if letter == "diff" else table.values(name, run)
+    match field:
+        case "rank":
+            return table.ranks(run)
+        case "seconds":
+            return table.seconds(name or SECONDS, run)
+        case "metric":
+            return table.difference(name) if letter == "diff" else table.values(name, run)
     raise BadValueError(
         f"cannot sort by '{key}'; sort by order, id, question, rank, seconds or a metric, with - for descending"
     )
@@ -405,8 +407,7 @@ def _questions(table: QueryTable) -> list[str]:
     """The questions in lower case."""
     texts = [""] * len(table)
     for number, run in reversed(list(enumerate(table.runs))):
-        rows = table.spread_rows(number)
-        for place, row in enumerate(rows.tolist()):
+        for place, row in enumerate(table.spread_rows(number).tolist()):
             texts[row] = run.samples.searched[place].partition("\n")[2]
     return texts
 
@@ -593,8 +594,7 @@ def list_rows(table: QueryTable, rows: Sequence[int], metrics: Sequence[str]) ->
         columns = {name: table.scores(name, number) for name in metrics}
         for place, position in enumerate(positions):
             if position is None:
-                empty = dict.fromkeys(metrics, "")
-                sides[place].append(QuerySide("", None, dict.fromkeys(metrics), empty))
+                sides[place].append(QuerySide("", None, dict.fromkeys(metrics), dict.fromkeys(metrics, "")))
                 continue
             sample, output = found[position]
             questions[place] = questions[place] or sample.query

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, combinations, islice
@@ -398,8 +398,7 @@ def _two_stage_comparison(
     if any((one["draw"]["drawn"], one["draw"]["strata"]) != (first["drawn"], first["strata"]) for one in drawn):
         return "the runs have different draws of two-stage judging, so there is no verdict; use one seed and budget"
     rows = [shared.rows[number] for number in pair]
-    place = stored.index(drawn[0])
-    strata = np.array(first["strata"], dtype=np.intp)[rows[place]]
+    strata = np.array(first["strata"], dtype=np.intp)[rows[stored.index(drawn[0])]]
     columns, predictions, outside = [], [], np.zeros(len(strata), dtype=np.bool_)
     for run, result, details, number in zip(runs, results, stored, pair, strict=True):
         scores = run.with_scores(result).scores
@@ -750,19 +749,17 @@ def main_metric_name(record: RunRecord, ranked: Sequence[str], equal: Collection
     return next((name for name in ranked if (record.fingerprint, name) not in equal), next(iter(ranked), ""))
 
 
-def size_notes(listed: Sequence[MetricResult | None]) -> list[str]:
+def size_notes(listed: Sequence[MetricResult | None]) -> Iterator[str]:
     """For each result of a list ``n = 12``, if the list has the same metric with another number of samples."""
     sizes: dict[str, set[int]] = {}
     for result in listed:
         if result is not None:
             sizes.setdefault(result.name, set()).add(result.details.get("num_samples", 0))
-    notes = []
     for result in listed:
         note = ""
         if result is not None and len(sizes[result.name]) > 1:
             note = f"n = {result.details.get('num_samples', 0):,}"
-        notes.append(note)
-    return notes
+        yield note
 
 
 def headline_order(name: str, target: str) -> tuple[float, ...]:

@@ -387,24 +387,22 @@ def _changed_questions(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
     return [f"question or reference answer changed between A and B: {format_ids(changed)}; each run has its own scores"]
 
 
-def _place_notes(places: ChunkLocations, unlocated: Sequence[str]) -> list[str]:
-    notes = []
+def _place_notes(places: ChunkLocations, unlocated: Sequence[str]) -> Iterator[str]:
     if unlocated:
-        notes.append(
+        yield (
             f"not compared, because neither a span nor a parent document of their expected chunks is stored: "
             f"{format_ids(unlocated)}; let the system return parent_id and span"
         )
     if places.unknown:
-        notes.append(
+        yield (
             f"where these expected chunks lie is not known, so any chunk of their document counts: "
             f"{format_ids(sorted(places.unknown))}"
         )
     if places.ambiguous:
-        notes.append(
+        yield (
             f"these expected ids name another passage in each run, and that of {places.first_run} is taken to be "
             f"meant: {format_ids(sorted(places.ambiguous))}"
         )
-    return notes
 
 
 # --- causes: why a query got worse from one run to the next; exactly one each ----------------------------------------

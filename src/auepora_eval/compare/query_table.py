@@ -389,5 +389,4 @@ def _signature_options(result: MetricResult) -> Mapping[str, str]:
 
 def search_terms(text: str) -> list[str]:
     """The words of a search in lower case; a quoted phrase is one."""
-    found = re.findall(r'"([^"]+)"|(\S+)', text.lower())
-    return list(dict.fromkeys(quoted or word for quoted, word in found))
+    return list(dict.fromkeys(quoted or word for quoted, word in re.findall(r'"([^"]+)"|(\S+)', text.lower())))

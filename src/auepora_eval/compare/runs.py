@@ -371,31 +371,27 @@ def _values(inputs: Sequence[ComparisonInput], runs: int) -> tuple[float | None,
     return tuple(None if math.isnan(value) else value for value in values)
 
 
-def _empty_answer_notes(store: RunStore, run_ids: Sequence[str], metrics: Iterable[LeaderboardMetric]) -> list[str]:
+def _empty_answer_notes(store: RunStore, run_ids: Sequence[str], metrics: Iterable[LeaderboardMetric]) -> Iterator[str]:
     """Notes on runs with many empty answers, if abstention metrics are compared."""
     names = [one.name for one in metrics if one.target == TargetCategory.NEGATIVE_REJECTION.name]
-    notes = []
     for label, run_id in zip(run_labels(len(run_ids)), run_ids, strict=True):
         found = next(filter(None, (empty_answers(store.result(run_id, name)) for name in names)), None)
         if found is not None:
-            notes.append(f"{label}: {found}; abstention metrics count an empty answer as a refusal")
-    return notes
+            yield f"{label}: {found}; abstention metrics count an empty answer as a refusal"
 
 
-def _control_notes(store: RunStore, run_ids: Sequence[str]) -> list[str]:
+def _control_notes(store: RunStore, run_ids: Sequence[str]) -> Iterator[str]:
     """Notes on judges that are not usable, and on verdicts on control items that differ between two runs."""
-    notes = []
     labels = run_labels(len(run_ids))
     results = [result_summaries(store, run_id) for run_id in run_ids]
     for label, own in zip(labels, results, strict=True):
         unusable = [one for one in own if (one.details.get("controls") or {}).get("usable") is False]
-        notes += [f"{label}: {controls_warnings(one)[0]}" for one in unusable]
+        yield from (f"{label}: {controls_warnings(one)[0]}" for one in unusable)
     for (label, first), (_, second) in itertools.pairwise(zip(labels, results, strict=True)):
         earlier = {one.name: one for one in first if one.details.get("controls")}
         for one in second:
             if one.name in earlier and (drift := control_drift(earlier[one.name], one)) is not None:
-                notes.append(f"{display_name(one)}: {drift_text({'run_id': label, **drift})}")
-    return notes
+                yield f"{display_name(one)}: {drift_text({'run_id': label, **drift})}"
 
 
 # --- one run on a set of samples -------------------------------------------------------------------------------------

@@ -174,6 +174,12 @@ class SystemOutputs:
     """Which repetition of the same sample this is."""
 
 
+def response_text(output: SystemOutputs) -> str:
+    """The text of the answer, for metrics of answers: outputs without a response are skipped before."""
+    assert output.response is not None
+    return output.response.text
+
+
 @dataclass
 class MetricResult:
     """One metric's number over a dataset, with the outcome of every sample behind it.

@@ -538,7 +538,7 @@ def _parse_judgement(value: object) -> Judgement | JudgeError:
 
 def _rows_of_critic(path: Path, critic: str | None) -> list[dict[str, Any]]:
     """The rows of a file, or those of one critic; raises if several critics answered the same request."""
-    rows = _read_rows(path)
+    rows = list(_read_rows(path))
     by_key: dict[str, str] = {}
     names = dict.fromkeys(str(row.get("critic", "")) for row in rows)
     if critic is not None:
@@ -560,8 +560,7 @@ def _rows_of_critic(path: Path, critic: str | None) -> list[dict[str, Any]]:
     return rows
 
 
-def _read_rows(path: Path) -> list[dict[str, Any]]:
-    rows = []
+def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
     for number, line in read_lines(path):
         try:
             row = json.loads(line)
@@ -569,5 +568,4 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
             raise DataFileError(path, number, f"not JSON: {error}") from error
         if not isinstance(row, dict) or "key" not in row or not ({"answer", "error"} & set(row)):
             raise DataFileError(path, number, "a recorded judgement is an object with 'key' and 'answer' or 'error'")
-        rows.append(row)
-    return rows
+        yield row

@@ -227,8 +227,7 @@ class ControlSource:
     def _others(self, sources: Sequence[_Source], base: _Source, purpose: str) -> Iterator[_Source]:
         """The sources about other questions, in a fixed random order."""
         rng = random.Random(_hash(purpose, base.sample.sample_id))  # noqa: S311 -- no secret
-        order = rng.sample(sources, len(sources))
-        return (one for one in order if one.sample.cluster != base.sample.cluster)
+        return (one for one in rng.sample(sources, len(sources)) if one.sample.cluster != base.sample.cluster)
 
 
 _BUILDERS: dict[str, Callable[[ControlSource, _Source], Control | None]] = {

@@ -169,8 +169,7 @@ def read_distribution(wire: _WireFormat, answer: Any, question: Question) -> dic
         raise JudgeError(
             "label_mass", f"the options have the probability {mass!r:.40} together: the model would say something else"
         )
-    found = _pairs_to_dict(wire.probabilities(answer, question))
-    return _check_distribution(found, question.options)
+    return _check_distribution(_pairs_to_dict(wire.probabilities(answer, question)), question.options)
 
 
 def _check_distribution(found: Mapping[Any, Any], options: Sequence[str]) -> dict[str, float]:

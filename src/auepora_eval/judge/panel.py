@@ -493,7 +493,7 @@ class Panel(StructuredCritic):
         decided = self._decide(votes, forms, coefficients, request)
         item = current_item()
         if item is not None:
-            item.polls.append(Poll(self.member_names, self.vote, votes, errors, decided, coefficients))
+            item.polls.append(Poll(self.member_names, self.vote, votes, errors, decided, coefficients=coefficients))
         return _voted_judgement(replies, decided, request)
 
     async def _first_answer(

@@ -231,8 +231,7 @@ def prefer(
 
         return await asyncio.gather(*(one(*pair) for pair in pairs))
 
-    queries = run_judging(judging, ask_all)
-    return _report(samples, queries, pair_judge, names)
+    return _report(samples, run_judging(judging, ask_all), pair_judge, names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,13 +242,12 @@ class _PairAnswer:
 
 
 def _answers(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> list[_PairAnswer]:
-    batch = Batch(samples, outputs)
     return [
         _PairAnswer(
             None if output is None or failure or output.response is None else output.response.text,
             failed=output is None or failure is not None,
         )
-        for output, failure in zip(outputs, batch.failures, strict=True)
+        for output, failure in zip(outputs, Batch(samples, outputs).failures, strict=True)
     ]
 
 

@@ -556,8 +556,7 @@ class _RatingForms:
 
     @property
     def keys(self) -> frozenset[str]:
-        names = self.question.names
-        return frozenset((SCORE,) if len(names) == 1 else self.question.scored_names)
+        return frozenset((SCORE,) if len(self.question.names) == 1 else self.question.scored_names)
 
     def requests(self, critic: Critic) -> list[JudgeRequest]:
         return [request for _, request in self.question.requests(critic, self.repeat)]

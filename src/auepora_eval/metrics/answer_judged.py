@@ -13,7 +13,7 @@ from ..core.metrics_base import BatchMetric, declare
 from ..core.reduce import Clusters
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..judge.ratings import critic_signature
 from ..options import Ge, Lt
 from ..stats.intervals import Bools, Floats, mean_interval
@@ -45,8 +45,7 @@ class _JudgedAnswer(RatedInputsMetric):
 
     def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """An empty answer scores 0, and no judge is called."""
-        assert output.response is not None  # outputs without a response are skipped before
-        return None if output.response.text.strip() else Score(0.0)
+        return None if response_text(output).strip() else Score(0.0)
 
 
 @register("llm_correctness")

@@ -14,7 +14,7 @@ from ..core.conventions import SignatureOption
 from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..features.texts import (
     GoldSide,
     Integers,
@@ -265,11 +265,10 @@ class Containment(ConfiguredMetric, SampleMetric):
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether each slot is filled."""
-        assert output.response is not None  # an output without one is skipped before it gets here
         slots = _slots(sample)
         if slots is None:
             return Score.fail("bad_reference")
-        return Score(contains_all(output.response.text, slots, self._words_of(sample)))
+        return Score(contains_all(response_text(output), slots, self._words_of(sample)))
 
     @property
     def decides_tokens(self) -> bool:

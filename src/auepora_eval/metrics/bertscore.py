@@ -85,8 +85,7 @@ def load_encoder(source: ModelSource, layers: int | None) -> TokenEncoder:
 
 def uniform_weights(ids: Integers, special_token_ids: Sequence[int]) -> Floats:
     """Weight 1 for every token except special tokens."""
-    weights: Floats = (~np.isin(ids, list(special_token_ids))).astype(np.float64)
-    return weights
+    return (~np.isin(ids, list(special_token_ids))).astype(np.float64)
 
 
 def idf_weights(ids: Integers, frequencies: Mapping[int, int], texts: int) -> Floats:
@@ -188,9 +187,8 @@ def match_pairs(encoder: TokenEncoder, candidates: Sequence[str], references: Se
     out_of_memory = np.zeros(len(candidates), np.bool_)
     for pairs in _blocks(tokens, left, right, max_tokens=_VECTOR_BYTES // (4 * encoder.width)):
         used_texts, inverse = np.unique(np.concatenate([left[pairs], right[pairs]]), return_inverse=True)
-        block_tokens = _select(tokens, used_texts)
         out_of_memory[pairs] = _match_block(
-            encoder, block_tokens, inverse[: len(pairs)], inverse[len(pairs) :], pairs, sides
+            encoder, _select(tokens, used_texts), inverse[: len(pairs)], inverse[len(pairs) :], pairs, sides
         )
     first, second = (TokenMatches(side.ids, side.ends, side.similarities) for side in sides)
     return MatchedPairs(first, second, tokens.cut[left].astype(np.int64) + tokens.cut[right], out_of_memory)
@@ -293,15 +291,13 @@ def _ranges(starts: Integers, counts: Integers) -> Integers:
 def token_weights(side: TokenMatches, weights: Floats) -> Floats:
     """Total token weight of each text."""
     owners = np.repeat(np.arange(len(side.ends)), np.diff(side.ends, prepend=0))
-    totals: Floats = np.bincount(owners, weights=weights, minlength=len(side.ends)).astype(np.float64)
-    return totals
+    return np.bincount(owners, weights=weights, minlength=len(side.ends)).astype(np.float64)
 
 
 def weighted_means(side: TokenMatches, weights: Floats) -> Floats:
     """The mean of each text's cosines, weighted token by token; 0 where no token has weight."""
     sums, totals = token_weights(side, side.nearest * weights), token_weights(side, weights)
-    means: Floats = np.divide(sums, totals, out=np.zeros(len(side.ends)), where=totals > 0)
-    return means
+    return np.divide(sums, totals, out=np.zeros(len(side.ends)), where=totals > 0)
 
 
 # --- the metric ------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
@@ -249,12 +249,13 @@ class BleuScore(ReferencedMetric):
     @property
     def words(self) -> Tokenizer | CharacterTokenizer:
         """The tokenizer."""
-        if self.tokenize == "auto":
-            return bleu_tokenizer(lowercase=self.lowercase)
-        if self.tokenize in ("13a", "none", "zh"):
-            return bleu_tokenizer(tokenize=self.tokenize, lowercase=self.lowercase)
-        if self.tokenize == "char":
-            return CharacterTokenizer(lowercase=self.lowercase)
+        match self.tokenize:
+            case "auto":
+                return bleu_tokenizer(lowercase=self.lowercase)
+            case "13a" | "none" | "zh":
+                return bleu_tokenizer(tokenize=self.tokenize, lowercase=self.lowercase)
+            case "char":
+                return CharacterTokenizer(lowercase=self.lowercase)
         return _sacrebleu_rule(self.tokenize, self.lowercase)
 
     @property
@@ -354,16 +355,14 @@ def _closest(given: Integers, texts: Integers, owners: Integers) -> Integers:
 # --- chrF: overlap of answer and reference in character n-grams, which needs no tokenizer; equal to sacrebleu --------
 
 
-def chrf_counts(answer: Sequence[str], reference: Sequence[str], orders: int) -> list[int]:
+def chrf_counts(answer: Sequence[str], reference: Sequence[str], orders: int) -> Iterator[int]:
     """The counts of one pair that chrF sums: per order the n-grams of each text, and the common ones.
 
     An order in which the reference has no n-gram counts none for the answer either.
     """
-    counts = []
     for n in range(1, orders + 1):
         have, want = Counter(ngrams(answer, n)), Counter(ngrams(reference, n))
-        counts += [have.total() if want else 0, want.total(), (have & want).total()]
-    return counts
+        yield from [have.total() if want else 0, want.total(), (have & want).total()]
 
 
 def chrf_of_counts(counts: Sequence[float], beta: float) -> float:
@@ -500,7 +499,7 @@ class ChrF(ReferencedMetric):
         add_result(f"chrF: 100 · (1 + β²) · P · R / (β² · P + R) with β² = {weight}", value)
 
     def _plain_counts(self, answer: str, reference: str) -> list[int]:
-        counts = []
+        counts: list[int] = []
         for rule, orders in self.parts:
             counts += chrf_counts(rule.tokenize(answer), rule.tokenize(reference), orders)
         return counts

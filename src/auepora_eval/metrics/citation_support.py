@@ -17,7 +17,7 @@ from ..core.derivation import DerivationBuilder
 from ..core.metrics_base import declare
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import AueporaError, BadTypeError
 from ..judge.critic import JudgeClient
 from ..judge.nuggets import Nugget, sample_nuggets
@@ -154,8 +154,7 @@ class CitationSupportMetric(VerdictMetric):
     async def value(self, evaluation: StatementEvaluation) -> Rating:
         """The value from the verdicts on all sentences."""
         sentences = self._sentences(evaluation.output) or ()
-        documents = document_sources(evaluation.output.retrieved)
-        value = await self.score_sentences(sentences, documents, evaluation)
+        value = await self.score_sentences(sentences, document_sources(evaluation.output.retrieved), evaluation)
         return Rating((value,), counts=_citation_counts(sentences))
 
     def add_input_steps(
@@ -463,8 +462,7 @@ class NuggetRecall(VerdictMetric):
         nuggets = _nuggets(sample)
         if nuggets is None:
             return Score.fail("bad_nuggets")
-        assert output.response is not None  # outputs without a response are skipped before
-        return None if output.response.text.strip() else _no_nuggets_found(nuggets)
+        return None if response_text(output).strip() else _no_nuggets_found(nuggets)
 
     def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
         """The problem in its nuggets."""

@@ -330,8 +330,7 @@ class ClaimMetric(StatementMetric):
             sources = (*(of for of, _ in one.decomposed), *(checked.against for checked in one.checked))
             shown |= {source.name: source for source in sources}
         for source in shown.values():
-            known = source.name.startswith("the ")
-            name = capitalise(source.name) if known else f"Document {source.name}"
+            name = capitalise(source.name) if source.name.startswith("the ") else f"Document {source.name}"
             steps.add_step(f"{name}: {join_items(map(quote_text, source.texts))}")
 
     def add_result_steps(self, steps: DerivationBuilder, evaluation: ClaimEvaluation, rating: Rating) -> None:

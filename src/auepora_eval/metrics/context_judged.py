@@ -14,7 +14,7 @@ from ..core.conventions import RankCutOff
 from ..core.metrics_base import declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import BadValueError, JudgeError
 from ..features.embeddings import MODEL_ROUNDING, TextVectors, embed_texts, text_cosines
 from ..judge.critic import Critic, JudgeClient, Judgement, MemberReply
@@ -495,8 +495,7 @@ class ReverseQuestionRelevance(SinglePromptMetric):
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         """The questions generated from one answer."""
-        assert output.response is not None  # outputs without a response are skipped before
-        answer, critic = output.response.text, self.judging_critic()
+        answer, critic = response_text(output), self.judging_critic()
         if not answer.strip():
             return Score(0.0)
 

@@ -13,7 +13,7 @@ from ..core.conventions import RankCutOff, signature_number
 from ..core.metrics_base import declare
 from ..core.registry import Use, register
 from ..core.scores import Score
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import BadTypeError, BadValueError, did_you_mean
 from ..features.texts import Source
 from ..judge.critic import LLMCritic
@@ -71,8 +71,7 @@ class LLMFaithfulnessScore(EvidenceMetric, CriticMetric):
 
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
         """The question, the answer and its evidence."""
-        assert output.response is not None  # outputs without a response are skipped before
-        answer = output.response.text
+        answer = response_text(output)
         if not answer.strip():
             return Score.skip("empty_answer")
         texts = [document.text for document in self.evidence_documents(sample, output)]
@@ -172,12 +171,12 @@ class LLMAnswerQuality(CriticMetric):
 
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
         """The question and the answer."""
-        assert output.response is not None  # outputs without a response are skipped before
-        if not output.response.text.strip():
+        answer = response_text(output)
+        if not answer.strip():
             return Score(0.0)
         return RatingPrompt(
             self.prompt_used,
-            {"question": question_frames(sample), "answer": output.response.text},
+            {"question": question_frames(sample), "answer": answer},
             Scale.parse(self.scale_used),
             names=self.dimension_names or (SCORE,),
             criteria=self._known_criteria(),

@@ -24,7 +24,7 @@ from ..core.derivation import (
 from ..core.metrics_base import SampleMetric, declare
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..features.texts import GoldSide, Integers, Source, evidence_texts, ngram_support, stop_word_mask, token_ids
 from ..options import PositiveInt
 from ..text.ngrams import ngram_counts
@@ -298,11 +298,10 @@ class Groundedness(ConfiguredMetric, SampleMetric):
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether the answer meets the expectations."""
-        assert output.response is not None  # outputs without a response are skipped before
         required, forbidden = _expected_phrases(sample, "must_contain"), _expected_phrases(sample, "forbidden")
         if required is None or forbidden is None:
             return Score.fail("bad_expectation")
-        answer = f" {casefold_text(output.response.text).strip()} "
+        answer = f" {casefold_text(response_text(output)).strip()} "
         missing = [text for text in required if text not in answer]
         present = [text for text in forbidden if text.strip() and text in answer]
         if is_recording():

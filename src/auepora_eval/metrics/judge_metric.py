@@ -16,7 +16,7 @@ from ..core.conventions import SignatureOption, signature_text
 from ..core.metrics_base import declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score
-from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import BadOptionError, BadValueError, DataFileError, JudgeError, did_you_mean
 from ..features.rankings import parse_level
 from ..judge.controls import parse_control_kinds
@@ -119,25 +119,25 @@ class JudgedInput:
 
         ``with_history`` puts the conversation so far before the question.
         """
-        if self.kind == "question":
-            return question_frames(sample) if with_history else sample.query
-        if self.kind == "history":
-            frames = question_frames(sample)
-            return {"history": frames["conversation"]} if isinstance(frames, Mapping) else {"history": ""}
-        if self.kind == "documents":
-            documents = [item.doc for item in output.retrieved[: self.k]]
-            shown = _texts(documents)
-            return Score.skip("no_text") if documents and not shown else shown or {"documents": ""}
-        if self.kind == "answer":
-            assert output.response is not None  # outputs without a response are skipped before
-            return output.response.text
-        if self.kind == "reference":
-            references = [text for text in sample.references if text.strip()]
-            return references[0] if len(references) == 1 else references
-        if self.kind == "gold_documents":
-            return _texts(_relevant_documents(sample))
-        if self.kind == "steps":
-            return [_as_text(step) for step in output.steps] or Score.skip("no_steps")
+        match self.kind:
+            case "question":
+                return question_frames(sample) if with_history else sample.query
+            case "history":
+                frames = question_frames(sample)
+                return {"history": frames["conversation"]} if isinstance(frames, Mapping) else {"history": ""}
+            case "documents":
+                documents = [item.doc for item in output.retrieved[: self.k]]
+                shown = _texts(documents)
+                return Score.skip("no_text") if documents and not shown else shown or {"documents": ""}
+            case "answer":
+                return response_text(output)
+            case "reference":
+                references = [text for text in sample.references if text.strip()]
+                return references[0] if len(references) == 1 else references
+            case "gold_documents":
+                return _texts(_relevant_documents(sample))
+            case "steps":
+                return [_as_text(step) for step in output.steps] or Score.skip("no_steps")
         return _as_text(self._value(sample))
 
     def _value(self, sample: EvaluationSample) -> Any:

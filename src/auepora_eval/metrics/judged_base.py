@@ -252,8 +252,7 @@ class RepeatedJudgementMetric(ConfiguredMetric, JudgedMetric):
         """The counts with this name, per sample; 0 if nothing was judged."""
         assert scores.stats is not None
         place = len(_COLUMNS) + len(self.dimension_names) + self.count_names.index(name)
-        column: npt.NDArray[np.float64] = scores.stats[:, place]
-        return column
+        return scores.stats[:, place]
 
     @property
     def worst_stats(self) -> Sequence[float]:

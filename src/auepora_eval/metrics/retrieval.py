@@ -613,8 +613,7 @@ class AQWV(RankingMetric):
 
     def signature_options(self) -> dict[str, str]:
         """Without the treatment of empty gold, which depends on the form."""
-        options = super().signature_options()
-        return {key: value for key, value in options.items() if key != "empty"}
+        return {key: value for key, value in super().signature_options().items() if key != "empty"}
 
 
 @register("empty_result_rate")

@@ -14,7 +14,7 @@ from ..core.conventions import SignatureOption
 from ..core.metrics_base import declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..features.texts import (
     GoldSide,
     Integers,
@@ -145,8 +145,7 @@ class _RougeVariant(_Rouge):
 
     def plain_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
         """Precision and recall of the best F1, by the plain definition."""
-        assert output.response is not None  # it is scored
-        best = self.plain_best(sample, output.response.text, self.variant)
+        best = self.plain_best(sample, response_text(output), self.variant)
         return best.precision, best.recall
 
 
@@ -363,5 +362,4 @@ class RougeScores(_Rouge):
 
     def plain_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
         """The best F1 of each variant, by the plain definition."""
-        assert output.response is not None  # it is scored
-        return [self.plain_best(sample, output.response.text, one).f1 for one in self.variants]
+        return [self.plain_best(sample, response_text(output), one).f1 for one in self.variants]

@@ -17,7 +17,7 @@ from ..core.derivation import DerivationBuilder, format_number
 from ..core.metrics_base import declare
 from ..core.registry import register
 from ..core.scores import Score
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import AueporaError
 from ..judge.critic import Critic, JudgeClient
 from ..judge.nuggets import (
@@ -113,8 +113,7 @@ class RubricMetric(VerdictMetric):
         rubric = _rubric(sample)
         if rubric is None:
             return Score.fail("bad_rubric")
-        assert output.response is not None  # outputs without a response are skipped before
-        return None if output.response.text.strip() else self._rating(self.own_items(rubric), None)
+        return None if response_text(output).strip() else self._rating(self.own_items(rubric), None)
 
     def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
         """The problem in its rubric."""

@@ -396,8 +396,7 @@ class _ContextMetric(ConfiguredMetric):
 
 
 def _row_slices(counts: Sequence[int]) -> list[slice]:
-    ends = np.cumsum(counts).tolist()
-    return [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
+    return [slice(end - count, end) for end, count in zip(np.cumsum(counts).tolist(), counts, strict=True)]
 
 
 def _first_problems(found: PairCosines, rows: Sequence[slice]) -> list[str | None]:

@@ -397,14 +397,15 @@ def _as_json(response: Response) -> Any:
 
 def _json_default(value: object) -> object:
     """Conversion for ``json.dumps``: numbers of other libraries, and mappings other than dict."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, np.bool_):
-        return bool(value)
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value)
+    match value:
+        case Mapping():
+            return dict(value)
+        case np.bool_():
+            return bool(value)
+        case Integral():
+            return int(value)
+        case Real():
+            return float(value)
     raise TypeError(f"JSON has no {type(value).__name__}")
 
 

@@ -55,12 +55,13 @@ def require_tokenizer(name: str, known: Sequence[str]) -> None:
 @lru_cache
 def named_tokenizer(name: str, *, stem: bool = False) -> Tokenizer:
     """A tokenizer by its name, other than the words of a metric; ``stem`` stems words of a-z and 0-9."""
-    if name == "unicode":
-        return rouge_tokenizer(stem=stem, script="unicode")
-    if name == "char":
-        return script_tokenizer(stem=stem)
-    if name == "char3":
-        return custom_tokenizer(name, character_trigrams)
+    match name:
+        case "unicode":
+            return rouge_tokenizer(stem=stem, script="unicode")
+        case "char":
+            return script_tokenizer(stem=stem)
+        case "char3":
+            return custom_tokenizer(name, character_trigrams)
     try:
         function = import_object(_IMPORTED.get(name, name))
     except BadValueError as error:

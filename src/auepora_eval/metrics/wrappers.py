@@ -39,7 +39,7 @@ from ..core.reduce import Clusters, Mean, Reducer, SumsReducer
 from ..core.registry import ConfiguredMetric, metric, register
 from ..core.scores import Score, Scores, Status
 from ..core.slices import Rows, group_names, sample_value
-from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory, response_text
 from ..errors import BadTypeError, BadValueError
 from ..features.matching import GoldRank, first_gold_rank, has_spans
 from ..judge.metric import judged_parts
@@ -100,8 +100,7 @@ class GoldHitAtK(HitRateAtK):
 
 def prepend_steps(steps_before: DerivationBuilder, derivation: Derivation) -> Derivation:
     """A derivation with steps prepended."""
-    steps = steps_before.extend(derivation)
-    return Derivation(steps.steps, derivation.value, derivation.general)
+    return Derivation(steps_before.extend(derivation).steps, derivation.value, derivation.general)
 
 
 def inner_score(
@@ -602,8 +601,7 @@ class ContextNoiseAccuracy(WrapperMetric):
         ratio = noise_ratio(sample)
         steps = DerivationBuilder().add_step(f"{format_number(100 * (ratio or 0.0))} % of its documents are noise")
         if self.insufficient == "rgb_script" and declares_insufficient(output):
-            assert output.response is not None
-            steps.add_step(f"The answer says that information is insufficient: {quote_text(output.response.text)}")
+            steps.add_step(f"The answer says that information is insufficient: {quote_text(response_text(output))}")
             return steps.finish(
                 f"That is {'right, all' if ratio == 1 else 'wrong, not all'} being noise", float(ratio == 1)
             )

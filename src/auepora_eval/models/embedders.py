@@ -566,8 +566,7 @@ def pair_logits(batch: Batch, model: PairModel, rows: Sequence[Sequence[Pair]]) 
 def _sigmoid(numbers: Floats) -> Floats:
     # By sign, to avoid overflow.
     small = np.exp(-np.abs(numbers))
-    probability: Floats = np.where(numbers >= 0, 1.0, small) / (1.0 + small)
-    return probability
+    return np.where(numbers >= 0, 1.0, small) / (1.0 + small)
 
 
 ACTIVATIONS: dict[str, tuple[Callable[[Floats], Floats], tuple[float, float]]] = {

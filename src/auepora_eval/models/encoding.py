@@ -279,8 +279,7 @@ class TokenEncoder:
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        found: torch.device = next(self.model.parameters()).device
-        return found
+        return next(self.model.parameters()).device
 
     @property
     def width(self) -> int:

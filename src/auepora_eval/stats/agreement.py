@@ -473,8 +473,7 @@ def slope_report(
     def slopes(sums: Floats) -> Floats:
         n, x_sum, y_sum, products, squares = sums.T
         spread = n * squares - x_sum * x_sum
-        found: Floats = np.where(spread > _SMALLEST_SPREAD * n * n, (n * products - x_sum * y_sum) / spread, np.nan)
-        return found
+        return np.where(spread > _SMALLEST_SPREAD * n * n, (n * products - x_sum * y_sum) / spread, np.nan)
 
     interval = bootstrap_interval(table, slopes, clusters=codes, draws=draws, seed=seed, level=level)
     return Estimate(float(one @ two) / float(one @ one), interval, units)
@@ -535,8 +534,7 @@ def _spearman(first: Ints, second: Ints) -> float:
 def _ranks(codes: Ints) -> Floats:
     """Ranks from 1; equal values share the mean of theirs."""
     counts = np.bincount(codes)
-    ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[codes]
-    return ranks
+    return (np.cumsum(counts) - (counts - 1) / 2)[codes]
 
 
 def _kendall(first: Ints, second: Ints) -> float:

@@ -202,8 +202,7 @@ def _counts(units: int, draws: int, seed: int) -> Iterator[Floats]:
             drawn = _draw_units(rng, units, min(counted, len(rows) - row))
             # Number the units of each draw on from those of the draw before, so that one count serves them all.
             drawn += np.arange(0, drawn.size, units)[:, None]
-            counts = np.bincount(drawn.ravel(), minlength=drawn.size)
-            rows[row : row + len(drawn)] = counts.reshape(drawn.shape)
+            rows[row : row + len(drawn)] = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
         yield rows
 
 
@@ -248,7 +247,7 @@ def percentile_interval(
         # Draws repeat samples, so a statistic that counts distinct things is lower in every draw.
         "unstable": undefined or not low <= observed <= high,
     }
-    return Interval(low, high, "bootstrap", units, level, tuple(flag for flag, given in flags.items() if given))
+    return Interval(low, high, "bootstrap", units, level, flags=tuple(flag for flag, given in flags.items() if given))
 
 
 # --- quantiles as observed values, and their bootstrap intervals -----------------------------------------------------

@@ -302,7 +302,7 @@ def balanced_accuracy_report(table: Confusion, *, level: float = 0.95) -> Estima
     below = math.hypot(one.value - one.interval.low, two.value - two.interval.low) / 2
     above = math.hypot(one.interval.high - one.value, two.interval.high - two.value) / 2
     flags = tuple(dict.fromkeys(one.interval.flags + two.interval.flags))
-    return Estimate(value, Interval(value - below, value + above, "wilson", n, level, flags), n)
+    return Estimate(value, Interval(value - below, value + above, "wilson", n, level, flags=flags), n)
 
 
 def _proportion(hits: int, n: int, why: str, level: float) -> Estimate:

@@ -105,7 +105,7 @@ def newcombe_interval(both: int, first_only: int, second_only: int, neither: int
     seen = (second_only - first_only) / n
     low = seen - math.sqrt(max(0.0, down_one**2 - 2 * phi * down_one * up_two + up_two**2))
     high = seen + math.sqrt(max(0.0, up_one**2 - 2 * phi * up_one * down_two + down_two**2))
-    return Interval(max(low, -1.0), min(high, 1.0), "newcombe", n, level, ("few",) if n < 10 else ())
+    return Interval(max(low, -1.0), min(high, 1.0), "newcombe", n, level, flags=("few",) if n < 10 else ())
 
 
 def _correlation(both: int, first_only: int, second_only: int, neither: int) -> float:

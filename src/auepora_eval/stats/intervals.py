@@ -140,7 +140,7 @@ def wilson_interval(successes: float, n: int, *, level: float = 0.95) -> Interva
     flags: tuple[str, ...] = ("few",) if n < _FEW_FOR_WILSON else ()
     if round(min(successes, n - successes)) == 1:  # a rare outcome seen once: the end next to 0 or 1 may be too tight
         flags += ("skewed",)
-    return Interval(low, high, "wilson", n, level, flags)
+    return Interval(low, high, "wilson", n, level, flags=flags)
 
 
 def wilson_bounds(
@@ -188,7 +188,7 @@ def effective_interval(values: Floats, *, clusters: Ints | None = None, level: f
     unlike = min(np.count_nonzero(totals < sizes), np.count_nonzero(totals > 0))
     trials = min(trials, units if unlike < _KNOWN_SPREAD else _MOST_PER_UNIT * units)
     low, high = wilson_bounds(mean, max(trials, 1.0), level=level, freedom=units - 1)
-    return Interval(low, high, "wilson", units, level, ("few",) if units < _FEW_FOR_WILSON else ())
+    return Interval(low, high, "wilson", units, level, flags=("few",) if units < _FEW_FOR_WILSON else ())
 
 
 def ratio_interval(
@@ -272,7 +272,7 @@ def mean_interval(
     evenly = n * n / float(sizes @ sizes)
     half = t_quantile(tail_probability(level), units - 1) * math.sqrt(units / (units - 1) * squares) / n
     flags = _t_flags(evenly, units, _skewness(squares, cubes, units), shape)
-    return Interval(max(mean - half, lowest), min(mean + half, highest), "t", units, level, flags)
+    return Interval(max(mean - half, lowest), min(mean + half, highest), "t", units, level, flags=flags)
 
 
 class Moments:
@@ -342,7 +342,7 @@ class Moments:
         half = t_quantile(tail_probability(level), n - 1) * math.sqrt(self.squares / (n - 1) / n)
         shape = _Shape(self.mean, self.squares / n, self.smallest, self.largest, lowest, highest)
         flags = _t_flags(n, n, _skewness(self.squares, self.cubes, n), shape)
-        return Interval(max(self.mean - half, lowest), min(self.mean + half, highest), "t", n, level, flags)
+        return Interval(max(self.mean - half, lowest), min(self.mean + half, highest), "t", n, level, flags=flags)
 
 
 def all_equal_interval(value: float, units: int, *, lowest: float, highest: float, level: float) -> Interval:
@@ -351,7 +351,9 @@ def all_equal_interval(value: float, units: int, *, lowest: float, highest: floa
     unbounded = math.isinf(lowest) or math.isinf(highest)
     low = value if math.isinf(lowest) else value - differ * (value - lowest)
     high = value if math.isinf(highest) else value + differ * (highest - value)
-    return Interval(min(low, value), max(high, value), "all_equal", units, level, ("unbounded",) if unbounded else ())
+    return Interval(
+        min(low, value), max(high, value), "all_equal", units, level, flags=("unbounded",) if unbounded else ()
+    )
 
 
 def encode_clusters(clusters: Ints | None, n: int) -> Ints | None:

@@ -113,8 +113,7 @@ def _gain(q: Floats, y: Floats) -> float | None:
 
 
 def _sigmoid(z: Floats) -> Floats:
-    found: Floats = 1 / (1 + np.exp(-np.clip(z, -30, 30)))
-    return found
+    return 1 / (1 + np.exp(-np.clip(z, -30, 30)))
 
 
 def _log_likelihood(y: Floats, z: Floats) -> float:
@@ -132,8 +131,7 @@ def _fit(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
     def information(b: Floats) -> Floats:
         g = _sigmoid(columns @ b)
-        found: Floats = columns.T @ (columns * (g * (1 - g))[:, None]) + prior
-        return found
+        return columns.T @ (columns * (g * (1 - g))[:, None]) + prior
 
     b: Floats = centre
     for _ in range(_STEPS):
@@ -153,8 +151,7 @@ def _binned_error(q: Floats, y: Floats, rng: np.random.Generator) -> tuple[float
 
     Chance adds the variance of a bin's mean to its squared distance once, and to that of a bootstrap draw twice.
     """
-    order = np.argsort(q, kind="stable")
-    bins = np.array_split(order, max(2, min(_BINS, len(q) // _MIN_IN_BIN)))
+    bins = np.array_split(np.argsort(q, kind="stable"), max(2, min(_BINS, len(q) // _MIN_IN_BIN)))
     if min(len(rows) for rows in bins) < 2:
         return math.sqrt(float(np.mean(y - q) ** 2)), None
     value = float(_root_mean_square(q, y, bins, 1)[0])

@@ -85,8 +85,7 @@ def systematic_draw(probabilities: npt.ArrayLike, seed: int) -> Ints:
         totals = np.minimum(totals, round(totals[-1]))
         totals[-1] = round(totals[-1])
     steps = np.floor(np.concatenate(([0.0], totals)) - rng.random())
-    drawn: Ints = rng.permutation(order[np.diff(steps) > 0])
-    return drawn
+    return rng.permutation(order[np.diff(steps) > 0])
 
 
 # --- strata ----------------------------------------------------------------------------------------------------------

@@ -423,8 +423,7 @@ class _Paths:
     def _errors(self, sds: Floats) -> Floats:
         """The standard errors of the means."""
         proportion = self.counts / self.design.n if self.design.finite else 0.0
-        errors: Floats = sds / np.sqrt(np.maximum(self.counts, 1)) * np.sqrt(1 - proportion)
-        return errors
+        return sds / np.sqrt(np.maximum(self.counts, 1)) * np.sqrt(1 - proportion)
 
     @cached_property
     def is_binary(self) -> bool:
@@ -520,8 +519,7 @@ class _Paths:
         if math.isinf(half):  # fewer than two values, or not all of a finite population
             return _Numbers(statistic, 0.0, 1.0, -half, half)
         tail = t_tail(abs(statistic), float(self.freedom[0, place])) if statistic else 0.5
-        p_value = _repeated_p_value(design, place, tail)
-        return _Numbers(statistic, boundary, p_value, mean - half, mean + half)
+        return _Numbers(statistic, boundary, _repeated_p_value(design, place, tail), mean - half, mean + half)
 
     def describe(self) -> tuple[Look, ...]:
         """The looks of the first row."""

@@ -113,8 +113,7 @@ def assign_folds(labels: Floats, *, clusters: Ints | None = None, folds: int = F
     order = np.lexsort((np.random.default_rng(seed).permutation(len(sizes)), means))
     fold_of_cluster = np.empty(len(sizes), dtype=np.intp)
     fold_of_cluster[order] = np.arange(len(sizes)) % folds
-    chosen: Ints = fold_of_cluster[codes]
-    return chosen
+    return fold_of_cluster[codes]
 
 
 def _fill_missing(rows: Floats) -> Floats:

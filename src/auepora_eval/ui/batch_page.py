@@ -285,8 +285,7 @@ def create(request: PageRequest) -> Response:
     if "preview" in form.fields:
         return _render_form(request, form, forecast=make_forecast(workbench, form))
     try:
-        plan = plan_batch(workbench.store, form.options(workbench.labels))
-        batch = create_batch(workbench.labels, plan)
+        batch = create_batch(workbench.labels, plan_batch(workbench.store, form.options(workbench.labels)))
     except ConflictError:
         problem = f"This form has created a batch already: /batches/{form.value('id')}. Send it again for another one."
         fields = Fields([*form.fields.multi_items(), ("id", new_batch_id())])
@@ -378,22 +377,20 @@ def batches_page(request: PageRequest) -> Response:
 
 
 def _make_row(workbench: Workbench, batch: LabelBatch) -> BatchRow:
-    runs = _run_links(workbench, batch)
+    runs = list(_run_links(workbench, batch))
     try:
         return BatchRow(batch, runs, workbench.queue(batch.id).progress())
     except AueporaError as error:
         return BatchRow(batch, runs, None, str(error))
 
 
-def _run_links(workbench: Workbench, batch: LabelBatch) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+def _run_links(workbench: Workbench, batch: LabelBatch) -> Iterator[tuple[str, str]]:
     for run in batch.runs:
         try:
             record = workbench.store.get(run)
-            found.append((record.name, run_url(record)))
+            yield record.name, run_url(record)
         except UnknownRunError:
-            found.append((run, ""))
-    return found
+            yield run, ""
 
 
 def _time_text(text: str) -> str:
@@ -507,7 +504,7 @@ def batch_page(request: PageRequest) -> Response:
     """One batch: progress, address for annotators, agreement, results, closing."""
     view = find_view(request)
     batch, progress, draw = view.batch, view.progress, read_draw(view.workbench, view.batch)
-    runs = _run_links(view.workbench, batch)
+    runs = list(_run_links(view.workbench, batch))
     metrics, metric = _result_metrics(view), request.parameters.get("metric") or ""
     with_metric = replace(batch, metric=batch.metric or metric or None)
     return render_template(
@@ -746,7 +743,7 @@ def items_page(request: PageRequest) -> Response:
         is_closed=view.is_closed,
         states=[(name, title, len(numbers[name])) for name, title in STATES.items()],
         chosen_state=state,
-        rows=_revealed_rows(view, queue, shown) if view.is_closed else _state_rows(view, queue, shown),
+        rows=list(_revealed_rows(view, queue, shown) if view.is_closed else _state_rows(view, queue, shown)),
         page=page,
         pages=pages,
     )
@@ -766,24 +763,21 @@ def _numbers_by_state(view: BatchView, queue: LabelQueue) -> dict[str, list[int]
     }
 
 
-def _state_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> list[dict[str, Any]]:
+def _state_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
     """What may be shown of open items: who is expected to label them, and no label."""
     counts = view.progress.counts
     different = {one.number: one.adjudicated for one in queue.disagreements()}
-    rows = []
     for number in numbers:
         words = [f"{counts.get(number, 0)} of {pluralize(view.batch.annotators, 'label')}"]
         words += [one.description for one in view.progress.skipped if one.number == number]
         if number in different:
             words.append("adjudicated" if different[number] else "labelled differently")
-        rows.append({"number": number, "state": ", ".join(words)})
-    return rows
+        yield {"number": number, "state": ", ".join(words)}
 
 
-def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> list[dict[str, Any]]:
+def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
     wanted, names = set(numbers), dict(zip(view.batch.runs, _run_links(view.workbench, view.batch), strict=True))
     is_stored = all(href for _, href in names.values())
-    rows = []
     for one in islice(queue.reveal(), max(numbers, default=0)):
         if one.number not in wanted:
             continue
@@ -801,7 +795,7 @@ def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -
             for label in one.labels
         ]
         href = make_url("/query", run=list(view.batch.runs), id=one.sample_id) if names and is_stored else ""
-        rows.append(
+        yield (
             {
                 "number": one.number,
                 "sample_id": one.sample_id,
@@ -812,7 +806,6 @@ def _revealed_rows(view: BatchView, queue: LabelQueue, numbers: Sequence[int]) -
                 "href": href,
             }
         )
-    return rows
 
 
 ROUTES = [

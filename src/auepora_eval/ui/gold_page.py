@@ -518,7 +518,6 @@ def applied_page(request: PageRequest) -> Response:
 
 def _applied_effect(workbench: Workbench, record: RunRecord) -> RunEffect:
     """The results of a run with corrected gold, each with its value before."""
-    found = result_summaries(workbench.store, record.run_id)
     return RunEffect(
         record,
         tuple(
@@ -528,7 +527,7 @@ def _applied_effect(workbench: Workbench, record: RunRecord) -> RunEffect:
                 one.details["corrections"].get("value_before"),
                 one.value if one.defined else None,
             )
-            for one in found
+            for one in result_summaries(workbench.store, record.run_id)
             if one.details.get("corrections")
         ),
     )

@@ -167,11 +167,10 @@ def describe_task(batch: LabelBatch, item: BatchItem | None = None) -> dict[str,
     choices = [describe_choice(choice) for choice in batch.choices]
     if has_equal_answers and batch.scale is None:
         choices = [choice for choice in choices if choice["value"] in ("both", "neither")]
-    default = INSTRUCTIONS.get(batch.purpose, DEFAULT_INSTRUCTIONS)
     return {
         "summary": SUMMARIES[batch.purpose],
         "question": batch.question,
-        "instructions": batch.instructions.strip() or default,
+        "instructions": batch.instructions.strip() or INSTRUCTIONS.get(batch.purpose, DEFAULT_INSTRUCTIONS),
         "choices": choices,
         "unclear": UNCLEAR,
         "offers_unclear": batch.offers_unclear,
@@ -213,8 +212,7 @@ def describe_item(found: LabelRequest, item: BatchItem) -> dict[str, Any]:
     """The texts of an item, each with the address of its whole text."""
 
     def shown(text: str, part: str, limit: int = ANSWER_LENGTH) -> ShownText | None:
-        address = found.url(item.number, page="text", part=part)
-        return show_text(text, address, limit=limit) if text else None
+        return show_text(text, found.url(item.number, page="text", part=part), limit=limit) if text else None
 
     def shown_document(place: int, one: ShownDocument, name: str) -> dict[str, Any]:
         title = f"Document {place}" if one.rank or not item.answers else "Relevant, not retrieved"

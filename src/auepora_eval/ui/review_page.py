@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -197,8 +197,7 @@ def _labels_of(journal: LabelJournal, record: RunRecord) -> list[Label]:
 
 def mark_example(workbench: Workbench, record: RunRecord, batch_id: str, sample_id: str) -> None:
     """Make the labels of an answer tuning labels, which calibration does not use."""
-    batch = workbench.queue(batch_id).batch
-    journal = LabelJournal(batch.journal)
+    journal = LabelJournal(workbench.queue(batch_id).batch.journal)
     journal.refresh()
     if journal.closed is None:
         raise ConflictError("the batch is open; close it before its labels become examples")
@@ -219,16 +218,14 @@ class OpenDrafts:
     labelled: int
 
 
-def open_drafts(workbench: Workbench) -> list[OpenDrafts]:
+def open_drafts(workbench: Workbench) -> Iterator[OpenDrafts]:
     """The batches of drafts that are not closed."""
-    found = []
     for batch in list_batches(workbench.labels):
         if batch.purpose == "drafts":
             with suppress(AueporaError):  # the list of batches shows what is wrong with it
                 progress = workbench.queue(batch.id).progress()
                 if progress.closed is None:
-                    found.append(OpenDrafts(batch, progress.complete))
-    return found
+                    yield OpenDrafts(batch, progress.complete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +275,7 @@ def review_page(request: PageRequest) -> Response:
         failed=failed_lists(table),
         unjudged=unjudged_lists(table),
         has_judged=any(name.startswith("judged@") for name in table.metrics),
-        drafts=open_drafts(workbench),
+        drafts=list(open_drafts(workbench)),
         sets=sets,
         problems=problems,
         labels=workbench.labels,

@@ -43,6 +43,7 @@ SECTIONS: list[tuple[str, type, Mapping[str, Any]]] = [
     ("scoring", Scoring, {}),
     ("judge", JudgePolicy, {"cache": None}),
     ("judge.prices.MODEL", Price, {}),
+    ("run.prices.MODEL", Price, {}),
     ("judge.stop", StopSettings, {}),
     ("judge", TwoStageKeys, {}),
 ]

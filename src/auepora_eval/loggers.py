@@ -85,7 +85,8 @@ def build_entries(
         raise BadValueError(f"the prefix {prefix!r} may contain only letters, digits and _ . / -, such as 'dev/'")
     results, own_record = _results_and_record(loggable)
     record = record if record is not None else own_record
-    names = {name: f"{prefix}{legal}" for name, legal in legal_names(result.name for result in results).items()}
+    legal = legal_names(result.name for result in results)
+    names = {name: f"{prefix}{legal_name}" for name, legal_name in legal.items()}
     metrics: dict[str, float] = {}
     for result in results:
         for key, value in _numbers(result, names[result.name]):

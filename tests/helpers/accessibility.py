@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from helpers.requirements import REPO, missing
+
 SCRIPT = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 # Roles of Chromium's accessibility tree that need a name.
 NAMED_ROLES = frozenset(
@@ -88,6 +90,28 @@ def tab_problems(page: Any) -> list[str]:
     for _ in range(TABS):
         page.keyboard.press("Tab")
     problems: list[str] = page.evaluate("window.accessibility.tabProblems()")
+    return problems
+
+
+def axe_script() -> str:
+    """The checks of axe-core, which `.ci/javascript` installs and git ignores; without it the test is skipped."""
+    path = REPO / "tests" / "js" / "node_modules" / "axe-core" / "axe.min.js"
+    if not path.exists():
+        missing("axe-core (npm ci --prefix tests/js)")
+    return path.read_text(encoding="utf-8")
+
+
+def axe_problems(page: Any, script: str) -> list[str]:
+    """The violations that axe-core finds in the light and the dark theme."""
+    page.evaluate(script)
+    problems = []
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        found = page.evaluate(
+            """async () => (await axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]})).violations
+            .map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 120)).slice(0, 3).join(" | ")}`)"""
+        )
+        problems += [f"{theme}: {one}" for one in found]
     return problems
 
 

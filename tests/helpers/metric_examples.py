@@ -344,6 +344,7 @@ def _generated_data(seed: int, n: int) -> tuple[list[EvaluationSample], list[Sys
     trouble(random.Random(f"trouble {seed}"), rows, outs)
     facts(random.Random(f"facts {seed}"), rows, outs)
     rubrics(random.Random(f"rubrics {seed}"), rows)
+    usage(random.Random(f"usage {seed}"), outs)
     attacks = random.Random(f"attacks {seed}")
     for row in rows:
         row.metadata |= attacks.choice(PAYLOADS)
@@ -353,6 +354,19 @@ def _generated_data(seed: int, n: int) -> tuple[list[EvaluationSample], list[Sys
             start = 10 * "abcdefgh".index(document.doc_id)
             document.parent_id, document.span = "whole", (start, start + 15)
     return rows, outs
+
+
+def usage(rng: random.Random, outs: list[SystemOutputs | None]) -> None:
+    """Tokens of one model or of several, and the time of the first token, in some outputs."""
+    for out in outs:
+        if out is None or out.error is not None:
+            continue
+        tokens = {"prompt_tokens": rng.randint(0, 900), "completion_tokens": rng.randint(0, 90)}
+        out.usage = rng.choice(
+            [{}, tokens, {**tokens, "model": "large"}, {"by_model": {"large": tokens}}, {"prompt_tokens": -1}]
+        )
+        if rng.random() < 0.5:
+            out.timings["first_token"] = rng.random()
 
 
 def annotate(rng: random.Random, rows: list[EvaluationSample], outs: list[SystemOutputs | None]) -> None:

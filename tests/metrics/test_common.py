@@ -93,6 +93,9 @@ class Checks:
         order = random.Random(1).sample(range(len(rows)), len(rows))
         first = self.result()
         (second,) = evaluate([rows[i] for i in order], [outs[i] for i in order], [self.spec])
+        if asks_a_model(self.spec):  # the order of a batch changes the last bits of a model's numbers
+            assert second.value == pytest.approx(first.value, rel=1e-6)
+            return
         assert second.value == first.value
         expected = dict(first.details)
         if built(self.spec).reducer.name != "mean":

@@ -16,12 +16,14 @@ from auepora_eval.core.results import Results
 from auepora_eval.engine.repeats import evaluate_repeats
 from auepora_eval.errors import AueporaError, BadValueError
 from auepora_eval.gates import check_gates
-from auepora_eval.metrics.repeats import all_pass, any_passes
+from auepora_eval.metrics.repeats import PassAllAtK, PassAtK
 from auepora_eval.report.explain import explain
 from auepora_eval.runs.run import run_system
 from auepora_eval.stats.intervals import effective_interval
 from auepora_eval.store.runs import RunStore
 from helpers.builders import answered, sample
+
+any_passes, all_pass = PassAtK.probability, PassAllAtK.probability
 
 
 def scored(answers: list[list[str | None]], *specs: Spec, reference: str = "yes") -> Results:

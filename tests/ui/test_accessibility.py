@@ -16,13 +16,32 @@ from auepora_eval.annotate.batches import LabelQueue
 from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
 from helpers import browser_runs, report_pages, stored_runs
-from helpers.accessibility import PHONE_WIDTH, SCRIPT, find_problems, load_all, tab_problems
+from helpers.accessibility import (
+    PHONE_WIDTH,
+    SCRIPT,
+    axe_problems,
+    axe_script,
+    find_problems,
+    load_all,
+    tab_problems,
+)
 from helpers.requirements import REPO, need
 from helpers.ui_server import UiServer, ui_server, workbench_page
 
 METRICS = ["recall@5", "mrr", "token_f1", "failure_attribution", "mean_latency[end_to_end]"]
 PLAN = "version: 1\ndataset: data.jsonl\nsystem: {outputs: outputs.jsonl}\nmetrics: [recall@5]\n"
 TABBED_PAGES = ("runs", "comparison", "query in two runs", "label")
+AXE_PAGES = (
+    "runs",
+    "run",
+    "comparison",
+    "leaderboard",
+    "queries",
+    "query",
+    "query in two runs",
+    "review",
+    "derivation",
+)
 PHONE = {"width": PHONE_WIDTH, "height": 800}
 # What a text would add to the page if it were not escaped: elements, handlers, and links that run a script.
 FOREIGN_ELEMENTS = """
@@ -218,6 +237,21 @@ def test_every_page_is_accessible(
             )
             if name in TABBED_PAGES:
                 problems[name] += tab_problems(page)
+    assert {name: found for name, found in problems.items() if found} == {}
+
+
+@pytest.mark.slow
+def test_axe_finds_no_violation(
+    browser: Any, server: UiServer, run_ids: dict[str, str], batch_ids: dict[str, str]
+) -> None:
+    script = axe_script()
+    problems = {}
+    with workbench_page(browser, server, expected=("status of 404",), reduced_motion="reduce") as page:
+        pages = ordinary_pages(run_ids, batch_ids)
+        for name in AXE_PAGES:
+            page.goto(server.address + pages[name])
+            load_all(page)
+            problems[name] = axe_problems(page, script)
     assert {name: found for name, found in problems.items() if found} == {}
 
 

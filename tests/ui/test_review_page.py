@@ -140,7 +140,7 @@ def test_a_disagreement_becomes_an_example_after_the_batch_is_closed(server: UiS
 @pytest.mark.part("chromium")
 def test_saving_and_opening_with_the_keyboard(browser: Any, server: UiServer, run_id: str) -> None:
     with workbench_page(browser, server, f"/queries?run={run_id}&where=token_f1%3E0.5") as page:
-        page.get_by_text("Save as set, or open as queue").focus()
+        page.get_by_text("Save or label…").focus()
         page.keyboard.press("Enter")
         page.keyboard.press("Tab")
         page.keyboard.type("right")

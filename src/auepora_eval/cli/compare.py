@@ -266,7 +266,7 @@ def scored_trec_runs(
     from ..core.conventions import Conventions
     from ..engine.evaluate import resolve_metrics
     from ..io.join import load_dataset, load_outputs
-    from ..plan.prepare import SavedOutputs
+    from ..plan.model import SavedOutputs
     from ..render.terminal import progress
     from ..runs.run import RunRequest, start_run
     from ..runtime.files import plain_stem

@@ -1,4 +1,4 @@
-"""``auepora validate``, ``convert`` and ``gold``: check and convert data, and correct the gold of stored datasets."""
+"""``auepora validate`` and ``convert``: check and convert data."""
 
 from __future__ import annotations
 
@@ -13,25 +13,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ..render.terminal import progress
+from ..render.terminal import progress, report_text
 from .console import echo, echo_err, quiet_option, stdout_to_stderr
 from .help_pages import Command
 from .judge_options import STOPPED_EARLY
-from .label import login
-from .main import LazyGroup
-from .options import columns_option, complete_run, open_store, refuse_input_as_output, store_option, write_out
+from .options import columns_option, open_store, store_option, write_out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from ..annotate.corrections import RunEffect
     from ..io.convert import Conversion
-    from ..io.grades import CorrectionKind, CorrectionLog, GoldValue, Proposal
     from ..io.problems import Problem
     from ..io.validate import Validation
     from ..plan.model import Plan
     from ..runs.dataset_quality import DatasetQuality
-    from ..store.runs import RunStore
 
 
 # --- auepora validate ------------------------------------------------------------------------------------------------
@@ -192,21 +187,22 @@ def _list_problems(found: Sequence[Problem], kind: str, *, show_all: bool) -> st
     listed = list(groups.values()) if show_all else list(groups.values())[:MAX_SHOWN]
     lines = []
     for group in listed:
-        more = f" (and in {len(group) - 1} further {_plural(len(group) - 1, 'place')})" if len(group) > 1 else ""
-        lines.append(_printable(f"{'warning: ' if kind == 'warning' else ''}{group[0]}{more}"))
+        more = f" (and in {len(group) - 1} further {plural(len(group) - 1, 'place')})" if len(group) > 1 else ""
+        lines.append(one_line(f"{'warning: ' if kind == 'warning' else ''}{group[0]}{more}"))
     rest = len(found) - sum(map(len, listed))
     if rest:
-        lines.append(f"... and {rest} more {_plural(rest, kind)}; --all prints every one")
+        lines.append(f"... and {rest} more {plural(rest, kind)}; --all prints every one")
     return "\n".join(lines)
 
 
-def _printable(text: str) -> str:
+def one_line(text: str) -> str:
     """The text in one line, with surrogates and line breaks (from file names and ids) escaped."""
     plain = text.encode(errors="backslashreplace").decode()
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in plain)
 
 
-def _plural(count: int, word: str) -> str:
+def plural(count: int, word: str) -> str:
+    """The word for a count: ``1 run``, ``2 runs``."""
     return word if count == 1 else f"{word}s"
 
 
@@ -217,7 +213,7 @@ def _samples(checked: Validation) -> str:
         return ""
     gold = [f"{counts[key]} {word}" for key, word in _GOLD.items() if counts[key]]
     if groups := counts.get("groups", 0):
-        gold.append(f"{groups} {_plural(groups, 'group')}")
+        gold.append(f"{groups} {plural(groups, 'group')}")
     rows = [
         ("relevant_docs", counts["relevant_docs"], ", ".join(gold)),
         ("candidate_docs", counts["candidate_docs"], ""),
@@ -229,7 +225,7 @@ def _samples(checked: Validation) -> str:
         ("labels", None, _by_key(counts["labels"])),
         ("metadata", None, _by_key(counts["metadata"])),
     ]
-    return _table(f"{total} {_plural(total, 'sample')} in {path} ({name})", rows)
+    return _table(f"{total} {plural(total, 'sample')} in {path} ({name})", rows)
 
 
 _GOLD = {"empty_gold": "empty", "graded": "graded", "gold_with_text": "with text", "gold_with_span": "with spans"}
@@ -255,12 +251,12 @@ def _outputs(checked: Validation) -> str:
         ("usage", counts["usage"], ""),
         ("timings", None, _by_key(counts["timings"])),
     ]
-    return _table(f"{total} {_plural(total, 'output')} in {path} ({name})", rows)
+    return _table(f"{total} {plural(total, 'output')} in {path} ({name})", rows)
 
 
 def _corpus(checked: Validation) -> str:
     count = checked.documents
-    return f"{count} {_plural(count, 'document')} in {checked.files['corpus'][0]}" if count else ""
+    return f"{count} {plural(count, 'document')} in {checked.files['corpus'][0]}" if count else ""
 
 
 def _with(counts: Mapping[str, Any], words: Mapping[str, str]) -> str:
@@ -268,7 +264,7 @@ def _with(counts: Mapping[str, Any], words: Mapping[str, str]) -> str:
 
 
 def _by_key(counts: Mapping[str, int]) -> str:
-    shown = [f"{_printable(key)} {count}" for key, count in list(counts.items())[:MAX_KEYS]]
+    shown = [f"{one_line(key)} {count}" for key, count in list(counts.items())[:MAX_KEYS]]
     return ", ".join(shown) + (f" and {len(counts) - MAX_KEYS} more" if len(counts) > MAX_KEYS else "")
 
 
@@ -308,9 +304,9 @@ def _advice(checked: Validation) -> str:
 
 def _verdict(checked: Validation) -> str:
     problems, warnings = len(checked.problems), len(checked.warnings)
-    parts = [f"{problems or 'no'} {_plural(problems, 'problem')}"]
+    parts = [f"{problems or 'no'} {plural(problems, 'problem')}"]
     if warnings:
-        parts.append(f"{warnings} {_plural(warnings, 'warning')}")
+        parts.append(f"{warnings} {plural(warnings, 'warning')}")
     return ", ".join(parts)
 
 
@@ -325,14 +321,13 @@ def validate_plan(
     With ``load`` the user's code is imported, and the system built. With ``call`` it is called on so many samples.
     """
     from ..plan.prepare import check_plan
-    from ..render.terminal import report_text
     from .show import sample_page
 
     with progress(f"checking {path}"), stdout_to_stderr():
         checked = check_plan(path, load=load or call is not None, settings=settings)
     count = len(checked.problems)
     document = checked.to_dict()
-    texts = ["\n".join([*map(str, checked.problems), *checked.notes, f"\n{count or 'no'} {_plural(count, 'problem')}"])]
+    texts = ["\n".join([*map(str, checked.problems), *checked.notes, f"\n{count or 'no'} {plural(count, 'problem')}"])]
     code = 0 if checked.fine else HAS_PROBLEMS
     if call is not None and checked.fine:
         assert checked.plan is not None
@@ -364,7 +359,7 @@ def _call_system(plan: Plan, count: int) -> dict[str, Any]:
         ids = store.sample_ids(outcome.record.run_id)
         samples = [sample_document(store, outcome.record, sample_id) for sample_id in ids]
     answered = outcome.asked - outcome.failed
-    conclusion = f"{answered} of {outcome.asked} {_plural(outcome.asked, 'call')} gave an answer"
+    conclusion = f"{answered} of {outcome.asked} {plural(outcome.asked, 'call')} gave an answer"
     if outcome.message:
         conclusion = f"{conclusion}; {outcome.message}\n{outcome.traceback}".rstrip()
     return {"conclusion": conclusion, "answered": answered, "samples": samples}
@@ -462,362 +457,3 @@ def _document(done: Conversion) -> dict[str, Any]:
         "outputs_left": done.outputs_not_written,
         "strays": done.unmatched_ids,
     }
-
-
-# --- auepora gold ----------------------------------------------------------------------------------------------------
-
-GOLD_COMMANDS = {
-    "Commands": {
-        "propose": ("data:propose_command", "Propose a correction of a sample."),
-        "list": ("data:list_command", "List the proposals with their state."),
-        "preview": ("data:preview_command", "Show the effect of proposals on all runs of the dataset."),
-        "apply": ("data:apply_command", "Accept proposals, and rescore the runs of the dataset."),
-        "withdraw": ("data:withdraw_command", "Withdraw proposals."),
-        "export": ("data:export_command", "Write the corrected dataset for future runs."),
-    }
-}
-
-
-@click.group(name="gold", cls=LazyGroup, table=GOLD_COMMANDS)
-def gold_command() -> None:
-    """Correct wrong gold: grades of documents, reference answers, invalid samples.
-
-    A correction is a proposal with its author and reason in the labels folder. Its effect on every run of the dataset
-    is shown before it is applied. Applied, it is a new result of each run with its own signature; the stored dataset
-    and the old results stay.
-
-    \b
-    auepora gold propose latest q17 --document d3 --grade 2 --why "answers the question"
-    auepora gold propose latest q18 --reference "1817" --reference "in 1817"
-    auepora gold propose latest q19 --invalid --why "no answer exists"
-    auepora gold preview
-    auepora gold apply --all
-    auepora gold export latest -o corrected.jsonl
-    """
-
-
-_labels_option = click.option(
-    "--labels",
-    type=click.Path(),
-    metavar="FOLDER",
-    help="Labels folder; default: $AUEPORA_LABELS, else labels next to the store.",
-)
-_by_option = click.option("--by", metavar="NAME", help="Your name; default: your login name.")
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-@click.command(name="propose", cls=Command)
-@click.argument("run", shell_complete=complete_run)
-@click.argument("sample")
-@click.option("--document", metavar="ID", help="With --grade: the document.")
-@click.option("--grade", type=click.IntRange(min=0), help="Grade of the document; 0: not relevant.")
-@click.option("--reference", "references", multiple=True, metavar="TEXT", help="Reference answer; repeatable.")
-@click.option("--invalid/--valid", default=None, help="Leave the sample out of all metrics, or take it in again.")
-@click.option("--why", default="", metavar="TEXT", help="The reason.")
-@_by_option
-@_labels_option
-@store_option
-@quiet_option
-@_json_option
-def propose_command(
-    run: str,
-    sample: str,
-    document: str | None,
-    grade: int | None,
-    references: tuple[str, ...],
-    invalid: bool | None,
-    why: str,
-    by: str | None,
-    labels: str | None,
-    store: str | None,
-    as_json: bool,
-) -> None:
-    """Propose a correction of the gold of SAMPLE, as RUN has it. Nothing is scored yet.
-
-    References replace all reference answers of the sample: name those that stay, too.
-
-    \b
-    auepora gold propose latest q17 --document d3 --grade 2 --why "answers the question"
-    auepora gold propose latest q18 --reference "1817" --reference "in 1817"
-    auepora gold propose latest q19 --invalid --why "no answer exists"
-    """
-    from ..annotate.corrections import make_correction
-
-    values: dict[CorrectionKind, GoldValue] = {
-        **({} if grade is None else {"grade": grade}),
-        **({} if not references else {"references": references}),
-        **({} if invalid is None else {"invalid": invalid}),
-    }
-    if len(values) != 1 or (document is None) == (grade is not None):
-        raise click.UsageError("give one of --document with --grade, --reference, or --invalid")
-    ((kind, value),) = values.items()
-    with open_store(store) as found:
-        record, log = found.find(run), _correction_log(found, labels)
-        correction = make_correction(
-            found,
-            record,
-            sample,
-            kind,
-            value,
-            doc_id=document or "",
-            by=by or login("--by"),
-            why=why,
-            accepted=log.accepted(record.fingerprint),
-        )
-        proposal = log.propose(correction)
-    if as_json:
-        echo(_to_json(proposal.to_dict()))
-        return
-    if kind == "grade" and correction.before is None and not correction.document:
-        echo_err(f"Warning: {record.run_id} did not return document {document!r} for this sample; is the id right?")
-    echo(f"{proposal.correction.id}  {_printable(sample)}  {_printable(proposal.correction.describe())}")
-    echo_err(f"`auepora gold preview {proposal.correction.id}` shows the effect on all runs")
-
-
-@click.command(name="list", cls=Command)
-@click.option(
-    "--state",
-    type=click.Choice(["open", "accepted", "withdrawn"]),
-    help="Only proposals in this state; default: all.",
-)
-@click.option("--run", metavar="RUN", shell_complete=complete_run, help="Only proposals for the dataset of this run.")
-@_labels_option
-@store_option
-@quiet_option
-@_json_option
-def list_command(
-    state: Literal["open", "accepted", "withdrawn"] | None,
-    run: str | None,
-    labels: str | None,
-    store: str | None,
-    as_json: bool,
-) -> None:
-    """List the proposals of the labels folder, oldest first.
-
-    \b
-    auepora gold list --state open
-    auepora gold list --run latest --json
-    """
-    from ..render.tables import table
-
-    with open_store(store) as found:
-        fingerprint = None if run is None else found.find(run).fingerprint
-        proposals = _correction_log(found, labels).proposals(fingerprint, state=state)
-        names = _dataset_names(found)
-    if as_json:
-        echo(_to_json([proposal.to_dict() for proposal in proposals]))
-        return
-    rows = [
-        [
-            proposal.correction.id,
-            proposal.state,
-            names.get(proposal.correction.fingerprint, proposal.correction.fingerprint[:12]),
-            proposal.correction.sample_id,
-            proposal.correction.describe(),
-            proposal.correction.by,
-            proposal.correction.at[:16].replace("T", " "),
-            proposal.correction.why,
-        ]
-        for proposal in proposals
-    ]
-    headers = ["id", "state", "dataset", "sample", "correction", "by", "at", "why"]
-    echo(table([[_clip(cell) for cell in row] for row in rows], headers=headers) if rows else "no proposals")
-
-
-@click.command(name="preview", cls=Command)
-@click.argument("ids", nargs=-1, metavar="[ID]...")
-@_labels_option
-@store_option
-@quiet_option
-@_json_option
-def preview_command(ids: tuple[str, ...], labels: str | None, store: str | None, as_json: bool) -> None:
-    """Show the effect of proposals, by default of all open ones together, on every run of their dataset.
-
-    Only the samples with other gold are scored again. Nothing is stored.
-
-    \b
-    auepora gold preview
-    auepora gold preview 5b1f0c6ad2e9 --json
-    """
-    from ..annotate.corrections import preview_corrections, runs_of_dataset
-
-    with open_store(store) as found:
-        log = _correction_log(found, labels)
-        chosen = [log.find(key) for key in ids] if ids else log.proposals(state="open")
-        log.check_acceptance(one.correction.id for one in chosen)
-        effects: list[RunEffect] = []
-        for fingerprint, proposals in _by_dataset(chosen).items():
-            records = runs_of_dataset(found, fingerprint)
-            with progress("scoring changed samples of runs", len(records)) as advance:
-                effects += preview_corrections(
-                    found,
-                    [proposal.correction for proposal in proposals],
-                    accepted=log.accepted(fingerprint),
-                    records=records,
-                    progress=lambda *_: advance(1),
-                )
-    _show_effects(effects, chosen, as_json=as_json, empty="no open proposals")
-
-
-@click.command(name="apply", cls=Command)
-@click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("--all", "every", is_flag=True, help="Accept all open proposals.")
-@_by_option
-@_labels_option
-@store_option
-@quiet_option
-@_json_option
-def apply_command(
-    ids: tuple[str, ...], every: bool, by: str | None, labels: str | None, store: str | None, as_json: bool
-) -> None:
-    """Accept proposals and rescore every run of their dataset with all accepted corrections.
-
-    The new results are stored beside the old ones. Without ID and --all, nothing is accepted: runs that lack the
-    accepted corrections get them, and after `auepora gold withdraw` the results without the correction are current
-    again. Judge metrics that read the gold are listed and not changed.
-
-    \b
-    auepora gold apply --all
-    auepora gold apply 5b1f0c6ad2e9
-    auepora gold apply
-    """
-    from ..annotate.corrections import apply_corrections, runs_of_dataset
-
-    if ids and every:
-        raise click.UsageError("give ids or --all, not both")
-    person = by or login("--by")
-    with open_store(store) as found:
-        log = _correction_log(found, labels)
-        known = log.proposals()
-        chosen = [one for one in known if one.state == "open"] if every else [log.find(key) for key in ids]
-        groups = _by_dataset(chosen) if chosen else dict.fromkeys(_by_dataset(known), ())
-        effects: list[RunEffect] = []
-        for fingerprint, proposals in groups.items():
-            names = [proposal.correction.id for proposal in proposals]
-            records = runs_of_dataset(found, fingerprint)
-            with progress("rescoring runs", len(records)) as advance:
-                effects += apply_corrections(
-                    found, log, fingerprint, names, by=person, records=records, progress=lambda *_: advance(1)
-                )
-        chosen = [log.find(one.correction.id) for one in chosen]
-    _show_effects(effects, chosen, as_json=as_json, empty="nothing to apply")
-    if chosen:
-        echo_err("corrections of picked samples favour the runs whose errors were read; give the old values too")
-    elif count := sum(one.state == "open" for one in known):
-        echo_err(f"{count} open {'proposal is' if count == 1 else 'proposals are'} not accepted; give ids, or --all")
-
-
-@click.command(name="withdraw", cls=Command)
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--why", default="", metavar="TEXT", help="The reason.")
-@_by_option
-@_labels_option
-@store_option
-@quiet_option
-@_json_option
-def withdraw_command(
-    ids: tuple[str, ...], why: str, by: str | None, labels: str | None, store: str | None, as_json: bool
-) -> None:
-    """Withdraw proposals. After one that was accepted, `auepora gold apply` makes the old results current again.
-
-    \b
-    auepora gold withdraw 5b1f0c6ad2e9 --why "the document is about another year"
-    """
-    with open_store(store) as found:
-        log = _correction_log(found, labels)
-        was_accepted = any(log.find(key).state == "accepted" for key in ids)
-        proposals = log.withdraw(ids, by=by or login("--by"), why=why)
-    echo(_to_json([proposal.to_dict() for proposal in proposals]) if as_json else f"withdrawn: {len(proposals)}")
-    if was_accepted:
-        echo_err("`auepora gold apply` rescores the runs without them")
-
-
-@click.command(name="export", cls=Command)
-@click.argument("dataset", shell_complete=complete_run)
-@click.option("-o", "--output", type=click.Path(), required=True, help="JSONL file to write.")
-@_labels_option
-@store_option
-@quiet_option
-@_json_option
-def export_command(dataset: str, output: str, labels: str | None, store: str | None, as_json: bool) -> None:
-    """Write DATASET, the name of a stored dataset or of a run, with its accepted corrections and no invalid samples.
-
-    \b
-    auepora gold export latest -o corrected.jsonl
-    """
-    from ..annotate.corrections import corrected_dataset
-    from ..io.jsonl import save_jsonl_dataset
-
-    with open_store(store, output=output) as found:
-        record = next(iter(found.runs(dataset=dataset, limit=1)), None) or found.find(dataset)
-        corrections = _correction_log(found, labels).accepted(record.fingerprint)
-        refuse_input_as_output(output, [str(_correction_log(found, labels).path)])
-        samples = list(corrected_dataset(found, record, corrections))
-        save_jsonl_dataset(samples, output)
-    counts = {"file": output, "samples": len(samples), "corrections": len(corrections)}
-    left_out = record.num_samples - len(samples)
-    if as_json:
-        echo(_to_json({**counts, "invalid": left_out}))
-        return
-    number = len(corrections)
-    echo(f"wrote {output}: {len(samples)} samples with {number} {_plural(number, 'correction')}, {left_out} left out")
-
-
-def _correction_log(store: RunStore, labels: str | None) -> CorrectionLog:
-    from ..annotate.batch_plans import labels_folder
-    from ..io.grades import CorrectionLog
-
-    return CorrectionLog(labels_folder(store, labels))
-
-
-def _to_json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def _clip(text: str, limit: int = 60) -> str:
-    shown = _printable(" ".join(text.split()))
-    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
-
-
-def _by_dataset(proposals: Iterable[Proposal]) -> dict[str, list[Proposal]]:
-    groups: dict[str, list[Proposal]] = {}
-    for proposal in proposals:
-        groups.setdefault(proposal.correction.fingerprint, []).append(proposal)
-    return groups
-
-
-def _dataset_names(store: RunStore) -> dict[str, str]:
-    return {run.fingerprint: run.dataset_name for run in reversed(store.runs())}
-
-
-def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *, as_json: bool, empty: str) -> None:
-    """Print the effect on each run as a table, and below it the metrics that keep their value or have no new one."""
-    from ..annotate.corrections import run_names
-    from ..render.tables import number_text, table
-
-    if as_json:
-        listed = [proposal.to_dict() for proposal in proposals]
-        echo(_to_json({"corrections": listed, "runs": [one.to_dict() for one in effects]}))
-        return
-    for one in proposals:
-        correction = one.correction
-        echo(f"{correction.id}  {_clip(correction.sample_id)}  {_clip(correction.describe(), 200)}")
-    rows, notes = [], []
-    names = run_names(effects)
-    for effect in effects:
-        name = f"{effect.record.name} ({effect.record.run_id})"
-        same = [one.name for one in effect.metrics if one.difference == 0 and not one.changed]
-        notes += [f"{name}: same value: {', '.join(same)}"] if same else []
-        notes += [f"not scored: {name}: {effect.why}"] if effect.why else []
-        for metric in effect.metrics:
-            values = [number_text(value) for value in (metric.old, metric.new)]
-            change = "" if metric.difference is None else f"{metric.difference:+.4f}"
-            if metric.status != "computed":
-                values[1] = "needs judging again" if metric.status == "needs judging" else metric.status
-                notes.append(f"{metric.name} of {name}: {values[1]}: {metric.why}")
-            if metric.name not in same:
-                rows.append([names[effect.record.run_id], metric.name, *values, change, str(len(metric.changed))])
-    headers = ["run", "metric", "old", "new", "difference", "changed samples"]
-    echo(table(rows, headers=headers, right=(2, 3, 4, 5)) if rows else empty if not effects else "no metric changes")
-    for note in notes:
-        echo_err(_printable(note))

@@ -108,7 +108,7 @@ COMMANDS = {
         "replay": ("diagnose:replay_command", "Split a difference into retrieval and generation."),
         "prefer": ("judge:prefer_command", "Compare the answers of two runs with a judge."),
         "pool": ("label:pool_command", "Pool the documents of several runs for grading."),
-        "gold": ("data:gold_command", "Correct wrong gold, with the effect on all runs first."),
+        "gold": ("gold:gold_command", "Correct wrong gold, with the effect on all runs first."),
         "convert": ("data:convert_command", "Convert samples or outputs to another format."),
         "perturb": ("perturb", "Write perturbed questions: typos, dropped words, ..."),
         "crosscheck": ("metrics:crosscheck_command", "Compare every metric with other implementations."),

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..render.tables import table
+from ..core.results import Results, display_name
+from ..render.tables import format_value, table
 from .console import echo_err, quiet_option
 from .options import complete_run, format_time, open_store, run_dict, store_option, write_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..core.results import Results
     from ..core.types import MetricResult
     from ..store.records import RunRecord
 
@@ -153,8 +153,6 @@ def _main_results(records: Sequence[RunRecord], summaries: Mapping[str, Results]
 def _main_values(shown: Sequence[MetricResult | None]) -> list[str]:
     """The main metric of each run with its value, and the number of samples where it differs from that of others."""
     from ..compare.metrics import size_notes
-    from ..core.results import display_name
-    from ..render.tables import format_value
 
     values = []
     for result, size in zip(shown, size_notes(shown), strict=True):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.results import Results
 from ..errors import BadValueError, DataFileError, did_you_mean
 from ..render.blocks import (
     Block,
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from ..compare.filters import QueryRow
     from ..compare.query_table import QueryTable
     from ..core.conventions import Match
-    from ..core.results import Results
     from ..core.types import EvaluationSample, SystemOutputs
     from ..io.sample_sets import SampleSet
     from ..store.records import RunRecord
@@ -131,8 +131,6 @@ def command(
 
 
 def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
-    from ..core.results import Results
-
     for name in names:
         results.by_name[name]  # an unknown name raises an error with a suggestion
     kept = [one for one in results if not names or one.name in names]
@@ -155,7 +153,9 @@ def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
 
 
 def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
+    from ..core.results import system_cost
     from ..io.sample_sets import set_label
+    from ..store.runs import result_summaries
 
     done, failed = store.counts(record.run_id)
     expected = record.num_samples * record.repeats
@@ -174,6 +174,9 @@ def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
         yield "commit", f"{commit[:12]}{' with uncommitted changes' if plus else ''}"
     if record.config:
         yield "config", ", ".join(f"{key} {_short(value)}" for key, value in record.config.items())
+    spent = system_cost(result_summaries(store, record.run_id))
+    if spent is not None:
+        yield "cost", f"{spent:.4g} of the system, without that of judges"
     if record.usage:
         yield "judging", usage_text(record.usage["total"])
 

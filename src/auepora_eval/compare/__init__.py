@@ -3,8 +3,7 @@
 * ``types``: the data types of a comparison
 * ``stores``: the store that a comparison reads, and differences of configuration
 * ``pairing``: the scores of one metric in two runs, paired by sample
-* ``failures``: sensitivity of verdicts to failed and missing outputs
-* ``verdicts``: better, worse, equal or inconclusive; margins
+* ``verdicts``: better, worse, equal or inconclusive; margins; sensitivity to failed and missing outputs
 * ``depths``: how deep rankings are known, and what runs with lists of different length can be compared on
 * ``analysis``: tests, intervals, power
 * ``match``: how gold is matched in all runs, and what is computed again by it

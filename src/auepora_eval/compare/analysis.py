@@ -46,7 +46,6 @@ from .pairing import (
     completed_difference,
     pair_scores,
     ratio_of_amounts,
-    ratio_text,
 )
 from .types import EXPLORATORY, ComparisonInput, MetricComparison, SequentialComparison, Verdict
 from .verdicts import (
@@ -155,7 +154,7 @@ def compute_comparisons(
         for fill in ("low", "high")
         if any((pair := one.pair).measure_failures and pair.can_fill for one in inputs)
     ]
-    compared = [analysis.comparison(index, bounds) for index in range(len(inputs))]
+    compared = [_with_ratio(analysis, index, analysis.comparison(index, bounds)) for index in range(len(inputs))]
     compared = _downgrade_verdicts(analysis, compared, recheck_with_missing)
     compared = _downgrade_verdicts(analysis, compared, recheck_with_failures)
     joined: list[list[MetricComparison]] = [[] for _ in range(len({*numbers}))]
@@ -166,6 +165,17 @@ def compute_comparisons(
             found = with_two_stage(found, one, clusters, tests)  # noqa: PLW2901
         joined[number].append(replace(found, primary=one.primary))
     return [join_ends(ends) for ends in joined]
+
+
+def _with_ratio(analysis: Analysis, place: int, found: MetricComparison) -> MetricComparison:
+    """The comparison of an amount, such as tokens, with the ratio of its values."""
+    ratio = None
+    if analysis.inputs[place].withheld == "no_direction":
+        ratio = ratio_of_amounts(analysis.pair(place), analysis.clusters)
+    if ratio is None:
+        return found
+    text = "B takes {:.3g} times as much as A (95 % interval {:.3g} to {:.3g})".format(*ratio)
+    return replace(found, ratio=ratio, note="; ".join(filter(None, [text, found.note])))
 
 
 def with_sequential(one: MetricComparison, test: SequentialComparison) -> MetricComparison:
@@ -568,11 +578,7 @@ class Analysis:
             allowing = f"allowing for that they lie between {low:+.4f} and {high:+.4f} on average"
             notes.append(f"'{plain}' is not certain: the differences are skewed, and {allowing}")
             downgrade = "skewed"
-        is_amount = one.withheld == "no_direction"
-        ratio = ratio_of_amounts(reading, self.clusters) if is_amount else None
-        if ratio is not None:
-            notes.append(ratio_text(ratio))
-        if pair.definition.direction is None and verdict == "inconclusive" and not is_amount:
+        if pair.definition.direction is None and verdict == "inconclusive" and one.withheld != "no_direction":
             downgrade = downgrade or "no_direction"
             notes.append("a class is no better than another: its proportion can differ, and no sample is won or lost")
         if pair.measure_failures and pair.can_fill:
@@ -624,7 +630,6 @@ class Analysis:
             missing=pair.missing,
             interval_adjusted=_ends(self.adjusted[place]),
             interval_under_skew=skew_bounds,
-            ratio=ratio,
         )
 
     def _units(self, place: int) -> int:

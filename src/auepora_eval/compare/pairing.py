@@ -578,6 +578,25 @@ def pair_scores(pair: MetricPair, fill: Fill | None = None) -> RunPairScores:
     return RunPairScores(first, second, a, b)
 
 
+NO_VERDICT = "no verdict: an answer that refuses or fails takes less; compare the quality of the answers, too"
+
+Ratio = tuple[float, float, float]
+"""A ratio and the ends of its 95 % interval."""
+
+
+def ratio_of_amounts(reading: RunPairScores, clusters: Clusters | None) -> Ratio | None:
+    """The second run's amount over the first's, paired; ``None`` where an amount is 0 or there is one unit."""
+    used = reading.used
+    if reading.values is not None:
+        factors, divisors = [reading.values[1][used]], [reading.values[0][used]]
+    elif reading.sums is not None and reading.sums.first.shape[1] == 2:
+        first, second = reading.sums.first[used], reading.sums.second[used]
+        factors, divisors = [second[:, 0], first[:, 1]], [first[:, 0], second[:, 1]]
+    else:
+        return None
+    return log_ratio_interval(factors, divisors, clusters=None if clusters is None else clusters[used])
+
+
 def completed_difference(pair: MetricPair) -> float:
     """The difference over the samples that both systems answered."""
     return pair_scores(pair.without_failures(second=False).without_failures(second=True)).delta
@@ -747,29 +766,3 @@ def fill_with_worst(scores: Scores, missing: MissingOutputs, definition: MetricM
     values = np.where(missing_rows, worst, scores.values + proportion * (worst - scores.values))
     filled = scores.replaced(missing_rows, Status.SYSTEM_FAILED, REASON, worst, definition.worst_stats)
     return filled.replaced(partly, Status.SCORED, "", values) if partly.any() else filled, missing_rows | partly
-
-
-# --- ratios of amounts, such as tokens or cost: they differ between runs, but less is not better by itself -----------
-
-NO_VERDICT = "no verdict: an answer that refuses or fails takes less; compare the quality of the answers, too"
-
-Ratio = tuple[float, float, float]
-"""A ratio and the ends of its 95 % interval."""
-
-
-def ratio_of_amounts(reading: RunPairScores, clusters: Clusters | None) -> Ratio | None:
-    """The second run's amount over the first's, paired; ``None`` where an amount is 0 or there is one unit."""
-    used = reading.used
-    if reading.values is not None:
-        factors, divisors = [reading.values[1][used]], [reading.values[0][used]]
-    elif reading.sums is not None and reading.sums.first.shape[1] == 2:
-        first, second = reading.sums.first[used], reading.sums.second[used]
-        factors, divisors = [second[:, 0], first[:, 1]], [first[:, 0], second[:, 1]]
-    else:
-        return None
-    return log_ratio_interval(factors, divisors, clusters=None if clusters is None else clusters[used])
-
-
-def ratio_text(ratio: Ratio) -> str:
-    """A ratio in words."""
-    return "B takes {:.3g} times as much as A (95 % interval {:.3g} to {:.3g})".format(*ratio)

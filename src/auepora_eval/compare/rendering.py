@@ -203,7 +203,9 @@ def table_notes(board: Leaderboard) -> list[str]:
 
 def _is_adjusted(one: MetricComparison) -> bool:
     """Whether a metric is among those that share 5 %."""
-    return one.primary and one.sequential is None and one.two_stage is None and one.doubt not in EXPLORATORY
+    is_amount = one.doubt == "no_direction" and one.p_adjusted is None
+    decided = one.sequential is not None or one.two_stage is not None
+    return one.primary and not decided and not is_amount and one.doubt not in EXPLORATORY
 
 
 def _two_stage_error_note(compared: Sequence[MetricComparison]) -> str | None:

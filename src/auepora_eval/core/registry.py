@@ -25,7 +25,7 @@ from ..errors import (
     UnknownOptionError,
     did_you_mean,
 )
-from ..runtime.imports import IMPORT_PATH
+from ..runtime.imports import IMPORT_PATH, CodeNotLoadedError, import_object
 from .conventions import CONVENTION_NAMES, Conventions
 from .metrics_base import BatchMetric, Metric, MetricMetadata, set_name, snake_case, with_name
 from .types import TargetCategory
@@ -334,7 +334,6 @@ def metric_info(name: str) -> MetricInfo:
 
 def _import_metric(path: str) -> MetricInfo:
     """The metric class at an import path, registered or not."""
-    from ..runtime.imports import CodeNotLoadedError, import_object
 
     module = path.partition(":")[0]
     try:

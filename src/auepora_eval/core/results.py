@@ -388,6 +388,15 @@ def registered_name(result: MetricResult) -> str:
     return (result.signature or result.name).partition("|")[0].partition("@")[0]
 
 
+def system_cost(results: Iterable[MetricResult]) -> float | None:
+    """What all answers of a run cost, those of every repeat; ``None`` where that is not known."""
+    for result in results:
+        if registered_name(result) == "total_cost" and result.defined:
+            repeats: int = (result.details.get("repeats") or {}).get("count", 1)
+            return float(result.details["total"]) * repeats
+    return None
+
+
 def coverage(result: MetricResult) -> str:
     """What the value is a mean of, where that is not simply all: ``9 of 10; 1 failed, counted worst (timeout)``.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import BadValueError
@@ -45,3 +45,23 @@ def usage_by_model(usage: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     models = usage.get("models")
     alone = models[0] if isinstance(models, list) and len(models) == 1 else ""
     return {str(usage.get("model") or alone): usage}
+
+
+def sum_usage(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sums of several usages with the same names; where none has a total of its tokens, with that."""
+    total: dict[str, Any] = {}
+    for report in reports:
+        tokens = [report[key] for key in ("input_tokens", "output_tokens") if key in report]
+        counts = ({"total_tokens": sum(tokens)} if tokens else {}) | dict(report)
+        for key, value in counts.items():
+            if key != "model":
+                total[key] = total.get(key, 0) + value
+    return total
+
+
+def usage_of_models(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The ``model`` of several usages, or where there are several models the usage of each (``by_model``)."""
+    models = list(dict.fromkeys(str(report["model"]) for report in reports if report.get("model")))
+    if len(models) < 2:
+        return {"model": models[0]} if models else {}
+    return {"by_model": {model: sum_usage([one for one in reports if one.get("model") == model]) for model in models}}

@@ -606,10 +606,7 @@ class CorrectedGold:
     @property
     def signature(self) -> str | None:
         """The gold in a signature: the same for equal values, by any author; ``None`` without corrections."""
-        values = sorted(
-            (correction.sample_id, correction.kind, correction.doc_id, repr(correction.after))
-            for correction in self.corrections
-        )
+        values = sorted((item.sample_id, item.kind, item.doc_id, repr(item.after)) for item in self.corrections)
         text = repr(values).encode("utf-8", "surrogatepass")
         return f"{CORRECTED_GOLD}{hashlib.sha256(text).hexdigest()[:8]}" if values else None
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.types import STARTED, Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from ..features.usage import sum_usage, usage_of_models
 from .codec import ErrorCollector, LineError, text_id
 from .formats import Format, looks_like_traces, register_format
 from .problems import TOO_DEEP, ParsedOutput, ParsedSample, Problems, UniqueIds, quote_text, type_name
@@ -40,6 +41,7 @@ _OPERATIONS = {
 _TOKEN_ATTRIBUTES = {
     "input_tokens": ("llm.token_count.prompt", "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     "output_tokens": ("llm.token_count.completion", "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+    "cached_prompt_tokens": ("llm.token_count.prompt_details.cache_read", "gen_ai.usage.cache_read.input_tokens"),
     "total_tokens": ("llm.token_count.total", "gen_ai.usage.total_tokens", "llm.usage.total_tokens"),
 }
 _DOCUMENT_ATTRIBUTES = {
@@ -744,15 +746,11 @@ def _step(call: Sequence[TraceSpan]) -> dict[str, Any]:
 
 def _usage(trace: _Trace) -> dict[str, Any]:
     """Sum the usage of the model calls; a call without usage counts as its nested calls."""
-    counted = [span.usage for call in trace.models for span in (call[:1] if call[0].usage else call[1:]) if span.usage]
-    counted = counted or [trace.entry.usage]
-    total: dict[str, Any] = {}
-    for one in counted:
-        tokens = [one[key] for key in ("input_tokens", "output_tokens") if key in one]
-        for key, value in (({"total_tokens": sum(tokens)} if tokens else {}) | one).items():
-            total[key] = total.get(key, 0) + value
+    spans = [span for call in trace.models for span in (call[:1] if call[0].usage else call[1:]) if span.usage]
+    reports: list[dict[str, Any]] = [{**span.usage, "model": span.model} for span in spans] or [trace.entry.usage]
     models = {span.model: None for call in trace.models for span in call if span.model is not None}
-    return {**total, "models": list(models)} if models else total
+    parts = usage_of_models(reports) if len(models) > 1 else {}
+    return {**sum_usage(reports), "models": list(models), **parts} if models else sum_usage(reports)
 
 
 def _read_traces(path: Path, problems: Problems) -> list[_Trace]:

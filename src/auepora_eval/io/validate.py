@@ -401,6 +401,7 @@ def supported_targets(
     fields = {name for name in _SAMPLE_FIELDS if any(getattr(sample, name) is not None for sample in samples)}
     present = {name for name, there in available.items() if there}
     by_target: dict[TargetCategory, list[str]] = {target: [] for target in TARGETS}
+    del by_target[TargetCategory.COST]  # its metrics are not among the defaults
     for spec in runs:
         by_target[metric(spec).target].append(spec)
     specs = specs_for(_SAMPLE_FIELDS, _OUTPUT_FIELDS, timing_keys=["end_to_end"]) if not all(by_target.values()) else []

@@ -31,6 +31,7 @@ from ..judge.ratings import (
     question_frames,
     returns_number_only,
 )
+from ..options import PositiveFloat
 from ..runtime.imports import find_file
 from .judged_base import CriticMetric
 
@@ -354,7 +355,7 @@ class JudgeMetric(RatedInputsMetric):
     """The criterion, or the unordered class, that this metric reports; a plan needs only ``criteria`` or ``scale``."""
     examples: Any = field(default=(), kw_only=True, hash=False)
     """Examples with inputs, ``score`` and perhaps ``rationale``."""
-    threshold: float | None = field(default=None, kw_only=True)
+    threshold: PositiveFloat | None = field(default=None, kw_only=True)
     """Score 1 from this value on and 0 below it: a proportion of samples in place of a mean."""
     controls: Any = field(default=None, kw_only=True, hash=False)
     """Kinds of control items, each with `accept` or `reject`; those of the target by default, none with `false`."""
@@ -396,9 +397,9 @@ class JudgeMetric(RatedInputsMetric):
         object.__setattr__(self, "criteria", criteria)
         object.__setattr__(self, "prompt", _prompt_option(self.prompt))
         object.__setattr__(self, "examples", _check_examples(self.examples, inputs, scale, tuple(criteria or ())))
-        if self.threshold is not None and not 0 < self.threshold <= 1:
-            raise BadOptionError("threshold", f"must be above 0 and at most 1, not {self.threshold!r:.80}")
         super().__post_init__()
+        if self.threshold is not None and self.threshold > 1:
+            raise BadOptionError("threshold", f"must be above 0 and at most 1, not {self.threshold!r:.80}")
         if criteria and self.part is None:
             set_metadata(self, binary=self.threshold is not None)
         elif scale.unordered:  # a failed answer is in no class

@@ -24,25 +24,6 @@ from ..options import PositiveInt
 from ..text.tokenizers import squad_words, without_wide_punctuation
 from .wrappers import MetricOfMetric, inner_scores, require_in_range
 
-
-def any_passes(passed: int, answers: int, k: int) -> float:
-    """The probability that at least one of ``k`` answers passes, drawn from ``answers`` without replacement.
-
-    >>> any_passes(3, 5, 2)
-    0.9
-    """
-    return 1 - math.comb(answers - passed, k) / math.comb(answers, k)
-
-
-def all_pass(passed: int, answers: int, k: int) -> float:
-    """The probability that all of ``k`` answers pass, drawn from ``answers`` without replacement.
-
-    >>> all_pass(3, 5, 2)
-    0.3
-    """
-    return math.comb(passed, k) / math.comb(answers, k)
-
-
 # --- answers that pass: at least so much by another metric -----------------------------------------------------------
 
 
@@ -83,7 +64,7 @@ class CorrectAnswers(MetricOfMetric):
         """The score from which on an answer passes."""
         return 1.0 if self.at_least is None else self.at_least
 
-    def passes(self, batch: Batch) -> Scores:
+    def score(self, batch: Batch) -> Scores:
         """Whether each answer passes: 1 or 0. One that is missing, failed or left out for what it says does not."""
         scores = inner_scores(self.inner, batch)
         passed = (scores.status == Status.SCORED) & (scores.values >= self.threshold)
@@ -96,8 +77,8 @@ class CorrectAnswers(MetricOfMetric):
                 scores = scores.replaced(left_out, Status.SCORED, "", 0.0)
         return scores
 
-    def passes_plain(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
-        """The same for one answer, by the plain definition of the other metric."""
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """Whether an answer passes, by the plain definition of the other metric."""
         outcome = self.inner.reference(sample, output)
         if outcome is None or outcome.status is Status.MEASURE_FAILED:
             return outcome
@@ -126,14 +107,6 @@ class _PassMetric(CorrectAnswers):
     def repeats_needed(self) -> int:
         """As many answers as are drawn."""
         return self.k
-
-    def score(self, batch: Batch) -> Scores:
-        """Whether each answer passes."""
-        return self.passes(batch)
-
-    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
-        """Whether an answer passes, by the plain definition."""
-        return self.passes_plain(sample, output)
 
     def join_repeats(self, parts: Sequence[Scores], means: Scores) -> Scores:
         """The probability of each question, by the number of its answers that pass.
@@ -164,11 +137,15 @@ class PassAtK(_PassMetric):
     interval is Wilson's, with the number of trials that gives the standard error over questions or clusters.
     """
 
-    probability = staticmethod(any_passes)
     metadata = declare(
         reference="Chen et al. 2021 (Codex)",
         examples=({"pass@1": {"of": "exact_match"}}, {"pass@1": {"of": "token_f1", "at_least": 0.5}}),
     )
+
+    @staticmethod
+    def probability(passed: int, answers: int, k: int) -> float:
+        """One less the proportion of draws in which none passes."""
+        return 1 - math.comb(answers - passed, k) / math.comb(answers, k)
 
 
 @register("pass_all", at="k")
@@ -182,11 +159,15 @@ class PassAllAtK(_PassMetric):
     (c/n)^k would be too high, by .03 to .10 with three answers.
     """
 
-    probability = staticmethod(all_pass)
     metadata = declare(
         reference="Yao et al. 2024 (tau-bench)",
         examples=({"pass_all@1": {"of": "exact_match"}}, {"pass_all@1": {"of": "token_f1", "at_least": 0.5}}),
     )
+
+    @staticmethod
+    def probability(passed: int, answers: int, k: int) -> float:
+        """The proportion of draws in which all pass."""
+        return math.comb(passed, k) / math.comb(answers, k)
 
 
 # --- answers that agree ----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from ..core.conventions import Conventions
 from ..core.registry import Spec
+from ..core.types import SystemOutputs, UnknownRanking
 from ..engine.evaluate import BATCH_SIZE
 from ..engine.executors import ExecutorName
 from ..engine.gold_match import MatchChoice
@@ -460,3 +461,27 @@ def _format_value(value: Any) -> str:
         return _ABSENT
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+OutputReader = Callable[[], Iterable[tuple[str, SystemOutputs]]]
+"""Returns outputs with the ids of their samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedOutputs:
+    """Saved outputs: their ids in memory, the outputs read on each iteration."""
+
+    ids: Collection[str]
+    """The ids of their samples, in the order of the file."""
+    read: OutputReader
+    answers_only: bool = False
+    """Whether no output has ``retrieved``."""
+    missing: Sequence[str] = ()
+    """Ids of samples without an output."""
+    unknown: Sequence[str] = ()
+    """Ids of outputs that no sample has."""
+
+    def __iter__(self) -> Iterator[tuple[str, SystemOutputs]]:
+        """Yield the outputs with the ids of their samples; rankings that no output has are unknown, not empty."""
+        for sample_id, output in self.read():
+            yield sample_id, replace(output, retrieved=UnknownRanking()) if self.answers_only else output

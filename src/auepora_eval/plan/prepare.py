@@ -21,7 +21,7 @@ from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
 from ..core.registry import Spec, metric, use_resources
 from ..core.slices import Slice, parse_slices, require_slice_values
-from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
+from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import resolve_metrics
 from ..engine.suggest import metrics_needing_retrieved
 from ..errors import AueporaError, AueporaWarning, DataFileError, MissingDependencyError, PlanError
@@ -46,7 +46,17 @@ from ..runtime.imports import search_folders
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
 from .gates import require_known_names
-from .model import VERSION, DataSource, JudgeSettings, Plan, PlanKeys, ResourceSource, SystemSource
+from .model import (
+    VERSION,
+    DataSource,
+    JudgeSettings,
+    OutputReader,
+    Plan,
+    PlanKeys,
+    ResourceSource,
+    SavedOutputs,
+    SystemSource,
+)
 from .resources import (
     build_resources,
     check_two_stage,
@@ -258,28 +268,6 @@ def _is_given(top: PlanSection, key: str) -> bool:
 T = TypeVar("T")
 SampleTransform = Callable[[list[EvaluationSample]], Sequence[EvaluationSample]]
 """Transforms the samples of the dataset into those that are run and scored."""
-OutputReader = Callable[[], Iterable[tuple[str, SystemOutputs]]]
-"""Returns outputs with the ids of their samples."""
-
-
-@dataclass(frozen=True, slots=True)
-class SavedOutputs:
-    """Saved outputs: their ids in memory, the outputs read on each iteration."""
-
-    ids: Collection[str]
-    """The ids of their samples, in the order of the file."""
-    read: OutputReader
-    answers_only: bool = False
-    """Whether no output has ``retrieved``."""
-    missing: Sequence[str] = ()
-    """Ids of samples without an output."""
-    unknown: Sequence[str] = ()
-    """Ids of outputs that no sample has."""
-
-    def __iter__(self) -> Iterator[tuple[str, SystemOutputs]]:
-        """Yield the outputs with the ids of their samples; rankings that no output has are unknown, not empty."""
-        for sample_id, output in self.read():
-            yield sample_id, replace(output, retrieved=UnknownRanking()) if self.answers_only else output
 
 
 @dataclass(frozen=True, slots=True)

@@ -283,11 +283,18 @@ def run_section(findings: Findings, built: Sequence[Metric]) -> tuple[CallPolicy
                 chosen.require_repeats(values["repeats"])
             except BadValueError as error:
                 section.add("repeats", str(error))
-    for name in ("keep_going", "prices"):
-        if not stored[name]:
-            del stored[name]
+    is_kept_going, prices = stored.pop("keep_going"), _given_prices(stored.pop("prices"))
+    stored |= ({"keep_going": True} if is_kept_going else {}) | ({"prices": prices} if prices else {})
     policy = CallPolicy(**{name: values[name] for name in option_types(CallPolicy)})
     return policy, values["repeats"], values["seed"], stored
+
+
+def _given_prices(prices: Mapping[str, Mapping[str, float | None]] | None) -> Stored:
+    """The prices to store: those that are given."""
+    given: Stored = {}
+    for model, price in (prices or {}).items():
+        given[model] = {key: value for key, value in (price or {}).items() if value is not None}
+    return given
 
 
 def scoring_section(findings: Findings) -> tuple[Scoring, Stored]:
@@ -387,7 +394,13 @@ def judge_section(findings: Findings) -> tuple[JudgeSettings, Stored]:
         section.add(
             "stop", "two-stage judging has a draw of a fixed size, and cannot stop early; leave one of them out"
         )
-    return settings, {"cache": cache, **stored, "prices": prices or None, **stored_stop, **stored_two_stage}
+    return settings, {
+        "cache": cache,
+        **stored,
+        "prices": _given_prices(prices) or None,
+        **stored_stop,
+        **stored_two_stage,
+    }
 
 
 def _two_stage(section: PlanSection) -> tuple[TwoStageSettings | None, Stored]:

@@ -52,7 +52,7 @@ _BY_PURPOSE = {
     "retrieval": "recall ndcg mrr precision recall_doc span_recall map hit_rate empty_result_rate mean_latency",
     "answers": (
         "token_f1 recall exact_match label_accuracy hallucination_rate rejection_f1 over_refusal_rate "
-        "failure_attribution containment rougeL_answer support_density citation_gold_recall mean_latency"
+        "failure_attribution containment rougeL_answer citation_gold_recall mean_latency"
     ),
     "no-gold": (
         "hallucination_rate support_density answer_relevance empty_result_rate response_diversity distinct_n "

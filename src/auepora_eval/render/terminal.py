@@ -350,6 +350,7 @@ def plain_math(latex: str) -> str:
     '|G ∩ R_k| / min(k, |R|)'
     """
     text = re.sub(r"\\(?:text|mathrm)\s*\{([^{}]*)\}", r"\1", latex).replace(r"\tfrac", r"\frac")
+    text = re.sub(r"\\binom\{([^{}]*)\}\{([^{}]*)\}", r"C(\1, \2)", text)
     while r"\frac" in text:
         start = text.index(r"\frac")
         top, after = _read_braces(text, start + len(r"\frac"))

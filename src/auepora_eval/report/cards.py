@@ -166,6 +166,10 @@ def _parse_docstring(document: str) -> tuple[str, str, tuple[str, ...]]:
 # --- descriptions of signature options, outcomes, intervals and reducers ---------------------------------------------
 
 OPTIONS: dict[str, str] = {
+    "of": "the metric that says which answers pass",
+    "at_least": "the score from which on an answer passes",
+    "prices": "a hash of the prices of models for a million tokens",
+    "tokenizer": "how texts are cut into tokens",
     "ap:hits": "average precision divides by the hits within k, so that it ignores recall",
     "ap:capped": "average precision divides by min(|G|, k)",
     "ap:gold": "average precision divides by |G|, all that is relevant, as trec_eval does",
@@ -370,6 +374,7 @@ REDUCERS = {
     "clock_rate": "answers over the time from the first start to the last end, not a mean of scores",
     "aqwv_program": "1 − mean P_miss − β · mean P_FA, not a mean of scores",
     "compute": "what the metric makes of all samples at once",
+    "cost_per_correct": "the cost of all answers over the number of right ones, not a mean of scores",
 }
 
 

@@ -692,7 +692,13 @@ def _query_sections(one: QueryExplanation) -> list[ReportSection]:
     values = [answer.counts_as for answer in one.answers if answer.counts_as is not None]
     lines = [_check_text(one.check, "score")]
     if len(one.answers) > 1 and values:
-        lines.insert(0, f"The mean over its answers: ({' + '.join(map(format_number, values))}) / {len(values)}")
+        together = one.check.computed
+        line = f"The mean over its answers: ({' + '.join(map(format_number, values))}) / {len(values)}"
+        if together is not None and not math.isclose(together, math.fsum(values) / len(values)):
+            line = (
+                f"Its answers count as {', '.join(map(format_number, values))}, together as {format_number(together)}"
+            )
+        lines.insert(0, line)
     return [*sections, _section("", list(map(_prose, lines)))]
 
 

@@ -81,6 +81,11 @@ class StoredRun:
         """Its label as a paragraph where there are several runs."""
         return [Prose(self.label)] if self.letter else []
 
+    @property
+    def figure_width(self) -> int:
+        """The width of a figure of the run alone, which is smaller among those of other runs."""
+        return GALLERY_WIDTH if self.letter else 820
+
     def with_letter(self, text: str) -> str:
         """A text of the run, with its letter where there are several runs."""
         return f"{self.letter}: {text}" if self.letter else text
@@ -238,7 +243,7 @@ def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
             shown = {cause.replace("_", " "): row for cause, row in cause_rows(causes).items()}
             chart = charts.causes_chart(shown, title=run.label if run.letter else "Why answers are wrong")
             caption = "Shares of the wrong answers, with 95 % intervals."
-            figures.append(Figure(chart, caption, GALLERY_WIDTH if run.letter else 820))
+            figures.append(Figure(chart, caption, run.figure_width))
             rows: list[Row] = [
                 [
                     Cell(str(cause), note=CAUSES.get(str(cause), "")),

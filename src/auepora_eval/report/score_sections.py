@@ -232,9 +232,10 @@ def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> lis
     if not groups:
         return []
     if len(groups) <= MAX_COLUMNS:
-        rows: list[Row] = [
-            [Cell(display_name(one)), *(_cell(one, parts.get(group)) for group in groups)] for one, parts in with_parts
-        ]
+        rows: list[Row] = []
+        for result, parts in with_parts:
+            cells = [_cell(result, parts.get(group)) for group in groups]
+            rows.append([Cell(display_name(result)), *cells])
         columns = [TableColumn("metric"), *(TableColumn(group, number=True) for group in groups)]
         table = simple_table(columns, rows, caption="value, interval, and how many samples it is of")
         return [Details(f"All metrics of {run.label}", [table])] if folded else [table]
@@ -285,8 +286,11 @@ def sequential_section(runs: Sequence[StoredRun]) -> ReportSection | None:
 
 def two_stage_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """The corrected means of the metrics that were judged in two stages."""
-    found = [(run, two_stage_blocks(run.results)) for run in runs]
-    blocks = [block for run, some in found if some for block in (*run.heading, *some)]
+    blocks: list[Block] = []
+    for run in runs:
+        found = two_stage_blocks(run.results)
+        if found:
+            blocks += [*run.heading, *found]
     return ReportSection("two-stage", "Two-stage judging", blocks) if blocks else None
 
 
@@ -613,7 +617,7 @@ def _quality_section(
         named = [{**row, "rank": "not returned" if row["rank"] == "none" else row["rank"]} for row in bins]
         chart = charts.quality_by_rank(named, name, title=run.label if run.letter else name)
         caption = f"Mean {name}, with 95 % intervals and the number of queries."
-        figures.append(Figure(chart, caption, GALLERY_WIDTH if run.letter else 820, "rank"))
+        figures.append(Figure(chart, caption, run.figure_width, "rank"))
         rows: list[Row] = [
             [
                 Cell("not returned" if row["rank"] == "none" else f"rank {row['rank']}"),

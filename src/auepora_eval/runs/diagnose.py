@@ -340,12 +340,10 @@ class _ArmRunner:
             found, _ = stored_contexts(self.store, retrieved, samples)
             if arm == "each":
                 return self._each_request(found)
-            contexts = {
-                sample.sample_id: _as_context(
-                    self._mixed(sample, [item.doc for item in found[sample.sample_id].retrieved])
-                )
-                for sample in samples
-            }
+            contexts = {}
+            for sample in samples:
+                documents = [item.doc for item in found[sample.sample_id].retrieved]
+                contexts[sample.sample_id] = _as_context(self._mixed(sample, documents))
         return replace(self.request, repeats=1, system=self._system(contexts), gives_documents=True)
 
     def _mixed(self, sample: EvaluationSample, retrieved: Sequence[Document]) -> list[Document]:

@@ -6,8 +6,9 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..core.metrics_base import BatchMetric, Metric, RunInfo, run_signature
 from ..core.registry import Spec, use_resources
 from ..core.results import Results
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from ..engine.evaluate import resolve_metrics
+from ..engine.evaluate import evaluate_stream, resolve_metrics
 from ..errors import BadValueError, JudgeError, StoreError, did_you_mean
 from ..io.golden import dataset_fingerprint
 from ..io.sample_sets import SampleSet
@@ -40,7 +41,7 @@ from ..runtime.secrets import Secrets
 from ..store.connect import default_store
 from ..store.records import RunRecord, plan_conventions, this_process
 from ..store.rows import StoredJudgement
-from ..store.runs import RunStore, aligned_outputs, result_summaries
+from ..store.runs import RunStore, aligned_outputs, iter_samples, result_summaries
 from .sequential import expected_calls_note
 
 JUDGEMENTS_PER_WRITE = 200
@@ -345,7 +346,34 @@ def preview_plan(
                 earlier=opened.find(run or plan.name) if resume else None,
             )
         notes = [*notes, note]
+    if plan.resolved["run"].get("prices"):
+        notes = [*notes, *_system_cost_notes(prepared, where)]
     return found, notes
+
+
+_PRICED_ANSWERS = 1000
+"""The most answers of an earlier run that an estimate reads."""
+
+
+def _system_cost_notes(prepared: PreparedPlan, where: str | Path) -> list[str]:
+    """What the calls of the system would cost, by the usage of the latest run of the plan with known cost."""
+    prices = {"prices": prepared.plan.resolved["run"]["prices"]}
+    if not prepared.calls:
+        return []
+    calls = f"the system would be called {prepared.calls:,} times"
+    with suppress(StoreError), RunStore.open(where, create=False) as store:
+        for record in store.runs(name=prepared.plan.name):
+            pairs = zip(iter_samples(store, record.run_id), aligned_outputs(store, record.run_id), strict=True)
+            cost, *tokens = evaluate_stream(
+                islice(pairs, _PRICED_ANSWERS), [{"total_cost": prices}, "prompt_tokens", "completion_tokens"]
+            )
+            if cost.defined:
+                read, written = (f"{one.value:,.0f}" for one in tokens)
+                return [
+                    f"{calls}: about {prepared.calls * cost.value:.4g}, if an answer takes {read} prompt and {written} "
+                    f"completion tokens as in {record.run_id}"
+                ]
+    return [f"{calls}; what that costs is unknown, as no earlier run of '{prepared.plan.name}' has usage with prices"]
 
 
 def _preview_in_two_stages(

@@ -40,8 +40,8 @@ from ..perturb.documents import (
 )
 from ..perturb.edits import count_for_rate
 from ..perturb.payloads import PAYLOAD, load_payloads
-from ..plan.model import Plan, plan_changes
-from ..plan.prepare import SavedOutputs, read_plan
+from ..plan.model import Plan, SavedOutputs, plan_changes
+from ..plan.prepare import read_plan
 from ..plan.source import PlanSource, read_source
 from ..report.plots import Curve, CurvePoint
 from ..store.records import RUN_PREFIX, RunRecord, RunStatus, new_run_id, plan_conventions

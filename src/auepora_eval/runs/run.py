@@ -39,8 +39,8 @@ from ..io.sample_sets import SampleSet
 from ..judge.critic import JudgePolicy
 from ..options import PositiveInt, check_options
 from ..plan.gates import needs_baseline
-from ..plan.model import Plan, Scoring, StopSettings, TwoStageSettings, plan_changes
-from ..plan.prepare import PreparedPlan, SampleTransform, SavedOutputs, prepare, read_plan
+from ..plan.model import Plan, SavedOutputs, Scoring, StopSettings, TwoStageSettings, plan_changes
+from ..plan.prepare import PreparedPlan, SampleTransform, prepare, read_plan
 from ..runtime.files import plain_stem
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, redact_by_name

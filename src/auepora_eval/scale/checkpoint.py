@@ -464,7 +464,7 @@ class Manifest:
     def require_same(self, other: Manifest, folder: Path) -> None:
         """Raise, naming the difference, unless the other is of the same evaluation; units may differ."""
         ours, theirs = json.loads(json.dumps(self._identity())), json.loads(json.dumps(other._identity()))
-        differences = [text for key in ours for text in _differences(key, ours[key], theirs[key])]
+        differences = list(chain.from_iterable(_differences(key, ours[key], theirs[key]) for key in ours))
         if differences:
             raise BadValueError(
                 f"{folder} holds the scores of another evaluation: {'; '.join(differences[:4])}"

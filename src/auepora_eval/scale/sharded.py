@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby, islice, pairwise
+from itertools import chain, groupby, islice, pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,12 +79,12 @@ _COMPRESSED_TIMES = 16
 
 def read_samples(runs: Iterable[RecordRange]) -> list[ParsedSample]:
     """The samples of some ranges."""
-    return [one for _, read in samples_by_file(runs) for one in read]
+    return list(chain.from_iterable(read for _, read in samples_by_file(runs)))
 
 
 def read_outputs(runs: Iterable[RecordRange]) -> list[OptionalOutput]:
     """The outputs of some ranges."""
-    return [one for _, read in outputs_by_file(runs) for one in read]
+    return list(chain.from_iterable(read for _, read in outputs_by_file(runs)))
 
 
 def samples_by_file(runs: Iterable[RecordRange]) -> Iterator[tuple[InputFile, list[ParsedSample]]]:

@@ -15,6 +15,7 @@ from ..core.rag_interface import SimpleRAGSystem
 from ..core.results import to_json_value
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..errors import AueporaWarning, MissingDependencyError, SystemCallError
+from ..features.usage import CACHED, sum_usage, token_count, usage_of_models
 
 # --- documents of a framework: ids, texts, scores, parents, spans, JSON metadata -------------------------------------
 
@@ -152,21 +153,21 @@ def _part(part: Any) -> str:
 
 
 def sum_token_usage(reports: Iterable[Any]) -> dict[str, Any]:
-    """The sum of several usage reports, under the names that outputs use."""
-    total: dict[str, Any] = {}
+    """The sum of several usage reports, under the names that outputs use; a report may name its ``model``."""
+    read: list[dict[str, Any]] = []
     for report in reports:
         if not isinstance(report, Mapping):
             continue
-        counts: dict[str, int] = {}
+        counts: dict[str, Any] = {}
         for name, spellings in _TOKENS.items():
             count = next((report[key] for key in spellings if isinstance(report.get(key), int)), None)
             if count is not None:
                 counts[name] = count
+        if (cached := token_count(report, CACHED)) is not None:
+            counts[CACHED] = cached
         if counts:
-            counts.setdefault("total_tokens", sum(counts.values()))
-        for name, number in counts.items():
-            total[name] = total.get(name, 0) + number
-    return total
+            read.append({**counts, "model": report.get("model")})
+    return {**sum_usage(read), **usage_of_models(read)}
 
 
 def earlier_turns(sample: EvaluationSample) -> list[tuple[str, str]]:

@@ -358,7 +358,8 @@ def _reports(output: Mapping[str, Any], answer: Any) -> list[Any]:
     """Token usage reports: next to the replies, or in each of them."""
     metas_of_output = output.get("meta")
     metas = metas_of_output if isinstance(metas_of_output, list) else [getattr(answer, "meta", None)]
-    return [meta.get("usage") for meta in metas if isinstance(meta, Mapping)]
+    usages = [(meta.get("usage"), meta.get("model")) for meta in metas if isinstance(meta, Mapping)]
+    return [{**usage, "model": model} for usage, model in usages if isinstance(usage, Mapping)]
 
 
 def _messages(sample: EvaluationSample) -> list[Any]:

@@ -13,7 +13,16 @@ from ..net.retry import HttpRequestError
 from ..options import PositiveFloat, PositiveInt, check_options
 from ..runtime.processes import shared_loop
 from ..runtime.secrets import Secrets
-from .json_mapping import ReplyPaths, Template, default_request, excerpt, json_text, json_type_name, parse_own_reply
+from .json_mapping import (
+    ReplyPaths,
+    Template,
+    default_request,
+    excerpt,
+    json_text,
+    json_type_name,
+    parse_own_reply,
+    plain_text,
+)
 
 _METHODS = ("GET", "POST", "PUT", "PATCH")
 
@@ -134,12 +143,11 @@ def _checked_method(method: object) -> str:
 
 def _parameters(value: dict[str, Any]) -> list[tuple[str, str]]:
     """Query parameters: a list repeats its key, null leaves it out, an object is written as JSON."""
-    pairs = [
-        (key, item)
-        for key, item_or_list in value.items()
-        for item in (item_or_list if isinstance(item_or_list, list) else [item_or_list])
-    ]
-    return [(key, item if isinstance(item, str) else json_text(item)) for key, item in pairs if item is not None]
+    pairs: list[tuple[str, str]] = []
+    for key, item_or_list in value.items():
+        items = item_or_list if isinstance(item_or_list, list) else [item_or_list]
+        pairs += [(key, plain_text(item)) for item in items if item is not None]
+    return pairs
 
 
 def _status_error(reply: HttpReply, secrets: Secrets) -> SystemCallError:

@@ -157,6 +157,11 @@ def json_text(value: object) -> str:
         raise SystemCallError("bad_request", f"the question cannot be written as JSON: {error}") from error
 
 
+def plain_text(value: object) -> str:
+    """A string as it is, any other value as ASCII JSON."""
+    return value if isinstance(value, str) else json_text(value)
+
+
 def _placeholder_value(path: JsonPath, facts: Mapping[str, Any]) -> Any:
     try:
         return path.find(facts, inside=f"sample '{facts['sample_id']}'")
@@ -178,9 +183,7 @@ class _Text:
         values = [part if isinstance(part, str) else _placeholder_value(part, facts) for part in self.parts]
         if len(values) == 1:
             return values[0]  # alone, a value keeps its type
-        return "".join(
-            "" if value is None else value if isinstance(value, str) else json_text(value) for value in values
-        )
+        return "".join(plain_text(value) for value in values if value is not None)
 
 
 class Template:
@@ -297,7 +300,10 @@ _ITEM_DEFAULTS = {
     "parent_id": "parent_id?",
     "metadata": "metadata?",
 }
-_REPLY_KEYS = ("answer", "retrieved", "citations", "refused", "error", "usage", "timings", "steps", "sample_id")
+_REPLY_KEYS = (
+    *("answer", "retrieved", "citations", "refused", "error", "usage", "model", "timings", "first_token", "steps"),
+    "sample_id",
+)
 _NOTHING = "it says neither what was retrieved nor what was answered"
 
 
@@ -345,9 +351,10 @@ def _without_id(body: bytes, value: dict[str, Any]) -> tuple[SystemOutputs, bool
 class ReplyPaths:
     """The paths of the outputs in the replies of an endpoint with its own format.
 
-    ``answer``, ``retrieved``, ``citations``, ``refused``, ``error``, ``usage``, ``timings``, ``steps`` and
-    ``sample_id`` (only compared) lead into the reply; ``doc_id``, ``text``, ``score``, ``parent_id`` and ``metadata``
-    into each item of ``retrieved``, where items that are texts or numbers are ids themselves.
+    ``answer``, ``retrieved``, ``citations``, ``refused``, ``error``, ``usage``, ``model``, ``timings``,
+    ``first_token`` (seconds), ``steps`` and ``sample_id`` (only compared) lead into the reply; ``doc_id``, ``text``,
+    ``score``, ``parent_id`` and ``metadata`` into each item of ``retrieved``, where items that are texts or numbers are
+    ids themselves.
     """
 
     def __init__(self, paths: Mapping[str, str], *, what: str = "response") -> None:
@@ -380,16 +387,18 @@ class ReplyPaths:
             return SystemOutputs(retrieved=UnknownRanking(), error=error)
         retrieved = self._find(reply, "retrieved", _list)
         answer = self._find(reply, "answer", _text)
+        model, first_token = self._find(reply, "model", _text), self._find(reply, "first_token", _number)
         return SystemOutputs(
             retrieved=UnknownRanking()
             if retrieved is None
             else list(map(self._position, retrieved, range(1, len(retrieved) + 1))),
             response=None if answer is None else Response(answer),
-            timings=self._find(reply, "timings", _seconds) or {},
+            timings=(self._find(reply, "timings", _seconds) or {})
+            | ({} if first_token is None else {"first_token": first_token}),
             refused=self._find(reply, "refused", _yes_or_no),
             citations=self._find(reply, "citations", _identifiers),
             steps=self._find(reply, "steps", _objects) or [],
-            usage=self._find(reply, "usage", _object) or {},
+            usage=(self._find(reply, "usage", _object) or {}) | ({} if model is None else {"model": model}),
         )
 
     def _find(self, reply: Any, key: str, read: Callable[[Any, str], Any]) -> Any:
@@ -404,7 +413,7 @@ class ReplyPaths:
             return None
         if not found:
             return None
-        return f"system_error: {excerpt(found if isinstance(found, str) else json_text(found))}"
+        return f"system_error: {excerpt(plain_text(found))}"
 
     def _position(self, item: Any, rank: int) -> RetrievedDocument:
         inside = f"item {rank} of 'retrieved'"

@@ -144,6 +144,8 @@ class TraceCallback:
         self._retrievals: dict[Any, RetrievalTrace] = {}
         self._model_calls: dict[Any, tuple[float, float | None]] = {}
         self._reports: list[Any] = []
+        self._began = time.perf_counter()
+        self._first_token: float | None = None
 
     @property
     def retrievals(self) -> list[RetrievalTrace]:
@@ -162,7 +164,7 @@ class TraceCallback:
 
     @property
     def timings(self) -> dict[str, float]:
-        """Seconds spent on retrieval and generation, if any."""
+        """Seconds spent on retrieval and generation, if any, and until the first token where it is streamed."""
         models = [
             seconds
             for key, (_, seconds) in self._model_calls.items()
@@ -171,6 +173,7 @@ class TraceCallback:
         parts = {
             "retrieval": [retrieval.seconds for retrieval in self.retrievals if retrieval.seconds is not None],
             "generation": models,
+            "first_token": [] if self._first_token is None else [self._first_token],
         }
         return {name: sum(seconds) for name, seconds in parts.items() if seconds}
 
@@ -212,14 +215,26 @@ class TraceCallback:
 
     on_chat_model_start = on_llm_start
 
+    def on_llm_new_token(self, *_: Any, run_id: Any, **__: Any) -> None:
+        """A model has written a token."""
+        if self._first_token is None and not self._is_inside_retrieval(run_id):
+            self._first_token = time.perf_counter() - self._began
+
     def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
         """A model call has finished."""
         began, _seconds = self._model_calls[run_id]
         self._model_calls[run_id] = began, time.perf_counter() - began
         messages = [getattr(one, "message", None) for several in response.generations for one in several]
-        own = [getattr(message, "usage_metadata", None) for message in messages]
+        own = [_usage_report(message) for message in messages]
         # Older models report once for the whole call instead.
         self._reports += own if any(own) else [(getattr(response, "llm_output", None) or {}).get("token_usage")]
+
+
+def _usage_report(message: Any) -> dict[str, Any] | None:
+    """The token usage of a message with the name of its model; ``None`` where it has none."""
+    usage = getattr(message, "usage_metadata", None)
+    model = (getattr(message, "response_metadata", None) or {}).get("model_name")
+    return {**usage, "model": model} if isinstance(usage, Mapping) else None
 
 
 # --- retrievers, chains and other runnables as systems; runnables as generators --------------------------------------
@@ -367,14 +382,10 @@ class _Chain:
         if documents is None:
             documents = trace.documents
         retrieved = UnknownRanking() if documents is None else self._mapper.to_ranking(documents)
-        steps = [
-            {
-                "query": search.query,
-                "retrieved": [item.doc.doc_id for item in self._mapper.to_ranking(search.documents or ())],
-                "timing": search.seconds,
-            }
-            for search in trace.retrievals
-        ]
+        steps = []
+        for search in trace.retrievals:
+            ids = [item.doc.doc_id for item in self._mapper.to_ranking(search.documents or ())]
+            steps.append({"query": search.query, "retrieved": ids, "timing": search.seconds})
         return SystemOutputs(retrieved, self._answer(value), timings=trace.timings, steps=steps, usage=trace.usage)
 
     def _documents(self, value: Any) -> Sequence[Any] | None:
@@ -436,7 +447,7 @@ class _Generator:
             raise SystemCallError(
                 "bad_output", f"the generator returned a {type(value).__name__}, which is not an answer"
             )
-        usage = sum_token_usage([getattr(value, "usage_metadata", None)])
+        usage = sum_token_usage([_usage_report(value)])
         if usage:
             answer.metadata["usage"] = usage
         return answer

@@ -50,7 +50,7 @@ class CardRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class DifferenceScale:
     """An axis of differences, from 0 to 100 percent of the width."""
 
     low: float
@@ -68,7 +68,7 @@ class CardGroup:
 
     title: str
     rows: Sequence[CardRow]
-    scale: Scale
+    scale: DifferenceScale
 
     @property
     def counts(self) -> list[tuple[str, str, int]]:
@@ -139,7 +139,7 @@ def _group(title: str, rows: Sequence[CardRow]) -> CardGroup:
     for number in range(first, last + 1):
         text = "0" if number == 0 else with_minus(f"{number * step:+g}")
         ticks.append((round(100 * (number - first) / (last - first), 2), text))
-    return CardGroup(title, rows, Scale(first * step, last * step, ticks))
+    return CardGroup(title, rows, DifferenceScale(first * step, last * step, ticks))
 
 
 def _card_row(metric: LeaderboardMetric, usual_n: int) -> CardRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ..compare.filters import Condition
-from ..compare.metrics import headline_order, rank_shared_metrics
+from ..compare.metrics import rank_shared_metrics
 from ..compare.pairing import lookup_metric, selecting_runs, selection_note
 from ..compare.rendering import (
     guardrails_table,
@@ -416,16 +416,6 @@ def default_metric(chosen: ComparisonRequest) -> str | None:
     return next(iter(rank_shared_metrics(chosen.records, summaries)), None)
 
 
-def sentence_metric(chosen: ComparisonRequest, shared: Collection[str]) -> str | None:
-    """The metric of the sentence about two runs: of the primary ones that both have the most important one."""
-    listed = result_summaries(chosen.workbench.store, chosen.runs[-1])
-    planned = chosen.primary or chosen.records[-1].plan.get("primary") or ()
-    primary = [one for one in listed if one.name in planned and one.name in shared]
-    if not (chosen.is_pair and primary):
-        return default_metric(chosen)
-    return min(primary, key=lambda one: headline_order(one.name, one.target.name)).name
-
-
 # --- pages and fragments ---------------------------------------------------------------------------------------------
 
 
@@ -448,7 +438,7 @@ def compare_page(request: PageRequest) -> Response:
         pairs=_pair_links(chosen),
         metrics=metrics,
         adjustments=adjustments(len(names)),
-        metric=request.parameters.get("metric") or sentence_metric(chosen, metrics),
+        metric=request.parameters.get("metric") or default_metric(chosen),
         sections=[(name, title) for name, (title, _) in SECTIONS.items() if chosen.is_pair or name not in PAIR_PARTS],
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,6 +42,9 @@ from .workbench import Workbench, find_position, make_url, render_template
 
 SIZES = (12, 8, 50, 200)
 """The numbers of queries on a page; the first one unless the address says another, the second one in comparisons."""
+SMALL = 5_000
+_CHIP_SECONDS = 0.25
+"""Of up to so many queries the counts of a page wait so long for the outputs, which are being read."""
 _COMMAND_ROWS, _MAX_COMMAND_ROWS = 50, 10_000
 """The number of queries that a command lists unless it is told, and the most that the copied one lists."""
 CAUSE_WORDS = {
@@ -354,74 +358,7 @@ class QueryListPage:
     @property
     def groups(self) -> list[tuple[str, list[FilterChip]]]:
         """Conditions with the number of queries that each gives in the list; of a group one holds at a time."""
-        groups = [(title, self._chips_of(listed)) for title, listed in self._suggestions()]
-        return [(title, chips) for title, chips in groups if chips]
-
-    def _chips_of(self, listed: Sequence[tuple[str, Condition]]) -> list[FilterChip]:
-        own = [condition for _, condition in listed]
-        others = tuple(one for one in self.filter.conditions if one not in own)
-        rest = replace(self.filter, conditions=others)
-        is_ready = all(run.has_outputs for run in self.table.runs)
-        counted = None
-        if not self.is_partial and (is_ready or not (rest.reads_outputs or rest.search)):
-            counted = np.zeros(len(self.table), np.bool_)
-            counted[rest.rows(self.table)] = True
-        chips = []
-        for text, condition in listed:
-            count = None
-            if counted is not None and (is_ready or not condition.reads_outputs):
-                count = int((condition.mask(self.table) & counted).sum())
-            is_on = condition in self.filter.conditions
-            if count == 0 and not is_on:
-                continue
-            url = self.url(rest if is_on else rest.with_condition(condition))
-            chips.append(FilterChip(text, url, "" if count is None else f"{count:,}", is_on))
-        return chips
-
-    def _suggestions(self) -> Iterator[tuple[str, list[tuple[str, Condition]]]]:
-        """Groups of common conditions."""
-        two = len(self.records) > 1
-        last = f" in {self.table.letters[-1]}" if two else ""
-        name = next(iter(self.metrics), "")
-        if two and name:
-            words = {
-                "worse": "▼ Worse",
-                "better": "▲ Better",
-                "same": "= Same",
-                "a-only": "Right in A only",
-                "b-only": "Right in B only",
-            }
-            listed = [(text, Condition("metric", name, value=word)) for word, text in words.items()]
-            listed.append(("Not scored", Condition("metric", name, operator="!=", value="scored")))
-            yield self.table.metric_labels[name], [one for one in listed if self._is_valid(one[1])]
-            if any(Condition("metric", name, value=word) in self.filter.conditions for word in ("worse", "better")):
-                causes = [(CAUSE_WORDS[cause], Condition("change", name, value=cause.value)) for cause in Cause]
-                yield "Cause", [one for one in causes if self._is_valid(one[1])]
-        if two and name and any(one.name == name and one.word in _PAIR_VALUES for one in self.filter.conditions):
-            return  # the causes say more
-        states = [(f"failed{last}", Condition("answer", value="failed"))]
-        states.append((f"declined{last}", Condition("answer", value="refused")))
-        if self.has_gold:
-            states.append((f"no gold{last}", Condition("rank", value="none")))
-        if not two:
-            if any(one.details.get("causes") for one in self.table.runs[0].results.values()):
-                states = [(word.replace("-", " "), Condition("cause", value=word)) for word in CAUSE_GROUPS]
-                states = [one for one in states if self._is_valid(one[1])]
-            if name:
-                states.append(("not scored", Condition("metric", name, operator="!=", value="scored")))
-        yield "", states
-        for label in self.table.labels[:2]:
-            values = self.table.label_values(label)
-            if 1 < len(values) <= MAX_LABEL_CHIPS:
-                yield label, [(value, Condition("label", label, value=value)) for value in values]
-
-    def _is_valid(self, condition: Condition) -> bool:
-        """Whether the runs can be filtered by a condition."""
-        try:
-            condition.mask(self.table)
-        except BadValueError:
-            return False
-        return True
+        return FilterChips(self).groups
 
     @property
     def sorts(self) -> list[tuple[str, str]]:
@@ -559,6 +496,101 @@ class QueryListPage:
     def form_fields(self) -> list[tuple[str, str]]:
         """The runs, for forms."""
         return [("run", one) for one in self.runs]
+
+
+class FilterChips:
+    """Groups of common conditions for the list of a page."""
+
+    def __init__(self, page: QueryListPage) -> None:
+        self.page = page
+        self.may_read = _has_outputs(page.table, _CHIP_SECONDS if len(page.table) <= SMALL else 0.0)
+        """Whether conditions may look at outputs: those of large runs are not waited for."""
+
+    @property
+    def groups(self) -> list[tuple[str, list[FilterChip]]]:
+        """Conditions with the number of queries that each gives in the list; of a group one holds at a time."""
+        groups = [(title, self._chips_of(listed)) for title, listed in self._suggestions()]
+        return [(title, chips) for title, chips in groups if chips]
+
+    def _chips_of(self, listed: Sequence[tuple[str, Condition]]) -> list[FilterChip]:
+        own = [condition for _, condition in listed]
+        others = tuple(one for one in self.page.filter.conditions if one not in own)
+        rest = replace(self.page.filter, conditions=others)
+        is_ready = self.may_read
+        counted = None
+        if not self.page.is_partial and (is_ready or not (rest.reads_outputs or rest.search)):
+            counted = np.zeros(len(self.page.table), np.bool_)
+            counted[rest.rows(self.page.table)] = True
+        chips = []
+        for text, condition in listed:
+            count = None
+            if counted is not None and (is_ready or not condition.reads_outputs):
+                count = int((condition.mask(self.page.table) & counted).sum())
+            is_on = condition in self.page.filter.conditions
+            if count == 0 and not is_on:
+                continue
+            url = self.page.url(rest if is_on else rest.with_condition(condition))
+            chips.append(FilterChip(text, url, "" if count is None else f"{count:,}", is_on))
+        return chips
+
+    def _suggestions(self) -> Iterator[tuple[str, list[tuple[str, Condition]]]]:
+        """Groups of common conditions."""
+        two = len(self.page.records) > 1
+        last = f" in {self.page.table.letters[-1]}" if two else ""
+        name = next(iter(self.page.metrics), "")
+        if two and name:
+            words = {
+                "worse": "▼ Worse",
+                "better": "▲ Better",
+                "same": "= Same",
+                "a-only": "Right in A only",
+                "b-only": "Right in B only",
+            }
+            listed = [(text, Condition("metric", name, value=word)) for word, text in words.items()]
+            listed.append(("Not scored", Condition("metric", name, operator="!=", value="scored")))
+            yield self.page.table.metric_labels[name], [one for one in listed if self._is_valid(one[1])]
+            if any(
+                Condition("metric", name, value=word) in self.page.filter.conditions for word in ("worse", "better")
+            ):
+                causes = [(CAUSE_WORDS[cause], Condition("change", name, value=cause.value)) for cause in Cause]
+                yield "Cause", [one for one in causes if self._is_valid(one[1])]
+        if two and name and any(one.name == name and one.word in _PAIR_VALUES for one in self.page.filter.conditions):
+            return  # the causes say more
+        states = [(f"failed{last}", Condition("answer", value="failed"))]
+        states.append((f"declined{last}", Condition("answer", value="refused")))
+        if self.page.has_gold:
+            states.append((f"no gold{last}", Condition("rank", value="none")))
+        if not two:
+            if any(one.details.get("causes") for one in self.page.table.runs[0].results.values()):
+                states = [(word.replace("-", " "), Condition("cause", value=word)) for word in CAUSE_GROUPS]
+                states = [one for one in states if self._is_valid(one[1])]
+            if name:
+                states.append(("not scored", Condition("metric", name, operator="!=", value="scored")))
+        yield "", states
+        for label in self.page.table.labels[:2]:
+            values = self.page.table.label_values(label)
+            if 1 < len(values) <= MAX_LABEL_CHIPS:
+                yield label, [(value, Condition("label", label, value=value)) for value in values]
+
+    def _is_valid(self, condition: Condition) -> bool:
+        """Whether the runs can be filtered by a condition; not yet where it needs outputs that are not read."""
+        if condition.reads_outputs and not self.may_read:
+            return False
+        try:
+            condition.mask(self.page.table)
+        except BadValueError:
+            return False
+        return True
+
+
+def _has_outputs(table: QueryTable, seconds: float) -> bool:
+    """Whether the outputs of all runs are read, after so many seconds at most."""
+    deadline = time.monotonic() + seconds
+    while not all(run.has_outputs for run in table.runs):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.005)
+    return True
 
 
 def _rows_within(table: QueryTable, found: SampleFilter, seconds: float) -> Rows | None:

@@ -13,7 +13,7 @@ from markupsafe import escape
 
 from ..compare.filters import Condition
 from ..compare.metrics import equal_metrics, main_metric_name, rank_metrics, size_notes
-from ..core.results import display_name, metric_labels
+from ..core.results import display_name, metric_labels, system_cost
 from ..core.types import MetricResult
 from ..render.html import interval_text, pluralize, seconds_text, value_text
 from ..report.score_sections import value_bar
@@ -25,7 +25,7 @@ from .workbench import Workbench, make_url
 
 # --- results of runs, without scores ---------------------------------------------------------------------------------
 
-KEPT_DETAILS = ("judged", "judged_depth", "num_measure_failed", "num_samples")
+KEPT_DETAILS = ("judged", "judged_depth", "num_measure_failed", "num_samples", "total", "repeats")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +156,11 @@ class RunRow:
         return None if end is None else max((end - self.record.created_at).total_seconds(), 0.0)
 
     @property
+    def system_cost(self) -> float | None:
+        """The cost of all answers, where the run has prices."""
+        return system_cost(self.results.by_name.values())
+
+    @property
     def cost(self) -> float | None:
         """The cost of judging."""
         total = (self.record.usage or {}).get("total")
@@ -198,8 +203,10 @@ def _sort_value(row: RunRow, key: str) -> Any:
         value = row.record.config.get(key.removeprefix(CONFIG))
         is_number = isinstance(value, int | float)
         return None if value is None else (not is_number, value if is_number else str(value))
-    if key in ("failures", "duration", "cost"):
-        return {"failures": row.counts[1] + row.num_unmeasured, "duration": row.seconds, "cost": row.cost}[key]
+    if key in ("failures", "duration", "cost", "system_cost"):
+        failures = row.counts[1] + row.num_unmeasured
+        costs = {"cost": row.cost, "system_cost": row.system_cost}
+        return {"failures": failures, "duration": row.seconds, **costs}[key]
     result = None if row.is_unusable else row.results.find("" if key == "metric" else key)
     return result.value if result is not None and result.defined else None
 
@@ -211,6 +218,7 @@ EXTRAS = {
     "failures": "failures",
     "judged": "judged",
     "duration": "duration",
+    "system_cost": "system cost",
     "cost": "judge cost",
 }
 """Columns beside settings and metrics, with their titles."""
@@ -315,7 +323,7 @@ class RunTable:
         if not keys:
             extras = ["dataset"] if len({row.record.dataset_name for row in self.rows}) > 1 else []
             settings = list(varied_settings([row.record for row in self.rows]))[:MAX_SETTINGS]
-            keys = (*extras, *settings, *self.primary, "failures", "cost")
+            keys = (*extras, *settings, *self.primary, "failures", "system_cost", "cost")
         columns = [self._column(key) for key in keys]
         return [one for one in columns if any(self._cell(one, row).text for row in self.rows)]
 
@@ -362,7 +370,8 @@ class RunTable:
             return _judged_cell(row)
         if column.key == "duration":
             return RunCell("" if row.seconds is None else seconds_text(row.seconds))
-        return RunCell("" if row.cost is None else f"{row.cost:.4g}")
+        cost = row.cost if column.key == "cost" else row.system_cost
+        return RunCell("" if cost is None else f"{cost:.4g}")
 
     @property
     def choices(self) -> list[tuple[str, list[ColumnChoice]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import cycle, pairwise
+from itertools import chain, cycle, pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -84,7 +84,7 @@ def noise_curve(
     ``low`` and ``high`` are optional. Metrics in ``scaled`` get their own axis. Arms have no order, so they are drawn
     as a row per arm instead.
     """
-    if any(finite_number(one.get("level")) is None for points in curves.values() for one in points):
+    if any(finite_number(point.get("level")) is None for point in chain.from_iterable(curves.values())):
         rows = [
             {**one, "name": one.get("level"), "group": name, **({"scale": name} if name in scaled else {})}
             for name, points in curves.items()
@@ -153,7 +153,7 @@ def _line_panel(
     curves: Mapping[str, Sequence[Row]], axis: str, group: str, names: Mapping[float, str] | None = None
 ) -> Json:
     """A panel of lines. ``names`` are the names of positions that are no numbers of interest."""
-    every = [one for points in curves.values() for one in points]
+    every = list(chain.from_iterable(curves.values()))
     along = _number_axis(every, axis)
     if names is not None:
         along = number_channel("at", linear_range(list(names)), title=axis, grid=False, labels=False)
@@ -212,7 +212,7 @@ def trend_chart(lines: Mapping[str, Sequence[Row]], name: str, *, title: str | N
     """
     heading = clean_label(title or f"{name} over runs")
     shown = {line: [point for point in points if row_values(point)] for line, points in list(lines.items())[:MAX_LINES]}
-    every = sorted((one for points in shown.values() for one in points), key=lambda one: str(one.get("time")))
+    every = sorted(chain.from_iterable(shown.values()), key=lambda point: str(point.get("time")))
     if not every:
         return Chart(message_spec(heading, f"no run has a value of {clean_label(name)}"))
     places = {id(one): float(place) for place, one in enumerate(every, 1)}

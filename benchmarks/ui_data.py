@@ -180,7 +180,7 @@ def store_small_runs(store: RunStore, texts: Texts, count: int) -> None:
 
 def set_times(store: RunStore, run_id: str, began: datetime, duration: timedelta) -> None:
     """Move a run in time."""
-    store._change(run_id, created_at=to_iso(began), finished_at=to_iso(began + duration))
+    store._change(run_id, {"created_at": to_iso(began), "finished_at": to_iso(began + duration)})
 
 
 def write_store(path: Path, *, queries: int = 100_000, runs: int = 500) -> None:

@@ -5,13 +5,14 @@ They are those of the design, measured with DejaVu Sans, the widest common font,
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from auepora_eval.cli.main import main
+from auepora_eval.store.records import RunStatus
 from auepora_eval.store.runs import RunStore
 from helpers.accessibility import load_all
 from helpers.requirements import missing
@@ -58,12 +59,15 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
             name = f"a run with a long name of about fifty characters {number}"
             if number % 10 == 3:
                 record = store.create_run(name, dataset, dataset_name="made", plan={})
-                store.finish(record.run_id, "failed", message="the system failed")
+                store.finish(record.run_id, RunStatus.FAILED, message="the system failed")
             else:
-                scores = {"token_f1": [number % 3 / 2, 0, 1, 1], "recall@1": [1, number % 2, 0, 1]}
+                scores: dict[str, Sequence[float]] = {
+                    "token_f1": [number % 3 / 2, 0, 1, 1],
+                    "recall@1": [1, number % 2, 0, 1],
+                }
                 record = scored(store, name, dataset, scores)
             config = {"retriever": ("bm25", "dense")[number % 2], "top_k": number % 7, "model": "m"}
-            store._change(record.run_id, config_json=json.dumps(config))
+            store._change(record.run_id, {"config_json": json.dumps(config)})
         with ui_server(store) as running:
             yield running
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -157,7 +158,7 @@ def matched_result(store: RunStore, record: RunRecord, result: MetricResult, mat
     if result_match(result) == match:
         return result
     run = run_outputs(store, record, texts=match in TEXT_MATCHES)
-    again = matched_metric(record, result, match, lambda: supported_ways(run))
+    again = matched_metric(record, result, match, partial(supported_ways, run))
     return again if isinstance(again, str) else recompute(run, [again], match)[0]
 
 

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,7 @@ def try_metrics(
     secrets = Secrets(plan.secrets)
     session = _RecordingSession(plan.judge.policy_for(where, plan.folder), progress or ignore_progress(), secrets)
     parts = [part for one in metrics for part in judged_parts(one)]
-    run_judging(session, lambda judge: judge_batch(batch, parts, judge))
+    run_judging(session, partial(judge_batch, batch, parts))
     scores = [(one, apply_failure_policy(one, batch)) for one in metrics]
     requests = list(session.requests)
     notes = [note for metric, found in scores if (note := _spread_note(metric, found))]
@@ -167,7 +168,7 @@ def try_metrics(
         if not session.asks_decisions:
             raise BadValueError("no judge of these metrics is a decision model; others are asked one by one anyway")
         session.separate, alone = True, Batch(samples, outputs)
-        run_judging(session, lambda judge: judge_batch(alone, parts, judge))
+        run_judging(session, partial(judge_batch, alone, parts))
         notes += [_separate_note(metric, found, apply_failure_policy(metric, alone)) for metric, found in scores]
     called = [] if prepared.outputs or run else ["The system was called for these samples."]
     ids = [sample.sample_id for sample in samples]

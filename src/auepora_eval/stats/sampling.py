@@ -302,7 +302,6 @@ def labels_needed(
     *,
     uniform: float = UNIFORM_SHARE,
     num_zeros: int = 0,
-    finite: bool = False,
     level: float = 0.95,
     power: float = 0.8,
 ) -> int | None:
@@ -316,7 +315,7 @@ def labels_needed(
 
     def decides(n: int) -> bool:
         p = inclusion_probabilities(e, n, uniform=uniform)
-        found = forecast(e, predictions, p, num_zeros=num_zeros, finite=finite, level=level, power=power)
+        found = forecast(e, predictions, p, num_zeros=num_zeros, level=level, power=power)
         return found.decidable_difference <= delta
 
     fewest, most = 4, len(e)

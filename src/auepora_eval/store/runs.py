@@ -258,7 +258,7 @@ class RunStore:
 
     def set_aggregate(self, run_id: str, aggregate: Mapping[str, Any] | None) -> None:
         """Store the aggregate of a run."""
-        self._change(run_id, aggregate_json=None if aggregate is None else self._json(dict(aggregate)))
+        self._change(run_id, {"aggregate_json": None if aggregate is None else self._json(dict(aggregate))})
 
     def set_gold(self, run_id: str, gold: Mapping[str, Any]) -> RunRecord:
         """Store how the gold of a run is matched, as ``gold`` of its plan; returns the run."""
@@ -445,7 +445,7 @@ class RunStore:
             yield connection
         self._known_texts.mark_committed()
 
-    def _change(self, run_id: str, **values: Any) -> None:
+    def _change(self, run_id: str, values: Mapping[str, Any]) -> None:
         with self._writing() as connection:
             update_run(connection, run_id, values)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 from urllib.parse import urlencode
 
@@ -87,14 +88,13 @@ def query_table(workbench: Workbench, records: Sequence[RunRecord]) -> QueryTabl
 def run_columns(workbench: Workbench, record: RunRecord) -> RunColumns:
     """The columns of a run."""
     read = partial(read_samples, workbench.store, record)
-    shared = partial(
-        workbench.cached, (record.fingerprint, "sample columns"), read, size=lambda columns: columns.nbytes
-    )
-    return workbench.cached(
+    shared = partial(workbench.cached, (record.fingerprint, "sample columns"), read, size=attrgetter("nbytes"))
+    columns: RunColumns = workbench.cached(
         (record.run_id, workbench.version(record), "columns"),
-        lambda: RunColumns(workbench.store, record, samples=shared),
-        size=lambda columns: columns.nbytes,
+        partial(RunColumns, workbench.store, record, samples=shared),
+        size=attrgetter("nbytes"),
     )
+    return columns
 
 
 def records_of(workbench: Workbench, params: QueryParams) -> list[RunRecord]:

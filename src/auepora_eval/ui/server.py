@@ -113,6 +113,7 @@ class WorkbenchServer(uvicorn.Server):
                 create_app(workbench, self.access),
                 http="h11",
                 ws="none",
+                log_config=None,  # its own would close the handlers of other libraries
                 log_level="warning",
                 access_log=False,  # it would contain the token
                 proxy_headers=False,

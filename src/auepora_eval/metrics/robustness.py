@@ -291,9 +291,11 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         with_count = np.column_stack([own, np.ones(len(scores))])
         base_side = np.where((base >= 0)[:, None], with_count[base], 0.0)
         noisy_side = np.where(has_noisy[:, None], with_count, 0.0)
-        own_sides = [side if used else None for side, used in zip(with_count.tolist(), scores.counted, strict=True)]
-        keys = tuple(key._replace(payload=(side,)) for key, side in zip(scores.keys, own_sides, strict=True))
-        return replace(outcomes, stats=np.concatenate([base_side, noisy_side], axis=1), keys=keys)
+        sided_keys = list(scores.keys)
+        for row, (key, side) in enumerate(zip(scores.keys, with_count.tolist(), strict=True)):
+            if key is not None:  # a row of a lost batch has none
+                sided_keys[row] = key._replace(payload=(side if scores.counted[row] else None,))
+        return replace(outcomes, stats=np.concatenate([base_side, noisy_side], axis=1), keys=tuple(sided_keys))
 
     def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
         """Base and noisy values, their difference, and the same per scenario."""
@@ -319,7 +321,8 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
     def _over_all(self, keys: Sequence[FamilyKey]) -> dict[str, Any]:
         """The base value over all samples that are no variants, and the ratio of all noisy samples to it."""
         assert isinstance(self.reducer, (RatioOfSums, RatioOfValues))
-        own = sorted((key for key in keys if key.payload[-1] is not None), key=lambda key: key[:2])
+        known = (key for key in keys if key is not None and key.payload[-1] is not None)
+        own = sorted(known, key=lambda key: key[:2])
         base = self.reducer.side([key.payload[-1] for key in own if key.base is None])
         wanted = set(self.noise_scenarios)
         noisy = [key.payload[-1] for key in own if key.base is not None and not wanted.isdisjoint(key.scenarios)]

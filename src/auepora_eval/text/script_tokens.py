@@ -12,6 +12,7 @@ from .scripts import ASCII_TOKEN, UNSPACED_CHARACTER, UNSPACED_FROM
 _NOT_HAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff]")
 # In UTF-8 these scripts start with bytes that no Latin, Greek or Cyrillic letter and no curly quote has.
 _FIRST_BYTES = bytes(byte in (0xE0, 0xE1, *range(0xE3, 0xEA), 0xEF, 0xF0) for byte in range(256))
+_NOT_ASCII_LETTERS = bytes(code for code in range(256) if not (code < 128 and chr(code).isalpha()))
 
 
 def contain_unspaced(texts: Sequence[str]) -> bool:
@@ -27,12 +28,15 @@ def bleu_tokenization(texts: Iterable[str]) -> str:
     >>> bleu_tokenization(["每周一开行。"]), bleu_tokenization(["月曜日に出ます。"]), bleu_tokenization(["on Mondays"])
     ('zh', 'char', '13a')
     """
-    counts = Counter[str]()
+    counts, ascii_letters = Counter[str](), 0
     for text in texts:
-        counts.update(text)
+        if text.isascii():
+            ascii_letters += len(text.encode().translate(None, _NOT_ASCII_LETTERS))
+        else:
+            counts.update(text)
     letters = {character: n for character, n in counts.items() if unicodedata.category(character)[0] in "LM"}
     unspaced = sum(n for character, n in letters.items() if UNSPACED_CHARACTER.match(character))
-    if unspaced == 0 or unspaced < UNSPACED_FROM * sum(letters.values()):
+    if unspaced == 0 or unspaced < UNSPACED_FROM * (sum(letters.values()) + ascii_letters):
         return "13a"
     has_others = any(_NOT_HAN.match(character) and character.isalpha() for character in letters)
     return "char" if has_others else "zh"

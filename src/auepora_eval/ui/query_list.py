@@ -47,7 +47,7 @@ SMALL = 5_000
 _CHIP_SECONDS = 0.25
 """Of up to so many queries the counts of a page wait so long for the outputs, which are being read."""
 _COMMAND_ROWS, _MAX_COMMAND_ROWS = 50, 10_000
-"""The number of queries that a command lists unless it is told, and the most that the copied one lists."""
+"""The number of queries that a command lists by default, and the most that the copied one lists."""
 CAUSE_WORDS = {
     Cause.FAILED: "failed in B",
     Cause.REFUSED: "declined in B",

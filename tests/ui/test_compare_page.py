@@ -230,6 +230,8 @@ def test_outcomes_filter_the_queries_by_keyboard(opened: Any, store: RunStore, p
     link = page.locator("#summary").get_by_role("link", name="exact_match", exact=True).first
     link.focus()
     page.keyboard.press("Enter")
+    page.wait_for_url("**exact_match**")
+    page.wait_for_load_state("networkidle")  # the list has been replaced by then
     page.get_by_role("link", name="Right in A only").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**where=exact_match%3Da-only**")
@@ -241,6 +243,7 @@ def test_outcomes_filter_the_queries_by_keyboard(opened: Any, store: RunStore, p
     expect(page.locator("#queries")).to_contain_text("2 of 12")
     page.reload()
     expect(page.locator("#queries")).to_contain_text("2 of 12")
+    page.wait_for_load_state("networkidle")
     page.locator("body").press("x")
     expect(page.locator(".compare-head .run-name").first).to_contain_text("second")
     assert parse_qs(urlsplit(page.url).query)["run"] == [one.run_id for one in pair[::-1]]

@@ -1,9 +1,12 @@
 """Scoring in several processes: results equal to the serial executor, errors, and workers that die."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing import resource_tracker, util
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +129,28 @@ def test_dead_worker_is_reported() -> None:
     outs = [SystemOutputs([]) for _ in rows]
     with ProcessExecutor(2) as pool, pytest.raises(WorkerError, match="a scoring process died"):
         evaluate(rows, outs, [ExitsItsProcess(os.getpid())], executor=pool, batch_size=1)
+
+
+def test_interrupt_while_a_process_is_started_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    resource_tracker.ensure_running()
+    start, started = util.spawnv_passfds, list[int]()
+
+    def start_and_interrupt(*arguments: Any) -> int:
+        started.append(start(*arguments))
+        signal.raise_signal(signal.SIGINT)
+        return started[0]
+
+    monkeypatch.setattr(util, "spawnv_passfds", start_and_interrupt)
+    rows, outs = made_data(n=30)
+    with ProcessExecutor(2) as executor:
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(rows, outs, ["token_f1"], executor=executor, batch_size=5)
+        executor.close(at_once=True)
+    with suppress(ChildProcessError):  # the pool has waited for it
+        os.waitpid(started[0], 0)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_metric_that_cannot_be_pickled() -> None:

@@ -24,7 +24,7 @@ from ..core.slices import BatchMembership, Slice, batch_membership
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, WorkerError, did_you_mean
 from ..options import PositiveInt, check_arguments
-from ..runtime.processes import LoopThread, gc_paused, prepare_worker, wait_for_result
+from ..runtime.processes import LoopThread, gc_paused, hold_signals, prepare_worker, wait_for_result
 from .gold_match import count_gold
 
 if TYPE_CHECKING:
@@ -225,7 +225,9 @@ class ProcessExecutor:
                 under_way = sum(not future.done() for future in pending)
                 rows = _serialise(batch) if under_way < _PREFETCH * other_workers else None
                 if rows is not None:
-                    pending.append(self._pool.submit(_score, job, rows))
+                    with hold_signals():  # the pool may start a process
+                        future = self._pool.submit(_score, job, rows)
+                    pending.append(future)
                 else:
                     done: Future[ScoredBatch] = Future()
                     done.set_result(score_batch(batch, metrics, memory))

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from queue import SimpleQueue
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 # --- identity of a process, to recognize later whether it still exists -----------------------------------------------
@@ -96,6 +96,29 @@ def _end_with_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
+
+
+@contextmanager
+def hold_signals() -> Iterator[None]:
+    """Handle Ctrl-C, SIGTERM and SIGHUP after the block: a process that is started only halfway prints a traceback."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        held.append(number)
+
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    handled = [one for one in numbers if callable(signal.getsignal(one))]
+    before = {one: signal.signal(one, hold) for one in handled}
+    try:
+        yield
+    finally:
+        for number, original in before.items():
+            signal.signal(number, original)
+        for number in held:
+            signal.raise_signal(number)
 
 
 # --- garbage collection, paused while many containers and no cycles are created --------------------------------------

@@ -84,8 +84,7 @@ class CauseBar:
     segments: Sequence[BarSegment]
     """The cause of most wrong answers first."""
     stability: str
-    """The end of the sentence: whether another cause leads where the threshold is another; empty where that cannot be told."""
-
+    """The end of the sentence: whether another cause leads where the threshold is another, where that is known."""
 
 
 def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> CauseBar | None:
@@ -159,9 +158,13 @@ def _stability(attribution: MetricResult, correct: MetricResult, limit: float) -
             leading[threshold] = list(CAUSE_GROUPS)[int(counts.argmax())]
     if limit not in leading or len(leading) < 2:
         return ""
-    others = [f"{at:g} ({LEADING_WORDS[word][1]})" for at, word in leading.items() if word != leading[limit]]
+    others: dict[str, list[str]] = {}
+    for at, word in leading.items():
+        if word != leading[limit]:
+            others.setdefault(LEADING_WORDS[word][1], []).append(f"{at:g}")
     if others:
-        return f". It would be another cause with a threshold of {' or '.join(others)}."
+        parts = [f"{' or '.join(found)} it would be {work}" for work, found in others.items()]
+        return f"; with a threshold of {', of '.join(parts)}."
     return f", by any threshold from {min(leading):g} to {max(leading):g}."
 
 
@@ -207,6 +210,6 @@ def run_sentence(run: StoredRun, gates: GateCheck, causes: CauseBar | None) -> R
     rule = f" ({causes.rule})" if causes.rule else ""
     first = causes.segments[0]
     why, work = LEADING_WORDS.get(first.word, (f"because of {first.name}", f"what is behind {first.name}"))
-    counted = "all of them" if first.count == causes.total else f"{first.count:,} of them"
-    main = f"{causes.total:,} of {pluralize(causes.judged, 'answer')} {verb} wrong{rule}, and {counted} {why}"
+    part = "" if first.count == causes.total else f"and {first.count:,} of them "
+    main = f"{causes.total:,} of {pluralize(causes.judged, 'answer')} {verb} wrong{rule}, {part}{why}"
     return RunSentence(lead, main, f": {work} is the first thing to work on{causes.stability or '.'}", tone, notes)

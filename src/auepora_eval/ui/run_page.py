@@ -86,7 +86,7 @@ def run_page(request: PageRequest) -> HTMLResponse:
     tab = parameters.choice("tab", TABS, "metrics")
     filters = {name: parameters.getlist(name) for name in ("q", "where", "sort")}
     is_late = is_large and tab != "metrics" and "wait" not in parameters
-    panel = None if is_late else Markup(tab_response(request, record, tab).body.decode())  # noqa: S704 -- our template
+    panel = None if is_late else Markup(bytes(tab_response(request, record, tab).body).decode())  # noqa: S704 -- our template
     return render_template(
         request,
         "run.html",

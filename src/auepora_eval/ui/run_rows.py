@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..compare.filters import Condition
 from ..compare.metrics import rank_metrics
@@ -161,12 +162,15 @@ def _scale(run: StoredRun, result: MetricResult) -> tuple[float, float]:
 
 
 def _count_link(record: RunRecord, result: MetricResult) -> ConditionLink | None:
-    """The number of samples in the value; a link where these are the ones with a score."""
-    count = result.details.get("num_samples", result.details.get("num_scored"))
+    """The number of samples in the value: those with a score, and failed answers where they count."""
+    details = result.details
+    count, scored = details.get("num_samples"), details.get("num_scored")
     if count is None:
         return None
-    if count == result.details.get("num_scored"):
+    if count == scored:
         return condition_link(record, f"{count:,}", outcome_condition(result.name, "scored"))
+    if scored is not None and count == scored + details.get("num_failed", 0):
+        return condition_link(record, f"{count:,}", outcome_condition(result.name, "skipped", "!="))
     return ConditionLink(f"{count:,}", "", "")
 
 
@@ -225,28 +229,6 @@ def _tile(row: MetricRow) -> MetricRow:
 # --- beside the metrics: groups of queries, and settings -------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRow:
-    """A metric in one group of queries."""
-
-    group: str
-    value: str
-    bar: tuple[float, float, float] | None
-    count: str
-    is_uncertain: bool
-    link: ConditionLink | None
-
-
-@dataclass(frozen=True, slots=True)
-class SliceCard:
-    """A metric in each group of a slice, with its value over all queries as a place on the same scale."""
-
-    title: str
-    whole: float | None
-    rows: Sequence[GroupRow]
-    num_more: int
-
-
 def sliced_result(run: StoredRun, name: str) -> MetricResult | None:
     """The metric of the slices beside the table: the chosen one, else that of answers, else the main one."""
     answers = answers_result(run)
@@ -255,22 +237,32 @@ def sliced_result(run: StoredRun, name: str) -> MetricResult | None:
     return next((one for one in found if one is not None and one.slices), None)
 
 
-def slice_cards(run: StoredRun, result: MetricResult) -> Iterator[SliceCard]:
-    """A metric by the first slices; groups by the value, the best first."""
+def slice_cards(run: StoredRun, result: MetricResult) -> Iterator[dict[str, Any]]:
+    """A metric by the first slices, each with its best groups and the place of the value over all queries."""
     low, high = _scale(run, result)
     for name, parts in list(result.slices.items())[:MAX_SLICES]:
-        rows = []
-        known = [(group, part) for group, part in parts.items() if part.details.get("num_samples")]
+        label, rows = name.removeprefix(LABELS), []
+        known = [(group, part) for group, part in parts.items() if part.defined]
         known.sort(key=lambda pair: pair[1].value, reverse=run.definitions[result.name].higher_is_better)
         for group, part in known[:MAX_GROUPS]:
-            label = name.removeprefix(LABELS)
-            link = None if label == name else condition_link(run.record, group, label_condition(label, group))
-            number = metric_number(part, part.value) if part.defined else "–"
-            count = f"{part.details['num_samples']:,}"
-            bar = value_bar(part, low, high)
-            rows.append(GroupRow(group, number, bar, count, bool(interval_flags(part)), link))
-        whole = None if not result.defined or not math.isfinite(high) else (result.value - low) / (high - low)
-        yield SliceCard(f"{display_name(result)} by {name.removeprefix(LABELS)}", whole, rows, len(known) - len(rows))
+            link = ConditionLink(group, "", "")
+            if name != label:
+                link = condition_link(run.record, group, label_condition(label, group))
+            rows.append(
+                {
+                    "link": link,
+                    "value": metric_number(part, part.value),
+                    "bar": value_bar(part, low, high),
+                    "count": part.details.get("num_samples", 0),
+                    "is_uncertain": bool(interval_flags(part)),
+                }
+            )
+        yield {
+            "title": f"{display_name(result)} by {label}",
+            "rows": rows,
+            "num_more": len(known) - len(rows),
+            "whole": (result.value - low) / (high - low) if result.defined and math.isfinite(high) else None,
+        }
 
 
 def label_condition(label: str, group: str) -> str:

@@ -101,7 +101,7 @@ def test_a_number_opens_its_derivation_and_then_its_samples(server: UiServer, ru
 
 
 def test_every_tab_has_an_address_and_charts_have_their_scale(server: UiServer, run_id: str) -> None:
-    page = server.get(f"/runs/{run_id}?where=rank<=2").text
+    page = server.get(f"/runs/{run_id}?tab=metrics&where=rank<=2").text
     tabs = dict(re.findall(r'<a href="([^"]*)" data-tab="(\w+)"', page))
     assert list(tabs.values()) == list(TABS)
     assert all("where=rank%3C%3D2" in one for one in tabs)  # a tab keeps the filter
@@ -121,6 +121,7 @@ def test_every_tab_has_an_address_and_charts_have_their_scale(server: UiServer, 
     ids = [one for part in parts.values() for one in re.findall(r' id="(chart-[^"]*)"', part)]
     assert len(ids) == len(set(ids)) > 10
     assert server.get(f"/runs/{run_id}?tab=scores").status == 400
+    assert "2 of 20 queries" in server.get(f"/runs/{run_id}?where=token_f1=skipped").text
 
 
 def test_another_metric_by_group_is_chosen_by_the_address(server: UiServer, run_id: str) -> None:

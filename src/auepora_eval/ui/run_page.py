@@ -83,8 +83,8 @@ def run_page(request: PageRequest) -> HTMLResponse:
     workbench, record, parameters = request.workbench, request.run, request.parameters
     run = workbench.run(record)
     is_large = record.num_samples * max(record.repeats, 1) > LARGE
-    tab = parameters.choice("tab", TABS, "metrics")
     filters = {name: parameters.getlist(name) for name in ("q", "where", "sort")}
+    tab = parameters.choice("tab", TABS, "queries" if filters["q"] or filters["where"] else "metrics")
     is_late = is_large and tab != "metrics" and "wait" not in parameters
     panel = None if is_late else Markup(bytes(tab_response(request, record, tab).body).decode())  # noqa: S704 -- our template
     return render_template(

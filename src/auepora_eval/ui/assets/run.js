@@ -7,7 +7,10 @@ import { announce, clickedLink, onKey, replaceFragment } from "/assets/shell.js"
 const panel = document.getElementById("tab");
 let shown = location.search; // the address of the part that is shown
 
-const tabOf = (search) => new URLSearchParams(search).get("tab") ?? "metrics";
+function tabOf(search) {
+  const params = new URLSearchParams(search);
+  return params.get("tab") ?? (params.has("where") || params.has("q") ? "queries" : "metrics");
+}
 
 /** Show the part that an address of the page names. */
 async function load(search) {

@@ -17,7 +17,7 @@ from ..report.pages import answers_result
 from ..report.run_sections import StoredRun
 from ..report.score_sections import alternative_values, coverage_notes, interval_flags, value_bar
 from ..store.records import RunRecord
-from .numbers import is_proportion, metric_number
+from .numbers import interval_numbers, is_proportion, metric_number
 from .workbench import make_url, run_url
 
 MAX_TILES = 6
@@ -123,7 +123,7 @@ def metric_row(run: StoredRun, result: MetricResult) -> MetricRow:
         role=_role(record, name),
         value=value,
         unit=unit,
-        interval=_interval_numbers(result, unit),
+        interval=interval_numbers(result, unit),
         is_uncertain=bool(interval_flags(result)),
         digits=f"{value_text(result.known_value)}; {interval_text(result.interval) or 'no interval'}",
         bar=value_bar(result, *_scale(run, result)),
@@ -140,16 +140,6 @@ def _role(record: RunRecord, name: str) -> str:
     if name in (record.plan.get("primary") or ()):
         return "primary"
     return "guardrail" if name in (record.plan.get("guardrails") or ()) else ""
-
-
-def _interval_numbers(result: MetricResult, unit: str) -> str:
-    """The ends of the interval; with their units where one differs from that of the value."""
-    if result.interval is None or not result.defined:
-        return ""
-    ends = [metric_number(result, end) for end in result.interval]
-    if all(end.partition(" ")[2] == unit for end in ends):
-        ends = [end.partition(" ")[0] for end in ends]
-    return " – ".join(ends)
 
 
 def _scale(run: StoredRun, result: MetricResult) -> tuple[float, float]:

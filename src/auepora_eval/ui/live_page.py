@@ -33,6 +33,7 @@ from ..plan.prepare import plan_findings
 from ..plan.source import SUFFIXES, looks_like_plan
 from ..render.blocks import Block
 from ..render.html import format_time, shorten
+from ..render.terminal import escape_control_characters
 from ..report.score_sections import sequential_path
 from ..runs.sequential import StopPlan, recorded_plan
 from ..runtime.secrets import (
@@ -326,7 +327,10 @@ def _newest_answer(store: RunStore, record: RunRecord, done: int) -> tuple[Progr
         if output is not None:
             answer = output.answer or "no answer" if output.error is None else f"failed: {output.error}"
             texts = {"question": ("Newest question", sample.query), "answer": ("Answer", answer)}
-            return tuple(ProgressValue(key, name, shorten(text, SHOWN)) for key, (name, text) in texts.items())
+            return tuple(
+                ProgressValue(key, name, escape_control_characters(shorten(text, SHOWN)))
+                for key, (name, text) in texts.items()
+            )
     return ()
 
 

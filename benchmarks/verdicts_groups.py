@@ -6,7 +6,6 @@ random. A group is found if a reported one holds half of its failures and half o
 
 import json
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from auepora_eval.compare.failure_groups import MAX_PROPORTION, MIN_SAMPLES
 from auepora_eval.stats.groups import TermGroup, TermIncidence, failure_groups
 from auepora_eval.stats.intervals import Bools
 from auepora_eval.text.terms import content_terms
@@ -32,18 +30,8 @@ def questions() -> list[dict[str, Any]]:
 
 
 def incidence_of(texts: Sequence[str]) -> tuple[TermIncidence, list[str]]:
-    """The terms of some texts, with the limits of the product."""
-    own = [content_terms(text) for text in texts]
-    counts: Counter[str] = Counter()
-    for terms in own:
-        counts.update(terms)
-    names = sorted(term for term, count in counts.items() if MIN_SAMPLES <= count <= MAX_PROPORTION * len(texts))
-    numbers = {term: number for number, term in enumerate(names)}
-    pairs = []
-    for row, terms in enumerate(own):
-        pairs += [(row, numbers[term]) for term in terms if term in numbers]
-    rows, columns = np.array(pairs, np.intp).reshape(-1, 2).T
-    return TermIncidence(rows, columns, len(texts), len(names)), names
+    """The terms of some texts."""
+    return TermIncidence.of([content_terms(text) for text in texts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +122,14 @@ def shuffled_figures(seeds: int) -> Iterator[Figure]:
     reported = 0
     for seed in range(seeds):
         wrong = np.random.default_rng(2000 + seed).permutation(planted.wrong[: SAMPLES // 5])[codes]
-        reported += bool(failure_groups(copies, wrong, clusters=codes, seed=seed)[0])
+        reported += bool(failure_groups(copies, wrong, clusters=codes.tolist(), seed=seed)[0])
     yield Figure("shuffled labels of clusters of five: any group", reported / seeds, 0.05)
 
 
 def pair_figures(seeds: int) -> Iterator[Figure]:
     """Groups that newly fail in a second run: 8 of 16 groups fall from 15 to 75 % wrong."""
-    measured, nulls = [], 0
+    measured: list[tuple[float, float]] = []
+    nulls = 0
     for seed in range(seeds):
         rng = np.random.default_rng(800 + seed)
         planted = plant(rng, count=16)
@@ -155,7 +144,7 @@ def pair_figures(seeds: int) -> Iterator[Figure]:
         reported = [incidence.members(group.terms[0]) & newly for group in found]
         hits = [any((own & group).sum() >= 0.5 * own.sum() for own in reported) for group in members[:8]]
         false = [own for own in reported if not any((own & group).sum() >= 0.5 * own.sum() for group in members[:8])]
-        measured.append((np.mean(hits), len(false)))
+        measured.append((float(np.mean(hits)), float(len(false))))
         swapped = rng.random(SAMPLES) < 0.5
         before, after = np.where(swapped, after, before), np.where(swapped, before, after)
         nulls += bool(failure_groups(incidence, after & ~before, before & ~after, seed=seed)[0])

@@ -481,12 +481,12 @@ def _groups_text(
     table: QueryTable, chosen: SampleFilter, correct: str | None, correct_from: float | None, form: str
 ) -> str:
     """The failure groups of the queries that a filter gives."""
-    from ..compare.failure_groups import choose_correctness, find_failure_groups
+    from ..compare.failure_groups import choose_rule, find_failure_groups
     from ..compare.rendering import failure_groups_blocks
 
     if chosen.outcome_runs(table):
         raise click.UsageError("--groups compares wrong answers with right ones: filter by samples, not by outcomes")
-    found = find_failure_groups(table, choose_correctness(table, correct, correct_from), chosen.rows(table))
+    found = find_failure_groups(table, choose_rule(table, correct, correct_from), chosen.rows(table))
     runs = {letter: run.record.run_id for letter, run in zip(table.letters, table.runs, strict=True)}
     title = f"Failure groups of {' and '.join(run.record.name for run in table.runs)}"
     sections = [ReportSection("groups", "", failure_groups_blocks(found))]

@@ -718,10 +718,10 @@ def comparison_html(report: CompareReport) -> str:
 
 
 def failure_groups_blocks(found: FailureGroups) -> list[Block]:
-    """Groups of wrong answers as tables, with what can be said about those that are not shown."""
-    blocks: list[Block] = []
-    for sentence, listed in found.lists:
-        blocks.append(Prose(f"{sentence} {listed.outcome}"))
+    """Groups of wrong answers as tables, and what can be concluded about those that are not shown."""
+    blocks: list[Block] = [Prose(f"Right is {found.correct}.")]
+    for listed in found.lists:
+        blocks.append(Prose(listed.sentence))
         if listed.groups:
             blocks.append(without_empty_columns(_groups_table(listed.groups)))
             blocks.append(Bullets([_group_examples(group) for group in listed.groups]))
@@ -735,7 +735,7 @@ def _groups_table(groups: Sequence[FailureGroup]) -> Table:
         causes = ", ".join(f"{name} {count}" for name, count in group.causes.items())
         rows.append(
             [
-                ", ".join(group.terms),
+                ", ".join(group.terms[:4]),
                 f"{tested.count} of {tested.n}",
                 value_text(tested.value),
                 interval_text(tested.interval),
@@ -750,5 +750,5 @@ def _groups_table(groups: Sequence[FailureGroup]) -> Table:
 
 
 def _group_examples(group: FailureGroup) -> str:
-    listed = "; ".join(f"{sample_id}: {' '.join(question.split())[:100]}" for sample_id, question in group.examples)
+    listed = "; ".join(f"{one['sample_id']}: {' '.join(one['query'].split())[:100]}" for one in group.examples)
     return f"{group.terms[0]}: {listed}"

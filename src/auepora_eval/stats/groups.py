@@ -6,14 +6,21 @@ A term that is found where failures are many would look good on the same samples
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from array import array
+from collections import Counter
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from ..errors import BadValueError
 from .intervals import Bools, Floats, Ints
 
+MIN_SAMPLES = 5
+"""A term is read if so many samples have it, ..."""
+MAX_PROPORTION = 0.2
+"""... and at most this proportion of them."""
 MIN_WRONG = 4
 """The least number of failures of a term in the half where it is found."""
 MIN_GAIN = 6.6
@@ -24,6 +31,8 @@ LEVEL = 0.05
 """The false discovery rate; each direction has half of it."""
 OVERLAP = 0.5
 """Of two groups with this proportion of their failures in common, the one with the smaller p-value stays."""
+ALIKE = 0.8
+"""Terms are alike if so many of the samples that have one of them have both."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +44,20 @@ class TermIncidence:
     samples: int
     terms: int
 
+    @classmethod
+    def of(cls, terms: Sequence[Set[str]]) -> tuple[TermIncidence, list[str]]:
+        """The terms of each sample that are neither rare nor frequent, with their names; long ones come first."""
+        counts = Counter(chain.from_iterable(terms))
+        names = sorted((name for name, count in counts.items() if MIN_SAMPLES <= count <= MAX_PROPORTION * len(terms)))
+        names.sort(key=len, reverse=True)
+        numbers = {name: number for number, name in enumerate(names)}
+        rows, columns = array("l"), array("l")
+        for row, own in enumerate(terms):
+            known = [numbers[name] for name in own if name in numbers]
+            columns.extend(known)
+            rows.extend([row] * len(known))
+        return cls(np.array(rows, np.intp), np.array(columns, np.intp), len(terms), len(names)), names
+
     def counts(self, chosen: Bools) -> Ints:
         """By term the number of its samples that are chosen."""
         return np.bincount(self.columns[chosen[self.rows]], minlength=self.terms)
@@ -44,6 +67,13 @@ class TermIncidence:
         found = np.zeros(self.samples, np.bool_)
         found[self.rows[self.columns == term]] = True
         return found
+
+    def alike(self, term: int) -> list[int]:
+        """The other terms of mostly the same samples."""
+        members = self.members(term)
+        both, sizes = self.counts(members), self.counts(np.ones(self.samples, np.bool_))
+        found = np.flatnonzero(both >= ALIKE * (sizes + int(members.sum()) - both))
+        return [other for other in found.tolist() if other != term]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +92,7 @@ def failure_groups(
     wrong: Bools,
     opposite: Bools | None = None,
     *,
-    clusters: Ints | None = None,
+    clusters: Sequence[object] | None = None,
     seed: int = 0,
 ) -> tuple[list[TermGroup], int]:
     """The groups, the smallest p-value first, and the number of terms that were found and not confirmed.
@@ -94,7 +124,7 @@ def failure_groups(
     return kept, len(candidates) - len(confirmed)
 
 
-def _halves(count: int, clusters: Ints | None, rng: np.random.Generator) -> tuple[Bools, Bools]:
+def _halves(count: int, clusters: Sequence[object] | None, rng: np.random.Generator) -> tuple[Bools, Bools]:
     """Which samples are in the first half, and which are counted: one of each cluster."""
     codes = np.arange(count) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     units = int(codes.max(initial=-1)) + 1
@@ -116,11 +146,10 @@ def find_terms(incidence: TermIncidence, wrong: Bools, among: Bools) -> list[int
             break
         hits = incidence.counts(wrong & left)
         gains = np.where(hits >= MIN_WRONG, _gains(hits, incidence.counts(left), failed / total), 0.0)
-        best = int(gains.argmax()) if len(gains) else 0
-        if not len(gains) or gains[best] < MIN_GAIN:
+        if gains.max(initial=0.0) < MIN_GAIN:
             break
-        found.append(best)
-        left &= ~incidence.members(best)
+        found.append(int(gains.argmax()))
+        left &= ~incidence.members(found[-1])
     return found
 
 
@@ -149,7 +178,7 @@ def hypergeometric_tail(hits: int, drawn: int, marked: int, total: int) -> float
     >>> round(hypergeometric_tail(3, 3, 5, 10), 4)  # 5/10 * 4/9 * 3/8
     0.0833
     """
-    logs = _log_factorials(total)
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])
     counts = np.arange(max(hits, 0, drawn + marked - total), min(drawn, marked) + 1)
     chosen = logs[marked] - logs[counts] - logs[marked - counts]
     rest = logs[total - marked] - logs[drawn - counts] - logs[total - marked - drawn + counts]
@@ -159,13 +188,7 @@ def hypergeometric_tail(hits: int, drawn: int, marked: int, total: int) -> float
 
 def binomial_tail(hits: int, count: int) -> float:
     """The probability of at least so many heads of a fair coin: McNemar's exact one-sided p-value."""
-    logs = _log_factorials(count)
-    heads = np.arange(hits, count + 1)
-    return min(1.0, float(np.exp(logs[count] - logs[heads] - logs[count - heads] - count * math.log(2)).sum()))
-
-
-def _log_factorials(most: int) -> Floats:
-    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, most + 1)))])
+    return float(sum(math.comb(count, heads) for heads in range(hits, count + 1)) / 2**count)
 
 
 def benjamini_hochberg(p_values: Sequence[float], level: float) -> list[bool]:

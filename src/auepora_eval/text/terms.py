@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
-from itertools import pairwise
 
-from .scripts import UNSPACED_CHARACTER, auto_tokens, word_bounds
+from .scripts import is_unspaced, word_bounds
 from .tokenizers import STOP_WORDS
 
 
@@ -20,23 +18,17 @@ def content_terms(text: str) -> set[str]:
     >>> sorted(content_terms("如何退款？"))
     ['何', '何退', '如', '如何', '款', '退', '退款']
     """
-    if text.isascii():
-        words = [word for word in auto_tokens(text) if word not in STOP_WORDS]
-        return {*words, *map(" ".join, pairwise(words))}
-    return set(_terms(unicodedata.normalize("NFC", text).lower()))
-
-
-def _terms(text: str) -> Iterator[str]:
+    text = unicodedata.normalize("NFC", text).lower()
+    found: set[str] = set()
     before, before_end = "", 0
     for start, end in zip(*word_bounds(text), strict=True):
         word = text[start:end]
         if word in STOP_WORDS:
             continue
-        yield word
-        if UNSPACED_CHARACTER.match(before) and UNSPACED_CHARACTER.match(word):
-            pair = f"{before}{word}" if start == before_end else ""
-        else:
-            pair = f"{before} {word}" if before else ""
-        if pair:
-            yield pair
+        found.add(word)
+        if not (is_unspaced(before) and is_unspaced(word)):
+            found.add(f"{before} {word}".strip())
+        elif start == before_end:
+            found.add(f"{before}{word}")
         before, before_end = word, end
+    return found

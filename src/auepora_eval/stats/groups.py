@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import BadValueError
 from .intervals import Bools, Floats, Ints
@@ -92,7 +93,7 @@ def failure_groups(
     wrong: Bools,
     opposite: Bools | None = None,
     *,
-    clusters: Sequence[object] | None = None,
+    clusters: npt.ArrayLike | None = None,
     seed: int = 0,
 ) -> tuple[list[TermGroup], int]:
     """The groups, the smallest p-value first, and the number of terms that were found and not confirmed.
@@ -124,9 +125,9 @@ def failure_groups(
     return kept, len(candidates) - len(confirmed)
 
 
-def _halves(count: int, clusters: Sequence[object] | None, rng: np.random.Generator) -> tuple[Bools, Bools]:
+def _halves(count: int, clusters: npt.ArrayLike | None, rng: np.random.Generator) -> tuple[Bools, Bools]:
     """Which samples are in the first half, and which are counted: one of each cluster."""
-    codes = np.arange(count) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    codes = np.arange(count) if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
     units = int(codes.max(initial=-1)) + 1
     in_first = np.zeros(units, np.bool_)
     in_first[rng.permutation(units)[: units // 2]] = True

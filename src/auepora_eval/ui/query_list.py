@@ -136,7 +136,7 @@ def swap_runs(found: SampleFilter) -> SampleFilter:
 
 
 def _swap_condition(one: Condition) -> Condition | None:
-    if one.field in ("label", "cluster", "id", "set"):
+    if one.field in ("label", "term", "cluster", "id", "set"):
         return one
     if one.run == "diff":
         value = "0" if float(one.value) == 0 else f"-{one.value}".replace("--", "").replace("-+", "-")
@@ -474,7 +474,13 @@ class QueryListPage:
         found += [
             (Condition("label", name).key, self.table.label_values(name)[:_MAX_VALUES]) for name in self.table.labels
         ]
-        return [*dict(found).items(), ("cluster", []), ("id", []), ("set", sample_set_names(self.workbench.labels))]
+        return [
+            *dict(found).items(),
+            ("term", []),
+            ("cluster", []),
+            ("id", []),
+            ("set", sample_set_names(self.workbench.labels)),
+        ]
 
     @property
     def scores(self) -> list[tuple[str, list[str]]]:

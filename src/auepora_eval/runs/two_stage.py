@@ -570,8 +570,7 @@ def _draw_weights(judged: MetricResult, rows: Ints) -> Floats | None:
     if not details:
         return None
     strata = np.array(details["draw"]["strata"], dtype=np.intp)[rows]
-    found: Floats = 1 / np.array(details["draw"]["probabilities"])[strata]
-    return found
+    return 1 / np.array(details["draw"]["probabilities"])[strata]
 
 
 def _is_feature(result: MetricResult) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core.results import Results
-from ..errors import BadValueError, DataFileError, did_you_mean
+from ..errors import DataFileError
 from ..render.blocks import (
     Block,
     Code,
@@ -238,12 +238,10 @@ def sample_document(store: RunStore, record: RunRecord, sample_id: str) -> dict[
     from ..core.scores import AnswerSpans, marked_answers
     from ..features.matching import has_spans
     from ..io.codec import encode_output, encode_sample
+    from ..report.explain import sample_position
     from ..store.records import plan_conventions
 
-    ids = store.sample_ids(record.run_id)
-    if sample_id not in ids:
-        raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
-    position = ids.index(sample_id)
+    position = sample_position(store, record, sample_id)
     sample: EvaluationSample = store.samples(record.run_id)[position]
     outputs: list[SystemOutputs] = [row.output for row in store.outputs(record.run_id, position=position)]
     results = store.results(record.run_id)

@@ -37,7 +37,7 @@ from ..runtime.processes import DaemonThreadPool
 from ..store.records import RunRecord
 from .difference_strip import DifferenceStrip, difference_strip, replace_change
 from .numbers import with_minus
-from .page_request import PageRequest, page_route
+from .page_request import Fields, PageRequest, page_route
 from .reading import DOTS, first_cut_off, read_documents, read_rows
 from .run_filter import TERM
 from .workbench import Workbench, find_position, make_url, render_template
@@ -208,8 +208,8 @@ class ListCell:
 class QueryListPage:
     """What one address of the list shows."""
 
-    def __init__(self, request: PageRequest) -> None:
-        self.workbench, params = request.workbench, request.parameters
+    def __init__(self, request: PageRequest, params: Fields) -> None:
+        self.workbench = request.workbench
         self.records = records_of(self.workbench, params)
         self.runs = [one.run_id for one in self.records]
         self.filter = SampleFilter.from_params(params)
@@ -664,7 +664,7 @@ def queries_page(request: PageRequest) -> Response:
 
     A fragment shows the rows that are known before the outputs are read, unless the address has ``wait=1``.
     """
-    found = QueryListPage(request)
+    found = QueryListPage(request, request.parameters)
     part = request.parameters.get("fragment")
     if ("add" in request.parameters or "range" in request.parameters) and not part:
         return RedirectResponse(found.url(), 303)

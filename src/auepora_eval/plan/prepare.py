@@ -66,6 +66,7 @@ from .resources import (
     with_members,
 )
 from .sections import (
+    collect_errors,
     config_section,
     conventions_section,
     data_section,
@@ -377,10 +378,8 @@ def prepare_with_findings(
     system = None
     if plan.system is not None and need_system and not findings.errors:
         # Last, because it runs code of the user, which may load a model.
-        try:
+        with collect_errors(findings, f"system.{plan.system.kind}"):
             system = build_system(plan)
-        except AueporaError as error:
-            findings.add_error(f"system.{plan.system.kind}", error)
     for found in findings.errors:  # the error of a system may contain its arguments
         Secrets(plan.secrets).redact_error(found)
     if findings.errors:

@@ -119,7 +119,7 @@ def make_environment(*packages: str) -> Environment:
         "cut": _truncate,
         "whole": _uncut,
         "ticked": _code_spans,
-        "said": _code_spans,
+        "prose": _code_spans,
     }
     return environment
 

@@ -341,12 +341,15 @@ def _first_metrics(store: RunStore, record: RunRecord, count: int) -> Iterator[P
     with suppress(AueporaError):
         planned = resolve_metrics(record.plan.get("metrics") or (), conventions)
     chosen = [one for one in planned if isinstance(one, BatchMetric) and not is_judged(one) and not one.asks_models]
-    chosen.sort(key=lambda one: one.name not in primary)
+    first = [one for one in chosen if one.name in primary]
+    others = [one for one in chosen if one.name not in primary]
     outputs = {one.position: one.output for one in store.outputs(record.run_id, repeat=0, positions=range(count))}
     samples = islice(iter_samples(store, record.run_id, positions=range(count)), count)
     with suppress(AueporaError):
         pairs = [(sample, outputs[place]) for place, sample in enumerate(samples) if place in outputs]
-        for result in evaluate_stream(pairs, chosen[:MAX_FIRST], conventions=conventions, run=run_info(record)):
+        for result in evaluate_stream(
+            pairs, [*first, *others][:MAX_FIRST], conventions=conventions, run=run_info(record)
+        ):
             if result.defined:
                 ends = interval_numbers(result) or "no interval"
                 note = f"{ends}, n = {result.details.get('num_samples', 0):,}"

@@ -194,12 +194,12 @@ def headline_tiles(run: StoredRun) -> list[MetricRow]:
     by_name = {one.name: one for one in run.results if one.defined}
     plan = run.record.plan
     latency = [one for one in by_name.values() if one.target is TargetCategory.LATENCY]
-    latency.sort(key=lambda one: not one.name.startswith("quantile_latency"))
+    latency = [*(one for one in latency if one.name.startswith("quantile_latency")), *latency][:1]
     primary = plan.get("primary") or rank_metrics(run.record, run.results)[:3]
     guardrails = plan.get("guardrails") or [name for name, one in by_name.items() if _is_loss_rate(run, one)]
     names = dict.fromkeys([*primary, *guardrails])
-    found = [by_name[name] for name in names if name in by_name and by_name[name] not in latency[:1]]
-    shown = [*found[: MAX_TILES - len(latency[:1])], *latency[:1]]
+    found = [by_name[name] for name in names if name in by_name and by_name[name] not in latency]
+    shown = [*found[: MAX_TILES - len(latency)], *latency]
     return [_tile(metric_row(run, one)) for one in shown]
 
 

@@ -332,9 +332,13 @@ def run_url(record: RunRecord, *parts: str) -> UncutText:
 def _environment() -> Environment:
     environment = make_environment("auepora_eval.ui", "auepora_eval.render")
     environment.globals.update(url=make_url, run_url=run_url)
-    with_code = environment.filters["ticked"]
-    environment.filters["said"] = lambda text, *longest: with_code(without_options(text), *longest)
+    environment.filters["prose"] = _prose
     return environment
+
+
+def _prose(text: str, *longest: int) -> Any:
+    """A sentence of a report for a page."""
+    return _environment().filters["ticked"](without_options(text), *longest)
 
 
 def load_templates(*names: str) -> None:

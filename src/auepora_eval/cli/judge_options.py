@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..core.metrics_base import BatchMetric
     from ..core.registry import Spec
     from ..core.results import Results
+    from ..core.types import TargetCategory
     from ..engine.executors import Executor, Scorable, ScoredBatch
     from ..judge.critic import JudgePolicy
     from ..judge.preview import Preview
@@ -275,8 +276,9 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
     """
     from ..core.metrics_base import BatchMetric
     from ..core.registry import metric, single_specs
+    from ..engine.targets import usual_judge
 
-    name = JUDGE if JUDGE in names else next(iter(names)) if len(names) == 1 else None
+    name = usual_judge(names)
     made: list[Spec] = []
     for spec in specs:
         called = spec if isinstance(spec, str) else next(iter(spec), "")
@@ -288,6 +290,22 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
                 given = {called: {**options, "critic": {"use": name}}}
         made += [one for one, _ in single_specs(given)] if isinstance(given, Mapping) else [given]
     return made
+
+
+def add_judged(
+    specs: Sequence[Spec], targets: Sequence[TargetCategory], names: Collection[str]
+) -> tuple[list[Spec], frozenset[str]]:
+    """The specs with a judge, those of the targets that need one, and the names of the latter; says what is judged.
+
+    Without a judge among ``names``, the resources, the metrics of the targets that need one are left out.
+    """
+    from ..engine.targets import judge_note, judged_specs
+
+    given = with_judge(specs, names)
+    judged = judged_specs(targets, names, given)
+    if note := judge_note(targets, judged):
+        echo_err(note)
+    return [*given, *judged], frozenset(name for spec in judged for name in spec)
 
 
 @dataclass(frozen=True, slots=True)

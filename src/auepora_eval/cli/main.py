@@ -76,6 +76,7 @@ COMMANDS = {
         "demo": ("start:demo_command", "Evaluate two small systems on a bundled question set."),
         "init": ("start:init_command", "Write a starter plan for a dataset."),
         "validate": ("data:validate_command", "Report every problem in data or a plan."),
+        "targets": ("targets", "List what can be judged, and what a dataset has for it."),
         "metrics": ("metrics:metrics_command", "List the metrics, or explain one."),
         "help": ("help_topics", "Explain a topic, such as plans or verdicts."),
     },

@@ -109,7 +109,7 @@ _LIMITS: dict[str, Callable[[Any], Any]] = {
         "set_texts",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Set a key of the plan, such as run.top_k=3 or judge.repeats=2; repeatable. The value is YAML.",
+        help="Set a key of the plan, such as run.top_k=3; repeatable. The value is YAML.",
     ),
 }
 
@@ -276,9 +276,12 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
     """
     from ..core.metrics_base import BatchMetric
     from ..core.registry import metric, single_specs
-    from ..engine.targets import usual_judge
 
-    name = usual_judge(names)
+    name = None
+    if names:
+        from ..engine.targets import usual_judge
+
+        name = usual_judge(names)
     made: list[Spec] = []
     for spec in specs:
         called = spec if isinstance(spec, str) else next(iter(spec), "")
@@ -293,16 +296,18 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
 
 
 def add_judged(
-    specs: Sequence[Spec], targets: Sequence[TargetCategory], names: Collection[str]
+    specs: Sequence[Spec], targets: Sequence[TargetCategory], resources: Mapping[str, Any]
 ) -> tuple[list[Spec], frozenset[str]]:
     """The specs with a judge, those of the targets that need one, and the names of the latter; says what is judged.
 
-    Without a judge among ``names``, the resources, the metrics of the targets that need one are left out.
+    Without a judge among the ``resources`` of a plan, the metrics of the targets that need one are left out.
     """
+    given = with_judge(specs, resources)
+    if not targets:
+        return given, frozenset()
     from ..engine.targets import judge_note, judged_specs
 
-    given = with_judge(specs, names)
-    judged = judged_specs(targets, names, given)
+    judged = judged_specs(targets, resources, given)
     if note := judge_note(targets, judged):
         echo_err(note)
     return [*given, *judged], frozenset(name for spec in judged for name in spec)

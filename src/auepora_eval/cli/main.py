@@ -157,7 +157,7 @@ class _MainGroup(LazyGroup):
 @click.option(
     "--max-line-size",
     metavar="SIZE",
-    help="Largest line to read from a file, such as 256MB; default: $AUEPORA_MAX_LINE_SIZE, else 64MB.",
+    help="Largest line of a file, such as 256MB (default: 64MB).",
 )
 @click.option("--debug", is_flag=True, expose_value=False, help="Print tracebacks; also with AUEPORA_DEBUG=1.")
 @click.pass_context

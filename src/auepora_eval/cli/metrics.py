@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.command(name="metrics", cls=Command)
 @click.argument("name", required=False)
-@target_option("List only the metrics of this target")
+@target_option("lists its metrics alone")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def metrics_command(name: str | None, targets: tuple[TargetCategory, ...], as_json: bool) -> None:
     """List the metrics, or explain the metric NAME.

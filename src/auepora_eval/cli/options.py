@@ -126,15 +126,17 @@ def _parse_targets(
     return find_targets(names)
 
 
-def target_option(text: str) -> Callable[[FunctionT], FunctionT]:
-    """Add ``--target`` to a command; ``text`` says what it selects."""
+def target_option(
+    text: str = "computes all metrics that the data supports for it",
+) -> Callable[[FunctionT], FunctionT]:
+    """Add ``--target`` to a command; ``text`` says what it does."""
     return click.option(
         "--target",
         "targets",
         multiple=True,
         metavar="NAME",
         callback=_parse_targets,
-        help=f"{text}, such as correctness; repeatable. `auepora targets` lists them.",
+        help=f"Judge this target, such as correctness; {text}; repeatable. `auepora targets` lists them.",
     )
 
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     metavar="SPEC",
     help="Metric, such as recall@5; repeatable. Default: the metrics of the plan of the run.",
 )
-@target_option("Compute all metrics that the data supports for this target")
+@target_option()
 @click.option(
     "--conventions",
     type=click.Choice(PRESETS),
@@ -163,8 +163,8 @@ def command(
             return
         changes = judging.changes() | stop.changes()
         named = judge.judges(changes, has_plan=True)
-        resources = (record.plan.get("resources") or {}) if named is None else named.names
-        specs, judged = add_judged(parse_specs(metrics), targets, resources)
+        values = record.plan if named is None else named.source.values
+        specs, judged = add_judged(parse_specs(metrics), targets, values.get("resources") or {})
         planned = not specs and not targets
         used = record.plan.get("metrics") if planned else specs
         judges = named or judges_of_run(found, record, used, changes=changes)

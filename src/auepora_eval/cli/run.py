@@ -201,7 +201,7 @@ def finish_runs(outcomes: Mapping[str, RunOutcome], note: str = "") -> None:
     metavar="SPEC",
     help="Metric to use instead of those of the plan; repeatable.",
 )
-@target_option("Compute all metrics that the data supports for this target, instead of the metrics of the plan")
+@target_option("computes all metrics that the data supports for it, instead of those of the plan")
 @click.option(
     "--conventions",
     type=click.Choice(PRESETS),

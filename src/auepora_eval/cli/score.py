@@ -72,7 +72,7 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     metavar="SPEC",
     help="Metric, such as recall@5 or, with options, ndcg@10:gain_scheme=linear,as=mine; repeatable.",
 )
-@target_option("Compute all metrics that the data supports for this target")
+@target_option()
 @click.option(
     "--conventions",
     default="auto",
@@ -239,7 +239,8 @@ def command(
         changes["match"] = match
     rules, footer = _resolve_conventions(conventions, data.auto_preset, changes)
     judges = judge.judges(judging.changes())
-    specs, judged = add_judged(specs, targets, () if judges is None else judges.names)
+    resources = {} if judges is None else judges.source.values.get("resources") or {}
+    specs, judged = add_judged(specs, targets, resources)
     options = ScoreOptions(
         specs, rules, executor, slices, lean, batch_size or BATCH_SIZE, judges, match, targets=targets, judged=judged
     )

@@ -23,8 +23,7 @@ from ..engine.data_checks import IdCheck, no_hit_warning
 from ..engine.evaluate import evaluate, evaluate_stream, resolve_metrics
 from ..engine.executors import Executor
 from ..engine.gold_match import GoldReading, MatchChoice, Pair, depends_on_match
-from ..engine.suggest import require_retrieved, specs_for, supported_metrics
-from ..engine.targets import TargetFields, check_support, support_by_specs, with_specs
+from ..engine.suggest import require_retrieved, specs_for, supported_metrics, with_specs
 from ..errors import DataFileError
 from ..io.formats import SPLIT_FORMATS, get_format, guess_format, is_sharded
 from ..io.join import PairStream, count_lines, dataset_of, resolve_format
@@ -115,6 +114,8 @@ class ScoreInput(ABC):
         options, rules = self.options, self.options.conventions
         if not options.targets:
             return supported_metrics(batches, rules, answers_only=answers_only, progress=advance)
+        from ..engine.targets import TargetFields
+
         fields = TargetFields(options.targets)
         for samples, outputs in batches:
             fields.add(samples, outputs)
@@ -182,8 +183,11 @@ class TrecInput(ScoreInput):
         rules, targets = self.options.conventions, self.options.targets
         if targets or not metrics:
             specs = specs_for({"relevant_docs"}, {"retrieved"}, conventions=rules, bare_ids=True, targets=targets)
-            check_support(support_by_specs(targets, specs, missing="a TREC run has rankings alone"))
             metrics = with_specs(metrics, specs, rules)
+        if targets:
+            from ..engine.targets import check_support, support_by_specs
+
+            check_support(support_by_specs(targets, specs, missing="a TREC run has rankings alone"))
         with progress(f"reading {self.qrels} and {self.run}"):
             self.rankings = read_trec(self.qrels, self.run)
         self.total = len(self.rankings.ids)

@@ -146,7 +146,7 @@ def _next_steps(target: Path, store: str) -> str:
     type=click.Choice(["retrieval", "answers", "no-gold", "everything"]),
     help="What the plan is for; asked on a terminal, else what the annotations allow.",
 )
-@target_option("Judge this target, instead of --for: the plan has all metrics that the data supports for it")
+@target_option("the plan has all metrics that the data supports for it, instead of those of --for")
 @quiet_option
 @click.option(
     "-o",

@@ -186,6 +186,12 @@ def specs_for(
     return [spec for _, spec in sorted(found, key=lambda pair: pair[0])]
 
 
+def with_specs(given: Sequence[Metric], specs: Sequence[str], conventions: Conventions) -> list[Metric]:
+    """The metrics given, and those of specs whose names none of them has."""
+    names = {metric.name for metric in given}
+    return [*given, *(metric for metric in resolve_metrics(specs, conventions) if metric.name not in names)]
+
+
 def _is_for_targets(info: MetricInfo, targets: Collection[TargetCategory]) -> bool:
     """Whether a metric that is no default is chosen where its target is named."""
     target: TargetCategory | None = getattr(info.cls, "target", None)  # metrics over another metric have its target

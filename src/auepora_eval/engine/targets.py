@@ -16,7 +16,7 @@ from ..core.targets import TARGETS
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, TargetCategory
 from ..errors import AueporaWarning, BadValueError
 from .evaluate import resolve_metrics
-from .suggest import AvailableFields, specs_for
+from .suggest import AvailableFields, specs_for, with_specs
 
 DEFAULT_K = 5
 """The cut-off of primary metrics and of starter plans."""
@@ -202,12 +202,6 @@ def possible_metrics(targets: Collection[TargetCategory]) -> list[Metric]:
     return [metric(spec) for spec in specs]
 
 
-def with_specs(given: Sequence[Metric], specs: Sequence[str], conventions: Conventions) -> list[Metric]:
-    """The metrics given, and those of specs whose names none of them has."""
-    names = {metric.name for metric in given}
-    return [*given, *(metric for metric in resolve_metrics(specs, conventions) if metric.name not in names)]
-
-
 def support_by_specs(
     targets: Iterable[TargetCategory], specs: Sequence[str], *, missing: str = "", timings_known: bool = True
 ) -> list[TargetSupport]:
@@ -235,6 +229,10 @@ JUDGE = "judge"
 """The usual name of a judge among the resources."""
 
 
+JUDGE_KINDS = frozenset({"openai", "decisions", "recorded", "panel"})
+"""The kinds of resources that can only be judges."""
+
+
 def usual_judge(names: Collection[str]) -> str | None:
     """The resource called ``judge``, else the only one."""
     if JUDGE in names:
@@ -243,13 +241,14 @@ def usual_judge(names: Collection[str]) -> str | None:
 
 
 def judged_specs(
-    targets: Iterable[TargetCategory], resources: Collection[str], given: Iterable[Spec] = ()
+    targets: Iterable[TargetCategory], resources: Mapping[str, Any] | None, given: Iterable[Spec] = ()
 ) -> list[dict[str, Any]]:
-    """Specs of the metrics of the targets that need a judge, with the judge; none where there is no judge.
+    """Specs of the metrics of the targets that need a judge, with the judge among the resources of a plan, if any.
 
     Metrics that are ``given`` are left out.
     """
-    judge = usual_judge(resources)
+    known = resources or {}
+    judge = usual_judge([name for name in known if name == JUDGE or not JUDGE_KINDS.isdisjoint(known[name])])
     named = {spec if isinstance(spec, str) else next(iter(spec)) for spec in given}
     names = [TARGETS[target].judged for target in targets]
     return [{name: {"critic": {"use": judge}}} for name in names if judge is not None and name and name not in named]
@@ -271,7 +270,7 @@ def check_support(support: Iterable[TargetSupport], judged: Set[str] = frozenset
     """
     listed = list(support)
     lacking = [found for found in listed if found.missing and judged.isdisjoint(found.judged)]
-    if not any(found.metrics for found in lacking) and len(lacking) == len(listed):
+    if lacking and len(lacking) == len(listed) and not any(found.metrics for found in lacking):
         raise BadValueError("; ".join(found.problem for found in lacking))
     for found in lacking:
         if partial or not found.metrics:

@@ -11,7 +11,7 @@ from ..core.metrics_base import Metric
 from ..core.registry import Spec
 from ..core.targets import TARGETS, find_target, find_targets
 from ..core.types import EvaluationSample, TargetCategory
-from ..engine.targets import JUDGE, check_support, judge_note, judged_specs, supported_targets
+from ..engine.targets import check_support, judge_note, judged_specs, supported_targets
 from ..errors import BadValueError
 from .model import Plan
 from .source import Findings, string_problem
@@ -44,7 +44,7 @@ def with_target_metrics(
         return plan
     support = supported_targets(samples, None, retrieves=retrieves, conventions=conventions, targets=plan.targets)
     supported = {name for found in support for name in found.judged}
-    possible = judged_specs(plan.targets, _judges(plan), plan.metrics or ())
+    possible = judged_specs(plan.targets, plan.resolved["resources"], plan.metrics or ())
     judged = [spec for spec in possible if supported.issuperset(spec)]
     names = {name for spec in judged for name in spec}
     check_support(support, names, partial=False)  # what is judged in part is said when the outputs are known
@@ -58,11 +58,6 @@ def with_target_metrics(
         primary=primary,
         resolved={**plan.resolved, "metrics": list(metrics) or None, "primary": list(primary) or None},
     )
-
-
-def _judges(plan: Plan) -> list[str]:
-    """The resources that can only be judges, and the one that is called so."""
-    return [name for name, source in plan.resources.items() if source.kind != "python" or name == JUDGE]
 
 
 def describe_metrics(plan: Plan, metrics: Sequence[Metric] | None) -> str:
@@ -80,4 +75,4 @@ def describe_metrics(plan: Plan, metrics: Sequence[Metric] | None) -> str:
 
 def judging_note(plan: Plan) -> str:
     """A sentence on the metrics of the targets that need a judge; empty if they have none."""
-    return judge_note(plan.targets, judged_specs(plan.targets, _judges(plan)))
+    return judge_note(plan.targets, judged_specs(plan.targets, plan.resolved["resources"]))

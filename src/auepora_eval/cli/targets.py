@@ -74,7 +74,7 @@ def _target_dict(found: TargetSupport, checked: Validation | None) -> dict[str, 
         "primary": found.primary,
         "metrics": found.patterns,
         "judged": list(found.judged),
-        "missing": found.problem if found.missing else None,
+        "missing": found.problem or None,
     }
 
 

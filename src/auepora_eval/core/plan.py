@@ -45,10 +45,11 @@ class EvaluationPlan:
         where it is all of them.
         """
         engine = import_module(TARGET_METRICS)
-        support = engine.supported_targets(samples, outputs, conventions=conventions, targets=find_targets(targets))
-        plan = cls(engine.target_metrics(support, conventions, judge))
-        names = {metric.name for metric in plan.metrics}
-        plan.primary = [name for found in support for name in found.primary_with(names)]
+        rules = Conventions.of(conventions)
+        support = engine.supported_targets(samples, outputs, conventions=rules, targets=find_targets(targets))
+        judged = engine.metrics_judged_by(judge, support, rules)
+        plan = cls(engine.metrics_of(support, judged, rules, {metric.name for metric in judged}))
+        plan.primary = [name for found in support for name in found.primary_with({metric.name for metric in judged})]
         plan.missing = {found.target: found.problem for found in support if found.missing}
         return plan
 

@@ -168,8 +168,10 @@ def describe_target(category: TargetCategory) -> Target:
     return TARGETS[category]
 
 
-def find_target(name: str) -> TargetCategory:
+def find_target(name: str | TargetCategory) -> TargetCategory:
     """The target of a name or alias; upper case and hyphens are read, too."""
+    if isinstance(name, TargetCategory):
+        return name
     by_name = {known: target.category for target in TARGETS.values() for known in (target.name, *target.aliases)}
     found = by_name.get(name.strip().lower().replace("-", "_").replace(" ", "_"))
     if found is None:
@@ -181,5 +183,5 @@ def find_target(name: str) -> TargetCategory:
 
 def find_targets(names: Iterable[str | TargetCategory]) -> tuple[TargetCategory, ...]:
     """The targets of names, each once, in the order of the survey."""
-    asked = {name if isinstance(name, TargetCategory) else find_target(name) for name in names}
+    asked = {find_target(name) for name in names}
     return tuple(target for target in TARGETS if target in asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
+from operator import attrgetter
 
 from ..core.conventions import Conventions
 from ..core.metrics_base import BatchMetric, Metric, is_defined_by_match, with_match
@@ -133,11 +134,11 @@ def _cites(output: SystemOutputs) -> bool:
     return output.citations is not None or (output.response is not None and output.response.sentences is not None)
 
 
-_OUTPUT_PARTS: dict[str, Callable[[SystemOutputs], bool]] = {
-    "retrieved": lambda output: bool(output.retrieved),
+_OUTPUT_PARTS: dict[str, Callable[[SystemOutputs], object]] = {
+    "retrieved": attrgetter("retrieved"),
     "response": lambda output: output.response is not None,
     "citations": _cites,
-    "usage": lambda output: bool(output.usage),
+    "usage": attrgetter("usage"),
 }
 
 

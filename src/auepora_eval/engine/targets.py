@@ -90,7 +90,9 @@ class TargetSupport:
 
     @property
     def problem(self) -> str:
-        """What the target cannot be judged without, and what to do."""
+        """What the target cannot be judged without, and what to do; empty if there is nothing."""
+        if not self.missing:
+            return ""
         target = TARGETS[self.target]
         how_far = f"is judged by {', '.join(self.metrics)} alone" if self.metrics else "cannot be judged"
         by_judge = f", or name a judge for {', '.join(self.judged)}" if self.judged else ""
@@ -147,7 +149,8 @@ class TargetFields(AvailableFields):
 
         Where targets are named, one without a primary metric lacks something, whatever else it has.
         """
-        target, wanted = support.target, TARGETS[support.target].primary if self.targets else ()
+        target = support.target
+        wanted = TARGETS[target].primary if self.targets else ()
         if support.primary or (support.metrics and not wanted):
             return support
         reason = _NOT_APPLICABLE.get(target)
@@ -178,12 +181,7 @@ class TargetFields(AvailableFields):
 
         ``judged`` are the names of those given that are computed only where the data supports them.
         """
-        support = self.support(conventions, retrieves=retrieves)
-        check_support(support, judged)
-        specs = [spec for target in support for spec in target.metrics]
-        supported = {spec for target in support for spec in target.judged}
-        kept = [metric for metric in given if metric.name not in judged or metric.name in supported]
-        return with_specs(kept, specs, conventions)
+        return metrics_of(self.support(conventions, retrieves=retrieves), given, conventions, judged)
 
 
 def _metadata(spec: str) -> MetricMetadata:
@@ -215,18 +213,31 @@ def support_by_specs(
     return found
 
 
-def target_metrics(support: Sequence[TargetSupport], conventions: str | Conventions, judge: object) -> list[Metric]:
-    """The supported metrics of targets, those that need a judge only where there is one; see ``check_support``."""
-    specs: list[Spec] = [spec for found in support for spec in found.metrics]
-    if judge is not None:
-        specs += [{name: {"critic": judge}} for found in support for name in found.judged]
-    metrics = resolve_metrics(specs, conventions)
-    check_support(support, {metric.name for metric in metrics})
-    return metrics
+def metrics_of(
+    support: Sequence[TargetSupport], given: Iterable[Metric], conventions: Conventions, judged: Set[str]
+) -> list[Metric]:
+    """The supported metrics of targets after those given; see ``check_support`` for what they lack.
+
+    ``judged`` are the names of those given that are left out where the data does not support them.
+    """
+    check_support(support, judged)
+    supported = {name for found in support for name in found.judged}
+    kept = [metric for metric in given if metric.name not in judged or metric.name in supported]
+    return with_specs(kept, [spec for found in support for spec in found.metrics], conventions)
+
+
+def metrics_judged_by(judge: object, support: Iterable[TargetSupport], conventions: Conventions) -> list[Metric]:
+    """The supported metrics of targets that a critic computes."""
+    names = [name for found in support for name in found.judged]
+    return resolve_metrics([{name: {"critic": judge}} for name in names if judge is not None], conventions)
 
 
 JUDGE = "judge"
 """The usual name of a judge among the resources."""
+
+
+def _spec_name(spec: Spec) -> str:
+    return spec if isinstance(spec, str) else next(iter(spec))
 
 
 JUDGE_KINDS = frozenset({"openai", "decisions", "recorded", "panel"})
@@ -249,7 +260,7 @@ def judged_specs(
     """
     known = resources or {}
     judge = usual_judge([name for name in known if name == JUDGE or not JUDGE_KINDS.isdisjoint(known[name])])
-    named = {spec if isinstance(spec, str) else next(iter(spec)) for spec in given}
+    named = {_spec_name(spec) for spec in given}
     names = [TARGETS[target].judged for target in targets]
     return [{name: {"critic": {"use": judge}}} for name in names if judge is not None and name and name not in named]
 

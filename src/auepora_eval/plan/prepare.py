@@ -185,7 +185,6 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         **({} if system is None else {"system": system[1] | {"config": config}}),
         "conventions": conventions,
         **({} if match == "auto" else {"gold": {"match": match}}),
-        **({"targets": [target.name.lower() for target in targets]} if targets else {}),
         "primary": list(primary) or None,
         "resources": stored_resources or None,
         "metrics": None if metrics is None else [spec for _, spec in metrics[0]],
@@ -199,6 +198,8 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
     }
     if guardrails:
         resolved["guardrails"] = guardrails
+    if targets:
+        resolved["targets"] = [target.name.lower() for target in targets]
     return Plan(
         path=source.path,
         folder=Path(os.path.abspath(findings.folder)),

@@ -82,6 +82,7 @@ COMMANDS = {
     "Evaluate": {
         "score": ("score", "Score saved outputs, or a TREC run, in one pass."),
         "run": ("run", "Run a plan: call the system, store, score; or resume."),
+        "sweep": ("sweep", "Run the configurations of a plan; say which to ship."),
         "rescore": ("rescore", "Compute metrics on stored outputs."),
         "diagnose": ("diagnose", "Find which part of a system fails, by experiment."),
     },

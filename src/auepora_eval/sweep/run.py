@@ -287,9 +287,7 @@ class SweepRunner:
         for record in reversed(earlier):
             expected = self.store.as_stored(self.sweep.entry(record.plan[SWEEP]["place"]))
             if {**record.plan[SWEEP], "setup_s": None} != expected:
-                raise BadValueError(
-                    f"cannot resume {self.sweep.name}: its configurations, or how one is chosen, changed"
-                )
+                raise BadValueError(f"cannot resume {self.sweep.name}: the section 'sweep' has changed")
             self.records[record.plan[SWEEP]["place"]] = record
             self.meter.add(list(self.store.outputs(record.run_id, texts=False)))
 

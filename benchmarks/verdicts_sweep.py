@@ -39,7 +39,7 @@ def draw_scores(
     if size > 1:
         own += np.repeat(rng.normal(size=(n // size, count)), size, axis=0) * np.sqrt((1 - correlation) * within)
     thresholds = np.array([NormalDist().inv_cdf(proportion) for proportion in proportions])
-    return (common + own < thresholds).astype(np.float64)
+    return np.asarray(common + own < thresholds, dtype=np.float64)
 
 
 def analysed(scores: Floats, seed: int, size: int = 1) -> ConfigurationScores:

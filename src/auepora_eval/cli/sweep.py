@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..render.terminal import progress
 from .console import echo_err, quiet_option, stdout_to_stderr, stop_on_signals
 from .help_pages import Command
 from .judge_options import INTERRUPTED, STOPPED_EARLY, JudgingOptions, judging_options
@@ -26,7 +28,7 @@ from .run import resume_command
 
 if TYPE_CHECKING:
     from ..runs.run import RunCallbacks
-    from ..store.records import RunRecord
+    from ..store.records import StoredOutput
 
 
 @click.command(name="sweep", cls=Command)
@@ -103,7 +105,8 @@ def command(
     from ..plan.prepare import read_plan
     from ..plan.source import read_source
     from ..store.connect import default_store
-    from ..sweep.run import SweepOptions, SweepRunner, prepare_sweep
+    from ..sweep.elimination import make_runner
+    from ..sweep.run import SweepOptions, prepare_sweep
     from ..systems.calls import Stop
 
     source = read_source(Path(plan)).with_settings(judging.settings)
@@ -119,36 +122,38 @@ def command(
         text = preview_text(prepared.preview(options))
         write_out(render_document(form, prepared.preview(options), markdown=text, text=text), output)
         return
-    stop, watcher = Stop(), SweepProgress()
-    words = ["--resume", *(["--eliminate"] if eliminate else [])]
-    with stdout_to_stderr(), stop_on_signals(stop):
-        runner = SweepRunner(prepared, options, stop=stop, watcher=watcher.callbacks(), announce=watcher.announce)
+    stop, shown = Stop(), SweepProgress()
+    words = ["--resume", "--eliminate"] if eliminate else ["--resume"]
+    with progress("asking", prepared.calls or None, rate=True) as advance, stdout_to_stderr(), stop_on_signals(stop):
+        watcher = shown.callbacks(advance)
+        runner = make_runner(prepared, options, stop=stop, watcher=watcher, announce=shown.announce)
         outcome = runner.run()
     if outcome.ended != "finished":
         echo_err(f"Stopped: {outcome.message}", always=True)
         echo_err(f"To resume: {resume_command('sweep', words)}", always=True)
     is_complete = show(outcome.sweep.name, prepared.where, form, output, is_whole=is_whole)
     if outcome.ended != "finished":
-        sys.exit(STOPPED_EARLY if runner.meter.exceeded else INTERRUPTED)
+        code = STOPPED_EARLY if runner.meter.exceeded else INTERRUPTED
+        sys.exit(code)
     if not is_complete:
         sys.exit(STOPPED_EARLY)
 
 
 class SweepProgress:
-    """Shows how far the configurations of a sweep are: a line per configuration, and the number of answers."""
+    """Shows how far a sweep is: the number of answers, and a line for each configuration that ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
-    def callbacks(self) -> RunCallbacks:
-        """The callbacks of each run."""
+    def callbacks(self, advance: Callable[[int], None]) -> RunCallbacks:
+        """The callbacks of each run; ``advance`` gets the number of further answers."""
         from ..runs.run import RunCallbacks
 
-        return RunCallbacks(started=self._on_start)
+        def answered(rows: Sequence[StoredOutput]) -> None:
+            with self._lock:
+                advance(len(rows))
 
-    def _on_start(self, record: RunRecord, to_do: int) -> None:
-        with self._lock:
-            echo_err(f"{record.run_id} ({record.name}): {to_do} answers to collect")
+        return RunCallbacks(answered=answered)
 
     def announce(self, line: str) -> None:
         """Show a line about a configuration."""

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from ..errors import UnknownRunError, did_you_mean
-from ..plan.sweep import Configuration, SweepPlan, format_value, short_names
+import numpy as np
+
+from ..core.reduce import Clusters
+from ..core.results import Results
+from ..core.scores import Scores, Status
+from ..errors import BadValueError, UnknownRunError, did_you_mean
+from ..plan.sweep import Configuration, SweepPlan, make_configurations
+from ..stats.intervals import Bools, Floats, Ints, mean_interval
+from ..stats.selection import ALPHA, ConfigurationScores
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
+from .metrics import build_comparisons
+from .pairing import MetricMeta
 
 SWEEP = "sweep"
 """The key of the plan of a run of a sweep, which is about the sweep."""
@@ -45,15 +56,9 @@ class StoredSweep:
         entry = record.plan.get(SWEEP)
         if not isinstance(entry, Mapping) or "place" not in entry:
             return None
-        every = entry["configurations"]
-        names = short_names(key for settings in every for key in settings)
-        configurations = []
-        for settings in every:
-            values = {name: format_value(settings[key]) if key in settings else "-" for key, name in names.items()}
-            configurations.append(Configuration(settings, values))
         return cls(
             entry["name"],
-            tuple(configurations),
+            tuple(make_configurations(entry["configurations"])),
             entry["decide"],
             entry["baseline"],
             entry["delta"],
@@ -104,6 +109,127 @@ def sweep_names(store: RunStore) -> list[str]:
     return list(dict.fromkeys(tag.removeprefix(SWEEP_TAG) for tag in tags))
 
 
+# --- the scores of all configurations on the same questions, as one table --------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreTable:
+    """Scores with a row per question and a column per configuration; a failed answer has the worst score."""
+
+    values: Floats
+    failed: Bools
+    rows: Ints
+    """The positions of the questions; those without a score in some configuration are left out of all."""
+    left_out: int
+    definition: MetricMeta
+
+    @classmethod
+    def of(cls, columns: Sequence[Scores | None], definition: MetricMeta, n: int) -> ScoreTable:
+        """The table of the scores on ``n`` questions; ``None`` is a configuration whose run failed."""
+        values = np.full((n, len(columns)), definition.worst)
+        failed = np.ones((n, len(columns)), dtype=np.bool_)
+        known = np.ones(n, dtype=np.bool_)
+        for place, scores in enumerate(columns):
+            if scores is None:
+                continue
+            failed[:, place] = scores.status == Status.SYSTEM_FAILED
+            counted = np.isfinite(scores.values)
+            values[counted, place] = scores.values[counted]
+            known &= counted | failed[:, place]
+        rows = np.flatnonzero(known)
+        return cls(values[rows], failed[rows], rows, n - len(rows), definition)
+
+    @property
+    def binary(self) -> bool:
+        """Whether all scores are 0 or 1."""
+        return bool(np.isin(self.values, (0.0, 1.0)).all())
+
+    @property
+    def sign(self) -> float:
+        """-1 where a lower score is better."""
+        return 1.0 if self.definition.higher_score_is_better else -1.0
+
+    def analyse(self, clusters: Clusters | None, places: Sequence[int] | None = None) -> ConfigurationScores:
+        """The statistics of some configurations, by default of all; ``clusters`` has those of all questions."""
+        chosen = list(range(self.values.shape[1])) if places is None else list(places)
+        low, high = self.definition.range
+        inside = None if clusters is None else clusters[self.rows]
+        values, failed = self.sign * self.values[:, chosen], self.failed[:, chosen]
+        return ConfigurationScores(values, clusters=inside, width=high - low, failed=failed)
+
+
+@dataclass(frozen=True, eq=False)
+class SweepScores:
+    """The scores of the deciding metric in the runs of a sweep that finished or failed."""
+
+    sweep: StoredSweep
+    places: tuple[int, ...]
+    """The places of the configurations, in the order of the columns."""
+    table: ScoreTable
+    clusters: Clusters | None
+    """Those of all questions."""
+    label: str
+    """The metric, for display."""
+    notes: tuple[str, ...]
+
+    @property
+    def inside(self) -> Clusters | None:
+        """The clusters of the questions of the table."""
+        return None if self.clusters is None else self.clusters[self.table.rows]
+
+    @cached_property
+    def found(self) -> ConfigurationScores:
+        """The statistics of all configurations together."""
+        return self.table.analyse(self.clusters)
+
+    @property
+    def rivals(self) -> float:
+        """How many times as many rivals each configuration had as are left after an elimination."""
+        return (len(self.sweep.configurations) - 1) / max(len(self.places) - 1, 1)
+
+    def interval(self, column: int) -> tuple[float, float] | None:
+        """The interval of a mean whose end on the side of chance holds for whichever configuration is the best."""
+        values, (lowest, highest) = self.table.values[:, column], self.table.definition.range
+        level = 1 - (1 - self.found.level_of_best()) / self.rivals
+        plain, wide = (
+            mean_interval(
+                values, clusters=self.inside, binary=self.table.binary, lowest=lowest, highest=highest, level=chosen
+            )
+            for chosen in (1 - ALPHA, level)
+        )
+        if plain is None or wide is None:
+            return None
+        return (wide.low, plain.high) if self.table.sign > 0 else (plain.low, wide.high)
+
+
+def read_sweep_scores(store: RunStore, sweep: StoredSweep, runs: Sequence[RunRecord | None]) -> SweepScores | None:
+    """The scores of a sweep, given its runs by configuration; ``None`` if none of them finished."""
+    finished: dict[int, RunRecord] = {}
+    failed: list[int] = []
+    for place, run in enumerate(runs):
+        if run is not None and run.status is RunStatus.FINISHED:
+            finished[place] = run
+        elif run is not None and run.status is RunStatus.FAILED:
+            failed.append(place)
+    if not finished:
+        return None
+    records = list(finished.values())
+    compared = records * 2 if len(records) == 1 else records
+    built = build_comparisons(
+        store, compared, metrics=[sweep.decide], delta=None, primary=[sweep.decide], other_dataset=False
+    )
+    if sweep.decide in built.refused:
+        raise BadValueError(f"'{sweep.decide}' cannot decide the sweep {sweep.name}: {built.refused[sweep.decide]}")
+    pairs = {given.runs: given.pair for given in built.inputs}
+    columns: list[Scores | None] = [pairs[0, 1].first]
+    columns += [pairs[0, place].second for place in range(1, len(records))]
+    columns += [None] * len(failed)
+    table = ScoreTable.of(columns, pairs[0, 1].definition, len(built.shared.ids))
+    notes = dict.fromkeys([*built.inputs[0].notes, *built.notes])
+    label = built.labels.get(sweep.decide, sweep.decide)
+    return SweepScores(sweep, (*finished, *failed), table, built.shared.clusters, label, tuple(notes))
+
+
 # --- a comparison with a run that was picked: all configurations that it was picked among share its error rate -------
 
 
@@ -130,6 +256,16 @@ def picked_text(sweep: StoredSweep) -> str:
     return f"picked among {len(sweep.configurations)} configurations on these questions (sweep {sweep.name})"
 
 
+def sweep_text(record: RunRecord) -> str | None:
+    """What a run is in its sweep; ``None`` if it is not of one."""
+    sweep = StoredSweep.of_run(record)
+    if sweep is None:
+        return None
+    if record.plan[SWEEP]["place"] == sweep.baseline:
+        return f"the baseline of {len(sweep.configurations)} configurations (sweep {sweep.name})"
+    return picked_text(sweep)
+
+
 def picked_runs(store: RunStore, records: Sequence[RunRecord]) -> list[PickedRun]:
     """Those of the compared runs that were picked in a sweep; a baseline that was named before it was not picked."""
     compared = {record.run_id for record in records}
@@ -146,6 +282,19 @@ def picked_runs(store: RunStore, records: Sequence[RunRecord]) -> list[PickedRun
     return found
 
 
-def without_sweep(record: RunRecord) -> RunRecord:
-    """The record with the plan of an ordinary run of the same configuration."""
-    return replace(record, plan={key: value for key, value in record.plan.items() if key != SWEEP})
+def with_picked_interval(store: RunStore, record: RunRecord, results: Results) -> Results:
+    """The results of a run that was picked in a sweep, with an interval of the deciding metric that allows for it."""
+    sweep = StoredSweep.of_run(record)
+    if sweep is None or record.plan[SWEEP]["place"] == sweep.baseline or sweep.decide not in results.by_name:
+        return results
+    scores = read_sweep_scores(store, sweep, sweep.runs(store))
+    place = record.plan[SWEEP]["place"]
+    if scores is None or place not in scores.places:
+        return results
+    changed = copy(results)
+    for number, result in enumerate(results):
+        if result.name == sweep.decide:
+            details = {**result.details, "picked": picked_text(sweep)}
+            interval = scores.interval(scores.places.index(place))
+            changed[number] = replace(result, interval=interval, details=details)
+    return changed

@@ -117,11 +117,12 @@ def _all_settings(section: PlanSection, keys: Mapping[str, Any]) -> list[Setting
 
 
 def _check_keys(section: PlanSection, chosen: Iterable[Settings]) -> None:
+    where = "grid.{}" if section.has("grid") else "list"
     for key in dict.fromkeys(itertools.chain.from_iterable(chosen)):
         if split_key(key)[0] not in SWEPT_SECTIONS:
             listing = ", ".join(f"{name}.*" for name in SWEPT_SECTIONS)
             section.add(
-                f"grid.{key}" if section.has("grid") else "list",
+                where.format(key),
                 f"'{key}' cannot be swept: the questions and the metrics are the same for all configurations; "
                 f"keys that can are {listing}",
             )
@@ -141,6 +142,7 @@ def _deciding_metric(
 
 def _sweep_plan(section: PlanSection, keys: Mapping[str, Any], chosen: list[Settings], decide: str) -> SweepPlan | None:
     names = short_names(itertools.chain.from_iterable(chosen))
+    where = "grid" if section.has("grid") else "list"
     kept = list(chosen)
     for place, combination in enumerate(keys["exclude"]):
         excluded = _matching(section, f"exclude[{place}]", names, combination, chosen)
@@ -149,13 +151,13 @@ def _sweep_plan(section: PlanSection, keys: Mapping[str, Any], chosen: list[Sett
         kept = [settings for settings in kept if settings not in excluded]
     if not 2 <= len(kept) <= MAX_CONFIGURATIONS:
         section.add(
-            "grid" if section.has("grid") else "list",
+            where,
             f"there are {len(kept)} configurations to choose from; a sweep has 2 to {MAX_CONFIGURATIONS}",
         )
-    configurations = [_configuration(settings, names) for settings in kept]
+    configurations = make_configurations(kept)
     for label, count in Counter(configuration.label for configuration in configurations).items():
         if count > 1:
-            section.add("grid" if section.has("grid") else "list", f"there are {count} configurations '{label}'")
+            section.add(where, f"there are {count} configurations '{label}'")
     baseline = _baseline(section, names, keys["baseline"], kept)
     if section.has("setup"):
         _check_setup(section, keys["setup"], names)
@@ -174,14 +176,21 @@ def _sweep_plan(section: PlanSection, keys: Mapping[str, Any], chosen: list[Sett
 
 def short_names(keys: Iterable[str]) -> dict[str, str]:
     """A short name for each key: its last part, or the whole key where another one ends in the same way."""
-    distinct = list(dict.fromkeys(keys))
-    endings = Counter(split_key(key)[-1] for key in distinct)
-    return {key: split_key(key)[-1] if endings[split_key(key)[-1]] == 1 else key for key in distinct}
+    endings = {key: split_key(key)[-1] for key in keys}
+    counts = Counter(endings.values())
+    repeated = {key: key for key, ending in endings.items() if counts[ending] > 1}
+    return endings | repeated
 
 
-def _configuration(settings: Settings, names: Mapping[str, str]) -> Configuration:
-    values = {name: format_value(settings[key]) if key in settings else "-" for key, name in names.items()}
-    return Configuration(dict(settings), values)
+def make_configurations(every: Sequence[Settings]) -> list[Configuration]:
+    """The configurations with these settings, with their values as text."""
+    names = short_names(itertools.chain.from_iterable(every))
+    found = []
+    for settings in every:
+        values = dict.fromkeys(names.values(), "-")
+        values.update({names[key]: format_value(value) for key, value in settings.items()})
+        found.append(Configuration(dict(settings), values))
+    return found
 
 
 def format_value(value: Any) -> str:

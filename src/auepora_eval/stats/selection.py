@@ -158,8 +158,9 @@ class ConfigurationScores:
         variances = own[:, None] + own - 2 * covariance
         np.fill_diagonal(variances, np.inf)
         smaller = variances.copy()
-        for column in () if failed is None else np.flatnonzero(failed.any(axis=0) & ~failed.all(axis=0)).tolist():
-            smaller[column] = np.minimum(smaller[column], self._variances_without(column, ~failed[:, column]))
+        answered: Bools = np.ones(self.scores.shape, dtype=np.bool_) if failed is None else ~failed
+        for column in np.flatnonzero(answered.any(axis=0) & ~answered.all(axis=0)).tolist():
+            smaller[column] = np.minimum(smaller[column], self._variances_without(column, answered[:, column]))
         np.fill_diagonal(smaller, np.inf)
         least = self.least**2
         return np.sqrt(np.maximum(variances, least)), np.sqrt(np.maximum(smaller, least))

@@ -7,30 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..compare.guardrails import guardrail_margins
-from ..compare.metrics import build_comparisons
 from ..compare.runs import compare_metrics
 from ..compare.stores import DecisionRegister, register_decision
-from ..compare.sweeps import ELIMINATED_TAG, SWEEP, StoredSweep
-from ..compare.types import ComparisonInput, GuardrailOutcome
-from ..core.reduce import Clusters
+from ..compare.sweeps import ELIMINATED_TAG, SWEEP, StoredSweep, SweepScores, read_sweep_scores
+from ..compare.types import GuardrailOutcome
 from ..core.registry import metric
 from ..core.results import display_name
-from ..core.scores import Scores
-from ..errors import BadValueError
 from ..plan.sweep import Configuration
-from ..stats.intervals import mean_interval
-from ..stats.selection import (
-    ALPHA,
-    BaselineTest,
-    ConfigurationScores,
-    Distance,
-    MainEffect,
-    main_effects,
-)
+from ..stats.selection import ALPHA, BaselineTest, Distance, MainEffect, main_effects
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore, result_summaries
 from .run import output_tokens
-from .scores import ScoreTable
 
 END_TO_END = "end_to_end"
 """The timing of a whole call."""
@@ -182,24 +169,30 @@ def answer_sweep(store: RunStore, sweep: StoredSweep) -> SweepAnswer:
         for place, (configuration, record) in enumerate(zip(sweep.configurations, records, strict=True))
     ]
     answer = SweepAnswer(sweep, tuple(results), sweep.decide)
-    finished = [result for result in results if result.is_finished]
-    if not finished:
-        return replace(answer, notes=("no configuration finished, so that there is nothing to compare",))
-    found = _Comparison(store, sweep, results)
-    answer = replace(answer, metric=found.label, higher_is_better=found.table.sign > 0, samples=len(found.table.rows))
-    answer = replace(answer, left_out=found.table.left_out, other_metrics=_other_metrics(store, finished[0], sweep))
-    complete = answer.is_complete
-    results = found.with_means(results)
-    if complete:
-        results = found.with_statistics(results)
-        results = _with_guardrails(store, results, sweep)
-        answer = replace(answer, interval=found.interval(), effects=found.effects())
-    results.sort(key=lambda result: (not result.is_finished, -found.table.sign * (result.mean or 0.0), result.label))
-    answer = replace(answer, results=tuple(results), notes=found.notes)
+    scores = read_sweep_scores(store, sweep, records)
+    if scores is None:
+        return answer
+    table = scores.table
+    results = _with_means(results, scores)
+    if answer.is_complete:
+        results = _with_guardrails(store, _with_statistics(results, scores), sweep)
+        best = int(scores.found.means.argmax())
+        answer = replace(answer, interval=scores.interval(best), effects=_effects(scores))
+    results.sort(key=lambda result: (not result.is_finished, -table.sign * (result.mean or 0.0), result.label))
+    answer = replace(
+        answer,
+        results=tuple(results),
+        metric=scores.label,
+        higher_is_better=table.sign > 0,
+        samples=len(table.rows),
+        left_out=table.left_out,
+        other_metrics=_other_metrics(store, results[0], sweep),
+        notes=scores.notes,
+    )
     answer = replace(answer, results=tuple(_with_pareto(answer)))
-    if complete:
+    if answer.is_complete:
         decided = {sweep.decide: [result.label for result in answer.kept]}
-        compared = [result.record for result in answer.results if result.record is not None]
+        compared = [result.record for result in results if result.record is not None]
         answer = replace(answer, register=register_decision(store, compared, "sweep", decided))
     return answer
 
@@ -296,107 +289,48 @@ def _dominates(first: Sequence[float], second: Sequence[float]) -> bool:
 # --- the statistics of all configurations together -------------------------------------------------------------------
 
 
-class _Comparison:
-    """The scores of the configurations of a sweep, and what follows from them."""
-
-    def __init__(self, store: RunStore, sweep: StoredSweep, results: Sequence[ConfigurationResult]) -> None:
-        self.sweep = sweep
-        left = {
-            result.place for result in results if result.record is not None and ELIMINATED_TAG in result.record.tags
-        }
-        self.eliminated = left
-        """The places of the configurations that a look found to be worse."""
-        finished = [result for result in results if result.is_finished]
-        failed = [result for result in results if not result.is_finished and _has_failed(result)]
-        self.places = [result.place for result in [*finished, *failed]]
-        records = [result.record for result in finished if result.record is not None]
-        built = build_comparisons(
-            store, records * 2 if len(records) == 1 else records, metrics=[sweep.decide], delta=None,
-            primary=[sweep.decide], other_dataset=False,
-        )  # fmt: skip
-        if sweep.decide in built.refused:
-            raise BadValueError(f"'{sweep.decide}' cannot decide the sweep {sweep.name}: {built.refused[sweep.decide]}")
-        columns = _columns(built.inputs, len(records))
-        given = built.inputs[0]
-        self.label = built.labels.get(sweep.decide, sweep.decide)
-        self.clusters: Clusters | None = built.shared.clusters
-        nothing: list[Scores | None] = [None] * len(failed)
-        self.table = ScoreTable.of([*columns, *nothing], given.definition, len(built.shared.ids))
-        self.notes = tuple(dict.fromkeys([*given.notes, *built.notes]))
-        self.found: ConfigurationScores = self.table.analyse(self.clusters)
-
-    @property
-    def missing(self) -> float:
-        """How many times as many rivals each configuration had as are left."""
-        return (len(self.sweep.configurations) - 1) / max(len(self.places) - 1, 1)
-
-    def with_means(self, results: Sequence[ConfigurationResult]) -> list[ConfigurationResult]:
-        """The results with their means."""
-        found = []
-        means = dict(zip(self.places, (self.table.sign * self.found.means).tolist(), strict=True))
-        failed = dict(zip(self.places, self.table.failed.sum(axis=0).tolist(), strict=True))
-        for result in results:
-            place = result.place
-            found.append(replace(result, mean=means.get(place), failed=failed.get(place, 0)))
-        return found
-
-    def with_statistics(self, results: Sequence[ConfigurationResult]) -> list[ConfigurationResult]:
-        """The results with the set of the best, the tests against the baseline, and the distances from the best."""
-        kept = dict(zip(self.places, self.found.not_distinguishable().tolist(), strict=True))
-        if self.sweep.eliminates:
-            kept = {place: place not in self.eliminated for place in self.places}
-        distances = dict(zip(self.places, self.found.behind_best(self.sweep.delta), strict=True))
-        tests: dict[int, BaselineTest] = {}
-        if self.sweep.baseline in self.places:
-            against = self.found.against(self.places.index(self.sweep.baseline))
-            for place, test in zip(self.places, against, strict=True):
-                if place != self.sweep.baseline:
-                    tests[place] = replace(test, p_adjusted=min(1.0, test.p_adjusted * self.missing))
-        found = []
-        for result in results:
-            place = result.place
-            found.append(
-                replace(result, is_kept=kept.get(place, False), distance=distances.get(place), test=tests.get(place))
-            )
-        return found
-
-    def interval(self) -> tuple[float, float] | None:
-        """The interval of the best mean. Its end on the side of chance holds for whichever is the best."""
-        best = int(self.found.means.argmax())
-        values, (lowest, highest) = self.table.values[:, best], self.table.definition.range
-        clusters = None if self.clusters is None else self.clusters[self.table.rows]
-        level = 1 - (1 - self.found.level_of_best()) / self.missing
-        plain, wide = (
-            mean_interval(
-                values, clusters=clusters, binary=self.table.binary, lowest=lowest, highest=highest, level=chosen
-            )
-            for chosen in (1 - ALPHA, level)
-        )
-        if plain is None or wide is None:
-            return None
-        return (wide.low, plain.high) if self.table.sign > 0 else (plain.low, wide.high)
-
-    def effects(self) -> dict[str, dict[str, MainEffect]]:
-        """The main effects of a complete grid; empty if a configuration did not finish."""
-        if not self.sweep.is_grid or len(self.places) < len(self.sweep.configurations):
-            return {}
-        chosen = [self.sweep.configurations[place].values for place in self.places]
-        names = [name for name in chosen[0] if len({values[name] for values in chosen}) > 1]
-        parameters = [[values[name] for values in chosen] for name in names]
-        inside = None if self.clusters is None else self.clusters[self.table.rows]
-        by_place = main_effects(self.table.values, parameters, clusters=inside)
-        found: dict[str, dict[str, MainEffect]] = {}
-        for name, column, effects in zip(names, parameters, by_place, strict=True):
-            found[name] = {column[place]: effect for place, effect in effects.items()}
-        return found
+def _with_means(results: Sequence[ConfigurationResult], scores: SweepScores) -> list[ConfigurationResult]:
+    """The results with their means."""
+    means = dict(zip(scores.places, (scores.table.sign * scores.found.means).tolist(), strict=True))
+    failed = dict(zip(scores.places, scores.table.failed.sum(axis=0).tolist(), strict=True))
+    found = []
+    for result in results:
+        place = result.place
+        found.append(replace(result, mean=means.get(place), failed=failed.get(place, 0)))
+    return found
 
 
-def _has_failed(result: ConfigurationResult) -> bool:
-    return result.record is not None and result.record.status is RunStatus.FAILED
+def _with_statistics(results: Sequence[ConfigurationResult], scores: SweepScores) -> list[ConfigurationResult]:
+    """The results with the set of the best, the tests against the baseline, and the distances from the best."""
+    sweep, places = scores.sweep, scores.places
+    kept = dict(zip(places, scores.found.not_distinguishable().tolist(), strict=True))
+    distances = dict(zip(places, scores.found.behind_best(sweep.delta), strict=True))
+    tests: dict[int, BaselineTest] = {}
+    if sweep.baseline in places:
+        against = scores.found.against(places.index(sweep.baseline))
+        for place, test in zip(places, against, strict=True):
+            if place != sweep.baseline:
+                tests[place] = replace(test, p_adjusted=min(1.0, test.p_adjusted * scores.rivals))
+    found = []
+    for result in results:
+        place = result.place
+        is_kept = kept.get(place, False)
+        if sweep.eliminates and result.record is not None:  # the looks decide, each with a part of the error rate
+            is_kept = place in places and ELIMINATED_TAG not in result.record.tags
+        found.append(replace(result, is_kept=is_kept, distance=distances.get(place), test=tests.get(place)))
+    return found
 
 
-def _columns(inputs: Sequence[ComparisonInput], count: int) -> list[Scores]:
-    """The scores of each run, from its comparison with the first one."""
-    pairs = {given.runs: given.pair for given in inputs}
-    first = pairs[0, 1]
-    return [first.first, *(pairs[0, place].second for place in range(1, count))]
+def _effects(scores: SweepScores) -> dict[str, dict[str, MainEffect]]:
+    """The main effects of a complete grid; empty if a configuration left."""
+    sweep = scores.sweep
+    if not sweep.is_grid or len(scores.places) < len(sweep.configurations):
+        return {}
+    chosen = [sweep.configurations[place].values for place in scores.places]
+    names = [name for name in chosen[0] if len({values[name] for values in chosen}) > 1]
+    parameters = [[values[name] for values in chosen] for name in names]
+    by_place = main_effects(scores.table.values, parameters, clusters=scores.inside)
+    found: dict[str, dict[str, MainEffect]] = {}
+    for name, column, effects in zip(names, parameters, by_place, strict=True):
+        found[name] = {column[place]: effect for place, effect in effects.items()}
+    return found

@@ -10,7 +10,7 @@ from itertools import compress
 import numpy as np
 
 from ..compare.pairing import metric_meta
-from ..compare.sweeps import ELIMINATED_TAG
+from ..compare.sweeps import ELIMINATED_TAG, ScoreTable
 from ..core.clusters import cluster_ids, cluster_key
 from ..core.metrics_base import BatchMetric
 from ..core.reduce import Clusters
@@ -19,13 +19,14 @@ from ..core.scores import Scores
 from ..core.types import SystemOutputs
 from ..runs.gold import read_gold
 from ..runs.job import ScoringJob
+from ..runs.run import RunCallbacks
 from ..runs.scoring import score_run
 from ..stats.intervals import Ints
 from ..stats.selection import ConfigurationScores, eliminate, look_sizes
 from ..store.records import RunStatus, plan_conventions
 from ..store.runs import iter_samples
-from .run import SweepRunner
-from .scores import ScoreTable
+from ..systems.calls import Stop
+from .run import Announce, PreparedSweep, SweepOptions, SweepRunner
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +52,28 @@ class LookJob(ScoringJob):
         """Store nothing."""
 
 
-def run_in_looks(runner: SweepRunner) -> None:
+class EliminatingRunner(SweepRunner):
+    """Runs a sweep whose configurations may leave."""
+
+    def run_all(self) -> None:
+        """Run the configurations look by look."""
+        _run_in_looks(self)
+
+
+def make_runner(
+    prepared: PreparedSweep,
+    options: SweepOptions,
+    *,
+    stop: Stop | None = None,
+    watcher: RunCallbacks = RunCallbacks(),
+    announce: Announce = lambda _line: None,
+) -> SweepRunner:
+    """The runner of a sweep, with or without elimination."""
+    kind = EliminatingRunner if options.eliminate else SweepRunner
+    return kind(prepared, options, stop=stop, watcher=watcher, announce=announce)
+
+
+def _run_in_looks(runner: SweepRunner) -> None:
     """Ask tenths of the questions, and after each let the configurations leave that are worse than another one.
 
     It ends when one is left, or when less than half a further one is expected to leave. The rest, and the baseline,
@@ -64,12 +86,13 @@ def run_in_looks(runner: SweepRunner) -> None:
     every = list(range(len(runner.prepared.plans)))
     living = list(every)
     for look, size in enumerate(look_sizes(len(units)), start=1):
-        asked = frozenset(np.concatenate(units[:size]).tolist()) if size else frozenset()
+        if not size:
+            continue
+        asked = frozenset(np.concatenate(units[:size]).tolist())
+        runner.announce(f"look {look}: {len(asked)} of {len(samples)} questions, {len(living)} configurations")
         runner.run_each(living, part=asked)
         if runner.stop.finishing:
             return
-        if not asked:
-            continue
         found = _analyse(runner, living, asked, clusters)
         if found is None:
             continue

@@ -8,7 +8,6 @@ from typing import Any
 
 from ..render.blocks import Block, Bullets, Cell, Prose, Row, Table, TableColumn, Tone, simple_table
 from ..render.tables import format_value
-from ..render.terminal import format_duration
 from .answer import ConfigurationResult, SweepAnswer
 
 SCHEMA = 1
@@ -34,11 +33,15 @@ _ENDED = ("finished", "failed")
 
 def _names(results: Sequence[ConfigurationResult]) -> str:
     """The first labels, in brackets where one has several values."""
-    labels = [f"({result.label})" if len(result.configuration.values) > 1 else result.label for result in results]
-    more = len(labels) - _LISTED
-    if more <= 0:
-        return " and ".join([", ".join(labels[:-1]), labels[-1]] if len(labels) > 1 else labels)
-    return f"{', '.join(labels[:_LISTED])} and {more} more"
+    labels = []
+    for result in results[:_LISTED]:
+        is_alone = len(result.configuration.values) == 1
+        labels.append(result.label if is_alone else f"({result.label})")
+    more = len(results) - len(labels)
+    if more:
+        return f"{', '.join(labels)} and {more} more"
+    *first, last = labels
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _cheapest_text(answer: SweepAnswer) -> str:
@@ -108,6 +111,7 @@ def _guardrail_texts(answer: SweepAnswer) -> list[str]:
 
 # --- the tables ------------------------------------------------------------------------------------------------------
 
+_YES_NO = {True: "yes", False: "no"}
 _TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 
 
@@ -135,36 +139,45 @@ def configurations_table(answer: SweepAnswer, most: int | None = MAX_ROWS) -> Ta
 
 def _is_shown(column: TableColumn | str, rows: Sequence[Row], place: int) -> bool:
     """Whether a column says something."""
-    texts = {cell.text if isinstance(cell, Cell) else cell for cell in (row[place] for row in rows)}
-    title = column if isinstance(column, str) else column.title
-    return not texts <= {"", {"failed": "0", "status": "finished"}.get(title, "")}
+    assert isinstance(column, TableColumn)
+    usual = {"failed": "0", "status": "finished"}.get(column.title, "")
+    cells = (row[place] for row in rows)
+    return any((cell.text if isinstance(cell, Cell) else cell) not in ("", usual) for cell in cells)
 
 
 def _row(answer: SweepAnswer, result: ConfigurationResult) -> Row:
     amounts = result.amounts
-    verdict = result.verdict
+    verdict, kept, failed, efficient, behind = result.verdict, "", "", "", None
     if result.place == answer.sweep.baseline:
         verdict = "is it"
-    is_known = answer.is_complete and result.mean is not None
-    price = getattr(amounts, answer.cost_name) if answer.cost_name else None
+    if result.mean is not None:
+        failed = str(result.failed)
+    if result.mean is not None and answer.is_complete:
+        kept = _YES_NO[result.is_kept]
+    if result.is_efficient:
+        efficient = "yes"
+    if result.distance is not None:
+        behind = max(result.distance.most, 0.0)
     return [
         *result.configuration.values.values(),
         _number(result.mean),
-        ("yes" if result.is_kept else "no") if is_known else "",
+        kept,
         Cell(verdict, _TONES.get(verdict, "")),
-        "" if result.distance is None else f"{max(result.distance.most, 0.0):.4f}",
+        _number(behind),
         *(_number(result.others.get(name)) for name in answer.other_metrics),
-        "" if price is None else f"{price:.4g}",
-        "" if amounts.latency is None else f"{amounts.latency:.3g}",
-        "" if amounts.setup_s is None else format_duration(amounts.setup_s),
-        str(result.failed) if result.mean is not None else "",
-        "yes" if result.is_efficient else "",
+        _number(getattr(amounts, answer.cost_name or "cost"), "{:.4g}"),
+        _number(amounts.latency, "{:.3g}"),
+        _number(amounts.setup_s, "{:.3g} s"),
+        failed,
+        efficient,
         result.status,
     ]
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else format_value(value)
+def _number(value: float | None, form: str = "") -> str:
+    if value is None:
+        return ""
+    return form.format(value) if form else format_value(value)
 
 
 def effects_table(answer: SweepAnswer) -> Table | None:
@@ -181,9 +194,8 @@ def effects_table(answer: SweepAnswer) -> Table | None:
 def answer_blocks(answer: SweepAnswer, *, is_whole: bool = False) -> list[Block]:
     """The conclusion, the table and the notes; ``is_whole`` adds all rows and the effects of single parameters."""
     first, *more = conclusion(answer)
-    blocks: list[Block] = [Prose(first), *([Bullets(more)] if more else [])]
-    if any(result.record is not None for result in answer.results):
-        blocks.append(configurations_table(answer, None if is_whole else MAX_ROWS))
+    most = None if is_whole else MAX_ROWS
+    blocks: list[Block] = [Prose(first), Bullets(more), configurations_table(answer, most)]
     if is_whole and (effects := effects_table(answer)) is not None:
         blocks.append(effects)
     blocks.append(Bullets(answer_notes(answer, is_whole=is_whole)))
@@ -237,8 +249,11 @@ def answer_document(answer: SweepAnswer) -> dict[str, Any]:
 
 
 def _result_document(answer: SweepAnswer, result: ConfigurationResult) -> dict[str, Any]:
+    run_id = None if result.record is None else result.record.run_id
+    test = None if result.test is None else asdict(result.test)
+    distance = None if result.distance is None else asdict(result.distance)
     return {
-        "run_id": None if result.record is None else result.record.run_id,
+        "run_id": run_id,
         "status": result.status,
         "settings": dict(result.configuration.settings),
         "mean": result.mean,
@@ -246,8 +261,8 @@ def _result_document(answer: SweepAnswer, result: ConfigurationResult) -> dict[s
         "may_be_best": result.is_kept,
         "is_baseline": result.place == answer.sweep.baseline,
         "verdict": result.verdict or None,
-        "against_baseline": None if result.test is None else asdict(result.test),
-        "behind_best": None if result.distance is None else asdict(result.distance),
+        "against_baseline": test,
+        "behind_best": distance,
         "others": {name: result.others.get(name) for name in answer.other_metrics},
         "guardrails": {outcome.metric: outcome.state for outcome in result.guardrails},
         "pareto": result.is_efficient,

@@ -32,7 +32,6 @@ from ..runs.run import (
     RunOutcome,
     RunRequest,
     closing_system,
-    load_outcome,
     open_plan,
     plan_request,
     start_or_resume,
@@ -74,6 +73,8 @@ class PreparedSweep:
     plan: SweepPlan
     plans: tuple[Plan, ...]
     """The plan of each configuration."""
+    stored: tuple[Mapping[str, Any], ...]
+    """The same as it is stored, without what is about the sweep."""
     samples: Sequence[EvaluationSample]
     calls: int
     """Calls of the system, without retries."""
@@ -86,13 +87,14 @@ class PreparedSweep:
         found, notes = preview_plan(self.plans[0], store=options.store, limit=options.limit, sample_set=options.samples)
         count = len(self.plans)
         total = found.total
+        cost = None if total.cost is None else total.cost * count
         return {
             "configurations": count,
             "questions": len(self.samples),
             "system_calls": self.calls,
             "judge_calls": total.calls * count,
             "judge_tokens": [total.prompt_tokens * count, total.completion_tokens * count],
-            "judge_cost": None if total.cost is None else total.cost * count,
+            "judge_cost": cost,
             "budget": {key: value for key, value in _budget_items(self.plan.budget) if value is not None},
             "notes": notes,
         }
@@ -110,7 +112,7 @@ def prepare_sweep(
     if whole.sweep is None:
         raise PlanError(source.path, None, "sweep", "is missing; write sweep: {grid: {run.top_k: [3, 5, 10]}}")
     left_out = dict.fromkeys(("sweep", "gates", "report"))
-    plans = []
+    plans, stored = [], []
     warnings: dict[str, None] = {}
     prepared: PreparedPlan | None = None
     calls = 0
@@ -119,6 +121,7 @@ def prepare_sweep(
         prepared = prepare(plan, need_system=False, limit=options.limit, samples=options.samples)
         calls += prepared.calls
         plans.append(plan)
+        stored.append(plan_request(prepared, samples=options.samples).plan)
         warnings.update(dict.fromkeys(map(Secrets(plan.secrets).message, prepared.warnings)))
     assert prepared is not None
     for warning in warnings:
@@ -134,7 +137,7 @@ def prepare_sweep(
     name = options.name or whole.name
     where = default_store(options.store, whole.store)
     sweep = StoredSweep.of_plan(name, whole.sweep, eliminates=options.eliminate)
-    return PreparedSweep(sweep, whole.sweep, tuple(plans), prepared.samples, calls, deciding, where)
+    return PreparedSweep(sweep, whole.sweep, tuple(plans), tuple(stored), prepared.samples, calls, deciding, where)
 
 
 def _require_deciding(plan: Plan, prepared: PreparedPlan, options: SweepOptions) -> Metric:
@@ -226,10 +229,6 @@ class SweepOutcome:
     store: str = field(repr=False, default="")
 
 
-class SweepChangedError(BadValueError):
-    """A sweep cannot be resumed, because its plan or its questions are other ones."""
-
-
 Announce = Callable[[str], None]
 """Called with a line about a configuration."""
 
@@ -264,15 +263,14 @@ class SweepRunner:
             self._find_earlier()
             self._set_up()
             self._check_systems()
-            if self.options.eliminate:
-                from .elimination import run_in_looks
-
-                run_in_looks(self)
-            else:
-                self.run_each(range(len(self.prepared.plans)))
+            self.run_all()
         if self.meter.exceeded or self.stop.finishing:
             return SweepOutcome(self.sweep, "stopped", self.meter.exceeded or "interrupted", self.prepared.where)
         return SweepOutcome(self.sweep, "finished", store=self.prepared.where)
+
+    def run_all(self) -> None:
+        """Run every configuration to the end."""
+        self.run_each(range(len(self.prepared.plans)))
 
     def _find_earlier(self) -> None:
         """Find the runs of a sweep that is resumed; without ``resume`` there must be none of this name."""
@@ -285,11 +283,23 @@ class SweepRunner:
         if self.options.resume and not earlier:
             raise UnknownRunError(f"there is no sweep '{self.sweep.name}' to resume; leave out --resume to start one")
         for record in reversed(earlier):
-            expected = self.store.as_stored(self.sweep.entry(record.plan[SWEEP]["place"]))
-            if {**record.plan[SWEEP], "setup_s": None} != expected:
-                raise BadValueError(f"cannot resume {self.sweep.name}: the section 'sweep' has changed")
-            self.records[record.plan[SWEEP]["place"]] = record
+            place = record.plan[SWEEP]["place"]
+            self._require_unchanged(record, place)
+            self.records[place] = record
             self.meter.add(list(self.store.outputs(record.run_id, texts=False)))
+
+    def _require_unchanged(self, record: RunRecord, place: int) -> None:
+        """Raise if the plan of a run, or its questions, are not those of now."""
+        plan = {key: value for key, value in record.plan.items() if key != SWEEP}
+        now = self.store.as_stored({SWEEP: self.sweep.entry(place), "plan": dict(self.prepared.stored[place])})
+        changes = plan_changes(plan, now["plan"])
+        if {**record.plan[SWEEP], "setup_s": None} != now[SWEEP]:
+            changes.append("sweep")
+        if dataset_fingerprint(self.prepared.samples) != record.fingerprint:
+            changes.append("the questions")
+        if changes:
+            what = "; ".join(changes[:5])
+            raise BadValueError(f"cannot resume the sweep '{self.sweep.name}': changed since it was started: {what}")
 
     def is_done(self, place: int) -> bool:
         """Whether a configuration needs no further run: it is finished, eliminated, or has failed."""
@@ -357,14 +367,15 @@ class SweepRunner:
             with self._opened(place) as (request, store):
                 outcome = self._start_or_resume(place, replace(request, part=part), store)
             self.records[place] = outcome.record
-        except (SweepChangedError, StoreError):
+        except StoreError:
             raise
         except AueporaError as error:
             self.records[place] = self._store_failure(place, str(error))
         record = self.records[place]
         if part is None:
             self.meter.add_judging(record)
-            self.announce(f"{label}: {record.status.value}" + (f" ({record.message})" if record.message else ""))
+            why = f" ({record.message})" if record.message else ""
+            self.announce(f"{label}: {record.status.value}{why}")
 
     @contextmanager
     def _opened(self, place: int) -> Any:
@@ -392,13 +403,6 @@ class SweepRunner:
 
     def _start_or_resume(self, place: int, request: RunRequest, store: RunStore) -> RunOutcome:
         earlier = self.records.get(place)
-        if earlier is not None:
-            changes = _changes(earlier, store.as_stored(dict(request.plan)))
-            if changes or dataset_fingerprint(request.samples) != earlier.fingerprint:
-                what = "; ".join(changes[:5]) or "the questions"
-                raise SweepChangedError(f"cannot resume {earlier.run_id}: changed since then: {what}")
-            if earlier.status is RunStatus.FINISHED and not self.options.retry_failed:
-                return load_outcome(store, earlier)
         watcher = replace(self._watcher, answered=self._on_answers)
         retry = self.options.retry_failed
         return start_or_resume(request, store, earlier, retry_failed=retry, stop=self.stop, watcher=watcher)
@@ -427,12 +431,6 @@ class SweepRunner:
             )
         self.store.finish(record.run_id, RunStatus.FAILED, message=message)
         return self.store.get(record.run_id)
-
-
-def _changes(record: RunRecord, plan: Mapping[str, Any]) -> list[str]:
-    """What the plan of a run says otherwise than before, except about the sweep."""
-    before, now = ({key: value for key, value in each.items() if key != SWEEP} for each in (record.plan, plan))
-    return plan_changes(before, now)
 
 
 def _run_setup(setup: str, words: Sequence[str], plan: Plan, settings: Mapping[str, Any], label: str) -> float:

@@ -244,5 +244,5 @@ def configured(retriever: str = "bm25", answer: str = "best sentence") -> Metere
     chunks = corpus()
     generator: Generator = LeadSentenceGenerator()
     if answer == "best sentence":
-        generator = BestSentenceGenerator(weights(chunk.text for chunk in chunks), context=10)
+        generator = BestSentenceGenerator(weights(chunk.text for chunk in chunks), context=20)
     return MeteredSystem(RETRIEVERS[retriever](chunks), generator, config={"chunker_version": CHUNKER_VERSION})

@@ -96,12 +96,12 @@ COMMANDS = {
     "Compare, judge, label": {
         "compare": ("compare", "Compare stored runs, with a verdict."),
         "gate": ("gate", "Check a stored run against gates."),
-        "plan-size": ("plan_size", "Compute the questions, labels and calls of a comparison."),
         "judge": ("judge", "Label data with a judge; compare it with human labels."),
         "label": ("label", "Label answers in the terminal; agreement, adjudication."),
     },
     _MORE: {
         "queries": ("show:queries_command", "List the queries of one or two runs, filtered and sorted."),
+        "plan-size": ("plan_size", "Compute the questions, labels and calls of a comparison."),
         "samples": ("show:samples_command", "List the saved sets of samples, or show one."),
         "plot": ("report:plot_command", "Plot stored runs: scores, curves, differences, ..."),
         "export": ("report:export_command", "Write a stored run as plain files."),

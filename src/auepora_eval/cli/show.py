@@ -153,6 +153,7 @@ def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
 
 
 def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
+    from ..compare.sweeps import sweep_text
     from ..core.results import system_cost
     from ..io.sample_sets import set_label
     from ..store.runs import result_summaries
@@ -166,9 +167,11 @@ def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
     if record.tags:
         yield "tags", ", ".join(record.tags)
     yield "dataset", f"{record.dataset_name}, {record.num_samples} samples{set_label(record.plan)}{repeats}"
-    yield "status", f"{record.status.value}, {outputs}, {failed} failed; began {format_time(record.created_at)}{ended}"
+    yield "status", f"{record.status_text}, {outputs}, {failed} failed; began {format_time(record.created_at)}{ended}"
     if record.message:
         yield "message", record.message
+    if (sweep := sweep_text(record)) is not None:
+        yield "sweep", sweep
     if record.commit:
         commit, plus, _ = record.commit.partition("+")
         yield "commit", f"{commit[:12]}{' with uncommitted changes' if plus else ''}"

@@ -84,6 +84,7 @@ from .sections import (
     system_section,
 )
 from .source import PLAN_KEYS, Findings, PlanSection, PlanSource, find_literal_secrets, read_source
+from .sweep import sweep_section
 from .targets import describe_metrics, judging_note, targets_section, with_target_metrics
 
 
@@ -175,6 +176,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
     gates = gates_section(findings, known, slices)
     policy, repeats, seed, run = run_section(findings, [] if metrics is None else metrics[1])
     scoring, stored_scoring = scoring_section(findings)
+    sweep = sweep_section(findings, primary, None if metrics is None else [built.name for built in metrics[1]])
     if findings.errors or dataset is None:
         return None
     name = keys["name"] or plain_stem(source.path)
@@ -229,6 +231,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         resolved=resolved,
         secrets=findings.environment.secrets,
         source=source,
+        sweep=sweep,
     )
 
 

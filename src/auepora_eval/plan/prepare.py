@@ -176,7 +176,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
     gates = gates_section(findings, known, slices)
     policy, repeats, seed, run = run_section(findings, [] if metrics is None else metrics[1])
     scoring, stored_scoring = scoring_section(findings)
-    sweep = sweep_section(findings, primary, None if metrics is None else [built.name for built in metrics[1]])
+    sweep = sweep_section(findings, primary, None if known is None else [built.name for built in known])
     if findings.errors or dataset is None:
         return None
     name = keys["name"] or plain_stem(source.path)

@@ -233,6 +233,10 @@ Announce = Callable[[str], None]
 """Called with a line about a configuration."""
 
 
+def announce_nothing(_line: str) -> None:
+    """Print no progress."""
+
+
 class SweepRunner:
     """Runs the configurations of a sweep. One that fails does not stop the others."""
 
@@ -243,7 +247,7 @@ class SweepRunner:
         *,
         stop: Stop | None = None,
         watcher: RunCallbacks = RunCallbacks(),
-        announce: Announce = lambda _line: None,
+        announce: Announce = announce_nothing,
     ) -> None:
         self.prepared, self.options, self.announce = prepared, options, announce
         self.sweep = prepared.sweep

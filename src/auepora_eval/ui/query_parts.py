@@ -26,7 +26,7 @@ from ..text.scripts import is_unspaced
 from .gold_page import document_key
 from .marked_texts import PIECE_LENGTH, Mark, ShownText, TextPart, reference_marks, show_text, shown_end, split_marks
 from .numbers import metric_difference, metric_number, with_minus
-from .query_run import MAX_RUNS, QueryAddress, QueryRun
+from .query_run import MAX_RUNS, QueryAddress, QueryRun, is_refusal
 from .run_page import derivation_url
 from .workbench import make_url
 
@@ -102,6 +102,8 @@ def support_marks(run: QueryRun, output: SystemOutputs, answer: Response) -> tup
         if key is not None and (spans := key.of_repeat(run.repeat)):
             marks = [Mark(one.start, one.end, "detected", f"probability {one.probability:.3g}") for one in spans]
             return marks, f"{pluralize(len(spans), 'span')} called unsupported by {name}"
+    if run.sample is None or is_refusal(run.sample, output):  # documents do not have the words of a refusal
+        return [], ""
     is_long = len(answer.text) > MAX_MARKED_LENGTH
     beginning = f" among the first {MAX_MARKED_LENGTH:,} characters" if is_long else ""
     support = unsupported_words(replace(output, response=replace(answer, text=answer.text[:MAX_MARKED_LENGTH])))

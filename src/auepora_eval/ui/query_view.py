@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
 from typing import Any
 
 from ..compare.filters import SampleFilter
+from ..compare.metrics import headline_order
 from ..compare.queries import explain_change
 from ..core.types import Document, EvaluationSample, Response, SystemOutputs
 from ..errors import AueporaError
@@ -244,12 +244,15 @@ class QueryView:
     @property
     def difference_note(self) -> str:
         """Why no words are marked as different; empty where some are."""
-        texts = [run.answer[:COMPARED_LENGTH] for run in self.runs]
-        if len(texts) < MAX_RUNS or not all(texts):
+        answers = [run.answer for run in self.runs]
+        if not self.two or not all(answers):
             return "no"
-        if texts[0] == texts[1]:
+        if answers[0] == answers[1]:
             return "The answers are the same."
-        return "" if any(difference_marks(texts)) else "The answers share too few words for a word diff."
+        beginnings = [answer[:COMPARED_LENGTH] for answer in answers]
+        if beginnings[0] == beginnings[1]:
+            return f"The first {COMPARED_LENGTH:,} characters are the same."
+        return "" if any(difference_marks(beginnings)) else "The answers share too few words for a word diff."
 
     def _side(self, run: QueryRun, others: Mapping[str, int], differences: Sequence[Mark]) -> dict[str, Any]:
         record, output = run.record, run.output
@@ -323,9 +326,11 @@ class QueryView:
             headline += [str(name) for name in run.record.plan.get("primary") or ()]
         rows = [row for row in self._rows if not row.is_skipped]
         first = [row for name in dict.fromkeys(headline) for row in rows if row.name == name]
-        rest = sorted(rows, key=attrgetter("change"))  # those that are worse first
-        of_target = {row.target: row for row in reversed(rest) if row.change}
-        return list({row.name: row for row in [*first, *reversed(of_target.values()), *rest]}.values())
+        rows.sort(key=lambda row: headline_order(row.name, row.target.name))
+        changed = [row for row in rows if row.change]
+        of_target = {row.target: row for row in reversed([*changed, *rows])}
+        listed = [*first, *reversed(of_target.values()), *changed, *rows]
+        return list({row.name: row for row in listed}.values())
 
     @property
     def skipped(self) -> list[QueryScore]:

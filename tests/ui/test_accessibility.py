@@ -39,6 +39,8 @@ AXE_PAGES = (
     "queries",
     "query",
     "query in two runs",
+    "query with open documents",
+    "failed query",
     "review",
     "derivation",
 )
@@ -175,6 +177,7 @@ def ordinary_pages(run: dict[str, str], batch: dict[str, str]) -> dict[str, str]
         "queries": address("/queries", run=[a, b], where="recall@5>=0"),
         "query": address("/query", run=a, id="q00000"),
         "query in two runs": address("/query", run=[a, b], id="q00003"),
+        "query with open documents": address("/query", run=[a, b], id="q00003", open="all", k=1),
         "failed query": address("/query", run=[a, b], id="q00011"),
         "live": "/live",
         "plans": "/plans",

@@ -55,7 +55,7 @@ FIRST_DOCUMENTS = 10
 """The number of retrieved documents, and of ranks with lines, that are shown at first."""
 MAX_CUT_OFF = 50
 DEFAULT_K = 5
-QUESTION_LENGTH, REFERENCE_LENGTH, ANSWER_LENGTH = 400, 400, 440
+QUESTION_LENGTH, REFERENCE_LENGTH, ANSWER_LENGTH = 280, 400, 440
 """The number of characters shown at first; half as many of a script without spaces, whose characters are wide."""
 RANK_HEIGHT = 80
 """The height of a document in the drawing between two rankings."""

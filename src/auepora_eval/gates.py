@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 from xml.etree import ElementTree
 
-from .compare.pairing import selection_note
 from .compare.stores import DecisionRegister, register_decision
 from .compare.types import GuardrailOutcome, MetricComparison
 from .core.results import (
@@ -720,6 +719,7 @@ def check_run(
     are inconclusive.
     """
     if samples is not None:
+        from .compare.pairing import selection_note
         from .compare.runs import results_on_set
 
         results = results_on_set(store, record, results, samples)

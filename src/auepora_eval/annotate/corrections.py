@@ -46,7 +46,7 @@ from ..io.grades import (
     find_document,
     gold_value,
 )
-from ..io.labels import current_time
+from ..io.jsonl import current_time
 from ..report.explain import resolve_result_metric
 from ..runs.coverage import JudgedCoverage, has_gold_provenance
 from ..runs.job import ScoringJob

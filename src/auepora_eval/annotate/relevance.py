@@ -24,7 +24,7 @@ from ..core.scores import Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DataFileError, JudgeError
 from ..io.grades import Grade, GradeKey, GradeLog, merge_grade, provenance_counts, read_grades, write_grades
-from ..io.labels import current_time
+from ..io.jsonl import current_time
 from ..io.trec import require_trec_id
 from ..judge.critic import Critic, JudgeClient, JudgePolicy, JudgeRequest
 from ..judge.limits import model_name

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.targets import TARGETS
 from ..core.types import TargetCategory
@@ -31,8 +31,6 @@ from ..render.blocks import (
     simple_table,
     without_empty_columns,
 )
-from ..render.charts.chart import Chart
-from ..render.charts.intervals import forest_chart
 from ..render.html import SECONDS, blocks_html, metric_range, pluralize, value_text
 from ..render.markdown import report_markdown
 from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value, p_text
@@ -42,6 +40,9 @@ from .queries import QueryChange
 from .runs import DifferencePart, Leaderboard, LeaderboardMetric, LeaderboardPair, MetricSplit
 from .types import EXPLORATORY, CompareReport, ComparisonKind, MetricComparison
 from .verdicts import ALPHA
+
+if TYPE_CHECKING:
+    from ..render.charts.chart import Chart
 
 Link = Callable[[str], str]
 """Returns the link of a metric or query inside a page, or an empty text."""
@@ -701,6 +702,8 @@ def forest_plot(report: CompareReport, *, names: tuple[str, str] = ("A", "B"), t
         {"name": report.metric_labels.get(name, name), "delta": None, "note": why, "group": "Not compared"}
         for name, why in report.refused.items()
     ]
+    from ..render.charts.intervals import forest_chart  # charts are slow to import
+
     return forest_chart(rows, names=names, title=title or f"Differences, {names[1]} − {names[0]}")
 
 

@@ -21,7 +21,6 @@ from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import result_over_repeats
 from ..errors import BadValueError
 from ..io.sample_sets import SampleSet, select_samples
-from ..judge.controls import control_drift
 from ..render.tables import drift_text
 from ..runtime.processes import gc_paused
 from ..stats.intervals import encode_clusters
@@ -389,6 +388,10 @@ def _control_notes(store: RunStore, run_ids: Sequence[str]) -> Iterator[str]:
         yield from (f"{label}: {controls_warnings(one)[0]}" for one in unusable)
     for (label, first), (_, second) in itertools.pairwise(zip(labels, results, strict=True)):
         earlier = {one.name: one for one in first if one.details.get("controls")}
+        if not earlier:
+            continue
+        from ..judge.controls import control_drift  # judges are slow to import, and most runs have none
+
         for one in second:
             if one.name in earlier and (drift := control_drift(earlier[one.name], one)) is not None:
                 yield f"{display_name(one)}: {drift_text({'run_id': label, **drift})}"

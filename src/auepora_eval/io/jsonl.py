@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -250,6 +251,11 @@ def report_line_problems(
 
 _MTIME_STEP = 50_000_000
 """Nanoseconds. Two writes within one step of the clock of a file system may leave the same time."""
+
+
+def current_time() -> str:
+    """The time of a line that is written now, in ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class JournalEntry(Protocol):

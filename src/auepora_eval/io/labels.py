@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -219,11 +219,6 @@ class LabelEvent:
 def unclear_reason(comment: str = "") -> str:
     """The reason of a skip that stands for *Cannot tell*."""
     return f"{UNCLEAR}: {comment}" if comment else UNCLEAR
-
-
-def current_time() -> str:
-    """The time of a line that is written now, in ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def read_labels(path: str | Path) -> list[Label]:

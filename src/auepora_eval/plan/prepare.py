@@ -37,7 +37,6 @@ from ..io.join import (
 )
 from ..io.jsonl import gathered_outputs
 from ..io.problems import TOO_DEEP, Problems
-from ..io.records import require_same_questions
 from ..io.sample_sets import SampleSet, select_samples
 from ..io.validate import COMPLETE_OUTPUT, validate_files
 from ..judge.metric import JudgedMetric, judged_parts, same_family_warnings
@@ -442,8 +441,6 @@ def _refuse_retrieval_metrics(plan: Plan, findings: Findings, metrics: Sequence[
 
 def build_system(plan: Plan) -> Any:
     """Import or build the system of a plan, and check that it can be called."""
-    from ..systems.command import CommandSystem
-    from ..systems.http import HttpSystem
     from ..systems.interfaces import as_system, load_python
 
     source = plan.system
@@ -453,8 +450,12 @@ def build_system(plan: Plan) -> Any:
     if source.kind == "python":
         made = load_python(options["path"], options["args"], folder=plan.folder)
     elif source.kind == "http":
+        from ..systems.http import HttpSystem
+
         made = HttpSystem(options.pop("url"), timeout=plan.policy.timeout, **options)
     else:
+        from ..systems.command import CommandSystem
+
         made = CommandSystem(options.pop("command"), timeout=plan.policy.timeout, **options)
     as_system(made)
     return made
@@ -607,6 +608,8 @@ def _outputs(
         else:
             found = read_outputs_file(source.path, source.format, corpus=corpus, columns=source.columns)
             items = found.outputs.items
+            from ..io.records import require_same_questions  # reads tables
+
             require_same_questions(source.path, found.numbered, samples)
         missing = [one for one in sample_ids if one not in found.outputs]
         unknown = [one for one in found.outputs if one not in sample_ids]

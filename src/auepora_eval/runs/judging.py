@@ -35,7 +35,6 @@ from ..judge.session import JudgeSession
 from ..plan.model import Plan, TwoStageSettings
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.resources import PlannedJudges, judges_in_plan, used_resources, with_cheap_metrics
-from ..report.explain import resolve_result_metric, to_sample_judgements
 from ..runtime.imports import search_folders, store_folders
 from ..runtime.secrets import Secrets
 from ..store.connect import default_store
@@ -530,6 +529,8 @@ def read_panel_votes(
 ) -> PanelVotes:
     """The stored votes on the first answer to each sample; raises unless a panel gave one vote per answer."""
     result = next(one for one in store.results(record.run_id) if one.name == metric)
+    from ..report.explain import resolve_result_metric  # reports are slow to import
+
     found = resolve_result_metric(result, record, {}).metric
     rows: dict[int, list[StoredJudgement]] = defaultdict(list)
     for row in store.judgements(record.run_id):
@@ -572,6 +573,8 @@ def _replayed_polls(
     metric: JudgedMetric, sample: EvaluationSample, output: SystemOutputs, rows: Sequence[StoredJudgement]
 ) -> list[Poll]:
     """The polls about one answer, from the stored judgements; none if they do not match the present requests."""
+    from ..report.explain import to_sample_judgements
+
     with judged_item(sample.sample_id, _answer(output)) as item:
         metric.replay(sample, output, ExplainContext(judgements=to_sample_judgements(rows)))
     return item.polls

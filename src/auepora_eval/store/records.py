@@ -13,12 +13,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import RowMapping
 
 from ..core.conventions import Conventions
 from ..core.types import SystemOutputs
 from ..errors import AueporaError
 from ..runtime.processes import process_exists, process_name
+from .connect import Record
 
 if TYPE_CHECKING:
     from ..core.metrics_base import RunInfo
@@ -170,7 +170,7 @@ class StoredOutput:
     """After reading: the key of the text of each retrieved document; equal texts have equal keys."""
 
 
-def record_from_row(row: RowMapping) -> RunRecord:
+def record_from_row(row: Record) -> RunRecord:
     """Return the record of a row of ``eval_runs``; a running run whose process is gone is interrupted."""
     status = RunStatus(row["status"])
     if status is RunStatus.RUNNING and not is_running(row["process"]):

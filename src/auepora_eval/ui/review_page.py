@@ -25,7 +25,8 @@ from ..compare.query_table import QueryTable
 from ..core.results import display_name, metric_labels
 from ..core.scores import Status
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
-from ..io.labels import Label, LabelEvent, LabelJournal, current_time
+from ..io.jsonl import current_time
+from ..io.labels import Label, LabelEvent, LabelJournal
 from ..io.sample_sets import SampleSet, load_sample_set, sample_set_names, sample_set_path, save_sample_set
 from ..judge.ratings import Scale
 from ..store.connect import default_labels

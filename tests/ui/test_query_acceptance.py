@@ -35,7 +35,7 @@ def ranking(first: int, count: int = 31) -> list[RetrievedDocument]:
     return [RetrievedDocument(one, 0.5, rank) for rank, one in enumerate(found, 1)]
 
 
-FIRST = [
+FIRST: list[SystemOutputs | None] = [
     SystemOutputs(ranking(0), Response(CHINESE), timings={"end_to_end": 1.2}),
     SystemOutputs(ranking(0, 12), Response(ARABIC)),
     SystemOutputs([], error="TimeoutError: no answer " * 30, extra={"attempts": 3}),
@@ -44,7 +44,7 @@ FIRST = [
     SystemOutputs(ranking(2, 3), None),
     SystemOutputs(ranking(0, 5), Response("word " * 900), citations=[f"gold-{number}" for number in range(30)]),
 ]
-SECOND = [
+SECOND: list[SystemOutputs | None] = [
     SystemOutputs(ranking(3), Response(f"{CHINESE[:500]}\u6d77{CHINESE}")),
     SystemOutputs(ranking(1, 11), Response(f"x {ARABIC}")),
     SystemOutputs(ranking(5, 10), Response("Because of something else.")),

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch, check_samples
 from ..core.metrics_base import sample_clusters
@@ -19,7 +18,7 @@ from ..errors import AlignmentError, JudgeError
 from ..render.blocks import Block, DefinitionList, Details, Prose
 from ..render.markdown import blocks_markdown
 from ..render.terminal import blocks_text
-from ..stats.intervals import Interval, mean_interval
+from ..stats.intervals import Interval, Ints, mean_interval
 from ..stats.permutation import sign_flips
 from .critic import Critic, JudgeClient, JudgePolicy, MemberReply, decides
 from .prompting import Prompt, resolve_prompt
@@ -374,9 +373,7 @@ def _report(
     )
 
 
-def _first_wins(
-    queries: Sequence[QueryPreference], units: npt.NDArray[np.intp]
-) -> tuple[float | None, Interval | None, int]:
+def _first_wins(queries: Sequence[QueryPreference], units: Ints) -> tuple[float | None, Interval | None, int]:
     """Proportion of verdicts, ties excluded, for the answer shown first; 0.5 without position bias."""
     first_won: list[float] = []
     owners: list[int] = []

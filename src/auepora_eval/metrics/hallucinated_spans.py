@@ -66,6 +66,22 @@ def lowest_probabilities(answer: str, windows: Sequence[Window], outcomes: Seque
     return lowest
 
 
+def _parse_model(option: Any) -> Any:
+    """The token classifier that an option describes; ``{use: NAME}`` as a reference."""
+    option = parse_use(option)
+    if isinstance(option, (Use, TokenClassifier)):
+        return option
+    if isinstance(option, dict) and set(option) == {"token_classifier"}:
+        option = option["token_classifier"]
+    try:
+        return TokenClassifier.parse(option)
+    except BadTypeError:
+        raise BadTypeError(
+            "model must be the path or hub name of a token classifier, {use: RESOURCE}, or options such as "
+            f"{{model: PATH, window: 2048}}; not {option!r:.80}"
+        ) from None
+
+
 @register("hallucinated_spans")
 @dataclass(frozen=True)
 class HallucinatedSpans(EvidenceMetric, AnswerMetric):
@@ -86,7 +102,7 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
     totals; `num_truncated` is the number of samples whose question is longer than a quarter of the window.
     """
 
-    model: Any
+    model: Any = field(metadata={"convert": _parse_model})
     threshold: Threshold = field(default=0.5, kw_only=True)
     k: RankCutOff | None = field(default=None, kw_only=True)
     evidence_source: Source = field(default="retrieved", kw_only=True)
@@ -124,10 +140,6 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
     """A failed answer counts as one with a span."""
     asks_models = True
     """True: it needs a token classifier."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "model", _parse_model(self.model))
-        super().__post_init__()
 
     @property
     def classifier(self) -> TokenClassifier:
@@ -263,19 +275,3 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
         value = unsupported_proportion(answer, spans)
         text = f"Unsupported / all characters, white space not counted: {sum(counts)} / {count_characters(answer)}"
         return steps.finish_with_value(text, value)
-
-
-def _parse_model(option: Any) -> Any:
-    """The token classifier that an option describes; ``{use: NAME}`` as a reference."""
-    option = parse_use(option)
-    if isinstance(option, (Use, TokenClassifier)):
-        return option
-    if isinstance(option, dict) and set(option) == {"token_classifier"}:
-        option = option["token_classifier"]
-    try:
-        return TokenClassifier.parse(option)
-    except BadTypeError:
-        raise BadTypeError(
-            "model must be the path or hub name of a token classifier, {use: RESOURCE}, or options such as "
-            f"{{model: PATH, window: 2048}}; not {option!r:.80}"
-        ) from None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -139,7 +140,9 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
     """
 
     base: Any = "token_f1"
-    noise_scenarios: tuple[str, ...] = ("paraphrase", "typo")
+    noise_scenarios: tuple[str, ...] = field(
+        default=("paraphrase", "typo"), metadata={"convert": partial(require_scenarios, "noise_scenarios")}
+    )
     base_set: Literal["pairs", "all"] = "pairs"
 
     target = TargetCategory.NOISE_ROBUSTNESS
@@ -160,7 +163,6 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_scenarios", require_scenarios("noise_scenarios", self.noise_scenarios))
         super().__post_init__()
         inner = self.inner
         if is_paired_metric(inner):
@@ -391,7 +393,9 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
     """
 
     base: Any = "token_f1"
-    counterfactual_scenarios: tuple[str, ...] = ("counterfactual",)
+    counterfactual_scenarios: tuple[str, ...] = field(
+        default=("counterfactual",), metadata={"convert": partial(require_scenarios, "counterfactual_scenarios")}
+    )
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
     metadata = declare(
@@ -410,8 +414,6 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
     base_role: ClassVar[str] = "similarity"
 
     def __post_init__(self) -> None:
-        scenarios = require_scenarios("counterfactual_scenarios", self.counterfactual_scenarios)
-        object.__setattr__(self, "counterfactual_scenarios", scenarios)
         super().__post_init__()
         inner = self.inner
         if (

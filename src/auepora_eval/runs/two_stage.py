@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, is_judged, run_signature, sample_clusters
@@ -26,7 +25,7 @@ from ..judge.preview import Preview, preview
 from ..judge.session import JudgeSession
 from ..plan.model import MIN_BUDGET, TwoStageSettings
 from ..stats.calibration import MAX_WEIGHT, CorrectedMean, corrected_mean
-from ..stats.intervals import Interval
+from ..stats.intervals import Bools, Floats, Interval, Ints
 from ..stats.sampling import (
     Forecast,
     StratifiedDraw,
@@ -39,10 +38,6 @@ from ..stats.sampling import (
 from ..stats.stacking import Calibrator, cross_fit, fit_calibrator
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, result_with_scores
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
-Bools = npt.NDArray[np.bool_]
 
 DETAILS = "two_stage"
 """The key of the details of a result."""
@@ -575,8 +570,7 @@ def _draw_weights(judged: MetricResult, rows: Ints) -> Floats | None:
     if not details:
         return None
     strata = np.array(details["draw"]["strata"], dtype=np.intp)[rows]
-    found: Floats = 1 / np.array(details["draw"]["probabilities"])[strata]
-    return found
+    return 1 / np.array(details["draw"]["probabilities"])[strata]
 
 
 def _is_feature(result: MetricResult) -> bool:

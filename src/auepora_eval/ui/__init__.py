@@ -8,6 +8,7 @@
 ``run_page``    one run
 ``compare_page``  two or more runs; ``compare_card`` the numbers of two
 ``query_list``  the queries of one or two runs, with filters; ``reading`` their texts with marks
+``groups_page``  wrong answers grouped by terms
 ``numbers``     values, differences and times as pages show them
 ``query_page``  one query
 ``live_page``   runs in progress, and plans

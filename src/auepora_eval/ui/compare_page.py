@@ -72,7 +72,8 @@ from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore, result_summaries
 from .compare_card import comparison_card
 from .page_request import Fields, PageRequest, page_route
-from .run_page import derivation_url, report_response
+from .run_page import report_response
+from .run_rows import derivation_url
 from .workbench import T, Workbench, make_url, recorded_response, render_blocks, render_template
 
 LARGE = 20_000

@@ -36,7 +36,7 @@ from ..render.html import UncutText, pluralize, value_text
 from ..runtime.processes import DaemonThreadPool
 from ..store.records import RunRecord
 from .numbers import with_minus
-from .page_request import PageRequest, page_route
+from .page_request import Fields, PageRequest, page_route
 from .reading import DOTS, first_cut_off, read_documents, read_rows
 from .run_filter import TERM
 from .workbench import Workbench, find_position, make_url, render_template
@@ -136,7 +136,7 @@ def swap_runs(found: SampleFilter) -> SampleFilter:
 
 
 def _swap_condition(one: Condition) -> Condition | None:
-    if one.field in ("label", "cluster", "id", "set"):
+    if one.field in ("label", "term", "cluster", "id", "set"):
         return one
     if one.run == "diff":
         value = "0" if float(one.value) == 0 else f"-{one.value}".replace("--", "").replace("-+", "-")
@@ -207,11 +207,12 @@ class ListCell:
 class QueryListPage:
     """What one address of the list shows."""
 
-    def __init__(self, request: PageRequest) -> None:
-        self.workbench, params = request.workbench, request.parameters
+    def __init__(self, request: PageRequest, params: Fields) -> None:
+        self.workbench = request.workbench
         self.records = records_of(self.workbench, params)
         self.runs = [one.run_id for one in self.records]
-        self.filter = SampleFilter.from_params(params)
+        has_filter = usual is None or any(name in params for name in ("q", "where", "sort"))
+        self.filter = SampleFilter.from_params(params) if has_filter or usual is None else usual
         self.table = query_table(self.workbench, self.records)
         self.error = ""
         """Why the condition of the menu is left out."""
@@ -474,7 +475,13 @@ class QueryListPage:
         found += [
             (Condition("label", name).key, self.table.label_values(name)[:_MAX_VALUES]) for name in self.table.labels
         ]
-        return [*dict(found).items(), ("cluster", []), ("id", []), ("set", sample_set_names(self.workbench.labels))]
+        return [
+            *dict(found).items(),
+            ("term", []),
+            ("cluster", []),
+            ("id", []),
+            ("set", sample_set_names(self.workbench.labels)),
+        ]
 
     @property
     def scores(self) -> list[tuple[str, list[str]]]:
@@ -640,7 +647,7 @@ def queries_page(request: PageRequest) -> Response:
 
     A fragment shows the rows that are known before the outputs are read, unless the address has ``wait=1``.
     """
-    found = QueryListPage(request)
+    found = QueryListPage(request, request.parameters)
     part = request.parameters.get("fragment")
     if "add" in request.parameters and not part:
         return RedirectResponse(found.url(), 303)

@@ -27,7 +27,7 @@ from .gold_page import document_key
 from .marked_texts import PIECE_LENGTH, Mark, ShownText, TextPart, reference_marks, show_text, shown_end, split_marks
 from .numbers import metric_difference, metric_number, with_minus
 from .query_run import MAX_RUNS, QueryAddress, QueryRun, is_refusal
-from .run_page import derivation_url
+from .run_rows import derivation_url
 from .workbench import make_url
 
 DOCUMENT_LENGTH = 400

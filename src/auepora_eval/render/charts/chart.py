@@ -94,8 +94,7 @@ class Chart:
         except ImportError as error:
             raise MissingDependencyError("vl-convert-python", purpose="drawing a PNG", install=_INSTALL) from error
         spec = self._with_width(_check_width(width))
-        svg: bytes = vl_convert.vegalite_to_png(apply_theme(spec, require_theme(theme)), scale=scale)
-        return svg
+        return vl_convert.vegalite_to_png(apply_theme(spec, require_theme(theme)), scale=scale)
 
     def to_altair(self) -> Any:
         """The chart as an Altair object (in the extra ``report``)."""

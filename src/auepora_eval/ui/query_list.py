@@ -211,8 +211,7 @@ class QueryListPage:
         self.workbench = request.workbench
         self.records = records_of(self.workbench, params)
         self.runs = [one.run_id for one in self.records]
-        has_filter = usual is None or any(name in params for name in ("q", "where", "sort"))
-        self.filter = SampleFilter.from_params(params) if has_filter or usual is None else usual
+        self.filter = SampleFilter.from_params(params)
         self.table = query_table(self.workbench, self.records)
         self.error = ""
         """Why the condition of the menu is left out."""

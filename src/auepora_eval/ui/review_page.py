@@ -32,7 +32,7 @@ from ..judge.ratings import Scale
 from ..store.connect import default_labels
 from ..store.records import RunRecord
 from ..store.runs import result_summaries
-from .page_request import PageRequest, page_route
+from .page_request import Fields, PageRequest, page_route
 from .query_list import QueryListPage, query_table, records_of
 from .workbench import Workbench, make_url, render_template
 
@@ -269,8 +269,11 @@ def review_page(request: PageRequest) -> Response:
     record, table = records[-1], query_table(workbench, records[-1:])
     sets, problems = listed_sets(workbench.labels, table)
     failed, unjudged = failed_lists(table), unjudged_lists(table)
-    first = next(iter([*failed, *unjudged]), None)
-    listed = QueryListPage(request, first.filter if first is not None else None)
+    params = request.parameters
+    has_filter = any(name in params for name in ("q", "where", "sort"))
+    first = [] if has_filter else [*failed, *unjudged][:1]
+    added = [field for one in first for field in one.fields]
+    listed = QueryListPage(request, Fields([*params.multi_items(), *added]))
     return render_template(
         request,
         "review.html",

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..compare.columns import ScoreColumn
 from ..compare.match import coarsest
+from ..compare.metrics import headline_order
 from ..compare.pairing import comparable_signature, result_match, without_top_k
 from ..core.batch import Batch
 from ..core.conventions import Match
@@ -268,6 +269,11 @@ class QueryScore:
     is_skipped: bool
     cells: Sequence[ScoreCell]
     difference: Cell | None
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """Its place among headlines."""
+        return headline_order(self.name, self.target.name)
 
     @property
     def change(self) -> int:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 from ..compare.filters import SampleFilter
-from ..compare.metrics import headline_order
 from ..compare.queries import explain_change
 from ..core.types import Document, EvaluationSample, Response, SystemOutputs
 from ..errors import AueporaError
@@ -326,7 +326,7 @@ class QueryView:
             headline += [str(name) for name in run.record.plan.get("primary") or ()]
         rows = [row for row in self._rows if not row.is_skipped]
         first = [row for name in dict.fromkeys(headline) for row in rows if row.name == name]
-        rows.sort(key=lambda row: headline_order(row.name, row.target.name))
+        rows.sort(key=attrgetter("order"))
         changed = [row for row in rows if row.change]
         of_target = {row.target: row for row in reversed([*changed, *rows])}
         listed = [*first, *reversed(of_target.values()), *changed, *rows]

@@ -48,7 +48,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..compare.filters import QueryRow
+    from ..compare.filters import QueryRow, SampleFilter
     from ..compare.query_table import QueryTable
     from ..core.conventions import Match
     from ..core.types import EvaluationSample, SystemOutputs
@@ -153,6 +153,7 @@ def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
 
 
 def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
+    from ..compare.sweeps import sweep_text
     from ..core.results import system_cost
     from ..io.sample_sets import set_label
     from ..store.runs import result_summaries
@@ -166,9 +167,11 @@ def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
     if record.tags:
         yield "tags", ", ".join(record.tags)
     yield "dataset", f"{record.dataset_name}, {record.num_samples} samples{set_label(record.plan)}{repeats}"
-    yield "status", f"{record.status.value}, {outputs}, {failed} failed; began {format_time(record.created_at)}{ended}"
+    yield "status", f"{record.status_text}, {outputs}, {failed} failed; began {format_time(record.created_at)}{ended}"
     if record.message:
         yield "message", record.message
+    if (sweep := sweep_text(record)) is not None:
+        yield "sweep", sweep
     if record.commit:
         commit, plus, _ = record.commit.partition("+")
         yield "commit", f"{commit[:12]}{' with uncommitted changes' if plus else ''}"
@@ -375,6 +378,16 @@ def _id(doc: Any) -> str:
 @click.option("--where", multiple=True, metavar="CONDITION", help="Only queries that fulfil this; repeatable.")
 @click.option("--sort", default="", metavar="KEY", help="id, question, rank, seconds or a metric; -KEY descending.")
 @samples_option
+@click.option("--groups", is_flag=True, help="Group the wrong answers by shared terms instead of listing queries.")
+@click.option(
+    "--correct",
+    metavar="SPEC",
+    help="With --groups: metric that says whether an answer is right; default: that of failure_attribution, else a "
+    "metric of 0 and 1.",
+)
+@click.option(
+    "--correct-from", type=float, metavar="X", help="With --groups: score from which an answer is right; default: 1."
+)
 @click.option("--save", metavar="NAME", help="Save all matching queries, listed or not, as a set for --samples.")
 @click.option("--reason", default="", metavar="TEXT", help="With --save: why these queries belong together.")
 @click.option(
@@ -391,6 +404,9 @@ def queries_command(
     where: tuple[str, ...],
     sort: str,
     samples: str | None,
+    groups: bool,
+    correct: str | None,
+    correct_from: float | None,
     save: str | None,
     reason: str,
     limit: int,
@@ -401,15 +417,19 @@ def queries_command(
     """List the queries of RUN, or of two runs, with search, conditions and order as in `auepora ui`.
 
     A condition is a name, one of < <= > >= = != and a value. Names: a metric (of the last run; A.METRIC, B.METRIC,
-    diff.METRIC for B - A), rank (of the first gold document), seconds, answer, hit, cause, change, label.NAME, cluster,
-    id and set (a saved set of samples). A metric may also be scored, skipped, failed or failed:REASON; of two runs
-    better, worse, same, changed, both-right, a-only, b-only or both-wrong.
+    diff.METRIC for B - A), rank (of the first gold document), seconds, answer, hit, cause, change, label.NAME, term (of
+    the question), cluster, id and set (a saved set of samples). A metric may also be scored, skipped, failed or
+    failed:REASON; of two runs better, worse, same, changed, both-right, a-only, b-only or both-wrong.
+
+    With --groups wrong answers are grouped by terms that their questions share, and by labels. Terms are found on one
+    half of the questions and tested on the other.
 
     \b
     auepora queries latest --where 'token_f1<0.5' --where 'rank<=5' --sort token_f1
     auepora queries latest --search refund --where answer=refused
     auepora queries baseline latest --where ndcg@10=worse --sort diff.ndcg@10
     auepora queries latest --where label.topic=refunds --save refunds --reason 'complaints in May'
+    auepora queries baseline latest --groups --correct token_f1 --correct-from 0.5
     """
     from ..compare.columns import RunColumns
     from ..compare.filters import SampleFilter, list_rows, shown_metrics
@@ -421,6 +441,10 @@ def queries_command(
     form = output_format(output, as_json=as_json, no_csv=no_csv)
     if reason and save is None:
         raise click.UsageError("--reason goes with --save")
+    if groups and (sort or save is not None):
+        raise click.UsageError("--groups lists no queries, so it goes without --sort and --save")
+    if not groups and (correct is not None or correct_from is not None):
+        raise click.UsageError("--correct and --correct-from go with --groups")
     chosen = SampleFilter.parse(search, [*where, *([] if samples is None else [f"set={samples}"])], sort)
     with open_store(store, output=output) as found:
         labels = default_labels(found.label)
@@ -429,6 +453,9 @@ def queries_command(
         matching = chosen.rows(table)
         if samples is not None and (missing := table.sample_set(samples).missing(table.ids)):
             echo_err(f"{len(missing):,} samples of the set are not in the list, such as {missing[0]!r:.80}")
+        if groups:
+            write_out(_groups_text(table, chosen, correct, correct_from, form), output)
+            return
         if save is not None:
             saved = chosen.make_set(table, save, reason=reason, created_by=_user())
             echo_err(f"saved {saved.count:,} samples in {save_sample_set(labels, saved)}")
@@ -449,6 +476,23 @@ def queries_command(
         ],
     }
     write_out(render_page(form, document, lambda: _queries_page(table, rows, metrics, len(matching))), output)
+
+
+def _groups_text(
+    table: QueryTable, chosen: SampleFilter, correct: str | None, correct_from: float | None, form: str
+) -> str:
+    """The failure groups of the queries that a filter gives."""
+    from ..compare.failure_groups import choose_rule, find_failure_groups
+    from ..compare.rendering import failure_groups_blocks
+
+    if chosen.outcome_runs(table):
+        raise click.UsageError("--groups compares wrong answers with right ones: filter by samples, not by outcomes")
+    found = find_failure_groups(table, choose_rule(table, correct, correct_from), chosen.rows(table))
+    runs = {letter: run.record.run_id for letter, run in zip(table.letters, table.runs, strict=True)}
+    title = f"Failure groups of {' and '.join(run.record.name for run in table.runs)}"
+    sections = [ReportSection("groups", "", failure_groups_blocks(found))]
+    document = {"runs": runs, **found.to_dict()}
+    return render_page(form, document, lambda: Report(title, "", ReportVerdict(""), sections))
 
 
 def _user() -> str:

@@ -463,9 +463,8 @@ def build_system(plan: Plan) -> Any:
     source = plan.system
     assert source is not None
     options = dict(source.options)
-    made: Any
     if source.kind == "python":
-        made = load_python(options["path"], options["args"], folder=plan.folder)
+        made: Any = load_python(options["path"], options["args"], folder=plan.folder)
     elif source.kind == "http":
         made = HttpSystem(options.pop("url"), timeout=plan.policy.timeout, **options)
     else:
@@ -476,15 +475,14 @@ def build_system(plan: Plan) -> Any:
 
 def _collect(findings: Findings, key: str, make: Callable[[], T]) -> T | None:
     """The result of ``make``; an error is added under ``key``."""
-    try:
-        return make()
-    except DataFileError as error:
-        if error.line is not None:  # it has the line of the data, which is more precise than the line of the plan
-            findings.errors.append(error)
-        elif not any(str(known.__cause__) == str(error) for known in findings.errors):
-            findings.add_error(key, error)
-    except AueporaError as error:
-        findings.add_error(key, error)
+    with collect_errors(findings, key):
+        try:
+            return make()
+        except DataFileError as error:
+            if error.line is not None:  # it has the line of the data, which is more precise than the line of the plan
+                findings.errors.append(error)
+            elif not any(str(known.__cause__) == str(error) for known in findings.errors):
+                findings.add_error(key, error)
     return None
 
 

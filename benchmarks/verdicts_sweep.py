@@ -18,7 +18,7 @@ from auepora_eval.compare.sweeps import SWEEP, StoredSweep
 from auepora_eval.core.metrics_base import BatchMetric, make_result
 from auepora_eval.core.registry import metric
 from auepora_eval.core.scores import Scores
-from auepora_eval.core.types import EvaluationSample
+from auepora_eval.core.types import EvaluationSample, Response
 from auepora_eval.plan.sweep import make_configurations
 from auepora_eval.stats.intervals import mean_interval, t_tail, wilson_interval
 from auepora_eval.stats.permutation import holm
@@ -223,7 +223,9 @@ def stored_figures(replays: int) -> Iterator[Figure]:
     assert isinstance(built, BatchMetric)
     configurations = make_configurations([{"run.top_k": number} for number in range(1, count + 1)])
     sweep = StoredSweep("luck", tuple(configurations), name, baseline=0)
-    questions = [EvaluationSample(str(number), f"question {number}?", reference_answer="yes") for number in range(n)]
+    questions = [
+        EvaluationSample(str(number), f"question {number}?", reference_answer=Response("yes")) for number in range(n)
+    ]
     rng = np.random.default_rng(19)
     better, alone = [], []
     for _ in range(replays):

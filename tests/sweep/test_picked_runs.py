@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auepora_eval.compare.runs import compare_metrics, compare_runs
+from auepora_eval.compare.rendering import table_notes
+from auepora_eval.compare.runs import Leaderboard, compare_metrics, compare_runs
 from auepora_eval.compare.stores import read_register
 from auepora_eval.compare.sweeps import SWEEP, StoredSweep, sweep_text, with_picked_interval
 from auepora_eval.gates import check_run
@@ -67,6 +68,7 @@ def test_a_comparison_says_that_a_run_was_picked(lucky: tuple[RunStore, list[Run
     assert any(one.startswith(note) for one in report.notes)
     assert [found.name for found in report.metrics] == ["exact_match"]
     assert report.metrics[0].verdict == "better"
+    assert any("are adjusted for 4 comparisons" in note for note in table_notes(Leaderboard.of_pair(report)))
     both = compare_runs(records[3].run_id, records[4].run_id, store=store).notes
     assert [note[0] for note in both if "picked among" in note] == ["A", "B"]
 

@@ -36,6 +36,7 @@ RE_EXPORTS = (
 BY_NAME = {
     ("core.registry", "metrics"): "the package of the built-in metrics, and the group of entry points",
     ("core.registry", "metrics._index"): "built-in metrics are found through their index",
+    ("core.plan", "engine.targets"): "plans choose the metrics of targets",
     ("core.results", "render.html"): "results render themselves in notebooks",
     ("compare.types", "compare.rendering"): "comparisons render themselves in notebooks",
     ("engine.executors", "scale.ray_executor"): "executors are selected by name",

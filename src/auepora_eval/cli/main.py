@@ -76,6 +76,7 @@ COMMANDS = {
         "demo": ("start:demo_command", "Evaluate two small systems on a bundled question set."),
         "init": ("start:init_command", "Write a starter plan for a dataset."),
         "validate": ("data:validate_command", "Report every problem in data or a plan."),
+        "targets": ("targets", "List what can be judged, and what a dataset has for it."),
         "metrics": ("metrics:metrics_command", "List the metrics, or explain one."),
         "help": ("help_topics", "Explain a topic, such as plans or verdicts."),
     },
@@ -157,7 +158,7 @@ class _MainGroup(LazyGroup):
 @click.option(
     "--max-line-size",
     metavar="SIZE",
-    help="Largest line to read from a file, such as 256MB; default: $AUEPORA_MAX_LINE_SIZE, else 64MB.",
+    help="Largest line of a file, such as 256MB (default: 64MB).",
 )
 @click.option("--debug", is_flag=True, expose_value=False, help="Print tracebacks; also with AUEPORA_DEBUG=1.")
 @click.pass_context

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core.results import Results
-from ..errors import BadValueError, DataFileError, did_you_mean
+from ..errors import DataFileError
 from ..render.blocks import (
     Block,
     Code,
@@ -48,7 +48,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..compare.filters import QueryRow
+    from ..compare.filters import QueryRow, SampleFilter
     from ..compare.query_table import QueryTable
     from ..core.conventions import Match
     from ..core.types import EvaluationSample, SystemOutputs
@@ -241,12 +241,10 @@ def sample_document(store: RunStore, record: RunRecord, sample_id: str) -> dict[
     from ..core.scores import AnswerSpans, marked_answers
     from ..features.matching import has_spans
     from ..io.codec import encode_output, encode_sample
+    from ..report.explain import sample_position
     from ..store.records import plan_conventions
 
-    ids = store.sample_ids(record.run_id)
-    if sample_id not in ids:
-        raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
-    position = ids.index(sample_id)
+    position = sample_position(store, record, sample_id)
     sample: EvaluationSample = store.samples(record.run_id)[position]
     outputs: list[SystemOutputs] = [row.output for row in store.outputs(record.run_id, position=position)]
     results = store.results(record.run_id)
@@ -380,6 +378,16 @@ def _id(doc: Any) -> str:
 @click.option("--where", multiple=True, metavar="CONDITION", help="Only queries that fulfil this; repeatable.")
 @click.option("--sort", default="", metavar="KEY", help="id, question, rank, seconds or a metric; -KEY descending.")
 @samples_option
+@click.option("--groups", is_flag=True, help="Group the wrong answers by shared terms instead of listing queries.")
+@click.option(
+    "--correct",
+    metavar="SPEC",
+    help="With --groups: metric that says whether an answer is right; default: that of failure_attribution, else a "
+    "metric of 0 and 1.",
+)
+@click.option(
+    "--correct-from", type=float, metavar="X", help="With --groups: score from which an answer is right; default: 1."
+)
 @click.option("--save", metavar="NAME", help="Save all matching queries, listed or not, as a set for --samples.")
 @click.option("--reason", default="", metavar="TEXT", help="With --save: why these queries belong together.")
 @click.option(
@@ -396,6 +404,9 @@ def queries_command(
     where: tuple[str, ...],
     sort: str,
     samples: str | None,
+    groups: bool,
+    correct: str | None,
+    correct_from: float | None,
     save: str | None,
     reason: str,
     limit: int,
@@ -406,15 +417,19 @@ def queries_command(
     """List the queries of RUN, or of two runs, with search, conditions and order as in `auepora ui`.
 
     A condition is a name, one of < <= > >= = != and a value. Names: a metric (of the last run; A.METRIC, B.METRIC,
-    diff.METRIC for B - A), rank (of the first gold document), seconds, answer, hit, cause, change, label.NAME, cluster,
-    id and set (a saved set of samples). A metric may also be scored, skipped, failed or failed:REASON; of two runs
-    better, worse, same, changed, both-right, a-only, b-only or both-wrong.
+    diff.METRIC for B - A), rank (of the first gold document), seconds, answer, hit, cause, change, label.NAME, term (of
+    the question), cluster, id and set (a saved set of samples). A metric may also be scored, skipped, failed or
+    failed:REASON; of two runs better, worse, same, changed, both-right, a-only, b-only or both-wrong.
+
+    With --groups wrong answers are grouped by terms that their questions share, and by labels. Terms are found on one
+    half of the questions and tested on the other.
 
     \b
     auepora queries latest --where 'token_f1<0.5' --where 'rank<=5' --sort token_f1
     auepora queries latest --search refund --where answer=refused
     auepora queries baseline latest --where ndcg@10=worse --sort diff.ndcg@10
     auepora queries latest --where label.topic=refunds --save refunds --reason 'complaints in May'
+    auepora queries baseline latest --groups --correct token_f1 --correct-from 0.5
     """
     from ..compare.columns import RunColumns
     from ..compare.filters import SampleFilter, list_rows, shown_metrics
@@ -426,6 +441,10 @@ def queries_command(
     form = output_format(output, as_json=as_json, no_csv=no_csv)
     if reason and save is None:
         raise click.UsageError("--reason goes with --save")
+    if groups and (sort or save is not None):
+        raise click.UsageError("--groups lists no queries, so it goes without --sort and --save")
+    if not groups and (correct is not None or correct_from is not None):
+        raise click.UsageError("--correct and --correct-from go with --groups")
     chosen = SampleFilter.parse(search, [*where, *([] if samples is None else [f"set={samples}"])], sort)
     with open_store(store, output=output) as found:
         labels = default_labels(found.label)
@@ -434,6 +453,9 @@ def queries_command(
         matching = chosen.rows(table)
         if samples is not None and (missing := table.sample_set(samples).missing(table.ids)):
             echo_err(f"{len(missing):,} samples of the set are not in the list, such as {missing[0]!r:.80}")
+        if groups:
+            write_out(_groups_text(table, chosen, correct, correct_from, form), output)
+            return
         if save is not None:
             saved = chosen.make_set(table, save, reason=reason, created_by=_user())
             echo_err(f"saved {saved.count:,} samples in {save_sample_set(labels, saved)}")
@@ -454,6 +476,23 @@ def queries_command(
         ],
     }
     write_out(render_page(form, document, lambda: _queries_page(table, rows, metrics, len(matching))), output)
+
+
+def _groups_text(
+    table: QueryTable, chosen: SampleFilter, correct: str | None, correct_from: float | None, form: str
+) -> str:
+    """The failure groups of the queries that a filter gives."""
+    from ..compare.failure_groups import choose_rule, find_failure_groups
+    from ..compare.rendering import failure_groups_blocks
+
+    if chosen.outcome_runs(table):
+        raise click.UsageError("--groups compares wrong answers with right ones: filter by samples, not by outcomes")
+    found = find_failure_groups(table, choose_rule(table, correct, correct_from), chosen.rows(table))
+    runs = {letter: run.record.run_id for letter, run in zip(table.letters, table.runs, strict=True)}
+    title = f"Failure groups of {' and '.join(run.record.name for run in table.runs)}"
+    sections = [ReportSection("groups", "", failure_groups_blocks(found))]
+    document = {"runs": runs, **found.to_dict()}
+    return render_page(form, document, lambda: Report(title, "", ReportVerdict(""), sections))
 
 
 def _user() -> str:

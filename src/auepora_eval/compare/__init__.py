@@ -18,6 +18,7 @@
 * ``runs``: the leaderboard of two or more runs; the whole comparison of two, and its split into retrieval and
   generation
 * ``diagnosis``: which part of a system fails, from its answers with different documents
+* ``failure_groups``: wrong answers grouped by terms that their questions share
 * ``rendering``: comparisons as blocks, one sentence, CSV and notebook HTML
 """
 

@@ -20,6 +20,7 @@ from ..errors import BadValueError, did_you_mean
 from ..io.sample_sets import SampleSet
 from ..stats.intervals import Bools, Floats
 from ..store.records import plan_conventions
+from ..text.terms import content_terms
 from .columns import ABSENT, ANSWERED, REFUSED, Bytes, KnownValues, RunColumns, ScoreColumn
 from .match import coarsest
 from .pairing import T, comparable_signature, result_match
@@ -191,7 +192,7 @@ class QueryTable:
         """
         for run in reversed(self.runs):
             for result in run.results.values():
-                options = _signature_options(result)
+                options = signature_options(result)
                 if options.get("correct") == name and "correct.from" in options:
                     return float(options["correct.from"]), f"the rule of {result.name}"
         column = next((one for run in reversed(self.runs) if (one := run.scores(name)) is not None), None)
@@ -297,6 +298,18 @@ class QueryTable:
             found |= self.spread(number, np.array([one == cluster for one in clusters], np.bool_), 0)
         return found
 
+    def with_term(self, term: str) -> Bools:
+        """Which queries have a term in their question: a word, or two neighbouring content words."""
+        found = np.zeros(len(self), np.bool_)
+        likely = self.search(term, outputs=False)
+        for number, run in enumerate(self.runs):
+            if likely is None or (number and self._rows[number] is None):
+                continue
+            rows = self.spread_rows(number)
+            for position in np.flatnonzero(likely[rows]).tolist():
+                found[rows[position]] |= term.lower() in content_terms(run.samples.question(position))
+        return found
+
     def search(self, text: str, *, outputs: bool = True) -> Bools | None:
         """Which queries contain all words and quoted phrases of a text in id, question or answers, in any case.
 
@@ -380,7 +393,8 @@ def _compare_hits(table: QueryTable) -> Bytes:
     return codes
 
 
-def _signature_options(result: MetricResult) -> Mapping[str, str]:
+def signature_options(result: MetricResult) -> Mapping[str, str]:
+    """The options in the signature of a result; none where it has no readable one."""
     try:
         return Signature.parse(result.signature or "").options
     except BadValueError:

@@ -20,7 +20,7 @@ from ..core.rag_interface import SimpleRAGSystem
 from ..core.registry import Spec, spec_of
 from ..core.results import Results, to_json_value
 from ..core.slices import SliceSpec, parse_slices, require_slice_values
-from ..core.types import EvaluationSample, SystemOutputs
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..engine.evaluate import Metrics, resolve_metrics
 from ..engine.gold_match import GoldReading, MatchChoice
 from ..errors import (
@@ -70,8 +70,10 @@ class RunRequest:
     dataset_name: str
     samples: Sequence[EvaluationSample]
     metrics: Sequence[Metric] | None
-    """``None`` selects all that the data supports."""
+    """``None`` selects all that the data supports, or those of ``targets``."""
     conventions: Conventions
+    targets: tuple[TargetCategory, ...] = ()
+    """The targets whose supported metrics are computed, too."""
     match: MatchChoice = "id"
     """How gold is matched; ``auto`` is resolved when the outputs are stored, unless the plan has a resolution."""
     system: object | None = None
@@ -254,6 +256,7 @@ def _execute(
                 judge_progress=watcher.judging,
                 secrets=request.secrets,
                 corpus=request.corpus,
+                targets=request.targets,
             )
             results = score_run(job, judging_steps(request.stop, request.two_stage, watcher.look))
             store.finish(record.run_id)
@@ -643,6 +646,7 @@ def plan_request(
         samples=prepared.samples,
         metrics=prepared.metrics,
         conventions=prepared.conventions,
+        targets=plan.targets,
         match=plan.match,
         system=prepared.system,
         outputs=prepared.outputs,

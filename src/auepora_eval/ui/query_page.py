@@ -41,7 +41,7 @@ from .gold_page import sample_proposals, scores_before
 from .page_request import PageRequest, page_route
 from .query_list import chunks_note, query_table
 from .query_run import MAX_RUNS, QueryAddress, QueryRun, read_run
-from .run_page import derivation_url
+from .run_rows import derivation_url
 from .workbench import find_position, make_url, render_template, sample_id_at
 
 MAX_DOCUMENTS = 20

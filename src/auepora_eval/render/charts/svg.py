@@ -590,8 +590,7 @@ class ChartView:
 
     def _axis(self, name: str) -> Mapping[str, Any]:
         channel = self._channels.get(name)
-        axis: Mapping[str, Any] = {} if channel is None else channel.get("axis") or {}
-        return axis
+        return {} if channel is None else channel.get("axis") or {}
 
     def _labels(self, name: str) -> list[_AxisLabel]:
         """The displayed labels of an axis."""

@@ -794,4 +794,6 @@ def _describe_run(made: PreparedPlan) -> list[str]:
         )
     elif made.outputs is not None:
         lines.append(f"{len(made.outputs.ids)} saved outputs; no system is called")
+    if plan.sweep is not None:
+        lines.append(f"a sweep over {len(plan.sweep.configurations)} configurations, by `auepora sweep`")
     return lines

@@ -191,7 +191,8 @@ class BudgetMeter:
     def add_judging(self, record: RunRecord) -> None:
         """Count the cost of the judges of a run."""
         with self._lock:
-            self._used["cost"] += (record.usage or {}).get("cost") or 0.0
+            total = (record.usage or {}).get("total") or {}
+            self._used["cost"] += total.get("cost") or 0.0
             self._check()
 
     def _check(self) -> None:
@@ -291,6 +292,8 @@ class SweepRunner:
             self._require_unchanged(record, place)
             self.records[place] = record
             self.meter.add(list(self.store.outputs(record.run_id, texts=False)))
+            if self.is_done(place):
+                self.meter.add_judging(record)
 
     def _require_unchanged(self, record: RunRecord, place: int) -> None:
         """Raise if the plan of a run, or its questions, are not those of now."""

@@ -98,12 +98,14 @@ def rescoring_metrics(
     conventions: str | Conventions | None = None,
     judges: PlannedJudges | None = None,
     need_key: bool = True,
+    planned: bool | None = None,
 ) -> tuple[list[Metric] | None, PlannedJudges]:
-    """The metrics for rescoring a run and their judges; by default those of its plan.
+    """The metrics for rescoring a run and their judges; ``planned``: those of its plan, the default without metrics.
 
     Metrics of ``None`` stand for all that the data supports.
     """
-    specs = list(metrics) or record.plan.get("metrics") or None
+    is_planned = not metrics if planned is None else planned
+    specs = (record.plan.get("metrics") if is_planned else list(metrics)) or None
     judges = judges or judges_of_run(store, record, specs)
     folders = [Path.cwd()] if metrics else [judges.folder, Path.cwd()]
     two_stage = judges.settings.two_stage
@@ -402,9 +404,12 @@ def preview_stored(
     conventions: str | Conventions | None = None,
     judges: PlannedJudges | None = None,
     until_decided: bool = False,
+    planned: bool | None = None,
 ) -> tuple[Preview, list[str]]:
     """Estimate the judging for rescoring a stored run, with notes; ``until_decided`` as for ``rescore``."""
-    chosen, judges = rescoring_metrics(store, record, metrics, conventions=conventions, judges=judges, need_key=False)
+    chosen, judges = rescoring_metrics(
+        store, record, metrics, conventions=conventions, judges=judges, need_key=False, planned=planned
+    )
     samples, outputs = _stored(store, record)
     policy = judges.settings.policy_for(store.file, judges.folder)
     if judges.settings.two_stage is not None:

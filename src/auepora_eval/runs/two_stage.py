@@ -17,8 +17,8 @@ from ..core.scores import NOT_JUDGED, Scores, Status
 from ..core.slices import Slice
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..engine.evaluate import evaluate
+from ..engine.targets import COMPLETE_OUTPUT
 from ..errors import AueporaWarning, BadValueError
-from ..io.validate import COMPLETE_OUTPUT
 from ..judge.critic import JudgePolicy
 from ..judge.metric import JudgedMetric
 from ..judge.preview import Preview, preview

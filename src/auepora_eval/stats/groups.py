@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +109,7 @@ def failure_groups(
     >>> [group.terms for group in groups]
     [(0,)]
     """
-    if not incidence.samples == len(wrong) == len(wrong if opposite is None else opposite):
+    if incidence.samples != len(wrong) or (opposite is not None and incidence.samples != len(opposite)):
         raise BadValueError("terms and outcomes must have the same samples")
     in_first, is_counted = _halves(len(wrong), clusters, np.random.default_rng(seed))
     candidates: set[int] = set()
@@ -121,7 +122,7 @@ def failure_groups(
         for term, p_value, is_rejected in zip(terms, p_values, benjamini_hochberg(p_values, LEVEL / 2), strict=True):
             if is_rejected and (term not in confirmed or p_value < confirmed[term].p_value):
                 confirmed[term] = TermGroup((term,), p_value, incidence.members(term) & others)
-    kept = _merge(incidence, wrong, sorted(confirmed.values(), key=lambda group: group.p_value))
+    kept = _merge(incidence, wrong, sorted(confirmed.values(), key=attrgetter("p_value")))
     return kept, len(candidates) - len(confirmed)
 
 

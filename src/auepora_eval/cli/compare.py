@@ -29,6 +29,7 @@ from .options import (
     warn_unmatched_ids,
     write_out,
 )
+from .short import all_option, is_short, same_command
 
 if TYPE_CHECKING:
     from ..compare.queries import QueryChange
@@ -84,8 +85,9 @@ MAX_SHOWN = 20
 @samples_option
 @store_option
 @quiet_option
+@all_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the table).")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the tables).")
 @raw_option
 def command(
     runs: tuple[str, ...],
@@ -105,6 +107,7 @@ def command(
     seed: int,
     samples: str | None,
     store: str | None,
+    every: bool,
     as_json: bool,
     output: str | None,
 ) -> None:
@@ -172,13 +175,22 @@ def command(
             )
             board = Leaderboard.of_pair(report, [one.name for one in records])
         causes = _changes(found, records, why_metric, chosen["samples"], chosen["primary"]) if why else {}
+        text = _render(board, report, causes, form)
+        if is_short(form, output, every=every):
+            from ..compare.short import comparison_short, failed_answers
+            from ..render.short import short_text
+
+            failed = [failed_answers(found, record) for record in records]
+            commands = [("all tables", same_command("--all"))]
+            commands += [] if why or report is None else [("what got worse", same_command("--why"))]
+            text = short_text(comparison_short(board, records, failed, report=report, commands=commands, **causes))
     if runs_dir is not None:
         from ..compare.rendering import write_report
 
         assert report is not None
         first, second = board.names
         echo_err(f"wrote {write_report(report, runs_dir, names=(first, second), **causes)}")
-    write_out(_render(board, report, causes, form), output)
+    write_out(text, output)
 
 
 def _render(board: Leaderboard, report: CompareReport | None, causes: dict[str, Any], form: str) -> str:

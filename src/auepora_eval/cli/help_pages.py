@@ -27,7 +27,7 @@ _GROUPS = {
     "Early stopping": "until_decided stop_metric delta safe stop_seed continue_judging",
     "Perturb": "perturb perturb_corpus perturb_payloads",
     "Execution": "concurrency executor workers address batch_size lean",
-    "Output": "name tags as_json per_query quiet output raw junit against no_gates runs_dir",
+    "Output": "name tags every as_json per_query quiet output raw junit against no_gates runs_dir",
 }
 """The headings of options, with the names of the parameters below them; others are below ``Options``."""
 _HEADINGS = {name: heading for heading, names in _GROUPS.items() for name in names.split()}
@@ -46,6 +46,8 @@ _RARE = frozenset({
 """Parameters that only ``--help-all`` shows, where a command has many options."""
 SHOWS_ALL = "auepora.help_all"
 """The key in the context of a command whose whole help is shown."""
+ARGUMENTS = "auepora_eval.arguments"
+"""The key in the context of a command whose value are the words after its name."""
 _CLAUSE_END = re.compile(r"; |\. |  \[")
 
 
@@ -74,6 +76,11 @@ class Command(click.Command):
     def has_many_options(self) -> bool:
         """Whether the help has two forms."""
         return sum(isinstance(param, click.Option) for param in self.params) > MAX_SIMPLE_OPTIONS
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words after the name of the command, and keep them for the commands that it suggests."""
+        ctx.meta[ARGUMENTS] = tuple(args)
+        return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The parameters, with ``--help-all`` at the end if the help has two forms."""

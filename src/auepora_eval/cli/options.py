@@ -422,9 +422,14 @@ def refuse_input_as_output(output: str | None, inputs: Sequence[str | None], *, 
             raise click.UsageError(f"{option} {output} is the input {path}; write to another file")
 
 
+def is_stdout(output: str | None) -> bool:
+    """Whether ``output`` is stdout, under any name."""
+    return output in (None, "-", "/dev/stdout")
+
+
 def write_out(text: str, output: str | None) -> None:
     """Print, or write a file atomically."""
-    if output in (None, "-", "/dev/stdout"):  # stdout under any name, which must not be truncated
+    if is_stdout(output):  # which must not be truncated
         echo(text)
         return
     from ..runtime.files import write_lines

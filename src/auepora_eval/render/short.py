@@ -1,0 +1,163 @@
+"""Results in few lines: digits by the interval, repeated messages in groups, and the layout of the short form."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .blocks import Row, Table, simple_table
+from .tables import format_value
+from .terminal import aligned, blocks_text, cut_text, printable, text_width
+
+# --- digits: two significant ones of the half-width of the interval --------------------------------------------------
+
+_FEWEST, _MOST = 2, 4
+Ends = tuple[float, float] | None
+
+
+def decimals(ends: Ends) -> int:
+    """The number of decimals of a value with this interval, 2 to 4: two significant digits of the half-width.
+
+    Without an interval, and with one of no width, all four are shown.
+
+    >>> decimals((0.087, 0.301)), decimals((0.771, 0.890)), decimals(None)
+    (2, 3, 4)
+    """
+    half = 0.0 if ends is None else (ends[1] - ends[0]) / 2
+    if not math.isfinite(half) or half <= 0:
+        return _MOST
+    exponent = int(f"{half:.1e}".partition("e")[2])
+    return min(max(1 - exponent, _FEWEST), _MOST)
+
+
+def rounded(value: float | None, ends: Ends = None, *, sign: str = "") -> str:
+    """A value with as many decimals as its interval allows; ``n/a`` where there is none.
+
+    With ``sign="+"`` a positive value has its sign. What is not zero is never shown as zero.
+
+    >>> rounded(0.8306, (0.7709, 0.8903)), rounded(0.1942, (0.087, 0.3015), sign="+"), rounded(0.00003)
+    ('0.831', '+0.19', '3.00e-05')
+    """
+    if value is None or math.isnan(value):
+        return "n/a"
+    text = f"{abs(value):.{decimals(ends)}f}"
+    if value and not float(text):
+        text = format_value(abs(value))
+    signs = {-1: "−", 0: "", 1: sign}
+    return signs[(value > 0) - (value < 0)] + text
+
+
+def rounded_interval(ends: Ends, *, sign: str = "") -> str:
+    """The ends of an interval, with the decimals of its value."""
+    between = " to " if sign else " – "
+    return "" if ends is None else between.join(rounded(end, ends, sign=sign) for end in ends)
+
+
+# --- groups of equal messages ----------------------------------------------------------------------------------------
+
+
+def first_names(names: Sequence[str], limit: int = 3, separator: str = ", ") -> str:
+    """The first names of a list, and how many more there are."""
+    more = len(names) - limit
+    shown = separator.join(names[:limit])
+    return shown if more <= 0 else f"{shown} and {more} more"
+
+
+def group_messages(found: Iterable[tuple[str, str]]) -> str:
+    """Messages with the places they are about: each once, with how many there are and the first three.
+
+    >>> group_messages([("mrr", "no scores"), ("map", "no scores"), ("bleu", "no mean")])
+    '2: no scores (mrr, map); bleu: no mean'
+    """
+    groups: dict[str, list[str]] = {}
+    for place, message in dict.fromkeys(found):
+        groups.setdefault(message, []).append(place)
+    texts = []
+    for message, places in groups.items():
+        repeated = f"{len(places)}: {message} ({first_names(places)})"
+        texts.append(repeated if len(places) > 1 else f"{places[0]}: {message}")
+    return "; ".join(texts)
+
+
+# --- the layout ------------------------------------------------------------------------------------------------------
+
+WIDTH = 100
+MAX_LINES = 25
+_MOST_CONCLUSION_LINES = 3
+_MOST_NOTE_LINES = 3
+_LEAST_ROWS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ShortForm:
+    """A result in at most 25 lines of 100 columns. Everything but rows of tables always appears."""
+
+    conclusion: str
+    tables: Sequence[Table] = ()
+    """Tables of one group; their last rows are left out, and counted, where there is no room."""
+    notes: Sequence[tuple[str, str]] = ()
+    """What must be said, under a label each; those without a text are left out."""
+    commands: Sequence[tuple[str, str]] = ()
+    """What can be done next, and the command for it, which is never cut."""
+
+
+def short_text(form: ShortForm) -> str:
+    """The short form as text: conclusion, tables, notes, commands."""
+    head = _wrapped(form.conclusion, WIDTH, _MOST_CONCLUSION_LINES)
+    commands = aligned([[what, printable(command)] for what, command in form.commands], right=()).splitlines()
+    tables = [table for table in form.tables if table.groups[0].rows]
+    room = MAX_LINES - len(head) - sum(-(-text_width(line) // WIDTH) for line in commands)
+    room -= 3 * len(tables) + 1 + bool(commands)  # heads of tables, and empty lines between the parts
+    wanted = [len(table.groups[0].rows) for table in tables]
+    notes = _note_lines(form.notes, room - sum(min(count, _LEAST_ROWS) for count in wanted))
+    room -= len(notes)
+    parts = [head]
+    for at, table in enumerate(tables):  # what the others leave, but at least an equal share
+        lines = _table_lines(table, max(room - sum(wanted[at + 1 :]), room // (len(tables) - at)))
+        room -= len(lines) - 2
+        parts.append(lines)
+    return "\n\n".join("\n".join(part) for part in (*parts, notes, commands) if part)
+
+
+def _table_lines(table: Table, room: int) -> list[str]:
+    """The table with at most so many lines below its head, the last of which counts the rows left out."""
+    rows = table.groups[0].rows
+    shown = rows if len(rows) <= room else rows[: max(room - 1, 0)]
+    lines = _fitted(simple_table(table.columns, shown)).splitlines()
+    return lines if shown is rows else [*lines, f"and {len(rows) - len(shown):,} more"]
+
+
+def _fitted(table: Table) -> str:
+    """The table as text, with its names cut where it is too wide."""
+    text = blocks_text([table])
+    over = max(map(text_width, text.splitlines()), default=0) - WIDTH
+    if over <= 0:
+        return text
+    rows = table.groups[0].rows
+    most = max(text_width(str(row[0])) for row in rows) - over
+    cut: list[Row] = [[cut_text(str(row[0]), most), *row[1:]] for row in rows]
+    return blocks_text([simple_table(table.columns, cut)])
+
+
+def _note_lines(notes: Sequence[tuple[str, str]], room: int) -> list[str]:
+    """The notes beside their labels, each on fewer lines where there is little room."""
+    width = WIDTH - 2 - max((text_width(label) for label, text in notes if text), default=0)
+    lines: list[str] = []
+    for most in range(_MOST_NOTE_LINES, 0, -1):
+        rows: list[list[str]] = []
+        for label, text in notes:
+            wrapped = _wrapped(text, width, most)
+            rows += [[label, wrapped[0]], *(["", line] for line in wrapped[1:])] if text else []
+        lines = aligned(rows, right=()).splitlines()
+        if len(lines) <= room:
+            break
+    return lines
+
+
+def _wrapped(text: str, width: int, most: int) -> list[str]:
+    """A text in lines of this width; what is over the most lines is cut."""
+    shown = printable(text)
+    narrow = width if text_width(shown) <= len(shown) else width // 2  # wide characters take two columns
+    return textwrap.wrap(shown, narrow, max_lines=most, placeholder=" …") or [""]

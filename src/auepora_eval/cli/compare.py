@@ -16,8 +16,11 @@ from ..errors import StoreError
 from .console import echo_err, quiet_option
 from .help_pages import Command
 from .options import (
+    ALL_TABLES,
+    all_option,
     complete_run,
     find_samples,
+    is_short,
     open_store,
     output_format,
     parse_specs,
@@ -29,7 +32,6 @@ from .options import (
     warn_unmatched_ids,
     write_out,
 )
-from .short import all_option, is_short, same_command
 
 if TYPE_CHECKING:
     from ..compare.queries import QueryChange
@@ -178,12 +180,10 @@ def command(
         text = _render(board, report, causes, form)
         if is_short(form, output, every=every):
             from ..compare.short import comparison_short, failed_answers
-            from ..render.short import short_text
 
             failed = [failed_answers(found, record) for record in records]
-            commands = [("all tables", same_command("--all"))]
-            commands += [] if why or report is None else [("what got worse", same_command("--why"))]
-            text = short_text(comparison_short(board, records, failed, report=report, commands=commands, **causes))
+            commands = [ALL_TABLES] if why else [ALL_TABLES, ("what got worse", "the same command with --why")]
+            text = comparison_short(board, records, failed, report=report, commands=commands, **causes).text()
     if runs_dir is not None:
         from ..compare.rendering import write_report
 

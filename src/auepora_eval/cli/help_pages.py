@@ -46,8 +46,6 @@ _RARE = frozenset({
 """Parameters that only ``--help-all`` shows, where a command has many options."""
 SHOWS_ALL = "auepora.help_all"
 """The key in the context of a command whose whole help is shown."""
-ARGUMENTS = "auepora_eval.arguments"
-"""The key in the context of a command whose value are the words after its name."""
 _CLAUSE_END = re.compile(r"; |\. |  \[")
 
 
@@ -76,11 +74,6 @@ class Command(click.Command):
     def has_many_options(self) -> bool:
         """Whether the help has two forms."""
         return sum(isinstance(param, click.Option) for param in self.params) > MAX_SIMPLE_OPTIONS
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the words after the name of the command, and keep them for the commands that it suggests."""
-        ctx.meta[ARGUMENTS] = tuple(args)
-        return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The parameters, with ``--help-all`` at the end if the help has two forms."""

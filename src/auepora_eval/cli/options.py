@@ -427,6 +427,15 @@ def is_stdout(output: str | None) -> bool:
     return output in (None, "-", "/dev/stdout")
 
 
+all_option = click.option("--all", "every", is_flag=True, help="Print all tables and notes, not only what decides.")
+ALL_TABLES = ("all tables", "the same command with --all")
+
+
+def is_short(form: str, output: str | None, *, every: bool) -> bool:
+    """Whether the short form is printed: on stdout as text, unless ``--all`` is given. Files are complete."""
+    return form == "table" and is_stdout(output) and not every
+
+
 def write_out(text: str, output: str | None) -> None:
     """Print, or write a file atomically."""
     if is_stdout(output):  # which must not be truncated
@@ -458,5 +467,16 @@ def show_warnings(results: Results) -> None:
         echo_err(results.gold_match["sentence"])
     if note := script_note(results):
         echo_err(note)
-    for warning in results.warnings:
+    for warning in grouped_warnings(results):
         echo_err(f"Warning: {warning}")
+
+
+def grouped_warnings(results: Results) -> list[str]:
+    """The warnings about data and scores; one that several metrics have occurs once, with the first of them."""
+    from ..render.short import PLACE, group_messages
+
+    found = []
+    for warning in results.warnings:
+        name = next((one.name for one in results if f" {one.name}" in warning), "")
+        found.append((name, warning.replace(name, PLACE) if name else warning))
+    return group_messages(found)

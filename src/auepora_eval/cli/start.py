@@ -12,7 +12,7 @@ import click
 
 from .console import echo_err, quiet_option
 from .help_pages import Command
-from .short import all_option
+from .options import all_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +107,6 @@ def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) 
     from ..compare.rendering import comparison_page, metric_blocks
     from ..compare.runs import build_leaderboard
     from ..compare.short import comparison_short, failed_answers
-    from ..render.short import short_text
     from ..render.terminal import blocks_text
     from ..store.runs import RunStore
 
@@ -126,7 +125,7 @@ def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) 
         ("diagnose", f"auepora diagnose {Path(store).with_name(PLANS['bm25'])}"),
         ("your data", "auepora init YOUR_DATA.jsonl --system your_app:build"),
     ]
-    return short_text(comparison_short(board, records, failed, commands=commands))
+    return comparison_short(board, records, failed, commands=commands).text()
 
 
 # --- auepora init ----------------------------------------------------------------------------------------------------

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
-from ..engine.gold_match import MATCH_WORDS
+from ..features.matching import MATCH_WORDS
 from ..render.blocks import Cell, Row, Table, TableColumn, simple_table
 from ..render.short import (
+    PLACE,
     ShortForm,
     first_names,
     group_messages,
@@ -89,16 +90,17 @@ def _conclusion(board: Leaderboard, problems: Sequence[str]) -> str:
     if not primary or len(board.run_ids) > 2:
         return "; ".join([summary.sentence.rstrip("."), *problems])
     counts = count_verdicts(primary)
+    counts["inconclusive"] = counts.pop("open")
     word = {"better": "Better", "worse": "Worse", "open": "Open"}[summary.outcome]
     if summary.outcome == "open" and (counts["better"] or counts["worse"]):
         word = "Mixed"
     counts["not compared"] = len(board.refused_primary)
-    verdicts = ", ".join(f"{what} on {count}" for what, count in counts.items() if count)
+    verdicts = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     total = sum(counts.values())
     worse = [board.metric_label(one.metric) for one in board.guardrails if one.state == "worse"]
     against = {"guardrail worse": worse, "worse and not primary": [board.metric_label(name) for name in board.fallen]}
     listed = [f"{what}: {first_names(names, 1)}" for what, names in against.items() if names]
-    sentence = f"{word}: B is {verdicts} of {total} primary metric{'s' * (total != 1)}"
+    sentence = f"{word}: B against A on {total} primary metric{'s' * (total != 1)}: {verdicts}"
     return "; ".join([sentence, *problems, *listed])
 
 
@@ -147,8 +149,8 @@ def _runs_text(board: Leaderboard, records: Sequence[RunRecord]) -> str:
 
 def _against_notes(board: Leaderboard) -> Iterator[tuple[str, str]]:
     """What fell, guardrails that are not within their margin, and primary metrics that are doubted or not compared."""
-    by_name = {one.name: one for one in board.comparisons}
-    yield "fell", first_names([_fall_text(by_name[name]) for name in board.fallen])
+    fallen = [one for one in board.comparisons if one.name in board.fallen]
+    yield "fell", first_names([_fall_text(one) for one in fallen])
     open_guardrails = [one for one in board.guardrails if one.state != "within_margin"]
     yield "guardrails", "; ".join(one.describe(board.metric_label(one.metric)) for one in open_guardrails)
     doubts: list[tuple[str, str]] = []
@@ -158,17 +160,17 @@ def _against_notes(board: Leaderboard) -> Iterator[tuple[str, str]]:
             doubts.append((label, UNRELIABLE_NOTE))
         if one.primary and one.doubt and one.note:
             doubts.append((label, one.note))
-    yield "flagged", group_messages(doubts)
+    yield "flagged", "; ".join(group_messages(doubts))
     refused = [(board.metric_label(name), _plain_reason(name, why)) for name, why in board.refused.items()]
     primary = [board.metric_label(name) for name in board.refused_primary]
     for label, is_primary in (("not compared", True), ("others not", False)):
-        yield label, group_messages(found for found in refused if (found[0] in primary) == is_primary)
+        yield label, "; ".join(group_messages(found for found in refused if (found[0] in primary) == is_primary))
 
 
 def _plain_reason(name: str, reason: str) -> str:
     """Why a metric was not compared, without its name and signature, so that equal reasons are equal texts."""
     text = _SIGNATURES.sub("computed differently", reason)
-    return text.replace(f"'{name}'", "METRIC")
+    return text.replace(name, PLACE)
 
 
 def _fall_text(one: MetricComparison) -> str:
@@ -178,8 +180,6 @@ def _fall_text(one: MetricComparison) -> str:
 
 def _gold_text(board: Leaderboard, records: Sequence[RunRecord]) -> str:
     """How gold was matched; empty where it was by id in all runs."""
-    ways = [plan_conventions(record).match for record in records]
-    compared = {one.match or "id" for one in board.comparisons} - {"id"}
-    listed = ", ".join(f"by {MATCH_WORDS[way]} in {label}" for label, way in zip(board.labels, ways, strict=True))
-    again = "".join(f"; compared by {MATCH_WORDS[way]}" for way in sorted(compared))
-    return f"matched {listed}{again}" if {"id", *ways, *compared} != {"id"} else ""
+    ways = {one.match or "id" for one in board.comparisons} | {plan_conventions(record).match for record in records}
+    listed = [MATCH_WORDS[way] for way in sorted(ways)]
+    return "" if ways == {"id"} else f"matched by {' and by '.join(listed)}"

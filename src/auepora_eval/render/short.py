@@ -35,16 +35,15 @@ def decimals(ends: Ends) -> int:
 def rounded(value: float | None, ends: Ends = None, *, sign: str = "") -> str:
     """A value with as many decimals as its interval allows; ``n/a`` where there is none.
 
-    With ``sign="+"`` a positive value has its sign. What is not zero is never shown as zero.
+    With ``sign="+"`` a positive value has its sign. Very small values have three significant digits.
 
     >>> rounded(0.8306, (0.7709, 0.8903)), rounded(0.1942, (0.087, 0.3015), sign="+"), rounded(0.00003)
     ('0.831', '+0.19', '3.00e-05')
     """
     if value is None or math.isnan(value):
         return "n/a"
-    text = f"{abs(value):.{decimals(ends)}f}"
-    if value and not float(text):
-        text = format_value(abs(value))
+    digits = decimals(ends)
+    text = format_value(abs(value)) if digits == _MOST else f"{abs(value):.{digits}f}"
     signs = {-1: "−", 0: "", 1: sign}
     return signs[(value > 0) - (value < 0)] + text
 
@@ -65,20 +64,25 @@ def first_names(names: Sequence[str], limit: int = 3, separator: str = ", ") -> 
     return shown if more <= 0 else f"{shown} and {more} more"
 
 
-def group_messages(found: Iterable[tuple[str, str]]) -> str:
+PLACE = "METRIC"
+"""Stands for the place in a message that is equal for several."""
+
+
+def group_messages(found: Iterable[tuple[str, str]]) -> list[str]:
     """Messages with the places they are about: each once, with how many there are and the first three.
 
     >>> group_messages([("mrr", "no scores"), ("map", "no scores"), ("bleu", "no mean")])
-    '2: no scores (mrr, map); bleu: no mean'
+    ['no scores (2: mrr, map)', 'no mean (bleu)']
     """
     groups: dict[str, list[str]] = {}
     for place, message in dict.fromkeys(found):
         groups.setdefault(message, []).append(place)
     texts = []
     for message, places in groups.items():
-        repeated = f"{len(places)}: {message} ({first_names(places)})"
-        texts.append(repeated if len(places) > 1 else f"{places[0]}: {message}")
-    return "; ".join(texts)
+        text = message if len(places) > 1 else message.replace(PLACE, places[0])
+        listed = f"{len(places)}: {first_names(places)}" if len(places) > 1 else places[0]
+        texts.append(text if listed in text else f"{text} ({listed})")
+    return texts
 
 
 # --- the layout ------------------------------------------------------------------------------------------------------
@@ -102,23 +106,22 @@ class ShortForm:
     commands: Sequence[tuple[str, str]] = ()
     """What can be done next, and the command for it, which is never cut."""
 
-
-def short_text(form: ShortForm) -> str:
-    """The short form as text: conclusion, tables, notes, commands."""
-    head = _wrapped(form.conclusion, WIDTH, _MOST_CONCLUSION_LINES)
-    commands = aligned([[what, printable(command)] for what, command in form.commands], right=()).splitlines()
-    tables = [table for table in form.tables if table.groups[0].rows]
-    room = MAX_LINES - len(head) - sum(-(-text_width(line) // WIDTH) for line in commands)
-    room -= 3 * len(tables) + 1 + bool(commands)  # heads of tables, and empty lines between the parts
-    wanted = [len(table.groups[0].rows) for table in tables]
-    notes = _note_lines(form.notes, room - sum(min(count, _LEAST_ROWS) for count in wanted))
-    room -= len(notes)
-    parts = [head]
-    for at, table in enumerate(tables):  # what the others leave, but at least an equal share
-        lines = _table_lines(table, max(room - sum(wanted[at + 1 :]), room // (len(tables) - at)))
-        room -= len(lines) - 2
-        parts.append(lines)
-    return "\n\n".join("\n".join(part) for part in (*parts, notes, commands) if part)
+    def text(self) -> str:
+        """The conclusion, the tables, the notes and the commands."""
+        head = _wrapped(self.conclusion, WIDTH, _MOST_CONCLUSION_LINES)
+        commands = aligned([[what, printable(command)] for what, command in self.commands], right=()).splitlines()
+        tables = [table for table in self.tables if table.groups[0].rows]
+        room = MAX_LINES - len(head) - sum(-(-text_width(line) // WIDTH) for line in commands)
+        room -= 3 * len(tables) + 1 + bool(commands)  # heads of tables, and empty lines between the parts
+        wanted = [len(table.groups[0].rows) for table in tables]
+        notes = _note_lines(self.notes, room - sum(min(count, _LEAST_ROWS) for count in wanted))
+        room -= len(notes)
+        parts = [head]
+        for at, table in enumerate(tables):  # what the others leave, but at least an equal share
+            lines = _table_lines(table, max(room - sum(wanted[at + 1 :]), room // (len(tables) - at)))
+            room -= len(lines) - 2
+            parts.append(lines)
+        return "\n\n".join("\n".join(part) for part in (*parts, notes, commands) if part)
 
 
 def _table_lines(table: Table, room: int) -> list[str]:

@@ -374,44 +374,42 @@ def calibration_short(report: CalibrationReport, commands: Sequence[tuple[str, s
     means = {one.name: one.corrected for one in report.judged}
     if report.difference is not None:
         means[f"{report.judged[-1].name} - {report.judged[0].name}"] = report.difference
-    columns: list[TableColumn | str] = [
-        "mean of",
-        _number("judge alone"),
-        _number("corrected by labels"),
-        "95 % interval",
-        "labels used",
-    ]
+    columns = ("mean of", _number("judge alone"), _number("corrected by labels"), "95 % interval", "labels used")
     rows = [_short_mean(name, one) for name, one in means.items()]
-    notes = [note for one in report.judges for note in _short_notes(one)]
-    if report.people is not None:
-        notes.append(("people", f"Krippendorff's alpha {_short_estimate(report.people.alpha)}"))
-    notes.append(("intervals", UNRELIABLE_NOTE if any(one.flags for one in _intervals(report)) else ""))
-    notes += [("basis", _basis_text(report.judged)), ("bias", report.bias_sentence or "")]
-    notes.append(("looks", "" if report.register is None else report.register.note or ""))
+    people = None if report.people is None else f"Krippendorff's alpha {_short_estimate(report.people.alpha)}"
+    register = None if report.register is None else report.register.note
+    notes: list[tuple[str, str | None]] = [
+        *(note for one in report.judges for note in _short_notes(one)),
+        ("people", people),
+        ("flagged", UNRELIABLE_NOTE * any(one.flags for one in _intervals(report))),
+        ("basis", _basis_text(report.judged)),
+        ("bias", report.bias_sentence),
+        ("looks", register),
+    ]
     state = None if report.sequential is None else look_state(report.sequential)
-    conclusion = [verdict_sentence(report), state, report.conclusion.sentence if report.judges else None]
-    return ShortForm(" ".join(filter(None, conclusion)), [simple_table(columns, rows)], notes, commands)
+    judged = [one.conclusion.sentence for one in report.judges if one.conclusion == report.conclusion]
+    conclusion = " ".join(filter(None, [verdict_sentence(report), state, *judged[:1]]))
+    return ShortForm(conclusion, [simple_table(columns, rows)], notes, commands)
 
 
 def _short_mean(name: str, one: CorrectedMean) -> Row:
     ends = None if one.interval is None else (one.interval.low, one.interval.high)
-    doubt = f" {_UNCERTAIN}" if one.interval is not None and one.interval.flags else ""
     numbers = [rounded(value, ends) for value in (one.scores_mean, one.value)]
-    return [name, *numbers, f"{rounded_interval(ends)}{doubt}", f"{one.labelled} of {one.samples}"]
+    return [name, *numbers, rounded_interval(ends), f"{one.labelled} of {one.samples}"]
 
 
 def _short_notes(one: JudgeCalibration) -> Iterator[tuple[str, str]]:
     named = {"kappa": one.kappa, "AUROC": one.auroc, "right called right": one.tpr, "wrong called wrong": one.tnr}
     yield "agreement", ", ".join(f"{name} {_short_estimate(value)}" for name, value in named.items())
     different = [row.sample_id for row in one.disagreements]
-    yield "disagree", f"on {len(different)} of {one.labelled}: {first_names(different)}" if different else "on none"
+    yield "disagree", f"on {len(different)} of {one.labelled} answers: {first_names(different)}".removesuffix(": ")
     yield "left out", ", ".join(f"{count} labels {_LEFT_OUT[reason]}" for reason, count in one.left_out.items())
     yield from (("note", note) for note in one.notes)
 
 
 def _short_estimate(value: Estimate) -> str:
     ends = None if value.interval is None else (value.interval.low, value.interval.high)
-    return f"{rounded(value.value, ends)} ({rounded_interval(ends)})" if ends else rounded(value.value)
+    return f"{rounded(value.value, ends)} ({rounded_interval(ends)})".removesuffix(" ()")
 
 
 def _number(title: str) -> TableColumn:

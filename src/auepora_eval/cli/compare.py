@@ -45,6 +45,10 @@ MAX_SHOWN = 20
 """Number of queries of a kind that are listed in the terminal; JSON has all."""
 
 
+_NEXT = [ALL_TABLES, ("what got worse", "the same command with --why"), ("a page for others", "auepora report RUN RUN")]
+"""What can be done after a comparison."""
+
+
 @click.command(name="compare", cls=Command)
 @click.argument("runs", nargs=-1, required=True, shell_complete=complete_run)
 @click.option(
@@ -179,11 +183,9 @@ def command(
         causes = _changes(found, records, why_metric, chosen["samples"], chosen["primary"]) if why else {}
         text = _render(board, report, causes, form)
         if is_short(form, output, every=every):
-            from ..compare.short import comparison_short, failed_answers
+            from ..compare.short import comparison_short
 
-            failed = [failed_answers(found, record) for record in records]
-            commands = [ALL_TABLES] if why else [ALL_TABLES, ("what got worse", "the same command with --why")]
-            text = comparison_short(board, records, failed, report=report, commands=commands, **causes).text()
+            text = comparison_short(found, records, board, report=report, commands=_NEXT, **causes).text()
     if runs_dir is not None:
         from ..compare.rendering import write_report
 

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 # --- auepora diagnose ------------------------------------------------------------------------------------------------
 
 ARMS = "none,oracle,retrieved,mixed"
+_NEXT = [
+    ("all tables", "the same command with --resume --all"),
+    ("a page for others", "the same command with --resume -o diagnosis.html"),
+]
+"""What can be done after a diagnosis."""
 
 
 @click.command(name="diagnose", cls=Command)
@@ -235,13 +240,8 @@ def _write(diagnosis: Diagnosis, form: str, output: str | None, *, every: bool) 
     document = diagnosis_dict(numbers, correct, run_ids, notes)
     markdown, text = diagnosis_markdown(numbers, correct, notes), diagnosis_text(numbers, correct, notes)
     if is_short(form, output, every=every):
-        failed = {label: outcome.failed for label, outcome in diagnosis.outcomes.items() if outcome.failed}
-        listed = ", ".join(f"{count} answers of {label} failed" for label, count in failed.items())
-        commands = [
-            ("all tables", "the same command with --resume --all"),
-            ("report", "the same command with --resume -o diagnosis.html"),
-        ]
-        text = diagnosis_short(numbers, correct, [listed or "no answer failed", *notes], commands).text()
+        failed = [f"{one.failed} answers failed in {label}" for label, one in diagnosis.outcomes.items() if one.failed]
+        text = diagnosis_short(numbers, correct, [*failed, *notes], _NEXT).text()
     write_out(render_document(form, document, markdown=markdown, text=text), output)
 
 

@@ -167,7 +167,7 @@ def _short_gates(store: RunStore, record: RunRecord, report: GateReport) -> str:
     from .short_results import gates_short
 
     compared = [record] if report.against is None else [record, store.find(report.against)]
-    failed = [f"{one.name}: {text}" for one in compared if (text := failed_answers(store, one))]
+    failed = [f"{one.name}: {failed_answers(store, one)[1]}" for one in compared]
     return gates_short(report, failed="; ".join(failed), commands=[ALL_TABLES]).text()
 
 

@@ -422,23 +422,20 @@ def refuse_input_as_output(output: str | None, inputs: Sequence[str | None], *, 
             raise click.UsageError(f"{option} {output} is the input {path}; write to another file")
 
 
-def is_stdout(output: str | None) -> bool:
-    """Whether ``output`` is stdout, under any name."""
-    return output in (None, "-", "/dev/stdout")
-
-
+_STDOUT = (None, "-", "/dev/stdout")
+"""Names of stdout."""
 all_option = click.option("--all", "every", is_flag=True, help="Print all tables and notes, not only what decides.")
 ALL_TABLES = ("all tables", "the same command with --all")
 
 
 def is_short(form: str, output: str | None, *, every: bool) -> bool:
     """Whether the short form is printed: on stdout as text, unless ``--all`` is given. Files are complete."""
-    return form == "table" and is_stdout(output) and not every
+    return form == "table" and output in _STDOUT and not every
 
 
 def write_out(text: str, output: str | None) -> None:
     """Print, or write a file atomically."""
-    if is_stdout(output):  # which must not be truncated
+    if output in _STDOUT:  # which must not be truncated
         echo(text)
         return
     from ..runtime.files import write_lines

@@ -394,8 +394,11 @@ def _short_results(outcome: RunOutcome, results: Results) -> str:
     """The primary metrics and the gates in the short form."""
     from .short_results import gates_short, results_short
 
-    record, gates = outcome.record, None if outcome.gates is None else gates_short(outcome.gates)
-    head, notes = (record.name, ()) if gates is None else (gates.conclusion, gates.notes)
+    record = outcome.record
+    head, notes = record.name, list[tuple[str, str | None]]()
+    if outcome.gates is not None:
+        gates = gates_short(outcome.gates)
+        head, notes = f"{gates.conclusion}; {record.name}", list(gates.notes)
     shown = f"auepora show {record.run_id} --all{_store_argument(outcome.store)}"
     return results_short(results, record.plan, head=head, notes=notes, commands=[("all metrics", shown)]).text()
 

@@ -19,6 +19,7 @@ from .options import grouped_warnings
 if TYPE_CHECKING:
     from ..gates import GateReport
 
+_COLUMNS = ("metric", TableColumn("value", number=True), "95 % interval", "mean of (samples)")
 _MOST_NOTE = 40
 """Columns of what a value is a mean of."""
 _MOST_NAMED = 3
@@ -33,14 +34,10 @@ def results_short(
     plan: Mapping[str, Any],
     *,
     head: str = "",
-    failed: str | None = None,
-    notes: Iterable[tuple[str, str]] = (),
+    notes: Iterable[tuple[str, str | None]] = (),
     commands: Sequence[tuple[str, str]] = (),
 ) -> ShortForm:
-    """Results in the short form: the primary metrics and guardrails of the plan, or else all that there is room for.
-
-    ``failed`` is the text of ``failed_answers`` of a stored run; without it the results say how many samples failed.
-    """
+    """Results in the short form: the primary metrics and guardrails of the plan, or else all that there is room for."""
     names = [*(plan.get("primary") or ()), *(plan.get("guardrails") or ())]
     chosen = [one for one in results if one.name in names]
     first = {registered_name(one): one for one in results}  # the one with the deepest cut-off
@@ -52,31 +49,29 @@ def results_short(
         name, is_doubtful = display_name(one), bool(ends and (one.details.get("interval") or {}).get("flags"))
         interval = f"{rounded_interval(ends)}{' ?' * is_doubtful}"
         rows.append([name, rounded(one.known_value, ends), interval, cut_text(result_note(one), _MOST_NOTE)])
-        doubts += [(name, UNRELIABLE_NOTE)] if is_doubtful else []
-    problem = _failed_samples(results) if failed is None else failed
+        doubts += [(name, UNRELIABLE_NOTE)] * is_doubtful
+    problem = _failed_samples(results)
     values = ", ".join(f"{name} {value}" for name, value, *_ in rows[:_MOST_NAMED])
-    columns = ("metric", TableColumn("value", number=True), "95 % interval", "mean of (samples)")
     every = [
-        ("failed", problem or "no answer failed, and none is missing"),
+        ("failed", problem),
         ("flagged", "; ".join(group_messages(doubts))),
-        ("gold", "" if results.gold_match is None else results.gold_match["sentence"]),
-        *((name, _groups_text(listed[0], name)) for name in (listed[0].slices if listed else ())),
+        ("gold", (results.gold_match or {}).get("sentence")),
+        *((name, _groups_text(one, name)) for one in listed[:1] for name in one.slices),
         *(("warning", warning) for warning in [script_note(results), *grouped_warnings(results)]),
         *notes,
-        ("others", f"{len(results) - len(chosen)} more metrics" if chosen and len(results) > len(chosen) else ""),
+        ("others", f"{len(results) - len(rows)} more metrics" * (len(rows) < len(results))),
     ]
     failure = run_failure(results) if results else None
     shown = ": ".join(filter(None, [head, values]))
-    conclusion = f"{shown}; {problem}" if problem else shown
-    conclusion = f"Failed: {failure}; {shown}" if failure else conclusion
-    return ShortForm(conclusion, [without_empty_columns(simple_table(columns, rows))], every, commands)
+    conclusion = f"Failed: {failure}; {shown}" if failure else f"{shown}; {problem}"
+    return ShortForm(conclusion, [without_empty_columns(simple_table(_COLUMNS, rows))], every, commands)
 
 
 def _failed_samples(results: Results) -> str:
-    """How many samples failed, and why; empty where none did."""
+    """How many samples failed, and why."""
     failed, total, reasons = count_system_failures(results)
     causes = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
-    return f"{failed:,} of {total:,} samples failed ({causes})" if failed else ""
+    return f"{failed:,} of {total:,} samples failed ({causes})".replace(" ()", "")
 
 
 def _groups_text(result: MetricResult, name: str) -> str:
@@ -91,8 +86,7 @@ def gates_short(report: GateReport, *, failed: str = "", commands: Sequence[tupl
 
     ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
     notes = [(f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {one.reason}") for one in ordered[:_MOST_GATES]]
-    more = len(ordered) - len(notes)
-    notes += [("gates", f"and {more} more" if more > 0 else ""), ("answers", failed)]
+    notes += [("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)), ("failed", failed)]
     notes += [("warning", warning) for warning in report.warnings]
     notes += [("note", one.note or "") for one in (report.sample_set, report.register) if one is not None]
     against = "" if report.against is None else f", compared with {report.against}"

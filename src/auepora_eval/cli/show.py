@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
 # --- auepora show ----------------------------------------------------------------------------------------------------
 
+_NEXT = [ALL_TABLES, ("failures", "the same command with --failures")]
 MAX_SHOWN = 20
 """Number of failures that are listed."""
 MAX_LISTED_IDS = 100
@@ -143,13 +144,10 @@ def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
 
 def _short_run(store: RunStore, record: RunRecord, results: Results) -> str:
     """The run in the short form."""
-    from ..compare.short import failed_answers
     from .short_results import results_short
 
     head = record.name if results else f"{record.name} has no results: the run did not come to scoring"
-    commands = [ALL_TABLES, ("failures", "the same command with --failures")]
-    notes, failed = list(_facts(store, record)), failed_answers(store, record)
-    return results_short(results, record.plan, head=head, failed=failed, notes=notes, commands=commands).text()
+    return results_short(results, record.plan, head=head, notes=_facts(store, record), commands=_NEXT).text()
 
 
 def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:

@@ -106,17 +106,11 @@ def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) 
     """The comparison of both runs: the short form, or every metric."""
     from ..compare.rendering import comparison_page, metric_blocks
     from ..compare.runs import build_leaderboard
-    from ..compare.short import comparison_short, failed_answers
+    from ..compare.short import comparison_short
     from ..render.terminal import blocks_text
     from ..store.runs import RunStore
 
     records = [outcomes[name].record for name in PLANS]
-    with RunStore.open(store) as runs:
-        board = build_leaderboard(runs, records)
-        failed = [failed_answers(runs, record) for record in records]
-    if every:
-        verdict = comparison_page(board).verdict
-        return "\n\n".join([" ".join([verdict.sentence, *verdict.points]), blocks_text(metric_blocks(board))])
     names, where = " ".join(record.name for record in records), f"--store {store}"
     commands = [
         ("browse", f"auepora ui {where}"),
@@ -125,7 +119,12 @@ def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) 
         ("diagnose", f"auepora diagnose {Path(store).with_name(PLANS['bm25'])}"),
         ("your data", "auepora init YOUR_DATA.jsonl --system your_app:build"),
     ]
-    return comparison_short(board, records, failed, commands=commands).text()
+    with RunStore.open(store) as runs:
+        board = build_leaderboard(runs, records)
+        short = comparison_short(runs, records, board, commands=commands)
+    verdict = comparison_page(board).verdict
+    whole = "\n\n".join([" ".join([verdict.sentence, *verdict.points]), blocks_text(metric_blocks(board))])
+    return whole if every else short.text()
 
 
 # --- auepora init ----------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from ..render.short import (
     rounded_interval,
 )
 from ..render.tables import UNRELIABLE_NOTE
-from ..render.terminal import cut_text
 from ..store.records import RunRecord, plan_conventions
 from ..store.runs import RunStore
 from .queries import QueryChange
@@ -34,52 +33,48 @@ from .runs import Leaderboard, LeaderboardMetric
 from .types import CompareReport, MetricComparison
 
 _SIGNATURES = re.compile(r"'[^']*' and '[^']*' were computed differently")
-_MOST_METRICS = 4
+_MOST_METRICS = 3
 """Number of primary metrics that a table of several runs has as columns."""
-_MOST_LABEL = 18
 
 
-def failed_answers(store: RunStore, record: RunRecord) -> str:
-    """How many answers of a run failed or are missing: ``41 failed, 3 missing of 135``; empty where all is well."""
+def failed_answers(store: RunStore, record: RunRecord) -> tuple[int, str]:
+    """How many answers of a run failed or are missing, as a number and in words."""
     stored, failed = store.counts(record.run_id)
     expected = record.num_samples * max(record.repeats, 1)
-    counts = {"failed": failed, "missing": expected - stored}
-    listed = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count > 0)
-    return f"{listed} of {expected:,} answers" if listed else ""
+    missing = f", {expected - stored:,} missing" * (stored < expected)
+    return failed + expected - stored, f"{failed:,} failed{missing} of {expected:,} answers"
 
 
 def comparison_short(
-    board: Leaderboard,
+    store: RunStore,
     records: Sequence[RunRecord],
-    failed: Sequence[str],
+    board: Leaderboard,
     *,
     report: CompareReport | None = None,
     changes: Sequence[QueryChange] | None = None,
     judged_by: str = "",
     commands: Sequence[tuple[str, str]] = (),
 ) -> ShortForm:
-    """The comparison in the short form.
-
-    ``failed`` is the text of ``failed_answers`` of each run; ``report`` and ``changes`` are those of
-    ``comparison_page``.
-    """
-    tables = [_primary_table(board) if len(board.run_ids) == 2 else _ranking_table(board)]
+    """The comparison of these runs in the short form; ``report`` and ``changes`` are those of ``comparison_page``."""
+    tables = [_primary_table(board)] if len(records) == 2 else [_ranking_table(board)]
     if changes:
         rows: list[Row] = [[one.sample_id, str(one.cause), one.detail] for one in changes]
         tables.append(simple_table([f"worse by {board.metric_label(judged_by)}", "cause", "what was seen"], rows))
-    problems = [f"{label}: {text}" for label, text in zip(board.labels, failed, strict=True) if text]
+    failed = dict(zip(board.labels, (failed_answers(store, record) for record in records), strict=True))
+    ways = {one.match or "id" for one in board.comparisons} | {plan_conventions(record).match for record in records}
     different = [note for note in board.notes if " in A, " in note]
-    notes = [
-        ("runs", _runs_text(board, records)),
-        ("failed", "; ".join(problems) or "no answer failed, and none is missing"),
+    golden = report if report is not None and report.per_query else None
+    notes: list[tuple[str, str | None]] = [
+        ("runs", _runs_text(board)),
+        ("failed", "; ".join(f"{label}: {text}" for label, (_, text) in failed.items())),
         *_against_notes(board),
-        ("gold", _gold_text(board, records)),
-        ("chunks", (report and matching_note(report)) or ""),
-        ("queries", kinds_sentence(report) if report is not None and report.per_query else ""),
+        ("gold by", ", ".join(MATCH_WORDS[way] for way in sorted(ways - {"id"}))),
+        ("queries", None if golden is None else f"{kinds_sentence(golden)} {matching_note(golden) or ''}"),
         ("differs", first_names(different, separator="; ")),
         *(("note", note) for note in board.notes if note not in different),
-        ("looks", register_note(board) or ""),
+        ("looks", register_note(board)),
     ]
+    problems = [f"{label}: {text}" for label, (count, text) in failed.items() if count]
     return ShortForm(_conclusion(board, problems), tables, notes, commands)
 
 
@@ -123,28 +118,28 @@ def _primary_table(board: Leaderboard) -> Table:
 def _ranking_table(board: Leaderboard) -> Table:
     """Several runs in the order of the main metric, with their values on the first primary metrics."""
     primary = [metric for metric in board.valued if metric.primary][:_MOST_METRICS]
-    rows = [_run_row(board, run, primary) for run in (primary[0].ranking if primary else ())]
-    return simple_table(["run", *(TableColumn(cut_text(one.label, _MOST_LABEL), number=True) for one in primary)], rows)
+    columns = [TableColumn("run"), *(TableColumn(metric.label, number=True) for metric in primary)]
+    return simple_table(columns, [_run_row(board, run, primary) for metric in primary[:1] for run in metric.ranking])
 
 
 def _run_row(board: Leaderboard, run: int, metrics: Sequence[LeaderboardMetric]) -> Row:
     row: Row = [f"{board.labels[run]} {board.names[run]}"]
     for metric in metrics:
-        text = rounded(metric.values[run], metric.pairs[0].comparison.shown_interval)
-        row.append(Cell(text, sign="★" if run in starred_runs(metric) else ""))
+        value = rounded(metric.values[run], metric.pairs[0].comparison.shown_interval)
+        row.append(Cell(value, sign="★" * (run in starred_runs(metric))))
     return row
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------
 
 
-def _runs_text(board: Leaderboard, records: Sequence[RunRecord]) -> str:
+def _runs_text(board: Leaderboard) -> str:
     """The runs by name, or by id where names are equal, and the number of samples."""
-    unique = len(set(board.names)) == len(board.names)
-    named = board.names if unique else board.run_ids
+    named = board.names
+    if len(set(named)) < len(named):
+        named = board.run_ids
     listed = ", ".join(f"{label} {name}" for label, name in zip(board.labels, named, strict=True))
-    part = "" if board.sample_set is None else f" of the set {board.sample_set}"
-    return f"{listed}; {board.samples:,} samples{part}"
+    return f"{listed}; {board.samples:,} samples"
 
 
 def _against_notes(board: Leaderboard) -> Iterator[tuple[str, str]]:
@@ -161,25 +156,12 @@ def _against_notes(board: Leaderboard) -> Iterator[tuple[str, str]]:
         if one.primary and one.doubt and one.note:
             doubts.append((label, one.note))
     yield "flagged", "; ".join(group_messages(doubts))
-    refused = [(board.metric_label(name), _plain_reason(name, why)) for name, why in board.refused.items()]
+    plain = {name: _SIGNATURES.sub("computed differently", why) for name, why in board.refused.items()}
+    refused = [(board.metric_label(name), why.replace(name, PLACE)) for name, why in plain.items()]
     primary = [board.metric_label(name) for name in board.refused_primary]
     for label, is_primary in (("not compared", True), ("others not", False)):
         yield label, "; ".join(group_messages(found for found in refused if (found[0] in primary) == is_primary))
 
 
-def _plain_reason(name: str, reason: str) -> str:
-    """Why a metric was not compared, without its name and signature, so that equal reasons are equal texts."""
-    text = _SIGNATURES.sub("computed differently", reason)
-    return text.replace(name, PLACE)
-
-
 def _fall_text(one: MetricComparison) -> str:
-    ends = one.shown_interval
-    return f"{one.label or one.name} {rounded(one.a, ends)} → {rounded(one.b, ends)}"
-
-
-def _gold_text(board: Leaderboard, records: Sequence[RunRecord]) -> str:
-    """How gold was matched; empty where it was by id in all runs."""
-    ways = {one.match or "id" for one in board.comparisons} | {plan_conventions(record).match for record in records}
-    listed = [MATCH_WORDS[way] for way in sorted(ways)]
-    return "" if ways == {"id"} else f"matched by {' and by '.join(listed)}"
+    return f"{one.label or one.name} {rounded(one.a, one.shown_interval)} → {rounded(one.b, one.shown_interval)}"

@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 from .blocks import Row, Table, simple_table
 from .tables import format_value
@@ -87,11 +88,11 @@ def group_messages(found: Iterable[tuple[str, str]]) -> list[str]:
 
 # --- the layout ------------------------------------------------------------------------------------------------------
 
-WIDTH = 100
-MAX_LINES = 25
-_MOST_CONCLUSION_LINES = 3
-_MOST_NOTE_LINES = 3
+WIDTH, MAX_LINES = 100, 25
+_MOST_LINES = 3
+"""Lines of the conclusion, and of a note."""
 _LEAST_ROWS = 6
+"""Rows of a table that come before the second line of a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +102,14 @@ class ShortForm:
     conclusion: str
     tables: Sequence[Table] = ()
     """Tables of one group; their last rows are left out, and counted, where there is no room."""
-    notes: Sequence[tuple[str, str]] = ()
+    notes: Sequence[tuple[str, str | None]] = ()
     """What must be said, under a label each; those without a text are left out."""
     commands: Sequence[tuple[str, str]] = ()
     """What can be done next, and the command for it, which is never cut."""
 
     def text(self) -> str:
         """The conclusion, the tables, the notes and the commands."""
-        head = _wrapped(self.conclusion, WIDTH, _MOST_CONCLUSION_LINES)
+        head = _wrapped(self.conclusion, WIDTH, _MOST_LINES)
         commands = aligned([[what, printable(command)] for what, command in self.commands], right=()).splitlines()
         tables = [table for table in self.tables if table.groups[0].rows]
         room = MAX_LINES - len(head) - sum(-(-text_width(line) // WIDTH) for line in commands)
@@ -125,34 +126,30 @@ class ShortForm:
 
 
 def _table_lines(table: Table, room: int) -> list[str]:
-    """The table with at most so many lines below its head, the last of which counts the rows left out."""
+    """The table with at most so many lines below its head, the last of which counts the rows left out.
+
+    The names in its first column are cut where it is too wide.
+    """
     rows = table.groups[0].rows
     shown = rows if len(rows) <= room else rows[: max(room - 1, 0)]
-    lines = _fitted(simple_table(table.columns, shown)).splitlines()
+    lines = blocks_text([simple_table(table.columns, shown)]).splitlines()
+    over = max(map(text_width, lines), default=0) - WIDTH
+    if over > 0:
+        most = max(text_width(str(row[0])) for row in shown) - over
+        cut: list[Row] = [[cut_text(str(row[0]), most), *row[1:]] for row in shown]
+        lines = blocks_text([simple_table(table.columns, cut)]).splitlines()
     return lines if shown is rows else [*lines, f"and {len(rows) - len(shown):,} more"]
 
 
-def _fitted(table: Table) -> str:
-    """The table as text, with its names cut where it is too wide."""
-    text = blocks_text([table])
-    over = max(map(text_width, text.splitlines()), default=0) - WIDTH
-    if over <= 0:
-        return text
-    rows = table.groups[0].rows
-    most = max(text_width(str(row[0])) for row in rows) - over
-    cut: list[Row] = [[cut_text(str(row[0]), most), *row[1:]] for row in rows]
-    return blocks_text([simple_table(table.columns, cut)])
-
-
-def _note_lines(notes: Sequence[tuple[str, str]], room: int) -> list[str]:
+def _note_lines(notes: Sequence[tuple[str, str | None]], room: int) -> list[str]:
     """The notes beside their labels, each on fewer lines where there is little room."""
-    width = WIDTH - 2 - max((text_width(label) for label, text in notes if text), default=0)
+    said = [(label, text) for label, text in notes if text]
+    width = max((text_width(label) for label, _ in said), default=0) + 2
     lines: list[str] = []
-    for most in range(_MOST_NOTE_LINES, 0, -1):
-        rows: list[list[str]] = []
-        for label, text in notes:
-            wrapped = _wrapped(text, width, most)
-            rows += [[label, wrapped[0]], *(["", line] for line in wrapped[1:])] if text else []
+    for most in range(_MOST_LINES, 0, -1):
+        rows: list[tuple[str, str]] = []
+        for label, text in said:
+            rows += zip([label, *repeat("", most)], _wrapped(text, WIDTH - width, most), strict=False)
         lines = aligned(rows, right=()).splitlines()
         if len(lines) <= room:
             break

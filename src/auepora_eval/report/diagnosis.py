@@ -72,6 +72,7 @@ def arms_table(numbers: DiagnosisNumbers, *, short: bool = False) -> Table:
     rows += [
         [f"answers that change in a second run: {arm}", *_cells(one, short=short)]
         for arm, one in numbers.retest.items()
+        if one.count or not short
     ]
     if numbers.gain is not None:
         rows.append(["RAG gain (retrieved - none)", *_cells(numbers.gain, signed=True, short=short)])
@@ -97,7 +98,8 @@ def causes_table(numbers: DiagnosisNumbers, *, explained: bool = False, short: b
     """The causes of the wrong answers; their proportions sum to 1."""
     if not numbers.causes or not numbers.wrong:
         return None
-    return _effects_table("cause of wrong answers", numbers.causes, CAUSES, explained=explained, short=short)
+    found = {name: one for name, one in numbers.causes.items() if one.proportion.count or not short}
+    return _effects_table("cause of wrong answers", found, CAUSES, explained=explained, short=short)
 
 
 def mirage_table(numbers: DiagnosisNumbers, *, explained: bool = False) -> Table | None:
@@ -171,10 +173,10 @@ def diagnosis_short(
 ) -> ShortForm:
     """The diagnosis in the short form: the sentence, the causes, the arms, and what to do."""
     advice = [("do", text) for text in recommendations(numbers)]
-    left = f"{numbers.left_out} questions were not measured in every arm" if numbers.left_out else ""
-    tables = without_none(causes_table(numbers, short=True), arms_table(numbers, short=True))
-    said = [*advice, ("right", f"an answer with {correct}"), ("left out", left), ("note", "; ".join(notes))]
-    return ShortForm(sentence(numbers), tables, said, commands)
+    left = [f"{numbers.left_out} questions were not measured in every arm"] * bool(numbers.left_out)
+    causes, arms = causes_table(numbers, short=True), arms_table(numbers, short=True)
+    said = [*advice, ("note", "; ".join([f"right is {correct}", *left, *notes]))]
+    return ShortForm(sentence(numbers), [*([] if causes is None else [causes]), arms], said, commands)
 
 
 def diagnosis_text(numbers: DiagnosisNumbers, correct: str, notes: Sequence[str] = ()) -> str:

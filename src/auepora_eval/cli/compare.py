@@ -45,7 +45,7 @@ MAX_SHOWN = 20
 """Number of queries of a kind that are listed in the terminal; JSON has all."""
 
 
-_NEXT = [ALL_TABLES, ("what got worse", "the same command with --why"), ("a page for others", "auepora report RUN RUN")]
+_NEXT = [ALL_TABLES, ("what got worse", "the same command with --why")]
 """What can be done after a comparison."""
 
 
@@ -185,7 +185,8 @@ def command(
         if is_short(form, output, every=every):
             from ..compare.short import comparison_short
 
-            text = comparison_short(found, records, board, report=report, commands=_NEXT, **causes).text()
+            commands = _NEXT[:1] if why or report is None else _NEXT
+            text = comparison_short(found, records, board, report=report, commands=commands, **causes).text()
     if runs_dir is not None:
         from ..compare.rendering import write_report
 

@@ -470,10 +470,14 @@ def show_warnings(results: Results) -> None:
 
 def grouped_warnings(results: Results) -> list[str]:
     """The warnings about data and scores; one that several metrics have occurs once, with the first of them."""
-    from ..render.short import PLACE, group_messages
+    from ..render.short import first_names
 
-    found = []
+    found: dict[str, list[tuple[str, str]]] = {}
     for warning in results.warnings:
         name = next((one.name for one in results if f" {one.name}" in warning), "")
-        found.append((name, warning.replace(name, PLACE) if name else warning))
-    return group_messages(found)
+        found.setdefault(warning.replace(name, "") if name else warning, []).append((name, warning))
+    messages = []
+    for (_, first), *more in found.values():
+        also = first_names([name for name, _ in more])
+        messages.append(f"{first} (and {len(more)} more: {also})" if more else first)
+    return messages

@@ -220,7 +220,7 @@ def finish_runs(outcomes: Mapping[str, RunOutcome], note: str = "") -> None:
     "--perturb",
     multiple=True,
     metavar="KIND=RATES",
-    help="Perturb the retrieved documents and run once per rate, such as noise=0,0.2,0.4; noise, drop, counterfactual, "
+    help="Perturb documents, a run per rate, as in noise=0,0.2; noise, drop, counterfactual, "
     "empty, shuffle, duplicate, inject, or arms=none,original,edited.",
 )
 @click.option(

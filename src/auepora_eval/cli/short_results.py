@@ -86,7 +86,7 @@ def gates_short(report: GateReport, *, failed: str = "", commands: Sequence[tupl
 
     ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
     notes = [(f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {one.reason}") for one in ordered[:_MOST_GATES]]
-    notes += [("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)), ("failed", failed)]
+    notes += [("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)), ("answers", failed)]
     notes += [("warning", warning) for warning in report.warnings]
     notes += [("note", one.note or "") for one in (report.sample_set, report.register) if one is not None]
     against = "" if report.against is None else f", compared with {report.against}"

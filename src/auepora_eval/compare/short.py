@@ -9,7 +9,6 @@ from operator import attrgetter
 from ..features.matching import MATCH_WORDS
 from ..render.blocks import Cell, Row, Table, TableColumn, simple_table
 from ..render.short import (
-    PLACE,
     ShortForm,
     first_names,
     group_messages,
@@ -33,6 +32,8 @@ from .runs import Leaderboard, LeaderboardMetric
 from .types import CompareReport, MetricComparison
 
 _SIGNATURES = re.compile(r"'[^']*' and '[^']*' were computed differently")
+_MOST_GROUPS = 3
+"""Number of reasons for which metrics were not compared."""
 _MOST_METRICS = 3
 """Number of primary metrics that a table of several runs has as columns."""
 
@@ -155,12 +156,14 @@ def _against_notes(board: Leaderboard) -> Iterator[tuple[str, str]]:
             doubts.append((label, UNRELIABLE_NOTE))
         if one.primary and one.doubt and one.note:
             doubts.append((label, one.note))
-    yield "flagged", "; ".join(group_messages(doubts))
+    yield from (("flagged", text) for text in group_messages(doubts))
     plain = {name: _SIGNATURES.sub("computed differently", why) for name, why in board.refused.items()}
-    refused = [(board.metric_label(name), why.replace(name, PLACE)) for name, why in plain.items()]
+    refused = [(board.metric_label(name), why.replace(name, "METRIC")) for name, why in plain.items()]
     primary = [board.metric_label(name) for name in board.refused_primary]
     for label, is_primary in (("not compared", True), ("others not", False)):
-        yield label, "; ".join(group_messages(found for found in refused if (found[0] in primary) == is_primary))
+        groups = group_messages(found for found in refused if (found[0] in primary) == is_primary)
+        yield from ((label, text) for text in groups[:_MOST_GROUPS])
+        yield label, f"and for {len(groups) - _MOST_GROUPS} more reasons" * (len(groups) > _MOST_GROUPS)
 
 
 def _fall_text(one: MetricComparison) -> str:

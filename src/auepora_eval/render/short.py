@@ -10,7 +10,7 @@ from itertools import repeat
 
 from .blocks import Row, Table, simple_table
 from .tables import format_value
-from .terminal import aligned, blocks_text, cut_text, printable, text_width
+from .terminal import MAX_CELL_WIDTH, aligned, blocks_text, cut_text, printable, text_width
 
 # --- digits: two significant ones of the half-width of the interval --------------------------------------------------
 
@@ -65,25 +65,16 @@ def first_names(names: Sequence[str], limit: int = 3, separator: str = ", ") -> 
     return shown if more <= 0 else f"{shown} and {more} more"
 
 
-PLACE = "METRIC"
-"""Stands for the place in a message that is equal for several."""
-
-
 def group_messages(found: Iterable[tuple[str, str]]) -> list[str]:
-    """Messages with the places they are about: each once, with how many there are and the first three.
+    """Messages after the places they are about: each once, with the first three places and how many more there are.
 
     >>> group_messages([("mrr", "no scores"), ("map", "no scores"), ("bleu", "no mean")])
-    ['no scores (2: mrr, map)', 'no mean (bleu)']
+    ['mrr, map: no scores', 'bleu: no mean']
     """
     groups: dict[str, list[str]] = {}
     for place, message in dict.fromkeys(found):
         groups.setdefault(message, []).append(place)
-    texts = []
-    for message, places in groups.items():
-        text = message if len(places) > 1 else message.replace(PLACE, places[0])
-        listed = f"{len(places)}: {first_names(places)}" if len(places) > 1 else places[0]
-        texts.append(text if listed in text else f"{text} ({listed})")
-    return texts
+    return [f"{first_names(places)}: {message}" for message, places in groups.items()]
 
 
 # --- the layout ------------------------------------------------------------------------------------------------------
@@ -135,7 +126,7 @@ def _table_lines(table: Table, room: int) -> list[str]:
     lines = blocks_text([simple_table(table.columns, shown)]).splitlines()
     over = max(map(text_width, lines), default=0) - WIDTH
     if over > 0:
-        most = max(text_width(str(row[0])) for row in shown) - over
+        most = min(max(text_width(str(row[0])) for row in shown), MAX_CELL_WIDTH) - over
         cut: list[Row] = [[cut_text(str(row[0]), most), *row[1:]] for row in shown]
         lines = blocks_text([simple_table(table.columns, cut)]).splitlines()
     return lines if shown is rows else [*lines, f"and {len(rows) - len(shown):,} more"]

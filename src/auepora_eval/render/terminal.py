@@ -66,7 +66,7 @@ def printable(text: str) -> str:
 
 # --- blocks as plain text: tables aligned by columns of the terminal, closed details as one line ---------------------
 
-_MAX_CELL_WIDTH = 80
+MAX_CELL_WIDTH = 80
 
 
 def report_text(report: Report) -> str:
@@ -144,7 +144,7 @@ def _cell_text(cell: Cell | str) -> str:
 
 def _fit_cell(text: str, *, last: bool) -> str:
     """A cell, truncated where it is very long, except in the last column."""
-    return text if last else cut_text(text, _MAX_CELL_WIDTH)
+    return text if last else cut_text(text, MAX_CELL_WIDTH)
 
 
 def cut_text(text: str, width: int) -> str:

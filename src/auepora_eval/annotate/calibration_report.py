@@ -7,7 +7,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ..compare.stores import DecisionRegister
-from ..render.blocks import Block, Details, Prose, Row, TableColumn, simple_table, without_empty_columns
+from ..render.blocks import (
+    Block,
+    Details,
+    Prose,
+    Row,
+    TableColumn,
+    select_columns,
+    simple_table,
+    without_empty_columns,
+)
 from ..render.markdown import blocks_markdown
 from ..render.short import ShortForm, first_names, rounded, rounded_interval
 from ..render.tables import UNRELIABLE_NOTE, format_value
@@ -389,7 +398,8 @@ def calibration_short(report: CalibrationReport, commands: Sequence[tuple[str, s
     state = None if report.sequential is None else look_state(report.sequential)
     judged = [one.conclusion.sentence for one in report.judges if one.conclusion == report.conclusion]
     conclusion = " ".join(filter(None, [verdict_sentence(report), state, *judged[:1]]))
-    return ShortForm(conclusion, [simple_table(columns, rows)], notes, commands)
+    shown = [0, *range(1 if report.judges else 2, len(columns))]  # people alone have no judge
+    return ShortForm(conclusion, [select_columns(simple_table(columns, rows), shown)], notes, commands)
 
 
 def _short_mean(name: str, one: CorrectedMean) -> Row:
@@ -403,7 +413,7 @@ def _short_notes(one: JudgeCalibration) -> Iterator[tuple[str, str]]:
     yield "agreement", ", ".join(f"{name} {_short_estimate(value)}" for name, value in named.items())
     different = [row.sample_id for row in one.disagreements]
     yield "disagree", f"on {len(different)} of {one.labelled} answers: {first_names(different)}".removesuffix(": ")
-    yield "left out", ", ".join(f"{count} labels {_LEFT_OUT[reason]}" for reason, count in one.left_out.items())
+    yield "left out", ", ".join(f"{count} {_LEFT_OUT[reason]}" for reason, count in one.left_out.items())
     yield from (("note", note) for note in one.notes)
 
 

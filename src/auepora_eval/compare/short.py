@@ -87,9 +87,11 @@ def _conclusion(board: Leaderboard, problems: Sequence[str]) -> str:
         return "; ".join([summary.sentence.rstrip("."), *problems])
     counts = count_verdicts(primary)
     counts["inconclusive"] = counts.pop("open")
-    word = {"better": "Better", "worse": "Worse", "open": "Open"}[summary.outcome]
+    word = summary.outcome.capitalize()
     if summary.outcome == "open" and (counts["better"] or counts["worse"]):
         word = "Mixed"
+    elif counts["equal"] == len(primary) and not board.refused_primary:
+        word = "Equal"
     counts["not compared"] = len(board.refused_primary)
     verdicts = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     total = sum(counts.values())

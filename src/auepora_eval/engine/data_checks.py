@@ -229,7 +229,7 @@ def _count_from_details(results: Sequence[MetricResult]) -> tuple[int, int, Coun
         if total > most[1]:
             keys = [key for key in details if key.startswith("failed_")]
             reasons = Counter({key.removeprefix("failed_"): int(details[key]) for key in keys})
-            most = int(details["num_system_failed"]), total, reasons
+            most = int(details.get("num_system_failed", 0)), total, reasons
     return most
 
 

@@ -45,8 +45,8 @@ def rounded(value: float | None, ends: Ends = None, *, sign: str = "") -> str:
         return "n/a"
     digits = decimals(ends)
     text = format_value(abs(value)) if digits == _MOST else f"{abs(value):.{digits}f}"
-    signs = {-1: "−", 0: "", 1: sign}
-    return signs[(value > 0) - (value < 0)] + text
+    mark = "−" if value < 0 else sign * bool(value)
+    return f"{mark}{text}"
 
 
 def rounded_interval(ends: Ends, *, sign: str = "") -> str:

@@ -19,6 +19,7 @@
   generation
 * ``diagnosis``: which part of a system fails, from its answers with different documents
 * ``rendering``: comparisons as blocks, one sentence, CSV and notebook HTML
+* ``short``: a comparison in few lines
 """
 
 from .golden import compute_aggregate, store_aggregate

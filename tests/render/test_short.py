@@ -55,7 +55,7 @@ NOTES = st.lists(st.tuples(st.sampled_from(["failed", "not compared", "标签"])
 def test_every_form_fits_on_a_screen(
     conclusion: str, notes: list[tuple[str, str]], rows: int, more: int, length: int, commands: int
 ) -> None:
-    columns = ["metric", *(TableColumn(name, number=True) for name in ("A", "B", "95 % interval"))]
+    columns = [TableColumn(name, number=name != "metric") for name in ("metric", "A", "B", "95 % interval")]
     tables = [
         simple_table(columns, [["m" * length, "0.50", "0.60", "0.40 to 0.70"] for _ in range(count)])
         for count in (rows, more)

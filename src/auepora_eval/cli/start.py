@@ -12,12 +12,13 @@ import click
 
 from .console import echo_err, quiet_option
 from .help_pages import Command
-from .options import all_option
+from .options import all_option, target_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..core.registry import Spec
+    from ..core.types import TargetCategory
     from ..plan.starter import Purpose
     from ..runs.run import RunOutcome
 
@@ -144,6 +145,7 @@ def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) 
     type=click.Choice(["retrieval", "answers", "no-gold", "everything"]),
     help="What the plan is for; asked on a terminal, else what the annotations allow.",
 )
+@target_option("the plan has all metrics that the data supports for it, instead of those of --for")
 @quiet_option
 @click.option(
     "-o",
@@ -155,7 +157,13 @@ def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) 
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def init_command(
-    dataset: str, outputs: str | None, system: str | None, purpose: Purpose | None, output: str, force: bool
+    dataset: str,
+    outputs: str | None,
+    system: str | None,
+    purpose: Purpose | None,
+    targets: tuple[TargetCategory, ...],
+    output: str,
+    force: bool,
 ) -> None:
     """Write a commented starter plan for DATASET and saved OUTPUTS, or for DATASET and a system to call.
 
@@ -165,6 +173,7 @@ def init_command(
     \b
     auepora init data.jsonl outputs.jsonl
     auepora init data.jsonl --system my_app.rag:build
+    auepora init data.jsonl --system my_app.rag:build --target correctness --target latency
     auepora init data.jsonl --system http://127.0.0.1:8000/ask -o nightly.yaml
     """
     from ..plan.starter import starter_plan
@@ -173,10 +182,12 @@ def init_command(
 
     if outputs is not None and system is not None:
         raise click.UsageError("give OUTPUTS or --system, not both")
+    if purpose is not None and targets:
+        raise click.UsageError("give --for or --target, not both")
     target = Path(output)
     if output != "-" and target.exists() and not force:
         raise click.UsageError(f"{output} exists; --force overwrites it, -o writes elsewhere")
-    if purpose is None and is_terminal(sys.stdin) and is_terminal(sys.stdout):
+    if purpose is None and not targets and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         purpose = _ask_for_purpose()
     with progress(f"looking through {dataset}"):
         text = starter_plan(
@@ -185,6 +196,7 @@ def init_command(
             system=system,
             folder=Path.cwd() if output == "-" else target.parent,
             purpose=purpose,
+            targets=targets,
         )
     if output == "-":
         click.echo(text, nl=False)

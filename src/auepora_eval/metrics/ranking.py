@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import count, groupby, zip_longest
 from math import log2
 from typing import Any, ClassVar, Literal
@@ -445,6 +446,12 @@ def err_at_k(gold: Gold, ranked: Sequence[str], k: int | None, *, max_grade: int
     return add_result("ERR: the sum", total)
 
 
+@cache
+def _parameter_names(definition: Callable[..., float]) -> tuple[str, ...]:
+    """The names of the arguments of a plain definition."""
+    return tuple(inspect.signature(definition).parameters)
+
+
 def _add_matches(found: MatchedSample) -> None:
     """Record how gold units are matched, and the rank that reaches each."""
     add_table(
@@ -486,6 +493,8 @@ class RankingMetric(ConfiguredMetric):
     """What is read of gold units that are not matched id by id."""
     definition: ClassVar[Callable[..., float]]
     """The plain definition: a function of gold, ranked ids and ``definition_options``."""
+    divisor: ClassVar[str] = ""
+    """The convention that the plain definition gets as ``divide_by``."""
 
     def scores(
         self,
@@ -597,18 +606,16 @@ class RankingMetric(ConfiguredMetric):
         return Score(type(self).definition(gold, ranked, **self.definition_options(ranked, scores[: rules.depth])))
 
     def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
-        """The arguments of the plain definition besides gold and ranking."""
-        return {"min_relevance": self.active_conventions.min_relevance}
+        """The arguments of the plain definition besides gold and ranking: options of the metric, and conventions."""
+        rules = self.active_conventions
+        known = {"min_relevance": rules.min_relevance, "divide_by": getattr(rules, self.divisor, None), **vars(self)}
+        return {name: known[name] for name in _parameter_names(type(self).definition) if name in known}
 
     def skips_empty_gold(self, judged: bool) -> bool:
         """Whether a query without relevant documents is skipped."""
         return self.active_conventions.empty_gold == "skip" or (
             self.active_conventions.empty_gold == "judged" and not judged
         )
-
-    def k_signature_option(self) -> dict[str, str]:
-        """Shows K_eff in the signature of a metric that divides by its cut-off."""
-        return {"k": "eff"} if self.active_conventions.k_policy == "effective" else {}
 
     def plain_k(self, ranked: Sequence[str]) -> int | None:
         """The cut-off of one query: as written, or what the ranking can fill, at least 1."""

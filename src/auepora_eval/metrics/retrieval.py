@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
@@ -56,6 +56,9 @@ from .ranking import (
 # --- rank-aware retrieval metrics: MRR, MAP, nDCG, R-precision -------------------------------------------------------
 
 GainScheme = Literal["binary", "exponential", "linear"]
+
+EFFECTIVE_K = SignatureOption("active_conventions.k_policy", unless="written", words={"effective": "eff"})
+"""Shows K_eff in the signature of a metric that divides by its cut-off."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,7 @@ class MeanAveragePrecision(OrderMetric):
     """
 
     definition = map_at_k
+    divisor = "ap"
     metadata = declare(
         reference="trec_eval `map`, `map_cut` (`ap: gold`)",
         examples=(
@@ -171,6 +175,10 @@ class MeanAveragePrecision(OrderMetric):
         ),
         aliases={"ir_measures": ("AP", "MAP"), "trec_eval": ("map", "map_cut_k")},
         peers={"ranx": ("map", "map@k"), "pytrec_eval": ("map", "map_cut_k")},
+        signature={
+            "ap": "active_conventions.ap",
+            "k": replace(EFFECTIVE_K, where=("active_conventions.ap", "capped")),
+        },
     )
 
     def score(self, batch: Batch) -> Scores:
@@ -189,15 +197,6 @@ class MeanAveragePrecision(OrderMetric):
         else:
             divisor = all_hits.gold
         return self.scores(batch, total / np.maximum(divisor, 1))
-
-    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
-        """Adds the divisor."""
-        return {**super().definition_options(ranked, scores), "divide_by": self.active_conventions.ap}
-
-    def signature_options(self) -> dict[str, str]:
-        """Adds the divisor."""
-        shown = self.k_signature_option() if self.active_conventions.ap == "capped" else {}
-        return {"ap": self.active_conventions.ap, **shown, **self.ranking_signature_options()}
 
 
 @register("ndcg", at="k")
@@ -233,7 +232,7 @@ class NDCGAtK(OrderMetric):
         signature={
             "gain": "gain",
             "ties": SignatureOption("ties", unless="order"),
-            "k": SignatureOption("active_conventions.k_policy", unless="written", words={"effective": "eff"}),
+            "k": EFFECTIVE_K,
         },
     )
 
@@ -363,19 +362,14 @@ class _PrecisionMetric(CutOffMetric):
     """
 
     positions: ClassVar[UnitPositions] = "chunks"
+    divisor = "precision"
     metadata = declare(
         matches_gold=True,
+        signature={
+            "p": "active_conventions.precision",
+            "k": replace(EFFECTIVE_K, where=("active_conventions.precision", "k")),
+        },
     )
-
-    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
-        """Adds the denominator of precision."""
-        return {**super().definition_options(ranked, scores), "divide_by": self.active_conventions.precision}
-
-    def signature_options(self) -> dict[str, str]:
-        """Adds the denominator of precision."""
-        over_k = self.active_conventions.precision == "k"
-        shown = {"p": self.active_conventions.precision, **(self.k_signature_option() if over_k else {})}
-        return {**shown, **self.ranking_signature_options()}
 
 
 @register("precision", at="k")
@@ -605,11 +599,6 @@ class AQWV(RankingMetric):
         return Scores.of(
             values, skip=skips, stats=np.column_stack([recall, has_gold, false_alarm, np.ones(len(batch))])
         )
-
-    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
-        """Adds the cut-off, the cost of false alarms and their pool."""
-        options = super().definition_options(ranked, scores)
-        return {**options, "k": self.k, "beta": self.beta, "corpus_size": self.corpus_size}
 
     def skips_empty_gold(self, judged: bool) -> bool:
         """Always, except in the program form."""

@@ -257,6 +257,7 @@ class Rouge1Query(_QueryComparison, Rouge1):
 
     metadata = declare(
         suggested=False,
+        suggested_for_target=True,
         examples=("rouge1_query",),
     )
 
@@ -274,6 +275,7 @@ class Rouge2Query(_QueryComparison, Rouge2):
 
     metadata = declare(
         suggested=False,
+        suggested_for_target=True,
         examples=("rouge2_query",),
     )
 
@@ -290,6 +292,7 @@ class RougeLQuery(_QueryComparison, RougeL):
 
     metadata = declare(
         suggested=False,
+        suggested_for_target=True,
         examples=("rougeL_query",),
     )
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ..core.metrics_base import BatchMetric
@@ -18,8 +17,6 @@ from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError, BadValueError
 from .blocks import Block, Figure, PageFragment, Report
-from .charts.intervals import interval_chart
-from .charts.layout import pluralize as pluralize
 from .tables import format_value, number_text, results_blocks
 from .tables import interval_text as interval_text
 from .terminal import escape_control_characters
@@ -94,6 +91,8 @@ def _hash(text: str) -> str:
 
 @cache
 def _asset(name: str) -> str:
+    from importlib.resources import files  # slow to import
+
     return files(__package__ or "").joinpath("assets", name).read_text(encoding="utf-8")
 
 
@@ -184,6 +183,11 @@ def _percent(share: float) -> str:
 # --- text formats of numbers, counts, times and results, shared by all sections --------------------------------------
 
 MAX_LENGTH = 300
+
+
+def pluralize(n: int, what: str, many: str | None = None) -> str:
+    """``1 query``, ``1,200 queries``."""
+    return f"{n:,} {what if n == 1 else many or what + 's'}"
 
 
 value_text = number_text
@@ -307,4 +311,6 @@ def results_html(results: Results) -> str:
     """The results as HTML: a table by target with intervals, and a chart."""
     if not results:
         return "<p>no results</p>"
+    from .charts.intervals import interval_chart  # charts are slow to import
+
     return blocks_html([*results_blocks(results), Figure(interval_chart(interval_rows(results)), "")])

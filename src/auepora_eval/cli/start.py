@@ -12,7 +12,7 @@ import click
 
 from .console import echo_err, quiet_option
 from .help_pages import Command
-from .options import target_option
+from .options import columns_option, target_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,6 +146,7 @@ def _next_steps(target: Path, store: str) -> str:
     type=click.Choice(["retrieval", "answers", "no-gold", "everything"]),
     help="What the plan is for; asked on a terminal, else what the annotations allow.",
 )
+@columns_option()
 @target_option("the plan has all metrics that the data supports for it, instead of those of --for")
 @quiet_option
 @click.option(
@@ -163,6 +164,7 @@ def init_command(
     system: str | None,
     purpose: Purpose | None,
     targets: tuple[TargetCategory, ...],
+    columns: dict[str, str] | None,
     output: str,
     force: bool,
 ) -> None:
@@ -174,6 +176,7 @@ def init_command(
     \b
     auepora init data.jsonl outputs.jsonl
     auepora init data.jsonl --system my_app.rag:build
+    auepora init faq.csv --columns query=question,reference=answer --system my_app.rag:build
     auepora init data.jsonl --system my_app.rag:build --target correctness --target latency
     auepora init data.jsonl --system http://127.0.0.1:8000/ask -o nightly.yaml
     """
@@ -198,6 +201,7 @@ def init_command(
             folder=Path.cwd() if output == "-" else target.parent,
             purpose=purpose,
             targets=targets,
+            columns=columns,
         )
     if output == "-":
         click.echo(text, nl=False)

@@ -26,7 +26,7 @@ from ..core.conventions import Signature
 from ..core.metrics_base import BatchMetric, Metric, has_signature, is_judged
 from ..core.plan import with_corpus_ids
 from ..core.reduce import Mean
-from ..core.results import Results, sequential_details, two_stage_details
+from ..core.results import Results, display_name, sequential_details, two_stage_details
 from ..core.scores import Scores
 from ..core.slices import Grouping, SliceSpec, parse_slices
 from ..core.types import GOLD_BY, EvaluationSample, MetricResult
@@ -158,6 +158,8 @@ class MetricEffect:
     """``needs judging``: a judge reads the gold, and would have to be called."""
     why: str = ""
     """Why there is no new value."""
+    label: str = ""
+    """The name for display; empty where it is ``name``."""
 
     @property
     def difference(self) -> float | None:
@@ -403,7 +405,8 @@ class _MetricTask:
     def effect(self, new: float | None = None, changed: tuple[str, ...] = ()) -> MetricEffect:
         """The effect with this new value, or why there is none."""
         old = self.current.value if self.current.defined else None
-        return MetricEffect(self.base.name, self.signature, old, new, changed, self.status, self.why)
+        label = display_name(self.base)
+        return MetricEffect(self.base.name, self.signature, old, new, changed, self.status, self.why, label=label)
 
 
 class _CorrectedRun:

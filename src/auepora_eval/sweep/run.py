@@ -234,6 +234,10 @@ Announce = Callable[[str], None]
 """Called with a line about a configuration."""
 
 
+def ignore_line(line: str) -> None:
+    """Show nothing."""
+
+
 class SweepRunner:
     """Runs the configurations of a sweep. One that fails does not stop the others."""
 
@@ -244,7 +248,7 @@ class SweepRunner:
         *,
         stop: Stop | None = None,
         watcher: RunCallbacks = RunCallbacks(),
-        announce: Announce = lambda _line: None,
+        announce: Announce = ignore_line,
     ) -> None:
         self.prepared, self.options, self.announce = prepared, options, announce
         self.sweep = prepared.sweep

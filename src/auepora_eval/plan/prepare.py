@@ -122,7 +122,7 @@ def plan_findings(
     environment: Mapping[str, str] | None = None,
     load: bool = True,
 ) -> tuple[Plan | None, Findings]:
-    """The plan, or ``None``, and its errors in the order of the file; without ``load`` no code of the user is imported."""
+    """The plan, or ``None``, and its errors in the order of the file; without ``load`` no user code is imported."""
     if not isinstance(path, PlanSource):
         path = path.source if isinstance(path, Plan) else read_source(Path(path))
     source = path.with_changes(changes or {})

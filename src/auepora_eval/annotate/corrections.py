@@ -33,7 +33,7 @@ from ..core.types import GOLD_BY, EvaluationSample, MetricResult
 from ..engine.evaluate import BATCH_SIZE, CollectingAccumulator, evaluate_stream
 from ..engine.executors import SerialExecutor
 from ..engine.repeats import join_scores, mean_over_repeats
-from ..errors import AueporaError, BadValueError, StoreError, UnknownRunError, did_you_mean
+from ..errors import AueporaError, BadValueError, StoreError, UnknownRunError
 from ..io.grades import (
     CORRECTED_GOLD,
     CorrectedGold,
@@ -47,7 +47,7 @@ from ..io.grades import (
     gold_value,
 )
 from ..io.jsonl import current_time
-from ..report.explain import resolve_result_metric
+from ..report.explain import resolve_result_metric, sample_position
 from ..runs.coverage import JudgedCoverage, has_gold_provenance
 from ..runs.job import ScoringJob
 from ..runs.judging import conventions_of_run, rescoring_metrics
@@ -98,10 +98,7 @@ def make_correction(
         raise BadValueError("a grade, and nothing else, needs the id of a document")
     after = check_gold_value(kind, value)
     if position is None:
-        ids = store.sample_ids(record.run_id)
-        if sample_id not in ids:
-            raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
-        position = ids.index(sample_id)
+        position = sample_position(store, record, sample_id)
     sample = sample_at(store, record, position)
     gold = CorrectedGold.of(accepted)
     before = gold_value(gold.correct(sample), kind, doc_id)

@@ -83,6 +83,7 @@ COMMANDS = {
     "Evaluate": {
         "score": ("score", "Score saved outputs, or a TREC run, in one pass."),
         "run": ("run", "Run a plan: call the system, store, score; or resume."),
+        "sweep": ("sweep", "Run the configurations of a plan; say which to ship."),
         "rescore": ("rescore", "Compute metrics on stored outputs."),
         "diagnose": ("diagnose", "Find which part of a system fails, by experiment."),
     },
@@ -96,12 +97,12 @@ COMMANDS = {
     "Compare, judge, label": {
         "compare": ("compare", "Compare stored runs, with a verdict."),
         "gate": ("gate", "Check a stored run against gates."),
-        "plan-size": ("plan_size", "Compute the questions, labels and calls of a comparison."),
         "judge": ("judge", "Label data with a judge; compare it with human labels."),
         "label": ("label", "Label answers in the terminal; agreement, adjudication."),
     },
     _MORE: {
         "queries": ("show:queries_command", "List the queries of one or two runs, filtered and sorted."),
+        "plan-size": ("plan_size", "Compute the questions, labels and calls of a comparison."),
         "samples": ("show:samples_command", "List the saved sets of samples, or show one."),
         "plot": ("report:plot_command", "Plot stored runs: scores, curves, differences, ..."),
         "export": ("report:export_command", "Write a stored run as plain files."),

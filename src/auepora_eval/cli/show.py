@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core.results import Results, metric_labels
-from ..errors import BadValueError, DataFileError, did_you_mean
+from ..errors import DataFileError
 from ..render.blocks import (
     Block,
     Code,
@@ -156,6 +156,7 @@ def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
 
 
 def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
+    from ..compare.sweeps import sweep_text
     from ..core.results import system_cost
     from ..io.sample_sets import set_label
     from ..store.runs import result_summaries
@@ -169,9 +170,11 @@ def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
     if record.tags:
         yield "tags", ", ".join(record.tags)
     yield "dataset", f"{record.dataset_name}, {record.num_samples} samples{set_label(record.plan)}{repeats}"
-    yield "status", f"{record.status.value}, {outputs}, {failed} failed; began {format_time(record.created_at)}{ended}"
+    yield "status", f"{record.status_text}, {outputs}, {failed} failed; began {format_time(record.created_at)}{ended}"
     if record.message:
         yield "message", record.message
+    if (sweep := sweep_text(record)) is not None:
+        yield "sweep", sweep
     if record.commit:
         commit, plus, _ = record.commit.partition("+")
         yield "commit", f"{commit[:12]}{' with uncommitted changes' if plus else ''}"
@@ -249,12 +252,10 @@ def sample_document(store: RunStore, record: RunRecord, sample_id: str) -> dict[
     from ..core.scores import AnswerSpans, marked_answers
     from ..features.matching import has_spans
     from ..io.codec import encode_output, encode_sample
+    from ..report.explain import sample_position
     from ..store.records import plan_conventions
 
-    ids = store.sample_ids(record.run_id)
-    if sample_id not in ids:
-        raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
-    position = ids.index(sample_id)
+    position = sample_position(store, record, sample_id)
     sample: EvaluationSample = store.samples(record.run_id)[position]
     outputs: list[SystemOutputs] = [row.output for row in store.outputs(record.run_id, position=position)]
     results = store.results(record.run_id)

@@ -39,7 +39,7 @@ from .depths import mark_longer_list
 from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_queries
 from .guardrails import check_guardrails, fallen_metrics, guardrail_margins, require_guardrails
 from .match import check_coverage
-from .metrics import build_comparisons
+from .metrics import ComparisonInputs, build_comparisons
 from .pairing import (
     MetricPair,
     exclude_rows,
@@ -52,6 +52,7 @@ from .pairing import (
 )
 from .queries import compare_run_outputs, require_same_chunks
 from .stores import DecisionRegister, Store, open_store, register_decision, version_notes
+from .sweeps import PickedRun, picked_runs
 from .types import (
     CompareReport,
     ComparisonInput,
@@ -299,10 +300,12 @@ def build_leaderboard(
         samples=samples,
         guardrails=margins,
     )
-    comparisons = compute_comparisons(built.inputs, built.shared.clusters, adjust=adjust, seed=seed)
+    picked = picked_runs(store, records) if len(records) == 2 else []
+    rivals = _rival_inputs(store, records, picked, built, golden=golden)
+    comparisons = compute_comparisons([*built.inputs, *rivals], built.shared.clusters, adjust=adjust, seed=seed)
     comparisons = [
         mark_longer_list(given, check_coverage(given, found))
-        for given, found in zip(built.inputs, comparisons, strict=True)
+        for given, found in zip(built.inputs, comparisons[: len(built.inputs)], strict=True)
     ]
     require_guardrails(guardrails, [*(found.name for found in comparisons), *built.refused])
     clusters = built.shared.clusters
@@ -326,6 +329,7 @@ def build_leaderboard(
             *([] if samples is None else [samples.note]),
             *([selection_note(built.shared.selecting)] if built.shared.selecting else []),
             *guardrail_notes,
+            *(run.note("AB"[run.place]) for run in picked),
             *built.notes,
             *_empty_answer_notes(store, run_ids, compared),
             *_control_notes(store, run_ids),
@@ -338,6 +342,32 @@ def build_leaderboard(
         metric_labels=built.labels,
         ranked=tuple(built.ranked),
     )
+
+
+def _rival_inputs(
+    store: RunStore,
+    records: Sequence[RunRecord],
+    picked: Sequence[PickedRun],
+    built: ComparisonInputs,
+    *,
+    golden: Sequence[EvaluationSample] | None,
+) -> list[ComparisonInput]:
+    """The comparisons that two runs were picked by: all of a sweep with the other run; all pairs if both were picked.
+
+    They share the error rate of the primary metrics, and are not shown.
+    """
+    others = {rival.run_id: rival for run in picked for rival in run.others}
+    names = [given.name for given in built.inputs if given.primary]
+    if not others or not names or built.shared.sample_set is not None:
+        return []
+    every = [*records, *others.values()]
+    found = build_comparisons(
+        store, every, metrics=names, delta=None, primary=names, other_dataset=False, golden=golden
+    )  # fmt: skip
+    rivals = [given for given in found.inputs if given.runs != (0, 1)]
+    if len(picked) == 2:
+        return rivals
+    return [given for given in rivals if 1 - picked[0].place in given.runs]
 
 
 def _by_metric(judged: Iterable[tuple[ComparisonInput, MetricComparison]], runs: int) -> list[LeaderboardMetric]:

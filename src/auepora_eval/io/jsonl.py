@@ -300,10 +300,6 @@ class Journal(ABC, Generic[EntryT]):
     def _parse(self, row: Mapping[str, Any]) -> EntryT:
         """Return the entry of a line; an invalid one is a ``LineError``."""
 
-    def _decode(self, line: bytes) -> EntryT | None:
-        """Return the entry of a valid line, if there is a fast decoder; ``None`` to parse it."""
-        return None
-
     @abstractmethod
     def _apply(self, number: int, entry: EntryT) -> None:
         """Apply an entry to the content; one that contradicts earlier lines is a ``LineError``."""
@@ -389,7 +385,7 @@ class Journal(ABC, Generic[EntryT]):
         if not line:
             return
         try:
-            entry = self._decode(line) or self._parse_line(number, line)
+            entry = self._parse_line(number, line)
             if entry is None:
                 return
             self._apply(number, entry)

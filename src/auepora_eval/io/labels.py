@@ -313,13 +313,6 @@ class LabelJournal(Journal[Label | LabelEvent]):
         self.seen: set[LabelKey] = set()
         """The items of which a person saw the labels of others."""
 
-    def _decode(self, line: bytes) -> Label | None:
-        try:
-            _FIELD_NAMES.decode(line)
-            return _LABEL.decode(line)
-        except (ValueError, RecursionError):
-            return None
-
     def _parse(self, row: Mapping[str, Any]) -> Label | LabelEvent:
         return _parse_event(row) if "event" in row else _parse_label(row)
 
@@ -382,14 +375,6 @@ class LabelJournal(Journal[Label | LabelEvent]):
             elif entry.event == "retract":
                 changed[entry.key] = None
 
-
-_LABEL = msgspec.json.Decoder(Label)
-# The decoder of a dataclass accepts unknown fields.
-_FIELD_NAMES = msgspec.json.Decoder(
-    msgspec.defstruct(
-        "_FieldNames", [(key, msgspec.Raw, msgspec.Raw(b"")) for key in _KEYS], forbid_unknown_fields=True
-    )
-)
 
 # No ids: these messages are shown to annotators who label blind.
 _CONFLICTS = {

@@ -22,7 +22,7 @@ from ..features.texts import Source, answers, evidence_texts
 from ..judge.nli import Threshold
 from ..models.token_classifier import SpanInput, TokenClassifier, Window
 from ..options import PositiveInt
-from ..stats.intervals import Floats, mean_interval
+from ..stats.intervals import Floats, interval_ends, mean_interval
 from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks
 from .semantic import note_truncation, problem_masks
 
@@ -230,7 +230,7 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
         marked = np.zeros(0) if scores.stats is None else scores.stats[counted, 0]
         groups = None if clusters is None else clusters[counted]
         interval = mean_interval(marked, clusters=groups, binary=True, lowest=0, highest=1) if len(marked) else None
-        return {"any_span_interval": None if interval is None else [interval.low, interval.high]}
+        return {"any_span_interval": interval_ends(interval)}
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The plain definition, window by window."""

@@ -614,9 +614,7 @@ class VerdictMetric(SinglePromptMetric, StatementMetric):
     prompt: Any = field(default=None, kw_only=True, hash=False)
     """A custom prompt: the path of a file, or a ``Prompt``."""
 
-    metadata = declare(
-        prompt_names=("support",),
-    )
+    metadata = declare(prompt_names=("support",))
     formula_text: ClassVar[str]
     """The formula of the score, as text."""
     evaluation_type: ClassVar[type[StatementEvaluation]] = StatementEvaluation

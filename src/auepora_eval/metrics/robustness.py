@@ -37,7 +37,7 @@ from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
 from ..errors import BadValueError
 from ..stats.bootstrap import bootstrap_interval
-from ..stats.intervals import Bools, Floats, Interval, Ints, mean_interval
+from ..stats.intervals import Bools, Floats, Interval, Ints, interval_ends, mean_interval
 from .abstention import NegativeRejectionRate
 from .wrappers import (
     ComputedReducer,
@@ -315,7 +315,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
             value = self.reducer.value(part)
             details["scenarios"][name] = {
                 "value": None if math.isnan(value) else value,
-                "interval": _interval_bounds(self.reducer.interval(part, *self.range, clusters=inside)),
+                "interval": interval_ends(self.reducer.interval(part, *self.range, clusters=inside)),
                 **self._sides(part, inside),
             }
         return details
@@ -351,7 +351,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
             "base_score": None if math.isnan(base) else base,
             "noisy_score": None if math.isnan(noisy) else noisy,
             "difference": None if math.isnan(change) else change,
-            "difference_interval": _interval_bounds(difference),
+            "difference_interval": interval_ends(difference),
             "num_noisy": len(noisy_keys),
             "num_base": len(bases) if self.base_set == "pairs" else len(keys) - len(noisy_keys),
         }
@@ -367,10 +367,6 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         interval = bootstrap_interval(stats, differences, clusters=clusters)
         # As with the ratio: if all draws agree, the interval is unbounded.
         return None if interval is None or interval.method == "all_equal" else interval
-
-
-def _interval_bounds(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else [interval.low, interval.high]
 
 
 # --- counterfactual consistency: similarity of the answers to a question and to its counterfactual variants ----------

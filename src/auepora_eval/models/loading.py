@@ -111,12 +111,10 @@ _NOT_DOWNLOADED = ["*.onnx", "onnx/*", "openvino/*", "*.h5", "*.msgpack", "*.ot"
 
 def import_optional(name: str, *, purpose: str) -> Any:
     """An optional package, or an error that says how to install it."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise MissingDependencyError(
-            name.partition(".")[0].replace("_", "-"), purpose=purpose, install="'auepora-eval[semantic]'"
-        ) from error
+    package = name.partition(".")[0].replace("_", "-")
+    return MissingDependencyError.import_module(
+        name, package=package, purpose=purpose, install="'auepora-eval[semantic]'"
+    )
 
 
 def path_text(option: Any) -> Any:

@@ -26,6 +26,7 @@ from ..runtime.secrets import looks_like_secret
 from ..systems.policy import CallPolicy
 from .gates import Gate
 from .source import Check, InFolder, PlanPath, PlanSource, Text, Variables, join_key, path_problem
+from .sweep import SweepPlan
 
 DEFAULT_CACHE = "judgements.sqlite"
 """Default file name of the judgement cache."""
@@ -391,6 +392,8 @@ class Plan:
     secrets: frozenset[str] = field(repr=False, compare=False)
     """Values of variables that count as secrets; never shown or stored."""
     source: PlanSource = field(repr=False, compare=False)
+    sweep: SweepPlan | None = None
+    """The configurations to choose from; ``None`` if the plan has no sweep."""
     metric_keys: tuple[str, ...] = field(default=(), repr=False, compare=False)
     """The key of each spec in the plan: ``metrics[2]``."""
     targets: tuple[TargetCategory, ...] = ()

@@ -67,6 +67,7 @@ from .resources import (
     with_members,
 )
 from .sections import (
+    collect_errors,
     config_section,
     conventions_section,
     data_section,
@@ -83,6 +84,7 @@ from .sections import (
     system_section,
 )
 from .source import PLAN_KEYS, Findings, PlanSection, PlanSource, find_literal_secrets, read_source
+from .sweep import sweep_section
 from .targets import describe_metrics, judging_note, targets_section, with_target_metrics
 
 
@@ -174,6 +176,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
     gates = gates_section(findings, known, slices)
     policy, repeats, seed, run = run_section(findings, [] if metrics is None else metrics[1])
     scoring, stored_scoring = scoring_section(findings)
+    sweep = sweep_section(findings, primary, None if known is None else [built.name for built in known])
     if findings.errors or dataset is None:
         return None
     name = keys["name"] or plain_stem(source.path)
@@ -228,6 +231,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         resolved=resolved,
         secrets=findings.environment.secrets,
         source=source,
+        sweep=sweep,
     )
 
 
@@ -389,10 +393,8 @@ def prepare_with_findings(
     system = None
     if plan.system is not None and need_system and not findings.errors:
         # Last, because it runs code of the user, which may load a model.
-        try:
+        with collect_errors(findings, f"system.{plan.system.kind}"):
             system = build_system(plan)
-        except AueporaError as error:
-            findings.add_error(f"system.{plan.system.kind}", error)
     for found in findings.errors:  # the error of a system may contain its arguments
         Secrets(plan.secrets).redact_error(found)
     if findings.errors:

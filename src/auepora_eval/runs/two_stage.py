@@ -25,7 +25,7 @@ from ..judge.preview import Preview, preview
 from ..judge.session import JudgeSession
 from ..plan.model import MIN_BUDGET, TwoStageSettings
 from ..stats.calibration import MAX_WEIGHT, CorrectedMean, corrected_mean
-from ..stats.intervals import Bools, Floats, Interval, Ints
+from ..stats.intervals import Bools, Floats, Ints, interval_ends
 from ..stats.sampling import (
     Forecast,
     StratifiedDraw,
@@ -707,13 +707,13 @@ class _Correction:
             "failed": int((self.unusable & rows).sum()),
             "system_failures": int((self.failed & rows).sum()),
             "value": None if found is None else found.value,
-            "interval": None if found is None else _ends(found.interval),
+            "interval": None if found is None else interval_ends(found.interval),
             "scores_mean": result.value if result.defined else None,
             "weight": None if found is None else found.weight,
             "cap": MAX_WEIGHT,
             "these": {
                 "target": f"what '{expensive}' would say of these {population:,} answers",
-                "interval": None if these is None else _ends(these.interval),
+                "interval": None if these is None else interval_ends(these.interval),
             },
             "cheap": {
                 "metric": self.cheap.name,
@@ -724,7 +724,7 @@ class _Correction:
             "expensive": {
                 "judge": expensive,
                 "value": None if alone is None else alone.value,
-                "interval": None if alone is None else _ends(alone.interval),
+                "interval": None if alone is None else interval_ends(alone.interval),
             },
         }
         result.details.pop("bounds", None)
@@ -741,7 +741,3 @@ class _Correction:
                 "units": interval.units,
                 "flags": list(interval.flags),
             }
-
-
-def _ends(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else [interval.low, interval.high]

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -121,7 +122,7 @@ def failure_groups(
         for term, p_value, is_rejected in zip(terms, p_values, benjamini_hochberg(p_values, LEVEL / 2), strict=True):
             if is_rejected and (term not in confirmed or p_value < confirmed[term].p_value):
                 confirmed[term] = TermGroup((term,), p_value, incidence.members(term) & others)
-    kept = _merge(incidence, wrong, sorted(confirmed.values(), key=lambda group: group.p_value))
+    kept = _merge(incidence, wrong, sorted(confirmed.values(), key=attrgetter("p_value")))
     return kept, len(candidates) - len(confirmed)
 
 

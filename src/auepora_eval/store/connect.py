@@ -322,12 +322,9 @@ def _open_postgresql_store(address: str, *, timeout: float) -> Database:
     parts["host"] += parts.pop("ipv6")
     if parts["password"] and "@" in parts["host"] + parts["database"]:
         raise StoreError("postgresql://...", "is not a URL; in a user or password write @ as %40")
-    try:
-        import psycopg
-    except ImportError as error:
-        raise MissingDependencyError(
-            "psycopg", purpose="a store on PostgreSQL", install="'auepora-eval[postgres]'"
-        ) from error
+    psycopg = MissingDependencyError.import_module(
+        "psycopg", purpose="a store on PostgreSQL", install="'auepora-eval[postgres]'"
+    )
     given = dict(parse_qsl(parts["query"]))
     lock_timeout = f"-c lock_timeout={max(1, round(timeout * 1000))}"
     settings = {

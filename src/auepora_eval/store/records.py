@@ -109,6 +109,8 @@ class RunStatus(StrEnum):
     STOPPED = "stopped"
     """Ended early, by the user or because too much failed; it can be resumed."""
     FAILED = "failed"
+    ELIMINATED = "eliminated"
+    """Left a sweep before all of its samples were asked: another configuration is better."""
     INTERRUPTED = "interrupted"
     """Stored as running, but its process is gone: it was killed, or its host failed. It can be resumed."""
 
@@ -140,6 +142,11 @@ class RunRecord:
     """The judge usage, summed over all scorings: calls, tokens, cost."""
     judging: dict[str, Any] | None = None
     """The process and the judge usage of a scoring that has not ended, which ``usage`` does not include yet."""
+
+    @property
+    def status_text(self) -> str:
+        """The status, of a run that left a sweep with the number of its samples: ``eliminated after 150``."""
+        return self.message or self.status.value if self.status is RunStatus.ELIMINATED else self.status.value
 
     @property
     def is_rescored(self) -> bool:

@@ -35,6 +35,7 @@ from ..io.sample_sets import load_sample_set, sample_set_names
 from ..render.html import UncutText, pluralize, value_text
 from ..runtime.processes import DaemonThreadPool
 from ..store.records import RunRecord
+from .difference_strip import DifferenceStrip, difference_strip, replace_change
 from .numbers import with_minus
 from .page_request import Fields, PageRequest, page_route
 from .reading import DOTS, first_cut_off, read_documents, read_rows
@@ -368,7 +369,7 @@ class QueryListPage:
         found.append(("-seconds", "slowest first"))
         for name in self.metrics:
             text = Condition("metric", name).key
-            down = "" if self._higher(name) else "-"
+            down = "" if self.is_higher_better(name) else "-"
             label = self.table.metric_labels[name]
             found.append((f"{down}{text}", f"{label}, worst first"))
             if len(self.records) > 1:
@@ -377,7 +378,8 @@ class QueryListPage:
             found.append((self.filter.sort, self.filter.sort))
         return found
 
-    def _higher(self, name: str) -> bool:
+    def is_higher_better(self, name: str) -> bool:
+        """Whether a higher score of a metric is better."""
         column = next((one for run in reversed(self.table.runs) if (one := run.scores(name)) is not None), None)
         return column is None or column.meta.higher_score_is_better
 
@@ -395,7 +397,7 @@ class QueryListPage:
         for name in self.metrics:
             text = Condition("metric", name).key
             key = f"diff.{text}" if len(self.records) > 1 else text
-            found.append(self.column(self.table.metric_labels[name], key, worst_low=self._higher(name)))
+            found.append(self.column(self.table.metric_labels[name], key, worst_low=self.is_higher_better(name)))
         return found
 
     @property
@@ -633,12 +635,28 @@ def _with_typed(found: SampleFilter) -> SampleFilter:
 
 
 def _with_addition(found: SampleFilter, params: QueryParams) -> SampleFilter:
-    """The filter with the condition of the menu, where the address has one."""
+    """The filter with the condition of the menu or the range of the strip, where the address has one."""
+    if key := params.get("range", ""):
+        ends = [(">=", params.get("from", "")), ("<=", params.get("to", ""))]
+        conditions = [parse_condition(f"{key}{operator}{end}") for operator, end in ends if end.strip()]
+        return replace_change(found, parse_name(key)[1], conditions)
     name = params.get("add", "")
     if not name:
         return found
     text = f"{name}{params.get('operator', '=')}{params.get('value', '')}"
     return found.with_condition(parse_condition(text))
+
+
+def _strip(page: QueryListPage) -> DifferenceStrip | None:
+    """The differences of two runs in the first metric of the list."""
+    name = next(iter(page.metrics), "")
+    if len(page.records) < 2 or not name:
+        return None
+
+    def url(conditions: Sequence[Condition]) -> str:
+        return page.url(replace_change(page.filter, name, conditions))
+
+    return difference_strip(page.table, name, page.rows, url, higher_is_better=page.is_higher_better(name))
 
 
 def queries_page(request: PageRequest) -> Response:
@@ -648,10 +666,10 @@ def queries_page(request: PageRequest) -> Response:
     """
     found = QueryListPage(request, request.parameters)
     part = request.parameters.get("fragment")
-    if "add" in request.parameters and not part:
+    if ("add" in request.parameters or "range" in request.parameters) and not part:
         return RedirectResponse(found.url(), 303)
     template = {"1": "query_list.html", "results": "query_results.html"}.get(part or "", "queries.html")
-    return render_template(request, template, list=found)
+    return render_template(request, template, list=found, strip=_strip(found))
 
 
 def documents_fragment(request: PageRequest) -> Response:

@@ -46,6 +46,7 @@ def status_notes(workbench: Workbench, run: StoredRun) -> dict[str, Any] | None:
         RunStatus.STOPPED: "This run stopped early",
         RunStatus.INTERRUPTED: "The process of this run ended before the run did",
         RunStatus.FAILED: "This run failed",
+        RunStatus.ELIMINATED: "This run left its sweep",
     }
     why = f" ({record.message})" if record.message else ""
     again = " --retry-failed" if 0 < run.counts[1] == run.counts[0] else ""

@@ -2,6 +2,7 @@
 // Works on every page that contains the fragment /queries?...&fragment=1.
 
 import { announce, clickedLink, onKey, replaceFragment } from "/assets/shell.js";
+import { setUpBrushes } from "/assets/brush.js";
 import "/assets/rows.js";
 
 const FILTER_NAMES = ["q", "where", "sort", "after", "size"];
@@ -26,6 +27,7 @@ async function show(root, params, { all = false } = {}) {
 document.addEventListener("fragment", (event) => {
   const part = event.target.querySelector(".query-part");
   if (!part) return;
+  setUpBrushes(part);
   if ("partial" in part.dataset) show(rootOf(part), paramsOf(rootOf(part)), { all: true });
   showTokens(rootOf(part), part);
   if (!event.target.matches(".query-results")) return;
@@ -99,8 +101,20 @@ document.addEventListener("submit", async (event) => {
   }
   const params = paramsOf(root);
   params.delete("after");
-  for (const name of ["add", "operator", "value"]) params.set(name, event.target.elements[name].value);
+  const names = event.target.matches(".query-range") ? ["range", "from", "to"] : ["add", "operator", "value"];
+  for (const name of names) params.set(name, event.target.elements[name].value);
   await show(root, params);
+});
+
+// The strip of differences: the selected range replaces the one before.
+document.addEventListener("filter", (event) => {
+  const root = rootOf(event.target);
+  if (!root?.querySelector(".strip")?.contains(event.target)) return;
+  const params = paramsOf(root);
+  params.delete("after");
+  params.set("range", event.detail.field);
+  for (const one of event.detail.conditions) params.set(one.includes(">=") ? "from" : "to", one.split("=").at(-1));
+  show(root, params);
 });
 
 document.addEventListener("click", (event) => {
@@ -108,7 +122,7 @@ document.addEventListener("click", (event) => {
   if (!link) return;
   event.preventDefault();
   const root = rootOf(link);
-  const params = new URL(link.href).searchParams;
+  const params = new URL(link.getAttribute("href"), location.href).searchParams;
   params.delete("run");
   if ("clear" in link.dataset) root.querySelector("#query-search").value = "";
   const sort = root.querySelector("#query-sort");

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -60,6 +60,7 @@ from ..store.runs import (
     aligned_outputs,
     iter_samples,
     lazy_samples,
+    packed_outputs,
     rescoring,
     result_summaries,
     result_with_scores,
@@ -212,22 +213,39 @@ def runs_of_dataset(store: RunStore, fingerprint: str) -> list[RunRecord]:
 
 RUNS_READ = 50
 """In at most so many runs of a dataset the texts of gold documents are looked for."""
+OUTPUTS_READ = 3_000
+"""Among so many of their outputs documents are looked for that no run returned for the sample itself."""
 
 
 def returned_gold_texts(
     store: RunStore, record: RunRecord, position: int | None, sample: EvaluationSample | None
 ) -> dict[str, str]:
-    """Texts of gold documents that have none in the sample, as this run or another of the dataset returned them."""
+    """Texts of gold documents that have none in the sample, as a run of the dataset returned them for any sample."""
     relevant = [] if sample is None else sample.relevant_docs or []
     wanted = {doc.doc_id for doc in relevant if not doc.text}
     texts: dict[str, str] = {}
-    for one in (record, *runs_of_dataset(store, record.fingerprint)[:RUNS_READ]):
-        if not wanted:
-            break
-        documents = [item.doc for row in store.outputs(one.run_id, position=position) for item in row.output.retrieved]
-        texts |= {doc.doc_id: doc.text for doc in documents if doc.text and doc.doc_id in wanted}
-        wanted -= texts.keys()
+    if not wanted:
+        return texts
+    runs = list({one.run_id: one for one in [record, *runs_of_dataset(store, record.fingerprint)[:RUNS_READ]]}.values())
+    for one in runs:
+        texts |= _returned_texts(store, one, position, wanted - texts.keys())
+    left = OUTPUTS_READ
+    for one in runs:
+        for at, _, output in islice(packed_outputs(store, one), left):
+            left -= 1
+            if missing := wanted.difference(texts).intersection(output.ids):
+                texts |= _returned_texts(store, one, at, missing)
+            if wanted == texts.keys():
+                return texts
     return texts
+
+
+def _returned_texts(store: RunStore, record: RunRecord, position: int | None, wanted: Set[str]) -> dict[str, str]:
+    """The texts of some documents in the outputs of a run for one sample."""
+    if not wanted:
+        return {}
+    documents = [item.doc for row in store.outputs(record.run_id, position=position) for item in row.output.retrieved]
+    return {doc.doc_id: doc.text for doc in documents if doc.text and doc.doc_id in wanted}
 
 
 def preview_corrections(

@@ -44,6 +44,8 @@ AXE_PAGES = (
     "queries",
     "query",
     "query in two runs",
+    "query with open documents",
+    "failed query",
     "review",
     "derivation",
 )
@@ -186,6 +188,7 @@ def ordinary_pages(run: dict[str, str], batch: dict[str, str]) -> dict[str, str]
         "failure groups": address("/queries/groups", run=[a, b]),
         "query": address("/query", run=a, id="q00000"),
         "query in two runs": address("/query", run=[a, b], id="q00003"),
+        "query with open documents": address("/query", run=[a, b], id="q00003", open="all", k=1),
         "failed query": address("/query", run=[a, b], id="q00011"),
         "live": "/live",
         "plans": "/plans",

@@ -116,6 +116,35 @@ def test_the_pages_of_the_demo_are_as_compact_as_their_design(browser: Any, demo
     assert narrow_queries["row"] < 320 * TOLERANCE
 
 
+MEASURE_QUERY = """() => {
+  const box = (selector) => document.querySelector(selector)?.getBoundingClientRect();
+  const rank = document.querySelectorAll(".document")[1].getBoundingClientRect();
+  return {
+    bar: box(".query-bar").bottom, answers: box("#answers").bottom, scores: box("#scores tbody").bottom,
+    columns: [box(".known").width, box(".answers").width], rank: rank.height,
+    height: document.documentElement.scrollHeight,
+  };
+}"""
+
+
+def test_a_query_is_as_compact_as_its_design(browser: Any, demo: UiServer) -> None:
+    pair, new = pair_of(demo), demo.workbench.store.runs()[0].run_id
+    paths = [f"/query?{pair}&id=q44&where=token_f1=worse", f"/query?{pair}&id=q12", f"/query?run={new}&id=q44"]
+    with workbench_page(browser, demo, viewport=DESKTOP, reduced_motion="reduce") as page:
+        for path in paths:
+            measured(page, demo, path)
+            found = page.evaluate(MEASURE_QUERY)
+            assert found["bar"] < 100, path
+            assert found["columns"] == [280, 352], path
+            assert found["rank"] == pytest.approx(80, abs=1), path
+            assert found["answers"] < 860 - 40, path  # the bar at the bottom is 40 high
+            assert found["scores"] < 860, path
+            assert found["height"] < 1_100 * TOLERANCE, path
+        page.set_viewport_size(PHONE)
+        for path in paths:
+            assert measured(page, demo, path)["height"] < 2_600 * TOLERANCE, path
+
+
 def test_the_page_of_a_run_is_as_compact_as_its_design(browser: Any, demo: UiServer) -> None:
     path = f"/runs/{demo.workbench.store.runs()[0].run_id}"
     with workbench_page(browser, demo, viewport=DESKTOP, reduced_motion="reduce") as page:
@@ -132,6 +161,12 @@ def test_no_page_scrolls_to_the_side(browser: Any, demo: UiServer) -> None:
     pair, new = pair_of(demo), demo.workbench.store.runs()[0].run_id
     paths = ["/runs", f"/compare?{pair}", f"/queries?{pair}", f"/queries?run={new}"]
     paths += [f"/runs/{new}?tab={name}" for name in TABS]
+    paths += [
+        f"/query?{pair}&id=q44",
+        f"/query?{pair}&id=q44&open=all",
+        f"/query?run={new}&id=q44",
+        f"/review?run={new}",
+    ]
     with workbench_page(browser, demo, viewport=DESKTOP, reduced_motion="reduce") as page:
         assert wide_pages(page, demo, paths, WIDTHS) == []
 

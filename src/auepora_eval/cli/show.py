@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from getpass import getuser
 from itertools import chain, groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.results import Results
+from ..core.results import Results, metric_labels
 from ..errors import DataFileError
 from ..render.blocks import (
     Block,
@@ -113,11 +114,13 @@ def command(
         record = found.find(run)
         if sample_id is not None:
             sample = sample_document(found, record, sample_id)
-            write_out(render_page(form, sample, lambda: sample_page(sample)), output)
+            labels = metric_labels(result_summaries(found, record.run_id))
+            write_out(render_page(form, sample, lambda: sample_page(sample, labels)), output)
         elif failures:
             rows = [*_failures(found, record), *(unjudged := judge_failures(found, record))]
             rows += _measure_failures(found, record, unjudged)
-            write_out(render_page(form, rows, lambda: _failures_page(record, rows)), output)
+            labels = metric_labels(result_summaries(found, record.run_id))
+            write_out(render_page(form, rows, lambda: _failures_page(record, rows, labels)), output)
         else:
             read = found.results if per_query else partial(result_summaries, found)
             chosen = _select_metrics(read(record.run_id, every_signature=every), metrics)
@@ -211,7 +214,7 @@ def _measure_failures(store: RunStore, record: RunRecord, known: list[dict[str, 
     ]
 
 
-def _failures_page(record: RunRecord, rows: list[dict[str, Any]]) -> Report:
+def _failures_page(record: RunRecord, rows: list[dict[str, Any]], labels: Mapping[str, str]) -> Report:
     """The failures of the system, then those of judges and other measurements."""
     blocks: list[Block] = []
     for title, listed in (
@@ -222,7 +225,11 @@ def _failures_page(record: RunRecord, rows: list[dict[str, Any]]) -> Report:
             counts = Counter(str(row["error"]).partition(":")[0] for row in listed)
             blocks.append(Prose(f"{len(listed)} {title}: {', '.join(f'{reason} {n}' for reason, n in counts.items())}"))
             cells: list[Row] = [
-                [f"{row['sample_id']}{_repeat(row)}", row.get("metric", ""), failure_text(row, MAX_CHARACTERS)]
+                [
+                    f"{row['sample_id']}{_repeat(row)}",
+                    _label(row.get("metric", ""), labels),
+                    failure_text(row, MAX_CHARACTERS),
+                ]
                 for row in listed[:MAX_SHOWN]
             ]
             blocks.append(without_empty_columns(simple_table(["sample", "metric", "reason"], cells)))
@@ -230,6 +237,10 @@ def _failures_page(record: RunRecord, rows: list[dict[str, Any]]) -> Report:
                 blocks.append(Prose(f"... and {len(listed) - MAX_SHOWN} more; --json has all"))
     section = ReportSection("failures", "", blocks or [Prose("no failures")])
     return Report(f"Failures of {record.name}", "", ReportVerdict(""), [section])
+
+
+def _label(name: str, labels: Mapping[str, str]) -> str:
+    return labels.get(name, name)
 
 
 def _repeat(row: dict[str, Any]) -> str:
@@ -292,8 +303,8 @@ def _gold_ranks(sample: EvaluationSample, output: SystemOutputs, match: Match) -
     return [{"doc_id": one.doc_id, "rank": at.rank, "by": at.by} for one, at in zip(gold, ranks, strict=True)]
 
 
-def sample_page(document: dict[str, Any]) -> Report:
-    """The question, its gold, each output with its documents, scores and judgements."""
+def sample_page(document: dict[str, Any], labels: Mapping[str, str] = MappingProxyType({})) -> Report:
+    """The question, its gold, each output with its documents, scores and judgements; ``labels``: of metrics."""
     sample = document["sample"]
     gold = {_id(one) for one in sample.get("relevant_docs") or ()}
     facts: list[tuple[str, str]] = [("gold", ", ".join(sorted(gold)) or "none")]
@@ -311,7 +322,7 @@ def sample_page(document: dict[str, Any]) -> Report:
         repeat = output.get("repeat", 0)
         blocks += _span_blocks(output, [one for one in document.get("spans") or () if one["repeat"] == repeat])
     rows: list[Row] = [
-        [name, "" if value is None else format_value(value), document["outcomes"].get(name, "")]
+        [_label(name, labels), "" if value is None else format_value(value), document["outcomes"].get(name, "")]
         for name, value in document["scores"].items()
     ]
     if rows:
@@ -506,7 +517,8 @@ def _user() -> str:
 def _queries_page(table: QueryTable, rows: list[QueryRow], metrics: list[str], matching: int) -> Report:
     """The queries as a table."""
     letters = table.letters if len(table.runs) > 1 else [""]
-    names = [f"{name} {letter}".strip() for name in ["rank", *metrics] for letter in letters]
+    headings = ["rank", *map(table.metric_label, metrics)]
+    names = [f"{heading} {letter}".strip() for heading in headings for letter in letters]
     columns = [TableColumn("query"), *(TableColumn(name, number=True) for name in names), TableColumn("question")]
     cells: list[Row] = []
     for row in rows:

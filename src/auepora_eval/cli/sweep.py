@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @quiet_option
-@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .md, else the table).")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.html, .json, .md, else the table).")
 def command(
     plan: str,
     sweep_name: str | None,
@@ -183,10 +183,15 @@ def show(name: str, store: str | None, form: str, output: str | None, *, is_whol
     from ..render.markdown import blocks_markdown
     from ..render.terminal import blocks_text
     from ..sweep.answer import answer_sweep
+    from ..sweep.page import write_sweep_report
     from ..sweep.rendering import answer_blocks, answer_document
 
     with open_store(store, output=output) as opened:
         answer = answer_sweep(opened, find_sweep(opened, name))
+        if output is not None and output.lower().endswith((".html", ".htm")):
+            write_sweep_report(opened, answer, output)
+            echo_err(f"wrote {output}")
+            output = None
     blocks = answer_blocks(answer, is_whole=is_whole)
     document = answer_document(answer)
     write_out(render_document(form, document, markdown=blocks_markdown(blocks), text=blocks_text(blocks)), output)

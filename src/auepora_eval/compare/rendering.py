@@ -182,7 +182,8 @@ def alternative_differences(one: MetricComparison) -> str | None:
 def table_notes(board: Leaderboard) -> list[str]:
     """Notes on the tables of a leaderboard: how p-values are adjusted, what the signs mean, missing outputs."""
     compared = board.comparisons
-    adjusted, all_primary = sum(map(_is_adjusted, compared)), all(one.primary for one in compared)
+    adjusted = sum(map(_is_adjusted, compared)) + board.rivals
+    all_primary = all(one.primary for one in compared)
     smallest = _smallest_differences(board)
     notes = {
         f"p-values and intervals are adjusted for {adjusted} comparisons: a verdict needs a p-value below .05 and an "

@@ -14,7 +14,8 @@ from ..core.reduce import Clusters
 from ..core.results import Results
 from ..core.scores import Scores, Status
 from ..errors import BadValueError, UnknownRunError, did_you_mean
-from ..plan.sweep import Configuration, SweepPlan, make_configurations
+from ..plan.source import PlanSource, split_key
+from ..plan.sweep import SWEPT_SECTIONS, Configuration, SweepPlan, make_configurations
 from ..stats.intervals import Bools, Floats, Ints, mean_interval
 from ..stats.selection import ALPHA, ConfigurationScores
 from ..store.records import RunRecord, RunStatus
@@ -280,6 +281,17 @@ def picked_runs(store: RunStore, records: Sequence[RunRecord]) -> list[PickedRun
         finished = [run for run in others if run.status is RunStatus.FINISHED]
         found.append(PickedRun(place, sweep, tuple(finished)))
     return found
+
+
+def with_values_of_run(source: PlanSource, record: RunRecord) -> PlanSource:
+    """A plan with the values of a run: those of its configuration in a sweep, else those of ``--set``."""
+    sweep = StoredSweep.of_run(record)
+    if sweep is not None:
+        return source.with_settings(sweep.configurations[record.plan[SWEEP]["place"]].settings)
+    values = {key: value for key, value in record.config.items() if split_key(key)[0] in SWEPT_SECTIONS}
+    if not values:
+        raise BadValueError(f"{record.run_id} ({record.name}) has no values besides those of its plan; leave it out")
+    return source.with_settings(values)
 
 
 def with_picked_interval(store: RunStore, record: RunRecord, results: Results) -> Results:

@@ -38,6 +38,7 @@ from ..io.join import (
 )
 from ..io.jsonl import gathered_outputs
 from ..io.problems import TOO_DEEP, Problems
+from ..io.records import require_same_questions
 from ..io.sample_sets import SampleSet, select_samples
 from ..io.validate import validate_files
 from ..judge.metric import JudgedMetric, judged_parts, same_family_warnings
@@ -455,6 +456,8 @@ def _refuse_retrieval_metrics(plan: Plan, findings: Findings, metrics: Sequence[
 
 def build_system(plan: Plan) -> Any:
     """Import or build the system of a plan, and check that it can be called."""
+    from ..systems.command import CommandSystem
+    from ..systems.http import HttpSystem
     from ..systems.interfaces import as_system, load_python
 
     source = plan.system
@@ -463,12 +466,8 @@ def build_system(plan: Plan) -> Any:
     if source.kind == "python":
         made: Any = load_python(options["path"], options["args"], folder=plan.folder)
     elif source.kind == "http":
-        from ..systems.http import HttpSystem
-
         made = HttpSystem(options.pop("url"), timeout=plan.policy.timeout, **options)
     else:
-        from ..systems.command import CommandSystem
-
         made = CommandSystem(options.pop("command"), timeout=plan.policy.timeout, **options)
     as_system(made)
     return made
@@ -620,8 +619,6 @@ def _outputs(
         else:
             found = read_outputs_file(source.path, source.format, corpus=corpus, columns=source.columns)
             items = found.outputs.items
-            from ..io.records import require_same_questions  # reads tables
-
             require_same_questions(source.path, found.numbered, samples)
         missing = [one for one in sample_ids if one not in found.outputs]
         unknown = [one for one in found.outputs if one not in sample_ids]
@@ -797,4 +794,6 @@ def _describe_run(made: PreparedPlan) -> list[str]:
         )
     elif made.outputs is not None:
         lines.append(f"{len(made.outputs.ids)} saved outputs; no system is called")
+    if plan.sweep is not None:
+        lines.append(f"a sweep over {len(plan.sweep.configurations)} configurations, by `auepora sweep`")
     return lines

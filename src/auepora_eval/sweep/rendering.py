@@ -122,7 +122,7 @@ def configurations_table(answer: SweepAnswer, most: int | None = MAX_ROWS) -> Ta
         *names,
         TableColumn(answer.metric, number=True),
         TableColumn("may be best", brief=True),
-        TableColumn("baseline", brief=True),
+        TableColumn("baseline"),
         TableColumn("behind", number=True),
         *(TableColumn(label, number=True, minor=True) for label in answer.other_metrics.values()),
         TableColumn(answer.cost_name or "cost", number=True),
@@ -149,7 +149,7 @@ def _row(answer: SweepAnswer, result: ConfigurationResult) -> Row:
     amounts = result.amounts
     verdict, kept, failed, efficient, behind = result.verdict, "", "", "", None
     if result.place == answer.sweep.baseline:
-        verdict = "is it"
+        verdict = "shipped"
     if result.mean is not None:
         failed = str(result.failed)
     if result.mean is not None and answer.is_complete:

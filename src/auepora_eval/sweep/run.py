@@ -191,7 +191,8 @@ class BudgetMeter:
     def add_judging(self, record: RunRecord) -> None:
         """Count the cost of the judges of a run."""
         with self._lock:
-            self._used["cost"] += (record.usage or {}).get("cost") or 0.0
+            total = (record.usage or {}).get("total") or {}
+            self._used["cost"] += total.get("cost") or 0.0
             self._check()
 
     def _check(self) -> None:
@@ -233,6 +234,10 @@ Announce = Callable[[str], None]
 """Called with a line about a configuration."""
 
 
+def announce_nothing(_line: str) -> None:
+    """Print no progress."""
+
+
 class SweepRunner:
     """Runs the configurations of a sweep. One that fails does not stop the others."""
 
@@ -243,7 +248,7 @@ class SweepRunner:
         *,
         stop: Stop | None = None,
         watcher: RunCallbacks = RunCallbacks(),
-        announce: Announce = lambda _line: None,
+        announce: Announce = announce_nothing,
     ) -> None:
         self.prepared, self.options, self.announce = prepared, options, announce
         self.sweep = prepared.sweep
@@ -287,6 +292,8 @@ class SweepRunner:
             self._require_unchanged(record, place)
             self.records[place] = record
             self.meter.add(list(self.store.outputs(record.run_id, texts=False)))
+            if self.is_done(place):
+                self.meter.add_judging(record)
 
     def _require_unchanged(self, record: RunRecord, place: int) -> None:
         """Raise if the plan of a run, or its questions, are not those of now."""

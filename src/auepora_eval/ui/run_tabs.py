@@ -70,6 +70,14 @@ def _has_answers(run: StoredRun) -> bool:
     return run.counts[0] > 0
 
 
+def _has_results(run: StoredRun) -> bool:
+    return bool(run.results)
+
+
+def _has_scores(run: StoredRun) -> bool:
+    return any(result.target is not TargetCategory.LATENCY for result in run.results)
+
+
 NO_RANKINGS = "There are no gold documents, or no rankings, so there is nothing to compute."
 SECTIONS = {
     "gates": PageSection(
@@ -102,7 +110,7 @@ SECTIONS = {
     "distributions": PageSection(
         "Distributions",
         lambda run: [distributions_section([run])],
-        lambda run: any(one.target is not TargetCategory.LATENCY for one in run.results),
+        _has_scores,
         "No metric has a score per query.",
     ),
     "latency": PageSection(
@@ -112,7 +120,7 @@ SECTIONS = {
         "Failures by cause", lambda run: [failures_section([run])], lambda run: _has_answers(run) or bool(run.results)
     ),
     "judges": PageSection("Judges", lambda run: [judges_section([run])], lambda run: bool(run.record.usage)),
-    "cards": PageSection("What the numbers are", lambda run: [cards_section([run])], lambda run: bool(run.results)),
+    "cards": PageSection("What the numbers are", lambda run: [cards_section([run])], _has_results),
     "provenance": PageSection("Provenance", lambda run: [provenance_section([run])], lambda run: True),
 }
 

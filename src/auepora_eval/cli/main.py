@@ -83,6 +83,7 @@ COMMANDS = {
         "score": ("score", "Score saved outputs, or a TREC run, in one pass."),
         "run": ("run", "Run a plan: call the system, store, score; or resume."),
         "rescore": ("rescore", "Compute metrics on stored outputs."),
+        "bench": ("bench", "Run published benchmarks, with the numbers of their scripts."),
         "diagnose": ("diagnose", "Find which part of a system fails, by experiment."),
     },
     "Look at runs": {

@@ -311,7 +311,7 @@ class TokenizedMetric(BatchMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The scores of a batch, each sample cut by its script."""
-        if self.tokenizer != "auto":
+        if not self.decides_tokens:
             if self.tokenizer in _WORD_TOKENIZERS:
                 self._note_unspaced(batch)
             return self.score_tokens(batch)
@@ -343,7 +343,7 @@ class TokenizedMetric(BatchMetric):
 
     def for_sample(self, sample: EvaluationSample, output: SystemOutputs) -> Self:
         """The metric as it cuts the texts of one sample."""
-        if self.tokenizer != "auto":
+        if not self.decides_tokens:
             return self
         cuts = text_cuts(Batch([sample], [output]), self.gold_side)
         return self if cuts is None or cuts[0] != CHARACTERS else self.with_characters()

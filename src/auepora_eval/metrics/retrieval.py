@@ -13,6 +13,7 @@ import numpy as np
 from ..core.batch import Batch, checked_outputs
 from ..core.conventions import Conventions, RankCutOff, SignatureOption, signature_number
 from ..core.derivation import add_outcome
+from ..core.metric_metadata import declared_options
 from ..core.metrics_base import declare, set_metadata
 from ..core.reduce import Mean, SumsReducer
 from ..core.registry import ConfiguredMetric, register
@@ -39,6 +40,7 @@ from ..features.hits import (
 )
 from ..features.rankings import document_rankings, highest_levels
 from ..options import NonNegativeFloat, PositiveInt
+from .contained_gold import ContainedGoldMetric, FoundTexts
 from .ranking import (
     Gold,
     RankingMetric,
@@ -83,12 +85,12 @@ class OrderMetric(CutOffMetric):
 
 @register("mrr", at="k")
 @dataclass(frozen=True)
-class MRRAtK(OrderMetric):
+class MRRAtK(ContainedGoldMetric, OrderMetric):
     r"""One over the rank of the first relevant document; 0 if none is returned (within k).
 
     .. math:: 1 / r_1
 
-    The preset `golden` cuts an `mrr` that names no k at 10.
+    The preset `golden` cuts an `mrr` that names no k at 10. With `match: contains` a gold text is found inside a chunk.
     """
 
     definition = mrr_at_k
@@ -109,7 +111,12 @@ class MRRAtK(OrderMetric):
         """The effective cut-off."""
         return self.k if self.k is not None else self.active_conventions.mrr_cut
 
-    def score(self, batch: Batch) -> Scores:
+    def contained_value(self, found: FoundTexts) -> float:
+        """One over the first rank with a gold text."""
+        ranks = [rank for rank, new in enumerate(found.new, start=1) if new]
+        return 1.0 / ranks[0] if ranks else 0.0
+
+    def score_positions(self, batch: Batch) -> Scores:
         """The reciprocal rank of the first hit."""
         all_hits = hits(batch, self.active_conventions, self.view_of(batch))
         first = np.flatnonzero(all_hits.place == 0)
@@ -149,7 +156,7 @@ class RPrecision(RankingMetric):
 
 @register("map", at="k")
 @dataclass(frozen=True)
-class MeanAveragePrecision(OrderMetric):
+class MeanAveragePrecision(ContainedGoldMetric, OrderMetric):
     r"""Average precision: the precision at each hit, added up over the hits within k and divided.
 
     .. math:: \frac{\sum_i i / r_i}{d}, \quad r_i = \text{rank of the i-th hit}
@@ -157,10 +164,21 @@ class MeanAveragePrecision(OrderMetric):
     d is the number of hits themselves (`ap: hits`, preset `auepora`, shown as "map (over hits)"), min(|G|, k)
     (`capped`, preset `paper`) or |G| (`gold`, presets `golden`, `client`, `trec`). Over hits it ignores recall, so it
     cannot compare runs of different depth: returning fewer documents raises it. Use `ap: gold` for that. Without a hit
-    it is 0.
+    it is 0. With `match: contains` a gold text is found inside a chunk, and with `new_gold` in addition each rank adds
+    the number of texts that are new there over the rank, divided by min(|G|, k), as in MultiHop-RAG's script.
     """
 
+    new_gold: bool = field(default=False, kw_only=True)
+
     definition = map_at_k
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.new_gold:
+            if self.contains is None:
+                raise BadValueError("'new_gold' counts gold texts inside chunks; it needs 'match: contains'")
+            set_metadata(self, range=(0.0, math.inf))
+
     metadata = declare(
         reference="trec_eval `map`, `map_cut` (`ap: gold`)",
         examples=(
@@ -173,7 +191,19 @@ class MeanAveragePrecision(OrderMetric):
         peers={"ranx": ("map", "map@k"), "pytrec_eval": ("map", "map_cut_k")},
     )
 
-    def score(self, batch: Batch) -> Scores:
+    def contained_value(self, found: FoundTexts) -> float:
+        """The precisions where gold texts are found, or with ``new_gold`` the new texts over the ranks; divided."""
+        total, so_far = 0.0, 0
+        for rank, new in enumerate(found.new, start=1):
+            so_far += new
+            total += new / rank if self.new_gold else new * min(1.0, so_far / rank)
+        if self.new_gold:
+            return total / min(found.gold, self.k or found.gold)
+        most = found.texts if self.k is None else min(found.texts, self.k)
+        divisors = {"hits": found.found, "capped": most, "gold": found.texts}
+        return total / max(divisors[self.active_conventions.ap], 1)
+
+    def score_positions(self, batch: Batch) -> Scores:
         """The sum of the precisions at the hits over the divisor of the conventions."""
         rules, view = self.active_conventions, self.view_of(batch)
         all_hits = hits(batch, rules, view)
@@ -197,7 +227,9 @@ class MeanAveragePrecision(OrderMetric):
     def signature_options(self) -> dict[str, str]:
         """Adds the divisor."""
         shown = self.k_signature_option() if self.active_conventions.ap == "capped" else {}
-        return {"ap": self.active_conventions.ap, **shown, **self.ranking_signature_options()}
+        divisor = "new_gold" if self.new_gold else self.active_conventions.ap
+        own = declared_options(self, self.metadata)
+        return {"ap": divisor, **own, **shown, **self.ranking_signature_options()}
 
 
 @register("ndcg", at="k")
@@ -449,10 +481,13 @@ class F1AtK(_PrecisionMetric):
 
 @register("hit_rate", at="k")
 @dataclass(frozen=True)
-class HitRateAtK(CutOffMetric):
+class HitRateAtK(ContainedGoldMetric, CutOffMetric):
     r"""1 if any relevant document is among the first k, else 0.
 
     .. math:: [\,G \cap R_k \ne \emptyset\,]
+
+    With `match: contains` a document is relevant if it contains the text of a gold document, both normalised as
+    `text_norm` says: squad, lower, no_blanks, none.
     """
 
     positions: ClassVar[UnitPositions] = "reached"
@@ -469,7 +504,11 @@ class HitRateAtK(CutOffMetric):
         peers={"ranx": ("hit_rate@k",), "pytrec_eval": ("success_k",)},
     )
 
-    def score(self, batch: Batch) -> Scores:
+    def contained_value(self, found: FoundTexts) -> float:
+        """Whether any gold text is found."""
+        return float(found.found > 0)
+
+    def score_positions(self, batch: Batch) -> Scores:
         """Whether there is a hit."""
         within = hits_within(batch, self.active_conventions, self.k, self.view_of(batch))
         return self.scores(batch, (within > 0).astype(np.float64))

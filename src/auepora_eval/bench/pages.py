@@ -1,0 +1,192 @@
+"""The texts of ``auepora bench``, and the page of all benchmarks in the documentation."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..plan.resources import used_resources
+from ..render.blocks import Block, Bullets, DefinitionList, Prose, Table, TableColumn, simple_table
+from .entries import MARKS, Benchmark, Part
+from .scoring import Checked, Scored
+
+MAX_LINES = 25
+"""Of the page of ``run``: differences that do not fit are counted."""
+_EXTRAS = {"zh": "jieba"}
+"""By extra the module that it installs."""
+
+
+def number_text(value: float | None) -> str:
+    """A number with four digits after the point."""
+    return "–" if value is None else f"{value:.4f}"
+
+
+def missing_extras(benchmark: Benchmark) -> list[str]:
+    """The extras that a benchmark needs and that are not installed."""
+    extras = benchmark.needs.extras
+    return [extra for extra in extras if importlib.util.find_spec(_EXTRAS.get(extra, extra)) is None]
+
+
+def status_text(benchmark: Benchmark, *, has_data: bool) -> str:
+    """What a benchmark lacks: its data, a judge, an extra."""
+    lacks = [] if has_data else ["needs data"]
+    needs = benchmark.needs
+    if needs.judge:
+        lacks.append("needs judge")
+    if needs.nli:
+        lacks.append("needs NLI")
+    lacks += [f"pip install 'auepora-eval[{extra}]'" for extra in missing_extras(benchmark)]
+    return ", ".join(lacks) or "ready"
+
+
+def list_blocks(rows: Iterable[tuple[Benchmark, bool]]) -> list[Block]:
+    """The table of ``bench list``."""
+    table: list[Sequence[str]] = []
+    for benchmark, has_data in rows:
+        heading = benchmark.heading
+        names: list[str] = []
+        for part in benchmark.parts.values():
+            names += part.metrics
+        shown = list(dict.fromkeys(names))
+        more = f" and {len(shown) - 3} more" if len(shown) > 4 else ""
+        kept = shown[:3] if more else shown
+        table.append(
+            (
+                benchmark.name,
+                ", ".join(heading.survey.targets),
+                ", ".join(kept) + more,
+                heading.mark,
+                status_text(benchmark, has_data=has_data),
+            )
+        )
+    columns = ("benchmark", "targets", "numbers", "mark", "status")
+    return [
+        simple_table(columns, table),
+        Prose("; ".join(f"{mark}: {text}" for mark, text in MARKS.items())),
+    ]
+
+
+def licence_text(benchmark: Benchmark) -> str:
+    """The licences in a line."""
+    licence = benchmark.heading.licence
+    only = "; for non-commercial use only" if licence.non_commercial else ""
+    return f"code {licence.code}, data {licence.data}{only}"
+
+
+def show_blocks(benchmark: Benchmark) -> list[Block]:
+    """The page of ``bench show``."""
+    heading = benchmark.heading
+    facts = [
+        ("Survey", f"{heading.survey.row}: {', '.join(heading.survey.targets)}"),
+        ("Paper", heading.cite),
+        ("Source", heading.source),
+        ("Licence", licence_text(benchmark)),
+        ("Data", heading.obtain),
+        ("Values", f"{heading.mark}: {MARKS[heading.mark]}"),
+    ]
+    blocks: list[Block] = [Prose(f"{heading.title} ({heading.name})"), DefinitionList(facts)]
+    for split, part in benchmark.parts.items():
+        blocks += [Prose(_part_title(split, part)), _metrics_table(part)]
+    if heading.differs or heading.notes:
+        blocks.append(Bullets([*heading.differs, *heading.notes]))
+    return blocks
+
+
+def _part_title(split: str, part: Part) -> str:
+    named = f"--split {split}: " if split else ""
+    settings = ", ".join(f"{name}={value}" for name, value in part.settings.items())
+    chosen = f" Settings (--set): {settings}." if settings else ""
+    return f"{named}{part.shape} Files: {', '.join(part.files)}.{chosen}"
+
+
+def _metrics_table(part: Part) -> Table:
+    rows: list[Sequence[str]] = []
+    for name, published in part.metrics.items():
+        kind = spec_text(published.metric)
+        needs = ", ".join(sorted(set(used_resources(published.metric))))
+        ours = "" if published.ours is None else spec_text(published.ours)
+        rows.append((name, kind, ours, needs, published.differs))
+    return simple_table(("number", "metric", "ours", "needs", "differs"), rows)
+
+
+def spec_text(spec: Any) -> str:
+    """A spec in a line."""
+    if isinstance(spec, str):
+        return spec
+    ((kind, options),) = spec.items()
+    shown = {name: value for name, value in (options or {}).items() if name not in ("as", "prompt", "critic")}
+    return f"{kind} {_inline(shown)}" if shown else str(kind)
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_inline(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:
+    """The page of ``bench run``: the conclusion first, then the numbers and how they differ from ours."""
+    benchmark = scored.benchmark
+    numbers = scored.numbers
+    total = len(scored.loaded.samples)
+    title = f"{benchmark.heading.title}{f' ({scored.split})' if scored.split else ''}"
+    first = numbers[0]
+    missing = len(scored.loaded.missing)
+    lacks = f"; {missing} without an output" if missing else ""
+    value = first.value if strict else first.ours
+    lead = f"{title}: {first.name} {number_text(value)} on {total} samples{lacks}"
+    has_ours = not strict and any(number.ours != number.value for number in numbers)
+    columns: list[TableColumn | str] = ["number", "published" if has_ours else "value"]
+    if has_ours:
+        columns.append("ours")
+    columns += ["95 % interval", "samples"]
+    rows: list[Sequence[str]] = []
+    for number in numbers:
+        low_high = "" if number.interval is None else " – ".join(map(number_text, number.interval))
+        values = [number_text(number.value)] + ([number_text(number.ours)] if has_ours else [])
+        rows.append((number.name, *values, low_high, str(number.counted)))
+    notes = _differences(scored)
+    blocks: list[Block] = [Prose(lead), simple_table(columns, rows)]
+    if notes:
+        blocks.append(Bullets(notes))
+    return blocks
+
+
+def _differences(scored: Scored) -> list[str]:
+    """What differs from the published script, what was left out, and the licence where use is restricted."""
+    heading = scored.benchmark.heading
+    notes = [f"{number.name}: {number.differs}" for number in scored.numbers if number.differs]
+    notes += heading.differs
+    most = max(1, (MAX_LINES - 10 - len(scored.numbers)) // 2)
+    if len(notes) > most:
+        more = f"{len(notes) - most + 1} more differences: auepora bench show {heading.name}"
+        notes = [*notes[: most - 1], more]
+    reasons: dict[str, list[str]] = {}
+    for name, reason in scored.left_out.items():
+        reasons.setdefault(reason, []).append(name)
+    notes += [f"not computed: {', '.join(names)}; {reason}" for reason, names in reasons.items()]
+    if heading.mark == "P":
+        notes.append(MARKS["P"])
+    if heading.licence.non_commercial:
+        notes.append(f"licence: {licence_text(scored.benchmark)}")
+    return notes
+
+
+def check_blocks(rows: Iterable[tuple[Benchmark, Checked]]) -> list[Block]:
+    """The table of ``bench check``: one row per example."""
+    table: list[Sequence[str]] = []
+    for benchmark, checked in rows:
+        name = f"{benchmark.name} {checked.split}".strip()
+        total = checked.equal + len(checked.differences)
+        verdict = "equal" if not checked.differences and not checked.problem else "different"
+        details = [
+            f"{key}: published {expected!r}, computed {'nothing' if value is None else repr(value)}"
+            for key, (expected, value) in checked.differences.items()
+        ]
+        if checked.problem:
+            details = [checked.problem]
+        table.append((name, checked.example, f"{checked.equal} of {total}", verdict, "; ".join(details)))
+    return [simple_table(("benchmark", "example", "values", "verdict", "differences"), table)]

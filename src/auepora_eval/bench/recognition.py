@@ -1,0 +1,194 @@
+"""Which benchmark a file belongs to, by its keys and its name; what a file lacks that is given for another one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import BadValueError, DataFileError, MissingDependencyError
+from ..io.formats import read_file_head
+from ..io.tables import list_columns
+from .entries import Benchmark, Part, all_benchmarks
+from .reading import required_keys
+
+DATA_VARIABLE = "AUEPORA_BENCH_DATA"
+"""The environment variable with the folder in which each benchmark has a folder of its name."""
+_UNREADABLE = (DataFileError, MissingDependencyError)
+_SIMILAR = 0.5
+"""The proportion of keys that a file shares with one of a benchmark, from which it is named."""
+
+
+class Found(NamedTuple):
+    """A benchmark whose files look like this one, and its split."""
+
+    benchmark: Benchmark
+    split: str
+
+    @property
+    def title(self) -> str:
+        """How the command names it."""
+        return f"{self.benchmark.name} --split {self.split}" if self.split else self.benchmark.name
+
+
+def file_keys(path: Path) -> frozenset[str]:
+    """The keys of the first record of a file, or of the file itself; none if it cannot be read."""
+    try:
+        head = read_file_head(path)
+    except _UNREADABLE:
+        return frozenset()
+    return head.keys | frozenset(head.columns)
+
+
+def recognise(path: Path) -> list[Found]:
+    """The benchmarks of this package that a file may belong to, the most specific first."""
+    keys = file_keys(path)
+    found: list[tuple[int, int, Found]] = []
+    for benchmark in all_benchmarks():
+        for split, part in benchmark.parts.items():
+            wanted = required_keys(part)
+            if wanted and wanted <= keys:
+                found.append((_is_named(part, path), len(wanted), Found(benchmark, split)))
+    found.sort(key=_specificity, reverse=True)
+    return [entry for _, _, entry in found]
+
+
+def _specificity(found: tuple[int, int, Found]) -> tuple[int, int]:
+    return found[1], found[0]
+
+
+def _is_named(part: Part, path: Path) -> bool:
+    plain = path.name.removesuffix(".gz").removesuffix(".zst").removesuffix(".bz2")
+    return any(fnmatch(plain, pattern) for pattern in part.files)
+
+
+def find_data(benchmark: Benchmark, split: str | None, data: Path | None) -> tuple[Path, str]:
+    """The file of a benchmark and its split: ``data`` itself, or a file of its name in that folder or a usual one."""
+    if data is not None and not data.exists():
+        raise DataFileError(data, None, f"no such file; {_obtain(benchmark)}")
+    if data is not None and (data.is_file() or benchmark.part(split).format is not None):
+        return data, _split_of(benchmark, split, data)
+    folders = [data] if data is not None else list(_usual_folders(benchmark))
+    for folder in folders:
+        for name, path in _named_files(benchmark, split, folder):
+            return path, name
+    if data is None:
+        raise BadValueError(f"the files of {benchmark.name} are not here; give --data PATH. {_obtain(benchmark)}")
+    raise DataFileError(data, None, _wrong_folder(benchmark, split, data))
+
+
+def _split_of(benchmark: Benchmark, split: str | None, path: Path) -> str:
+    """The split that was asked for; else the one whose files have this name, or these keys."""
+    names = list(benchmark.parts)
+    if split is not None or len(names) == 1:
+        benchmark.part(split)
+        return names[0] if split is None else split
+    fitting = [found.split for found in recognise(path) if found.benchmark is benchmark]
+    named = [name for name in names if _is_named(benchmark.parts[name], path)]
+    return (named or fitting or names)[0]
+
+
+def _usual_folders(benchmark: Benchmark) -> Iterator[Path]:
+    root = os.environ.get(DATA_VARIABLE)
+    if root:
+        yield Path(root) / benchmark.name
+    yield Path()
+
+
+def _named_files(benchmark: Benchmark, split: str | None, folder: Path) -> Iterator[tuple[str, Path]]:
+    """The files in a folder, or one folder below, that have the name and the keys of a part."""
+    for name, part in benchmark.parts.items():
+        if split is not None and name != split:
+            continue
+        for pattern in part.files:
+            for path in sorted([*folder.glob(pattern), *folder.glob(f"*/{pattern}")]):
+                if required_keys(part) <= file_keys(path):
+                    yield name, path
+
+
+def _wrong_folder(benchmark: Benchmark, split: str | None, folder: Path) -> str:
+    patterns: list[str] = []
+    for name, part in benchmark.parts.items():
+        patterns += part.files if split in (None, name) else ()
+    listed = list_columns(sorted(path.name for path in folder.iterdir()))
+    others: list[str] = []
+    for path in sorted(folder.iterdir()):
+        found = recognise(path) if path.is_file() else []
+        if found:
+            others.append(f"{path.name} looks like {found[0].title}")
+    hint = f"; {'; '.join(others[:3])}" if others else ""
+    return (
+        f"no file of {benchmark.name} is in this folder: expected {' or '.join(dict.fromkeys(patterns))}; it has "
+        f"{listed or 'nothing'}{hint}"
+    )
+
+
+def require_shape(benchmark: Benchmark, split: str, path: Path) -> None:
+    """Raise if a file lacks keys of its part; the message names the expected shape, and where the file belongs."""
+    part = benchmark.parts[split]
+    wanted = required_keys(part)
+    keys = file_keys(path)
+    missing = sorted(wanted - keys)
+    if not missing:
+        return
+    others = [found.title for found in recognise(path) if found.benchmark.name != benchmark.name]
+    splits = [found.title for found in recognise(path) if found.benchmark.name == benchmark.name]
+    place = ""
+    if splits or others:
+        place = (
+            f"; the file looks like {(splits or others)[0]}: auepora bench run {(splits or others)[0]} --data {path}"
+        )
+    elif wanted & keys:
+        place = "; it may be another version of the file"
+    has = list_columns(sorted(keys)) if keys else "no keys that can be read"
+    raise DataFileError(
+        path,
+        None,
+        f"this is no file of {Found(benchmark, split).title}: it lacks {', '.join(map(repr, missing))}, and has {has}. "
+        f"Expected: {part.shape}{place}",
+    )
+
+
+def _obtain(benchmark: Benchmark) -> str:
+    return f"Get them yourself: {benchmark.heading.obtain}"
+
+
+def describe_file(path: Path) -> str:
+    """To which benchmark a file belongs, with its expected shape; an error if to none.
+
+    A folder is described by the files in it.
+    """
+    paths = sorted(path.iterdir()) if path.is_dir() else [path]
+    lines: list[str] = []
+    for file in paths:
+        found = recognise(file) if file.is_file() else []
+        if found:
+            part = found[0].benchmark.parts[found[0].split]
+            lines.append(f"{file} looks like {found[0].title}. Expected: {part.shape}")
+            lines.append(f"  auepora bench run {found[0].title} --data {file} --outputs FILE")
+    if lines:
+        return "\n".join(lines)
+    if path.is_dir():
+        raise DataFileError(path, None, "no file in this folder is recognised as one of a benchmark")
+    near = _nearest(path)
+    raise DataFileError(path, None, f"this is not recognised as a file of a benchmark{near}; bench list shows all")
+
+
+def _nearest(path: Path) -> str:
+    """The part that has the most keys in common with a file, and what the file lacks of it."""
+    keys = file_keys(path)
+    best: tuple[float, Found, frozenset[str]] | None = None
+    for benchmark in all_benchmarks():
+        for split, part in benchmark.parts.items():
+            wanted = required_keys(part)
+            likeness = len(wanted & keys) / len(wanted) if wanted else 0.0
+            if likeness >= _SIMILAR and (best is None or likeness > best[0]):
+                best = (likeness, Found(benchmark, split), wanted)
+    if best is None:
+        return ""
+    _, found, wanted = best
+    missing = ", ".join(map(repr, sorted(wanted - keys)))
+    shape = found.benchmark.parts[found.split].shape
+    return f"; it resembles {found.title}, but lacks {missing}. Expected: {shape}"

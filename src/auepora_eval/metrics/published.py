@@ -1,0 +1,401 @@
+"""Metrics of published scripts that have no other form here: shared words, choices, lists, evidence, truthfulness."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..core.batch import Batch
+from ..core.conventions import SignatureOption, without_separator
+from ..core.derivation import add_outcome, add_step, format_number, join_items, quote_text
+from ..core.metrics_base import SampleMetric, declare
+from ..core.registry import ConfiguredMetric, register
+from ..core.scores import Score, Scores, Status
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
+from ..errors import BadValueError
+from ..features.texts import answers
+from ..options import PositiveInt
+from ..text.norms import normalized_text
+from .answer_match import reference_slots
+from .wrappers import WrapperMetric, inner_scores, is_paired_metric
+
+Part = Literal["f1", "precision", "recall", "em"]
+
+
+@dataclass(frozen=True)
+class _PublishedMetric(ConfiguredMetric, SampleMetric):
+    """A metric of one answer and its references, asked for by name."""
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    metadata = declare(
+        reads=frozenset({"response"}),
+        requires=("reference_answer",),
+        suggested=False,
+        skip_reasons={
+            "no_reference": "the sample has no reference answer",
+            "no_response": "no answer was asked for",
+        },
+    )
+
+
+@register("shared_word")
+@dataclass(frozen=True)
+class SharedWord(_PublishedMetric):
+    r"""1 if the answer has a word of the reference, else 0.
+
+    .. math:: [\,\text{words}(\text{answer}) \cap \text{words}(r) \ne \emptyset\,]
+
+    Words are what stands between blanks, in lower case and with their punctuation, as in MultiHop-RAG's script. With
+    `extract`, a regular expression, the first group is taken from an answer that it matches. It is easy to satisfy: an
+    article that both have is enough.
+    """
+
+    extract: str | None = None
+
+    metadata = declare(
+        binary=True,
+        examples=("shared_word", {"shared_word": {"extract": "is (.*)"}}),
+        signature={"extract": SignatureOption("extract", write=without_separator)},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.extract is not None and not _pattern(self.extract).groups:
+            raise BadValueError("extract needs a group, which is what is taken: put ( and ) around that part")
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """Whether a word is shared."""
+        answer = response_text(output)
+        found = _pattern(self.extract).search(answer) if self.extract else None
+        text = answer if found is None else found[1] or ""
+        words = set(text.lower().split())
+        shared: set[str] = set()
+        for reference in sample.references:
+            shared |= words & set(reference.lower().split())
+        add_step(f"The answer, as compared: {quote_text(text)}")
+        return Score(add_outcome(f"Shared words: {join_items(sorted(shared), nothing='none')}", float(bool(shared))))
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise BadValueError(f"{text!r:.80} is no regular expression: {error}") from None
+
+
+def set_part(part: Part, common: int, given: int, wanted: int, *, both_empty: float) -> float:
+    """Precision, recall, F1 or equality of two sets, from their sizes and that of what they share."""
+    if part == "em":
+        return float(common == given == wanted)
+    if not given and not wanted:
+        return both_empty
+    precision = common / given if given else 0.0
+    recall = common / wanted if wanted else 0.0
+    if part == "precision":
+        return precision
+    if part == "recall":
+        return recall
+    return 2 * precision * recall / (precision + recall) if common else 0.0
+
+
+@register("evidence_match")
+@dataclass(frozen=True)
+class EvidenceMatch(ConfiguredMetric, SampleMetric):
+    r"""F1 of the evidence that a system names and the evidence that the question needs, as sets.
+
+    .. math:: 2 P R / (P + R), \quad P = |E \cap \hat E| / |\hat E|, \quad R = |E \cap \hat E| / |E|
+
+    The gold is `metadata["evidence"]`, the system's `extra["evidence"]` (or under the name `key`): a list of ids, or of
+    tuples such as title and sentence number. `part` is f1, precision, recall or em (1 if both sets are equal).
+    """
+
+    part: Part = "f1"
+    key: str = "evidence"
+    ignore_case: bool = False
+    both_empty: Literal[0, 1] = 1
+
+    target = TargetCategory.RETRIEVAL_RELEVANCE
+    metadata = declare(
+        reads=frozenset(),
+        suggested=False,
+        skip_reasons={"no_evidence": "the metadata of the sample has no evidence under that name"},
+        reference="Yang et al. 2018 (HotpotQA); Trivedi et al. 2022 (MuSiQue)",
+        examples=(
+            "evidence_match",
+            {"evidence_match": {"part": "em", "ignore_case": True}},
+            {"evidence_match": {"part": "recall", "both_empty": 0}},
+        ),
+        signature={
+            "part": "part",
+            "key": SignatureOption("key", unless="evidence", write=without_separator),
+            "case": SignatureOption("ignore_case", unless=False, words={True: "ignored"}),
+            "both_empty": SignatureOption("both_empty", unless=1),
+        },
+    )
+
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """Skips samples without evidence."""
+        return None if isinstance(sample.metadata.get(self.key), (list, tuple)) else "no_evidence"
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The part of the comparison."""
+        given = output.extra.get(self.key)
+        if given is not None and not isinstance(given, (list, tuple)):
+            return Score.fail("bad_evidence")
+        gold, named = self._set(sample.metadata[self.key]), self._set(given or ())
+        common = len(gold & named)
+        add_step(f"Evidence: {len(gold)} wanted, {len(named)} named, {common} of them wanted")
+        value = set_part(self.part, common, len(named), len(gold), both_empty=float(self.both_empty))
+        return Score(add_outcome(f"{self.part}: {format_number(value)}", value))
+
+    def _set(self, items: Sequence[Any]) -> set[tuple[str, ...]]:
+        return {self._item(item) for item in items}
+
+    def _item(self, item: Any) -> tuple[str, ...]:
+        parts = item if isinstance(item, (list, tuple)) else (item,)
+        texts = [str(part) for part in parts]
+        return tuple(text.lower() for text in texts) if self.ignore_case else tuple(texts)
+
+
+@register("list_match")
+@dataclass(frozen=True)
+class ListMatch(_PublishedMetric):
+    r"""F1 of a list in the answer and the things that the reference names, each by any of its spellings.
+
+    .. math:: 2 P R / (P + R)
+
+    The answer is split at `split`; items are normalised as in `exact_match`. The precision counts items that are a
+    spelling of anything, the recall things of which a spelling is an item. With `top` the recall is
+    min(top, things found) / min(top, things), as QAMPARI's Recall-5. `part` is f1, precision, recall or em.
+    """
+
+    split: str = ","
+    top: PositiveInt | None = None
+    part: Part = "f1"
+
+    metadata = declare(
+        reference="Amouyal et al. 2022 (QAMPARI); Gao et al. 2023 (ALCE)",
+        skip_reasons={**_PublishedMetric.metadata.skip_reasons},
+        examples=(
+            "list_match",
+            {"list_match": {"split": " ", "top": 5}},
+            {"list_match": {"split": " ", "part": "precision"}},
+        ),
+        signature={
+            "part": "part",
+            "split": SignatureOption("split", write=without_separator),
+            "top": SignatureOption("top"),
+        },
+    )
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The part of the comparison."""
+        alternatives = reference_slots(sample)
+        if not alternatives:
+            return Score.fail("bad_reference")
+        things = [{normalized_text(name, "squad") for name in names} for names in alternatives[0]]
+        pieces = response_text(output).rstrip().rstrip(".").split(self.split)
+        items = [normalized_text(piece, "squad") for piece in pieces]
+        items = [item for item in items if item]
+        known = set().union(*things)
+        right = sum(item in known for item in items)
+        found = sum(not thing.isdisjoint(items) for thing in things)
+        add_step(f"Items: {join_items(items, nothing='none')}; {right} of them right; {found} of {len(things)} named")
+        value = self._value(right, len(items), found, len(things))
+        return Score(add_outcome(f"{self.part}: {format_number(value)}", value))
+
+    def _value(self, right: int, items: int, found: int, things: int) -> float:
+        precision = right / items if items else 0.0
+        most = things if self.top is None else min(self.top, things)
+        recall = min(found, most) / most if most else 0.0
+        if self.part == "em":
+            return float(right == items and found == things)
+        if self.part != "f1":
+            return precision if self.part == "precision" else recall
+        return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+# --- multiple choice -------------------------------------------------------------------------------------------------
+
+_LETTERS = re.compile(r"[A-Z]")
+_MIRAGE_MARKER = '"answer_choice": "'
+_MIRAGE_RULES = (
+    r"^\s*(L)$", r"^\s*(L) or", r"^\s*(L) and", r"^\s*(L)/", r"^\s*(L),", r"[Oo]ption (L)", r":\s*(L)", r"^\s*(L)\.",
+    r'^\s*(L)"', r"^\s*(L):",
+)  # fmt: skip
+"""MIRAGE's rules in their order; L stands for the letters A to D."""
+_OWN_RULES = (r"\(((?i:L))\)", r"(?i:answer|option|choice)\W*(?i:is)?\W*(L)\b", r"^\W*(L)\b(?!\s+\w)", r"\b(L)[).:]")
+"""Our rules, of which the first that occurs counts, at its last place."""
+
+
+def mirage_letter(text: str) -> str | None:
+    """The letter that MIRAGE's script reads from an answer; ``None`` where no rule fits.
+
+    >>> mirage_letter("The answer is: C"), mirage_letter("B) no")
+    ('C', None)
+    """
+    text = text.split(_MIRAGE_MARKER)[-1].strip()
+    for rule in _MIRAGE_RULES:
+        found = re.search(rule.replace("L", "A|B|C|D"), text)
+        if found is not None:
+            return found[1]
+    return None
+
+
+def chosen_letter(text: str, options: Mapping[str, str]) -> str | None:
+    """The letter of an answer: in brackets, after "answer" or "option", at the start, or by the text of an option."""
+    letters = "|".join(re.escape(letter) for letter in options) or "[A-Z]"
+    for rule in _OWN_RULES:
+        found = re.findall(rule.replace("L", letters), text.strip())
+        if found:
+            letter: str = found[-1]
+            return letter.upper()
+    by_text = {normalized_text(option, "squad"): letter for letter, option in options.items()}
+    return by_text.get(normalized_text(text, "squad"))
+
+
+@register("choice_accuracy")
+@dataclass(frozen=True)
+class ChoiceAccuracy(_PublishedMetric):
+    r"""1 if the answer chooses the right option of a question with several, else 0.
+
+    .. math:: [\,\text{letter}(\text{answer}) = \text{letter}(r)\,]
+
+    The reference is the letter, and `metadata["options"]` has the texts of the options. The letter is read from
+    brackets, after "answer" or "option", or at the start; else an answer that is the text of an option chooses it. With
+    `read: mirage` the ten rules of MIRAGE's script decide, upper case only. `fallback` is the letter of an answer
+    without one: by default such an answer is wrong; MIRAGE's script takes A.
+    """
+
+    read: Literal["letters", "mirage"] = "letters"
+    fallback: str | None = None
+
+    metadata = declare(
+        binary=True,
+        reference="Xiong et al. 2024 (MIRAGE)",
+        examples=(
+            "choice_accuracy",
+            {"choice_accuracy": {"read": "mirage", "fallback": "A"}},
+        ),
+        signature={"read": "read", "fallback": SignatureOption("fallback", words={None: "wrong"})},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.fallback is not None and not _LETTERS.fullmatch(self.fallback):
+            raise BadValueError(f"fallback is one upper-case letter, not {self.fallback!r:.80}")
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """Whether the letter is that of the reference."""
+        options = sample.metadata.get("options")
+        known = {str(key): str(text) for key, text in options.items()} if isinstance(options, Mapping) else {}
+        answer = response_text(output)
+        letter = mirage_letter(answer) if self.read == "mirage" else chosen_letter(answer, known)
+        add_step(f"The answer: {quote_text(answer)}; its letter: {letter or 'none'}")
+        chosen = letter or self.fallback
+        wanted = {text.strip() for text in sample.references}
+        return Score(add_outcome(f"Right is {join_items(sorted(wanted))}", float(chosen in wanted)))
+
+
+# --- truthfulness ----------------------------------------------------------------------------------------------------
+
+
+@register("truthfulness")
+@dataclass(frozen=True)
+class Truthfulness(WrapperMetric):
+    r"""1 for a right answer, 0 for one that says it does not know, −1 for a wrong one: CRAG's score.
+
+    .. math:: (\text{right} - \text{wrong}) / n
+
+    An answer that contains one of `missing` counts 0; one that equals a reference counts 1, ignoring case. A reference
+    that contains a word of `invalid` says that the question asks for what is not so: then, and only then, an answer
+    with such a word is right. Any other answer is right if `base` gives 1; CRAG asks a judge here. A failed answer
+    counts −1. The proportions are in `details`: `accuracy`, `missing` and `hallucination`.
+    """
+
+    base: Any = "exact_match"
+    missing_phrases: tuple[str, ...] = ("i don't know",)
+    invalid_words: tuple[str, ...] = ("invalid",)
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    metadata = declare(
+        reads=frozenset({"response"}),
+        counts_system_failures=True,
+        range=(-1.0, 1.0),
+        suggested=False,
+        skip_reasons={
+            "no_reference": "the sample has no reference answer",
+            "no_response": "no answer was asked for",
+        },
+        stat_names=("accuracy", "missing", "hallucination"),
+        reference="Yang et al. 2024 (CRAG)",
+        examples=("truthfulness", {"truthfulness": {"missing_phrases": ["cats"], "base": "containment"}}),
+        signature={"missing_phrases": "missing_phrases", "invalid_words": "invalid_words"},
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("missing_phrases", "invalid_words"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        super().__post_init__()
+        if is_paired_metric(self.inner):
+            raise BadValueError(f"'{self.inner.name}' is computed from several samples together; give another base")
+
+    @property
+    def worst_stats(self) -> tuple[float, ...]:
+        """A failed answer is a wrong one."""
+        return (0.0, 0.0, 1.0)
+
+    def _ruled(self, answer: str, references: Sequence[str]) -> float | None:
+        """The value where the rules decide; ``None`` where ``base`` does."""
+        given = answer.lower()
+        wanted = [text.lower() for text in references]
+        if any(phrase in given for phrase in self.missing_phrases):
+            return 0.0
+        if given.strip() in [text.strip() for text in wanted]:
+            return 1.0
+        in_answer = any(word in given for word in self.invalid_words)
+        in_references = any(word in text for text in wanted for word in self.invalid_words)
+        if in_answer or in_references:
+            return 1.0 if in_answer and in_references else -1.0
+        return None
+
+    def score(self, batch: Batch) -> Scores:
+        """The value of each answer; the base metric is asked where the rules do not decide."""
+        scores = inner_scores(self.inner, batch)
+        ruled: list[float] = []
+        for sample, answer in zip(batch.samples, answers(batch), strict=True):
+            value = self._ruled(answer, sample.references)
+            ruled.append(math.nan if value is None else value)
+        rules = np.array(ruled)
+        answered = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
+        by_rule = ~np.isnan(rules) & answered
+        values = np.where(by_rule, rules, np.where(scores.values >= 1.0, 1.0, -1.0))
+        is_failed = scores.status == Status.SYSTEM_FAILED
+        status = np.where(by_rule, Status.SCORED, scores.status).astype(np.uint8)
+        reasons = np.where(by_rule, 0, scores.reason_codes).astype(np.int16)
+        values = np.where((status == Status.SCORED) | (is_failed & ~np.isnan(scores.values)), values, math.nan)
+        stats = np.column_stack([values == 1.0, values == 0.0, values == -1.0]).astype(np.float64)
+        return Scores(values, status, reasons, scores.reason_names, np.where(np.isnan(values)[:, None], np.nan, stats))
+
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """By the rules, else by the plain definition of the base metric."""
+        outcome = self.inner.reference(sample, output)
+        if outcome is None or outcome.status is Status.SKIPPED:
+            return outcome
+        value = self._ruled(response_text(output), sample.references)
+        if value is not None:
+            return Score(add_outcome("The rules decide", value))
+        if outcome.value is None:
+            return outcome
+        return Score(add_outcome(f"{self.inner.name} decides", 1.0 if outcome.value >= 1.0 else -1.0))
+
+    def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
+        """Whether it is right, missing or wrong."""
+        outcome = self.reference(sample, output)
+        value = None if outcome is None else outcome.value
+        return [float(value == wanted) for wanted in (1.0, 0.0, -1.0)]

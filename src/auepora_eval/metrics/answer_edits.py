@@ -115,6 +115,7 @@ class EditedAnswer(_AnswerWrapper):
             {"edited_answer": {"base": "containment", "edits": ["strip", "first_line", "remove_citations"]}},
             {"edited_answer": {"base": "rougeL_answer", "edits": ["remove_blanks"]}},
         ),
+        option_help={"edits": "how answers are edited before they are scored"},
     )
 
     def __post_init__(self) -> None:
@@ -169,7 +170,7 @@ def _refusals_option(refusals: tuple[str, ...] | None) -> dict[str, str]:
 class OverAnswered(_AnswerWrapper):
     r"""Another metric, on the samples whose answer is no refusal.
 
-    .. math:: M(\{s : \text{answer} \notin R\})
+    .. math:: M(\{s : \text{no refusal}(s)\})
 
     An answer is a refusal if it contains one of `refusals`, as written; without the option, if it has one of the
     built-in phrases. Report `answer_rate` beside it: refusing what is hard raises this value.
@@ -182,8 +183,9 @@ class OverAnswered(_AnswerWrapper):
         skip_reasons={"refused": "the answer is a refusal"},
         examples=(
             {"over_answered": {"base": "token_f1"}},
-            {"over_answered": {"base": "token_recall", "refusals": ["cats", "the mat"]}},
+            {"over_answered": {"base": "token_recall", "refusals": ["naïve cats"]}},
         ),
+        option_help={"refusals": "phrases of a refusal"},
     )
 
     def score(self, batch: Batch) -> Scores:
@@ -236,6 +238,7 @@ class AnswerRate(ConfiguredMetric, SampleMetric):
         suggested=False,
         skip_reasons={"no_response": "no answer was asked for"},
         examples=("answer_rate", {"answer_rate": {"refusals": ["cats"]}}),
+        option_help={"refusals": "phrases of a refusal"},
     )
 
     def signature_options(self) -> dict[str, str]:

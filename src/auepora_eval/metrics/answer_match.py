@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import SignatureOption, without_separator
+from ..core.derivation import add_outcome, add_table
 from ..core.metrics_base import SampleMetric, declare, set_metadata
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
@@ -42,7 +43,7 @@ from ..text.tokenizers import (
     word_tokenizer,
 )
 from .answer_base import AnswerMetric, Floats, ReferencedMetric, TokenizedMetric, overlap_scores, tokenizer_label
-from .overlap import Overlap, Tokenize, answer_relevance, contains_all, exact_match, rouge_1, token_f1
+from .overlap import Overlap, Tokenize, answer_relevance, contains_all, exact_match, rouge_1, token_f1, tokenize_answer
 
 
 def bag_f1s(common: Integers, answer: Integers, reference: Integers) -> Floats:
@@ -224,9 +225,17 @@ class _TokenOverlap(_NormalisedMetric):
         """By the plain definition."""
         words = self.words.tokenize
         references = [text for text in sample.references if words(text)] or sample.references
-        return Score(max(self._plain_value(rouge_1(text, answer, words), answer, text) for text in references))
+        tokenize_answer(answer, words)
+        overlaps = [rouge_1(text, answer, words) for text in references]
+        values = [self._plain_value(*pair, answer) for pair in zip(overlaps, references, strict=True)]
+        rows = [
+            (text, found.common, found.reference_size, value)
+            for text, found, value in zip(references, overlaps, values, strict=True)
+        ]
+        add_table("Each reference", ("reference", "in common", "words", self.part), rows)
+        return Score(add_outcome(f"The best {self.part}", max(values)))
 
-    def _plain_value(self, overlap: Overlap, answer: str, reference: str) -> float:
+    def _plain_value(self, overlap: Overlap, reference: str, answer: str) -> float:
         if self.closed and self._is_closed_pair(answer, reference):
             return 0.0
         if overlap.answer_size == overlap.reference_size == 0:
@@ -413,7 +422,8 @@ class Containment(ConfiguredMetric, SampleMetric):
             alternatives = [[_popqa_spellings(names) for names in slots] for slots in alternatives]
         if self.slots == "all":
             return Score(max(contains_all(answer, slots, words) for slots in alternatives))
-        return Score(max(self._mean(answer, slots, words) for slots in alternatives))
+        value = max(self._mean(answer, slots, words) for slots in alternatives)
+        return Score(add_outcome("The proportion that is named", value))
 
     def _mean(self, answer: str, slots: Sequence[Sequence[str]], words: Tokenize) -> float:
         """The proportion of slots that are filled; one without a spelling does not count."""

@@ -74,6 +74,14 @@ class Composite(ConfiguredMetric):
         counts_system_failures=False,
         suggested=False,
         failure_note="as with the other metrics",
+        option_help={
+            "mean:weighted": "the sum of the scores times their weights",
+            "mean:harmonic": "the harmonic mean of the scores, 0 if one of them is",
+            "mean:min": "the lowest of the scores",
+            "mean:product": "the product of the scores",
+            "weights": "the weight of each metric",
+            **{f"of{place}": "one of the metrics that are combined" for place in range(1, 10)},
+        },
         examples=(
             "composite",
             {"composite": {"of": ["token_f1", "containment"], "weights": [0.6, 0.4]}},
@@ -109,6 +117,13 @@ class Composite(ConfiguredMetric):
     def inner_metrics(self) -> Sequence[BatchMetric]:
         """The metrics, under the active conventions."""
         return [with_conventions(as_batch_metric(part), self.active_conventions) for part in self.of]
+
+    @property
+    def worst(self) -> float | None:
+        """The combination of their worst values."""
+        values = [part.worst for part in self.inner_metrics()]
+        known = [value for value in values if value is not None]
+        return None if len(known) < len(values) else float(self._combined(np.array(known)[:, None])[0])
 
     def required_fields(self) -> list[str]:
         """The fields that any of them requires."""

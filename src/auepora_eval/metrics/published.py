@@ -25,6 +25,7 @@ from .answer_match import reference_slots
 from .wrappers import WrapperMetric, inner_scores, is_paired_metric
 
 Part = Literal["f1", "precision", "recall", "em"]
+_PART_HELP = {"part": "F1, precision, recall, or whether both are equal (em)"}
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class SharedWord(_PublishedMetric):
         binary=True,
         examples=("shared_word", {"shared_word": {"extract": "is (.*)"}}),
         signature={"extract": SignatureOption("extract", write=without_separator)},
+        option_help={"extract": "the expression whose first group is compared"},
     )
 
     def __post_init__(self) -> None:
@@ -108,10 +110,10 @@ def set_part(part: Part, common: int, given: int, wanted: int, *, both_empty: fl
 class EvidenceMatch(ConfiguredMetric, SampleMetric):
     r"""F1 of the evidence that a system names and the evidence that the question needs, as sets.
 
-    .. math:: 2 P R / (P + R), \quad P = |E \cap \hat E| / |\hat E|, \quad R = |E \cap \hat E| / |E|
+    .. math:: 2 P R / (P + R), \quad P = |E \cap N| / |N|, \quad R = |E \cap N| / |E|
 
-    The gold is `metadata["evidence"]`, the system's `extra["evidence"]` (or under the name `key`): a list of ids, or of
-    tuples such as title and sentence number. `part` is f1, precision, recall or em (1 if both sets are equal).
+    E, the gold, is `metadata["evidence"]`, and N what the system names, `extra["evidence"]` (or under the name `key`):
+    lists of ids, or of tuples such as title and sentence number. `part` is f1, precision, recall or em (1 if both sets are equal).
     """
 
     part: Part = "f1"
@@ -126,10 +128,16 @@ class EvidenceMatch(ConfiguredMetric, SampleMetric):
         skip_reasons={"no_evidence": "the metadata of the sample has no evidence under that name"},
         reference="Yang et al. 2018 (HotpotQA); Trivedi et al. 2022 (MuSiQue)",
         examples=(
-            "evidence_match",
-            {"evidence_match": {"part": "em", "ignore_case": True}},
-            {"evidence_match": {"part": "recall", "both_empty": 0}},
+            {"evidence_match": {"key": "expected_doc_ids"}},
+            {"evidence_match": {"key": "expected_doc_ids", "part": "em", "ignore_case": True}},
+            {"evidence_match": {"key": "expected_doc_ids", "part": "recall", "both_empty": 0}},
         ),
+        option_help={
+            **_PART_HELP,
+            "key": "the name of the evidence in metadata and extra",
+            "case:ignored": "case is ignored",
+            "both_empty": "the value where neither side has evidence",
+        },
         signature={
             "part": "part",
             "key": SignatureOption("key", unless="evidence", write=without_separator),
@@ -190,6 +198,11 @@ class ListMatch(_PublishedMetric):
             "part": "part",
             "split": SignatureOption("split", write=without_separator),
             "top": SignatureOption("top"),
+        },
+        option_help={
+            **_PART_HELP,
+            "split": "what separates the items of an answer",
+            "top": "so many things are enough for a recall of 1",
         },
     )
 
@@ -283,6 +296,7 @@ class ChoiceAccuracy(_PublishedMetric):
             {"choice_accuracy": {"read": "mirage", "fallback": "A"}},
         ),
         signature={"read": "read", "fallback": SignatureOption("fallback", words={None: "wrong"})},
+        option_help={"read": "how the letter is read from an answer", "fallback": "what an answer without a letter is"},
     )
 
     def __post_init__(self) -> None:
@@ -336,6 +350,10 @@ class Truthfulness(WrapperMetric):
         reference="Yang et al. 2024 (CRAG)",
         examples=("truthfulness", {"truthfulness": {"missing_phrases": ["cats"], "base": "containment"}}),
         signature={"missing_phrases": "missing_phrases", "invalid_words": "invalid_words"},
+        option_help={
+            "missing_phrases": "phrases by which an answer says that it does not know",
+            "invalid_words": "words by which it says that the question is invalid",
+        },
     )
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ..core.conventions import Conventions
 from ..core.registry import metric
-from ..errors import AueporaError, BadValueError, did_you_mean
+from ..errors import AueporaError, BadValueError, MissingDependencyError, did_you_mean
 from ..options import option_types
 from ..plan.source import Findings, PlanSource, read_source
 
@@ -92,10 +92,13 @@ class PublishedMetric:
     """The spec of a safer variant, where there is one."""
     scale: float = 1.0
     """What the value is multiplied with: 100 where the script gives per cent."""
+    shift: float = 0.0
+    """What is added then."""
     detail: str | None = None
     """The key of the number in the details of the result, where it is not the value."""
     formula: Literal["value", "complement", "mean_of_slices", "binary_accuracy"] = "value"
-    """``complement``: 1 − value. ``mean_of_slices``: the plain mean of the values of the first slice. ``binary_accuracy``: 1 / (3 − 2 · value)."""
+    """``complement``: 1 − value. ``mean_of_slices``: the plain mean of the values of the first slice.
+    ``binary_accuracy``: 1 / (3 − 2 · value)."""
     differs: str = ""
     """How the number differs from ours, as a sentence."""
 
@@ -108,7 +111,7 @@ class Example:
     outputs: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     resources: Mapping[str, Any] = field(default_factory=dict)
-    """Judges with fixed verdicts, by name."""
+    """Judges with fixed verdicts, by name: a verdict per sample id, or ``content_words``."""
     expected: Mapping[str, float]
     digits: int | None = None
     """The digits to which the script rounds; ``None``: values are equal up to 1e-9."""
@@ -132,6 +135,8 @@ class Part:
     outputs: Reading | None = None
     """The shape of the benchmark's own file of predictions."""
     outputs_format: str | None = None
+    drop_query_ids: bool = False
+    """Whether retrieved documents whose id is that of the query are dropped."""
     metrics: Mapping[str, PublishedMetric]
     """By published name."""
     slices: Sequence[str] = ()
@@ -249,6 +254,8 @@ def _check_spec(source: PlanSource, key: str, spec: Any) -> None:
     """Raise unless a metric can be built, with the key in the message."""
     try:
         metric(spec)
+    except MissingDependencyError:
+        return  # it is said where the metric is computed
     except AueporaError as error:
         raise source.error(key, str(error)) from error
 

@@ -1,4 +1,4 @@
-"""Values of a record by their path: ``a.b``, ``a[0]``, ``a[1:].b``, ``a[*].b``, ``a[flag].b``, ``a[!flag].b``.
+"""Values of a record by their path: ``a.b``, ``a[0]``, ``a[1:].b``, ``a[*].b``, ``a[flag].b``, ``a[!flag].b``, ``a?``.
 
 >>> select({"facts": [{"text": "x", "used": True}, {"text": "y", "used": False}]}, "facts[used].text")
 ['x']
@@ -21,7 +21,12 @@ _CONSTANT = re.compile(r"'(.*)'")
 
 
 def select(record: Mapping[str, Any], path: str) -> Any:
-    """The value at a path; ``None`` where there is none. ``'text'`` is a constant, and ``a + b`` joins two values."""
+    """The value at a path; ``None`` where there is none.
+
+    ``'text'`` is a constant, ``a + b`` joins two values, and ``a?`` is whether there is a value that is not empty.
+    """
+    if path.endswith("?"):
+        return bool(select(record, path[:-1]))
     parts = [_select_one(record, part.strip()) for part in path.split(" + ")]
     if len(parts) == 1:
         return parts[0]

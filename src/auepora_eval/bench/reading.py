@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -64,8 +64,17 @@ def load_part(
         given = _outputs_file(part, outputs, settings).outputs
     elif part.read is not None and has_outputs(part.read):
         given = _read_outputs(part.read, data, settings).outputs
+    if part.drop_query_ids:
+        given = {sample_id: without_document(output, sample_id) for sample_id, output in given.items()}
     aligned = align_outputs(samples, given)
     return Loaded(samples, aligned.outputs, aligned.missing, [] if limit else aligned.unknown)
+
+
+def without_document(output: SystemOutputs, doc_id: str) -> SystemOutputs:
+    """An output without one of its retrieved documents; those behind it move up."""
+    kept = [item for item in output.retrieved if item.doc.doc_id != doc_id]
+    ranked = [replace(item, rank=rank) for rank, item in enumerate(kept, start=1)]
+    return replace(output, retrieved=ranked)
 
 
 def has_outputs(reading: Reading) -> bool:
@@ -222,9 +231,16 @@ def _row(
             row[field] = _documents(texts, ids, f"{start}_texts", is_ranking=field == "retrieved")
     if "slots" in found:
         slotted = slotted_reference(found.pop("slots"), columns["slots"])
+        further = found.pop("reference_answers", ())
         row["reference_answer"] = {"text": slotted.text, "structured": slotted.structured}
+        if further:
+            row["reference_answer"]["text"] = further[0]
+            row["reference_answers"] = further[1:]
     if "alternatives" in found:
-        row["reference_answer"] = _alternatives(found.pop("alternatives"), columns["alternatives"])
+        row |= _alternatives(found.pop("alternatives"), columns["alternatives"])
+    nuggets = found.get("metadata.nuggets")
+    if nuggets is not None:
+        found["metadata.nuggets"] = [_nugget(item) for item in nuggets]
     for name, value in found.items():
         head, _, rest = name.partition(".")
         if rest:
@@ -232,6 +248,11 @@ def _row(
         else:
             row[name] = _field_value(name, value, columns[name])
     return row
+
+
+def _nugget(item: Any) -> Any:
+    """A nugget; a bare text is a vital one."""
+    return {"text": item, "importance": "vital"} if isinstance(item, str) else item
 
 
 def _extracted(pattern: re.Pattern[str], value: Any, path: str) -> str:
@@ -287,17 +308,26 @@ def _documents(texts: Any, ids: Any, name: str, *, is_ranking: bool) -> list[Any
 
 
 def _alternatives(value: Any, path: str) -> dict[str, Any]:
-    """A reference of alternatives, each a list of things to name; a flat list has alternatives of one thing."""
+    """References that are alternatives, each a list of things to name; a flat list has alternatives of one thing."""
     listed = [[item] if isinstance(item, str) else list(item) for item in value]
-    slotted = [slotted_reference(item, path) for item in listed]
-    if not slotted:
+    if not listed or not all(listed):
         raise LineError(f"field {quote_text(path)} is empty; it needs a reference")
-    return {"text": slotted[0].text, "structured": {"alternatives": listed}}
+    texts = [" ".join(text_value(text, path) for text in item) for item in listed]
+    first = {"text": texts[0], "structured": {"alternatives": listed}}
+    return {"reference_answer": first, "reference_answers": texts[1:]}
 
 
 def required_keys(part: Part) -> frozenset[str]:
     """The keys that a file of this part has."""
     if part.keys or part.read is None:
         return frozenset(part.keys)
-    heads = {path_head(piece) for path in part.read.columns.values() for piece in path.split(" + ")}
+    heads = _heads(part.read)
     return frozenset(heads - {"", *part.read.join})
+
+
+def _heads(reading: Reading) -> set[str]:
+    """The keys that the columns of a reading begin with."""
+    heads: set[str] = set()
+    for path in reading.columns.values():
+        heads.update(path_head(piece.strip()) for piece in path.removesuffix("?").split(" + "))
+    return heads

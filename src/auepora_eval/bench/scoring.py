@@ -17,6 +17,7 @@ from ..judge.critic import JudgePolicy
 from ..plan.resources import used_resources
 from .entries import Benchmark, Example, Part, PublishedMetric, parse_settings
 from .reading import Loaded, load_part
+from .verdicts import fixed_judges
 
 TOLERANCE = 1e-9
 OURS = " (ours)"
@@ -181,7 +182,7 @@ def _number(part: Part, name: str, published: PublishedMetric, results: Mapping[
     interval = None
     if shown.interval is not None and published.formula == "value" and published.detail is None:
         low, high = shown.interval
-        interval = (low * published.scale, high * published.scale)
+        interval = (low * published.scale + published.shift, high * published.scale + published.shift)
     return Number(name, value, other, interval, int(result.details["num_samples"]), published.differs)
 
 
@@ -198,7 +199,7 @@ def _value(part: Part, published: PublishedMetric, result: MetricResult) -> floa
         value = 1 / (3 - 2 * value)
     elif published.formula == "complement":
         value = 1 - value
-    return value * published.scale
+    return value * published.scale + published.shift
 
 
 # --- the check of an example -----------------------------------------------------------------------------------------
@@ -244,13 +245,8 @@ def score_example(benchmark: Benchmark, split: str, example: Example) -> Scored:
         benchmark.folder / example.data,
         outputs,
         settings=example.settings,
-        resources=example_resources(example),
+        resources=fixed_judges(example.resources),
     )
-
-
-def example_resources(example: Example) -> dict[str, Any]:
-    """The judges of an example, with the verdicts that it fixes."""
-    return dict(example.resources)
 
 
 def is_equal(value: float | None, expected: float, digits: int | None) -> bool:

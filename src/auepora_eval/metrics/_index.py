@@ -5,6 +5,7 @@ from typing import Any
 MODULES = {
     "accuracy": "retrieval_judged",
     "answer_agreement": "repeats",
+    "answer_length": "published",
     "answer_rate": "answer_edits",
     "answer_relevance": "answer_match",
     "aqwv": "retrieval",
@@ -29,6 +30,7 @@ MODULES = {
     "claim_recall": "claims",
     "completion_tokens": "usage",
     "composite": "composite",
+    "conditioned": "conditional",
     "containment": "answer_match",
     "context_noise_accuracy": "wrappers",
     "context_tokens": "usage",
@@ -81,6 +83,7 @@ MODULES = {
     "nugget_recall": "citation_support",
     "over_answered": "answer_edits",
     "over_refusal_rate": "abstention",
+    "pairwise_accuracy": "conditional",
     "pass": "repeats",
     "pass_all": "repeats",
     "payload_retrieved_rate": "false_documents",

@@ -249,9 +249,11 @@ def named_tokenizer(name: str, *, stem: bool = False) -> Tokenizer:
     try:
         function = import_object(_IMPORTED.get(name, name))
     except BadValueError as error:
-        if name not in _IMPORTED:
+        if not name.startswith("jieba"):
             raise
-        raise MissingDependencyError("jieba", purpose=f"the tokenizer '{name}'", install="jieba") from error
+        raise MissingDependencyError(
+            "jieba", purpose=f"the tokenizer '{name}'", install="'auepora-eval[zh]'"
+        ) from error
 
     def cut(text: str) -> list[str]:
         try:

@@ -128,17 +128,45 @@ class ExactMatch(_NormalisedMetric):
     an answer that does too, which is how SQuAD 2.0 writes "no answer". The best over all reference answers counts.
     """
 
+    slots: Literal["mean"] | None = field(default=None, kw_only=True)
+    """``mean``: the proportion of things to be named that the answer is equal to."""
+
     metadata = declare(
         binary=True,
         examples=(
             "exact_match",
             {"exact_match": {"ignore_articles": False}},
+            {"exact_match": {"norm": "none"}},
+            {"exact_match": {"slots": "mean"}},
         ),
         aliases={"papers": ("EM",)},
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.slots is not None:
+            set_metadata(self, binary=False)
+
+    def signature_options(self) -> dict[str, str]:
+        """The normalisation, and what becomes of several things."""
+        return super().signature_options() | ({} if self.slots is None else {"slots": self.slots})
+
+    def _slot_value(self, sample: EvaluationSample, answer: str) -> float:
+        """The proportion of things that the answer is equal to; the best alternative counts."""
+        words = self.words.tokenize
+        given = words(answer)
+        values: list[float] = []
+        for slots in reference_slots(sample) or []:
+            equal = [any(words(name) == given for name in names) for names in slots]
+            values.append(sum(equal) / len(equal) if equal else 0.0)
+        return max(values, default=0.0)
+
     def score_tokens(self, batch: Batch) -> Scores:
         """Whether all words are equal, pair by pair."""
+        if self.slots is not None:
+            pairs = zip(batch.samples, answers(batch), strict=True)
+            values = np.array([self._slot_value(sample, answer) for sample, answer in pairs])
+            return self.outcome(batch, values, skip=self.without_reference(batch))
         sides = token_pairs(batch, self.words, "reference")
         given, wanted = sides.answers, sides.references
         alike = given.counts == wanted.counts
@@ -151,6 +179,9 @@ class ExactMatch(_NormalisedMetric):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """By the plain definition."""
+        if self.slots is not None:
+            tokenize_answer(answer, self.words.tokenize)
+            return Score(add_outcome("The proportion that it is equal to", self._slot_value(sample, answer)))
         return Score(exact_match(answer, sample.references, self.words.tokenize))
 
 

@@ -1,87 +1,131 @@
-"""Metrics that combine the scores of several others, sample by sample."""
+"""Metrics that combine the scores of others, sample by sample: means, conditions, rules before another metric."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from ..core.batch import Batch
-from ..core.conventions import signature_text
-from ..core.derivation import (
-    NO_CONTEXT,
-    Derivation,
-    DerivationBuilder,
-    ExplainContext,
-    format_number,
-)
+from ..core.conventions import SignatureOption
+from ..core.derivation import add_outcome
+from ..core.metric_metadata import declared_options
 from ..core.metrics_base import BatchMetric, declare, set_metadata, with_conventions
+from ..core.reduce import Mean
 from ..core.registry import ConfiguredMetric, metric, register
 from ..core.scores import Score, Scores, Status
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import BadValueError
 from ..options import NonEmpty
-from .wrappers import as_batch_metric, inner_score, inner_scores, inner_signature_options, is_paired_metric
+from .wrappers import as_batch_metric, inner_scores, inner_signature_options, is_paired_metric
 
-Floats = npt.NDArray[np.float64]
-Mean = Literal["weighted", "harmonic", "min", "product"]
-
-
-def _harmonic(columns: Floats) -> Floats:
-    positive = (columns > 0).all(axis=0)
-    inverse = np.divide(1.0, columns, out=np.zeros_like(columns), where=columns > 0)
-    total = inverse.sum(axis=0)
-    means = np.divide(len(columns), total, out=np.zeros_like(total), where=total > 0)
-    return np.where(positive, means, 0.0)
+Phrases = Annotated[tuple[Annotated[str, NonEmpty()], ...], NonEmpty()]
 
 
-def _lowest(columns: Floats) -> Floats:
-    lowest: Floats = columns.min(axis=0)
-    return lowest
+@dataclass(frozen=True)
+class CombinedMetric(ConfiguredMetric):
+    """A metric that is computed from the scores of other metrics of the same sample."""
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    metadata = declare(suggested=False)
+
+    @property
+    @abstractmethod
+    def parts(self) -> Sequence[Any]:
+        """The other metrics, as they were given."""
+
+    @abstractmethod
+    def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
+        """The outcome of a sample, given its outcomes under the other metrics."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        inner = self.inner_metrics()
+        known = dict(self.metadata.skip_reasons)
+        for part in inner:
+            if is_paired_metric(part) or part.joins_repeats or not isinstance(part.reducer, Mean):
+                raise BadValueError(f"'{part.name}' is not a mean of scores of single samples; give another metric")
+            known |= part.metadata.skip_reasons
+        set_metadata(
+            self,
+            reads=frozenset().union(*(part.metadata.reads for part in inner)),
+            skip_reasons=known,
+            output_skips=self.metadata.output_skips.union(*(part.metadata.output_skips for part in inner)),
+        )
+
+    def inner_metrics(self) -> Sequence[BatchMetric]:
+        """The other metrics, under the active conventions."""
+        return [with_conventions(as_batch_metric(metric(part)), self.active_conventions) for part in self.parts]
+
+    def required_fields(self) -> list[str]:
+        """The fields that any of them requires."""
+        fields: dict[str, None] = {}
+        for part in self.inner_metrics():
+            fields |= dict.fromkeys(part.required_fields())
+        return list(fields)
+
+    def signature_options(self) -> dict[str, str]:
+        """What the class declares, and the other metrics."""
+        options = declared_options(self, self.metadata)
+        for place, part in enumerate(self.inner_metrics(), start=1):
+            options |= inner_signature_options(part, f"of{place}")
+        return options
+
+    def score(self, batch: Batch) -> Scores:
+        """The outcomes by those of the other metrics."""
+        columns = [inner_scores(part, batch) for part in self.inner_metrics()]
+        outcomes: list[Score] = []
+        for row, sample in enumerate(batch.samples):
+            scores = [_outcome(column, row) for column in columns]
+            outcomes.append(self.combined(sample, batch.present_outputs()[row], scores))
+        return Scores.from_list(outcomes)
+
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """By the plain definitions of the other metrics."""
+        scores: list[Score] = []
+        for part in self.inner_metrics():
+            score = part.reference(sample, output)
+            if score is None:
+                return None
+            scores.append(score)
+        return self.combined(sample, output, scores)
 
 
-def _product(columns: Floats) -> Floats:
-    product: Floats = columns.prod(axis=0)
-    return product
+def _outcome(scores: Scores, row: int) -> Score:
+    status = Status(scores.status[row])
+    if status is Status.SCORED:
+        return Score(float(scores.values[row]))
+    return Score(None, status, scores.reason_names[scores.reason_codes[row]])
 
 
-_MEANS: dict[Mean, Callable[[Floats], Floats]] = {"harmonic": _harmonic, "min": _lowest, "product": _product}
+def unscored(scores: Sequence[Score]) -> Score | None:
+    """The first outcome that is skipped, else the first without a score."""
+    for status in (Status.SKIPPED, Status.SYSTEM_FAILED, Status.MEASURE_FAILED):
+        for score in scores:
+            if score.status is status:
+                return score
+    return None
 
 
 @register("composite")
 @dataclass(frozen=True)
-class Composite(ConfiguredMetric):
+class Composite(CombinedMetric):
     r"""Several metrics as one number: their weighted or harmonic mean, their lowest, or their product.
 
     .. math:: \sum_i w_i m_i, \quad n / \sum_i m_i^{-1}, \quad \min_i m_i, \quad \prod_i m_i
 
     `of` lists the metrics, and `weights` their weights, which are used as given (equal ones by default, with the sum
     1). Scores are combined sample by sample; a sample that one of them skips is skipped, and the harmonic mean is 0 if
-    one of them is. The weights hide which of the metrics changed: show them beside it.
+    one of them is. The number hides which of the metrics changed: show them beside it.
     """
 
     of: Annotated[tuple[Any, ...], NonEmpty()] = ("exact_match", "token_f1")
     weights: tuple[float, ...] | None = None
-    mean: Mean = "weighted"
+    mean: Literal["weighted", "harmonic", "min", "product"] = "weighted"
 
-    target = TargetCategory.GENERATION_CORRECTNESS
     metadata = declare(
-        handles_failures=True,
-        counts_system_failures=False,
-        suggested=False,
-        failure_note="as with the other metrics",
-        option_help={
-            "mean:weighted": "the sum of the scores times their weights",
-            "mean:harmonic": "the harmonic mean of the scores, 0 if one of them is",
-            "mean:min": "the lowest of the scores",
-            "mean:product": "the product of the scores",
-            "weights": "the weight of each metric",
-            **{f"of{place}": "one of the metrics that are combined" for place in range(1, 10)},
-        },
         examples=(
             "composite",
             {"composite": {"of": ["token_f1", "containment"], "weights": [0.6, 0.4]}},
@@ -89,107 +133,220 @@ class Composite(ConfiguredMetric):
             {"composite": {"of": ["exact_match", "containment"], "mean": "min"}},
             {"composite": {"of": ["token_f1", "token_recall"], "mean": "product"}},
         ),
+        signature={"mean": "mean", "weights": "weights"},
+        option_help={
+            "mean": "how the scores are combined",
+            "weights": "the weight of each metric",
+            **{f"of{place}": "one of the metrics that are combined" for place in range(1, 10)},
+        },
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "of", tuple(metric(spec) for spec in self.of))
+        object.__setattr__(self, "of", tuple(metric(part) for part in self.of))
         if self.weights is not None:
             object.__setattr__(self, "weights", tuple(self.weights))
         super().__post_init__()
-        parts = self.inner_metrics()
-        for part in parts:
-            if is_paired_metric(part) or part.joins_repeats:
-                raise BadValueError(f"'{part.name}' has no score of its own for each sample; leave it out")
-        if self.weights is not None and (len(self.weights) != len(parts) or self.mean != "weighted"):
+        if self.weights is not None and (len(self.weights) != len(self.of) or self.mean != "weighted"):
             raise BadValueError("'weights' gives one weight for each metric, and goes with 'mean: weighted'")
-        low = self._combined(np.array([[part.range[0]] for part in parts]))[0]
-        high = self._combined(np.array([[part.range[1]] for part in parts]))[0]
-        object.__setattr__(self, "target", parts[0].target)
-        set_metadata(
-            self,
-            reads=frozenset().union(*(part.metadata.reads for part in parts)),
-            skip_reasons={name: text for part in parts for name, text in part.metadata.skip_reasons.items()},
-            output_skips=frozenset().union(*(part.metadata.output_skips for part in parts)),
-            binary=self.mean in ("min", "product") and all(part.metadata.binary for part in parts),
-            range=(float(low), float(high)),
-        )
-
-    def inner_metrics(self) -> Sequence[BatchMetric]:
-        """The metrics, under the active conventions."""
-        return [with_conventions(as_batch_metric(part), self.active_conventions) for part in self.of]
+        ranges = [part.range for part in self.inner_metrics()]
+        low, high = (self._mean([bounds[end] for bounds in ranges]) for end in (0, 1))
+        object.__setattr__(self, "target", self.inner_metrics()[0].target)
+        set_metadata(self, range=(low, high))
 
     @property
-    def worst(self) -> float | None:
-        """The combination of their worst values."""
-        values = [part.worst for part in self.inner_metrics()]
-        known = [value for value in values if value is not None]
-        return None if len(known) < len(values) else float(self._combined(np.array(known)[:, None])[0])
+    def parts(self) -> Sequence[Any]:
+        """The metrics."""
+        return self.of
 
-    def required_fields(self) -> list[str]:
-        """The fields that any of them requires."""
-        fields: list[str] = []
-        for part in self.inner_metrics():
-            fields += part.required_fields()
-        return list(dict.fromkeys(fields))
+    def _mean(self, values: Sequence[float]) -> float:
+        match self.mean:
+            case "weighted":
+                weights = self.weights or (1 / len(values),) * len(values)
+                return math.fsum(weight * value for weight, value in zip(weights, values, strict=True))
+            case "harmonic":
+                return len(values) / math.fsum(1 / value for value in values) if all(values) else 0.0
+            case "min":
+                return min(values)
+        return math.prod(values)
 
-    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
-        """Whether all of them apply."""
-        return all(part.is_applicable(sample, output) for part in self.inner_metrics())
+    def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
+        """The mean, where all have a score."""
+        missing = unscored(scores)
+        if missing is not None:
+            return missing
+        return Score(add_outcome(f"Combined ({self.mean})", self._mean([score.value or 0.0 for score in scores])))
 
-    def signature_options(self) -> dict[str, str]:
-        """How they are combined, and the metrics."""
-        options = {"mean": self.mean}
-        if self.weights is not None:
-            options["weights"] = signature_text(self.weights)
-        for place, part in enumerate(self.inner_metrics(), start=1):
-            options |= inner_signature_options(part, f"of{place}")
-        return options
 
-    def _combined(self, columns: Floats) -> Floats:
-        if self.mean != "weighted":
-            return _MEANS[self.mean](columns)
-        weights = self.weights or (1 / len(columns),) * len(columns)
-        total: Floats = np.array(weights) @ columns
-        return total
+@register("conditioned")
+@dataclass(frozen=True)
+class Conditioned(CombinedMetric):
+    r"""Another metric where the question was rightly answered, and 1 or 0 where refusing or answering decides.
 
-    def score(self, batch: Batch) -> Scores:
-        """The combined scores; a sample that is skipped or failed by one of them is so here."""
-        parts = [inner_scores(part, batch) for part in self.inner_metrics()]
-        scores = parts[0]
-        for part in parts[1:]:
-            for status in (Status.SKIPPED, Status.MEASURE_FAILED):
-                for reason in filter(None, part.reason_names):
-                    mask = part.with_reason(reason) & (part.status == status) & (scores.status != Status.SKIPPED)
-                    scores = scores.replaced(mask, status, reason, math.nan)
-        values = self._combined(np.array([part.values for part in parts]))
-        counted = (scores.status == Status.SCORED) | (scores.status == Status.SYSTEM_FAILED)
-        return Scores(np.where(counted, values, math.nan), scores.status, scores.reason_codes, scores.reason_names)
+    .. math:: u f + (1 - u) (1 - f) M
 
-    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
-        """By the plain definitions of the metrics."""
-        outcomes = [part.reference(sample, output) for part in self.inner_metrics()]
-        values: list[float] = []
-        for status in (Status.SKIPPED, Status.MEASURE_FAILED):
-            for outcome in outcomes:
-                if outcome is None or outcome.status is status:
-                    return outcome
-        for outcome in outcomes:
-            assert outcome is not None
-            values.append(outcome.value or 0.0)
-        return Score(float(self._combined(np.array([[value] for value in values]))[0]))
+    u is 1 if the question cannot be answered: `labels[label]` is among `unanswerable`. f is 1 if the system refused: if
+    `refusal`, another metric, is at least 0.5. A refused unanswerable question counts 1, an answered one 0; a refused
+    answerable one 0; otherwise the score is that of `base`, as in MTRAG.
+    """
 
-    def explain(
-        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
-    ) -> Derivation:
-        """The score of each metric, and the combined one."""
-        steps = DerivationBuilder()
-        values: list[float] = []
-        for part in self.inner_metrics():
-            outcome, value = inner_score(part, sample, output, around)
-            shown = outcome if value is None else format_number(value)
-            steps.add_step(f"{part.name}: {shown}", value)
-            values += [] if value is None else [value]
-        if len(values) < len(self.of):
-            return steps.finish("Not all of them have a score here", around.stored_score, general=True)
-        combined = float(self._combined(np.array([[value] for value in values]))[0])
-        return steps.finish(f"Combined ({self.mean}): {format_number(combined)}", combined)
+    base: Any = "token_f1"
+    refusal: Any = "shared_word"
+    unanswerable: Phrases = ("UNANSWERABLE",)
+    label: str = "answerability"
+
+    metadata = declare(
+        skip_reasons={"no_label": "the sample lacks the label that says whether it can be answered"},
+        examples=({"conditioned": {"label": "label", "unanswerable": ["cats"]}},),
+        signature={"label": "label", "unanswerable": "unanswerable"},
+        option_help={
+            "of1": "the metric of answers",
+            "of2": "the metric that finds refusals",
+            "unanswerable": "labels of questions that cannot be answered",
+            "label": "the label that says whether a question can be answered",
+        },
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("base", "refusal"):
+            object.__setattr__(self, name, metric(getattr(self, name)))
+        object.__setattr__(self, "unanswerable", tuple(self.unanswerable))
+        super().__post_init__()
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """The metric of answers, and the one that finds refusals."""
+        return (self.base, self.refusal)
+
+    def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
+        """The other metric's score, or what follows from the refusal."""
+        if sample.labels.get(self.label) is None:
+            return Score.skip("no_label")
+        answer, refusal = scores
+        if refusal.value is None:
+            return refusal
+        is_unanswerable = str(sample.labels[self.label]) in self.unanswerable
+        if is_unanswerable or refusal.value >= 0.5:
+            right = is_unanswerable and refusal.value >= 0.5
+            return Score(add_outcome("Refusing was right" if right else "It should not have been so", float(right)))
+        return answer
+
+
+@register("truthfulness")
+@dataclass(frozen=True)
+class Truthfulness(CombinedMetric):
+    r"""1 for a right answer, 0 for one that says it does not know, −1 for a wrong one: CRAG's score.
+
+    .. math:: (\text{right} - \text{wrong}) / n
+
+    An answer that contains one of `missing_phrases` counts 0; one that equals a reference counts 1, ignoring case. A
+    reference that contains a word of `invalid_words` says that the question asks for what is not so: then, and only
+    then, an answer with such a word is right. Any other answer is right if `base` gives 1; CRAG asks a judge here. A
+    failed answer counts −1. `part` reports the proportion of right, missing or wrong answers instead.
+    """
+
+    base: Any = "exact_match"
+    missing_phrases: Phrases = ("i don't know",)
+    invalid_words: Phrases = ("invalid",)
+    part: Literal["score", "accuracy", "missing", "hallucination"] = "score"
+
+    metadata = declare(
+        reference="Yang et al. 2024 (CRAG)",
+        examples=(
+            "truthfulness",
+            {"truthfulness": {"missing_phrases": ["cats"], "base": "containment"}},
+            {"truthfulness": {"part": "hallucination"}},
+        ),
+        signature={
+            "missing_phrases": "missing_phrases",
+            "invalid_words": "invalid_words",
+            "part": SignatureOption("part", unless="score"),
+        },
+        option_help={
+            "of1": "what compares all other answers with the reference",
+            "missing_phrases": "phrases by which an answer says that it does not know",
+            "invalid_words": "words by which it says that the question is invalid",
+            "part": "the proportion of these answers",
+        },
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base", metric(self.base))
+        for name in ("missing_phrases", "invalid_words"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        super().__post_init__()
+        worse = self.part in ("missing", "hallucination")
+        set_metadata(self, range=(0.0 if self.part != "score" else -1.0, 1.0), higher_is_better=not worse)
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """The metric that is asked where the rules do not decide."""
+        return (self.base,)
+
+    def _ruled(self, answer: str, references: Sequence[str]) -> float | None:
+        """The value where the rules decide; ``None`` where ``base`` does."""
+        if any(phrase in answer for phrase in self.missing_phrases):
+            return 0.0
+        if answer.strip() in [text.strip() for text in references]:
+            return 1.0
+        text = "\n".join(references)
+        in_answer = any(word in answer for word in self.invalid_words)
+        in_references = any(word in text for word in self.invalid_words)
+        if not in_answer and not in_references:
+            return None
+        return 1.0 if in_answer and in_references else -1.0
+
+    def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
+        """By the rules, else by the other metric."""
+        (judged,) = scores
+        if judged.status in (Status.SKIPPED, Status.SYSTEM_FAILED):
+            return judged
+        value = self._ruled(response_text(output).lower(), [text.lower() for text in sample.references])
+        if value is None and judged.value is None:
+            return judged
+        if value is None:
+            value = 1.0 if judged.value == 1.0 else -1.0
+        wanted = {"accuracy": 1.0, "missing": 0.0, "hallucination": -1.0}
+        shown = value if self.part == "score" else float(value == wanted[self.part])
+        return Score(add_outcome("By rules, or by the other metric", shown))
+
+
+@register("over_answered")
+@dataclass(frozen=True)
+class OverAnswered(CombinedMetric):
+    r"""Another metric, on the samples whose answer is no refusal.
+
+    .. math:: M(\{s : \text{no refusal}(s)\})
+
+    An answer is a refusal if it contains one of `refusals`, as written. Report the proportion of refusals beside it:
+    refusing what is hard raises this value.
+    """
+
+    base: Any = "token_f1"
+    refusals: Phrases = ("I don't know",)
+
+    metadata = declare(
+        output_skips=frozenset({"refused"}),
+        skip_reasons={"refused": "the answer is a refusal"},
+        examples=("over_answered", {"over_answered": {"base": "token_recall", "refusals": ["naïve cats"]}}),
+        signature={"refusals": "refusals"},
+        option_help={"of1": "the other metric", "refusals": "phrases of a refusal"},
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base", metric(self.base))
+        object.__setattr__(self, "refusals", tuple(self.refusals))
+        super().__post_init__()
+        set_metadata(self, range=self.base.range)
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """The other metric."""
+        return (self.base,)
+
+    def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
+        """The other metric's outcome, unless the answer is a refusal."""
+        (score,) = scores
+        if score.status is not Status.SCORED or output.response is None:
+            return score
+        is_refusal = any(phrase in output.response.text for phrase in self.refusals)
+        return Score.skip("refused") if is_refusal else score

@@ -8,21 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
-from ..core.batch import Batch
 from ..core.conventions import SignatureOption, without_separator
 from ..core.derivation import add_outcome, add_step, format_number, join_items, quote_text
-from ..core.metrics_base import SampleMetric, declare
+from ..core.metrics_base import SampleMetric, declare, set_metadata
 from ..core.registry import ConfiguredMetric, register
-from ..core.scores import Score, Scores, Status
+from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import BadValueError
-from ..features.texts import answers
 from ..options import PositiveInt
 from ..text.norms import normalized_text
 from .answer_match import reference_slots
-from .wrappers import WrapperMetric, inner_scores, is_paired_metric
 
 Part = Literal["f1", "precision", "recall", "em"]
 _PART_HELP = {"part": "F1, precision, recall, or whether both are equal (em)"}
@@ -113,7 +108,8 @@ class EvidenceMatch(ConfiguredMetric, SampleMetric):
     .. math:: 2 P R / (P + R), \quad P = |E \cap N| / |N|, \quad R = |E \cap N| / |E|
 
     E, the gold, is `metadata["evidence"]`, and N what the system names, `extra["evidence"]` (or under the name `key`):
-    lists of ids, or of tuples such as title and sentence number. `part` is f1, precision, recall or em (1 if both sets are equal).
+    lists of ids, or of tuples such as title and sentence number. `part` is f1, precision, recall or em (1 if both sets
+    are equal).
     """
 
     part: Part = "f1"
@@ -179,12 +175,13 @@ class ListMatch(_PublishedMetric):
 
     The answer is split at `split`; items are normalised as in `exact_match`. The precision counts items that are a
     spelling of anything, the recall things of which a spelling is an item. With `top` the recall is
-    min(top, things found) / min(top, things), as QAMPARI's Recall-5. `part` is f1, precision, recall or em.
+    min(top, things found) / min(top, things), as QAMPARI's Recall-5. `part` is f1, precision, recall, em or items,
+    which is the number of items.
     """
 
     split: str = ","
     top: PositiveInt | None = None
-    part: Part = "f1"
+    part: Part | Literal["items"] = "f1"
 
     metadata = declare(
         reference="Amouyal et al. 2022 (QAMPARI); Gao et al. 2023 (ALCE)",
@@ -193,6 +190,7 @@ class ListMatch(_PublishedMetric):
             "list_match",
             {"list_match": {"split": " ", "top": 5}},
             {"list_match": {"split": " ", "part": "precision"}},
+            {"list_match": {"part": "items"}},
         ),
         signature={
             "part": "part",
@@ -205,6 +203,11 @@ class ListMatch(_PublishedMetric):
             "top": "so many things are enough for a recall of 1",
         },
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.part == "items":
+            set_metadata(self, range=(0.0, math.inf), has_direction=False)
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The part of the comparison."""
@@ -228,9 +231,44 @@ class ListMatch(_PublishedMetric):
         recall = min(found, most) / most if most else 0.0
         if self.part == "em":
             return float(right == items and found == things)
+        if self.part == "items":
+            return float(items)
         if self.part != "f1":
             return precision if self.part == "precision" else recall
         return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+@register("answer_length")
+@dataclass(frozen=True)
+class AnswerLength(ConfiguredMetric, SampleMetric):
+    r"""Mean length of the answers, in words or in characters.
+
+    .. math:: |\text{answer}|
+
+    Words are what stands between white space. A length is neither good nor bad: it tells whether systems can be
+    compared by metrics that favour long or short answers.
+    """
+
+    unit: Literal["words", "characters"] = "words"
+
+    target = TargetCategory.GENERATION_RELEVANCE
+    metadata = declare(
+        reads=frozenset({"response"}),
+        range=(0.0, math.inf),
+        has_direction=False,
+        counts_system_failures=False,
+        suggested=False,
+        skip_reasons={"no_response": "no answer was asked for"},
+        examples=("answer_length", {"answer_length": {"unit": "characters"}}),
+        signature={"unit": "unit"},
+        option_help={"unit": "what is counted"},
+    )
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The length of one answer."""
+        answer = response_text(output)
+        add_step(f"The answer: {quote_text(answer)}")
+        return Score(add_outcome(f"Its {self.unit}", float(len(answer.split() if self.unit == "words" else answer))))
 
 
 # --- multiple choice -------------------------------------------------------------------------------------------------
@@ -314,106 +352,3 @@ class ChoiceAccuracy(_PublishedMetric):
         chosen = letter or self.fallback
         wanted = {text.strip() for text in sample.references}
         return Score(add_outcome(f"Right is {join_items(sorted(wanted))}", float(chosen in wanted)))
-
-
-# --- truthfulness ----------------------------------------------------------------------------------------------------
-
-
-@register("truthfulness")
-@dataclass(frozen=True)
-class Truthfulness(WrapperMetric):
-    r"""1 for a right answer, 0 for one that says it does not know, −1 for a wrong one: CRAG's score.
-
-    .. math:: (\text{right} - \text{wrong}) / n
-
-    An answer that contains one of `missing` counts 0; one that equals a reference counts 1, ignoring case. A reference
-    that contains a word of `invalid` says that the question asks for what is not so: then, and only then, an answer
-    with such a word is right. Any other answer is right if `base` gives 1; CRAG asks a judge here. A failed answer
-    counts −1. The proportions are in `details`: `accuracy`, `missing` and `hallucination`.
-    """
-
-    base: Any = "exact_match"
-    missing_phrases: tuple[str, ...] = ("i don't know",)
-    invalid_words: tuple[str, ...] = ("invalid",)
-
-    target = TargetCategory.GENERATION_CORRECTNESS
-    metadata = declare(
-        reads=frozenset({"response"}),
-        counts_system_failures=True,
-        range=(-1.0, 1.0),
-        suggested=False,
-        skip_reasons={
-            "no_reference": "the sample has no reference answer",
-            "no_response": "no answer was asked for",
-        },
-        stat_names=("accuracy", "missing", "hallucination"),
-        reference="Yang et al. 2024 (CRAG)",
-        examples=("truthfulness", {"truthfulness": {"missing_phrases": ["cats"], "base": "containment"}}),
-        signature={"missing_phrases": "missing_phrases", "invalid_words": "invalid_words"},
-        option_help={
-            "missing_phrases": "phrases by which an answer says that it does not know",
-            "invalid_words": "words by which it says that the question is invalid",
-        },
-    )
-
-    def __post_init__(self) -> None:
-        for name in ("missing_phrases", "invalid_words"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        super().__post_init__()
-        if is_paired_metric(self.inner):
-            raise BadValueError(f"'{self.inner.name}' is computed from several samples together; give another base")
-
-    @property
-    def worst_stats(self) -> tuple[float, ...]:
-        """A failed answer is a wrong one."""
-        return (0.0, 0.0, 1.0)
-
-    def _ruled(self, answer: str, references: Sequence[str]) -> float | None:
-        """The value where the rules decide; ``None`` where ``base`` does."""
-        given = answer.lower()
-        wanted = [text.lower() for text in references]
-        if any(phrase in given for phrase in self.missing_phrases):
-            return 0.0
-        if given.strip() in [text.strip() for text in wanted]:
-            return 1.0
-        in_answer = any(word in given for word in self.invalid_words)
-        in_references = any(word in text for text in wanted for word in self.invalid_words)
-        if in_answer or in_references:
-            return 1.0 if in_answer and in_references else -1.0
-        return None
-
-    def score(self, batch: Batch) -> Scores:
-        """The value of each answer; the base metric is asked where the rules do not decide."""
-        scores = inner_scores(self.inner, batch)
-        ruled: list[float] = []
-        for sample, answer in zip(batch.samples, answers(batch), strict=True):
-            value = self._ruled(answer, sample.references)
-            ruled.append(math.nan if value is None else value)
-        rules = np.array(ruled)
-        answered = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
-        by_rule = ~np.isnan(rules) & answered
-        values = np.where(by_rule, rules, np.where(scores.values >= 1.0, 1.0, -1.0))
-        is_failed = scores.status == Status.SYSTEM_FAILED
-        status = np.where(by_rule, Status.SCORED, scores.status).astype(np.uint8)
-        reasons = np.where(by_rule, 0, scores.reason_codes).astype(np.int16)
-        values = np.where((status == Status.SCORED) | (is_failed & ~np.isnan(scores.values)), values, math.nan)
-        stats = np.column_stack([values == 1.0, values == 0.0, values == -1.0]).astype(np.float64)
-        return Scores(values, status, reasons, scores.reason_names, np.where(np.isnan(values)[:, None], np.nan, stats))
-
-    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
-        """By the rules, else by the plain definition of the base metric."""
-        outcome = self.inner.reference(sample, output)
-        if outcome is None or outcome.status is Status.SKIPPED:
-            return outcome
-        value = self._ruled(response_text(output), sample.references)
-        if value is not None:
-            return Score(add_outcome("The rules decide", value))
-        if outcome.value is None:
-            return outcome
-        return Score(add_outcome(f"{self.inner.name} decides", 1.0 if outcome.value >= 1.0 else -1.0))
-
-    def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
-        """Whether it is right, missing or wrong."""
-        outcome = self.reference(sample, output)
-        value = None if outcome is None else outcome.value
-        return [float(value == wanted) for wanted in (1.0, 0.0, -1.0)]

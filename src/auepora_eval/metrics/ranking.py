@@ -232,8 +232,9 @@ def ndcg_at_k(
     gain: Literal["binary", "exponential", "linear"] = "binary",
     min_relevance: int = 1,
     scores: Sequence[float | None] | None = None,
+    discount: Literal["log2", "none"] = "log2",
 ) -> float:
-    """Discounted gain of the first ``k`` over that of the best possible ranking, with discount log2(rank + 1).
+    """Discounted gain of the first ``k`` over that of the best possible ranking, with discount log2(rank + 1) or none.
 
     With the ``scores`` of the ranked documents, neighbours with equal scores share their gains: the value is the mean
     over all orders of tied documents, as in scikit-learn.
@@ -253,13 +254,14 @@ def ndcg_at_k(
     _add_dcg_table(
         f"What was returned, with the gain {words} and the discount log2(rank + 1)", ranked_ids[:k], ranked_gains
     )
-    dcg = _dcg(ranked_gains)
+    total = _dcg if discount == "log2" else sum
+    dcg = float(total(ranked_gains))
     add_step(f"DCG: {format_number(dcg)}", dcg)
     best = sorted(gains, key=gains.__getitem__, reverse=True)[:k]
     ideal_gains = [gains[doc_id] for doc_id in best]
     up_to = "" if k is None else f" up to rank {k}"
     _add_dcg_table(f"The best possible ranking{up_to}: all gold by falling gain", best, ideal_gains)
-    ideal = _dcg(ideal_gains)
+    ideal = float(total(ideal_gains))
     add_step(f"Ideal DCG: {format_number(ideal)}", ideal)
     return add_division("nDCG: DCG / ideal DCG", dcg, ideal) if ideal > 0.0 else add_outcome("Nothing to gain", 0.0)
 

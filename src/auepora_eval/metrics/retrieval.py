@@ -249,6 +249,8 @@ class NDCGAtK(OrderMetric):
     gain_scheme: GainScheme | None = None
     ties: Literal["order", "average"] = field(default="order", kw_only=True)
     """Documents with equal scores: in their given order, or the mean over all orders."""
+    discount: Literal["log2", "none"] = field(default="log2", kw_only=True)
+    """``none``: the gain of the first k over the best possible one, whatever the order."""
 
     definition = ndcg_at_k
     metadata = declare(
@@ -259,12 +261,15 @@ class NDCGAtK(OrderMetric):
             {"ndcg@3": {"gain_scheme": "linear"}},
             {"ndcg": {"gain_scheme": "exponential"}},
             {"ndcg@3": {"gain_scheme": "linear", "ties": "average"}},
+            {"ndcg@3": {"gain_scheme": "linear", "discount": "none"}},
+            {"ndcg@2": {"discount": "none"}},
         ),
         aliases={"ir_measures": ("nDCG",), "trec_eval": ("ndcg", "ndcg_cut_k")},
         peers={"ranx": ("ndcg", "ndcg@k"), "pytrec_eval": ("ndcg", "ndcg_cut_k")},
         signature={
             "gain": "gain",
             "ties": SignatureOption("ties", unless="order"),
+            "discount": SignatureOption("discount", unless="log2"),
             "k": SignatureOption("active_conventions.k_policy", unless="written", words={"effective": "eff"}),
         },
     )
@@ -289,7 +294,13 @@ class NDCGAtK(OrderMetric):
     def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
         """Adds the gain scheme, and the scores where ties share their gains."""
         ties = {} if self.ties == "order" else {"scores": scores}
-        return {**super().definition_options(ranked, scores), "gain": self.gain, **ties}
+        discount = {} if self.discount == "log2" else {"discount": self.discount}
+        return {**super().definition_options(ranked, scores), "gain": self.gain, **ties, **discount}
+
+    def _discounts(self, *ranks: Ints) -> Floats:
+        """The discount of each rank."""
+        logs = log_discounts(*ranks)
+        return logs if self.discount == "log2" else np.ones_like(logs)
 
     def _averaged(self, batch: Batch) -> Scores:
         retrieved = [item for output in batch.outputs if output is not None for item in output.retrieved]
@@ -311,7 +322,7 @@ class NDCGAtK(OrderMetric):
             early = early_hits(batch, self.active_conventions, self.k, view)
             row, rank = row[early], rank[early]
         best = capped_gold(all_hits, self.k, self.active_conventions)
-        gains = 1.0 / log_discounts(rank, best)
+        gains = 1.0 / self._discounts(rank, best)
         ideal = np.concatenate(([0.0], np.cumsum(gains)))[best]
         return sum_by_query(row, gains[rank], len(batch)), ideal
 
@@ -327,7 +338,7 @@ class NDCGAtK(OrderMetric):
         if self.k is not None or self.active_conventions.k_policy == "effective":
             within = best_rank < self._ideal_depth(every, view)[best_row]
             best_row, best_rank, best_level = best_row[within], best_rank[within], best_level[within]
-        logs = log_discounts(rank, best_rank)
+        logs = self._discounts(rank, best_rank)
         dcg = sum_by_query(row, self._gains(level) / logs[rank], queries)
         return dcg, sum_by_query(best_row, self._gains(best_level) / logs[best_rank], queries)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core.conventions import Conventions
-from ..core.registry import metric
+from ..core.registry import Spec, metric
 from ..errors import AueporaError, BadValueError, MissingDependencyError, did_you_mean
 from ..options import option_types
 from ..plan.source import Findings, PlanSource, read_source
@@ -24,33 +24,6 @@ MARKS: dict[Mark, str] = {
     "P": "nothing was run: the values follow from reading the published script or paper",
 }
 """How the values of an example were obtained."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
-    """The row of the survey's table."""
-
-    row: str
-    targets: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Licence:
-    """The licences of a benchmark, and whether its data is for non-commercial use only."""
-
-    code: str
-    data: str
-    non_commercial: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
-    """What a benchmark needs besides its files."""
-
-    judge: bool = False
-    nli: bool = False
-    extras: Sequence[str] = ()
-    """Extras of this package."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +69,9 @@ class PublishedMetric:
     """What is added then."""
     detail: str | None = None
     """The key of the number in the details of the result, where it is not the value."""
-    formula: Literal["value", "complement", "mean_of_slices", "binary_accuracy"] = "value"
-    """``complement``: 1 − value. ``mean_of_slices``: the plain mean of the values of the first slice.
-    ``binary_accuracy``: 1 / (3 − 2 · value)."""
+    formula: Literal["value", "complement", "root", "mean_of_slices", "binary_accuracy"] = "value"
+    """``complement``: 1 − value. ``root``: its square root. ``mean_of_slices``: the plain mean of the values of the
+    first slice. ``binary_accuracy``: 1 / (3 − 2 · value)."""
     differs: str = ""
     """How the number differs from ours, as a sentence."""
 
@@ -157,14 +130,20 @@ class Heading:
 
     name: str
     title: str
-    survey: Survey
+    row: str
+    """The row of the survey's table."""
+    targets: Sequence[str]
     mark: Mark
     cite: str
     source: str
     obtain: str
     """Where to get the data."""
-    licence: Licence
-    needs: Needs | None = None
+    code_licence: str
+    data_licence: str
+    non_commercial: bool = False
+    """Whether the data is for non-commercial use only."""
+    needs: Sequence[str] = ()
+    """What it needs besides its files: ``judge``, ``nli``, an extra of this package."""
     differs: Sequence[str] = ()
     """How the published script differs from what one would expect, as sentences."""
     notes: Sequence[str] = ()
@@ -182,11 +161,6 @@ class Benchmark:
     def name(self) -> str:
         """Its name."""
         return self.heading.name
-
-    @property
-    def needs(self) -> Needs:
-        """What it needs besides its files."""
-        return self.heading.needs or Needs()
 
     @property
     def folder(self) -> Path:
@@ -241,7 +215,7 @@ def _read_part(source: PlanSource) -> Part:
     for name, published in part.metrics.items():
         for key, spec in (("metric", published.metric), ("ours", published.ours)):
             if spec is not None:
-                _check_spec(source, f"metrics.{name}.{key}", spec)
+                _check_spec(source, f"metrics.{name}.{key}", named_spec(spec, name))
     for name, example in part.examples.items():
         unknown = [value for value in example.expected if value not in part.metrics]
         if unknown:
@@ -258,6 +232,15 @@ def _check_spec(source: PlanSource, key: str, spec: Any) -> None:
         return  # it is said where the metric is computed
     except AueporaError as error:
         raise source.error(key, str(error)) from error
+
+
+def named_spec(spec: Spec, name: str) -> Spec:
+    """A spec under another name."""
+    if isinstance(spec, str):
+        return {spec: {"as": name}}
+    ((kind, options),) = spec.items()
+    key = "name" if kind == "judge_metric" else "as"
+    return {kind: {**(options or {}), key: name}}
 
 
 @cache

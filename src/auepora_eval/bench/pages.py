@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from ..plan.resources import used_resources
-from ..render.blocks import Block, Bullets, DefinitionList, Prose, Table, TableColumn, simple_table
+from ..render.blocks import Block, Bullets, DefinitionList, Prose, Row, Table, TableColumn, simple_table
 from .entries import MARKS, Benchmark, Part
 from .scoring import Checked, Scored
 
 MAX_LINES = 25
 """Of the page of ``run``: differences that do not fit are counted."""
-_EXTRAS = {"zh": "jieba"}
+EXTRAS = {"zh": "jieba"}
 """By extra the module that it installs."""
 
 
@@ -24,61 +26,43 @@ def number_text(value: float | None) -> str:
 
 def missing_extras(benchmark: Benchmark) -> list[str]:
     """The extras that a benchmark needs and that are not installed."""
-    extras = benchmark.needs.extras
-    return [extra for extra in extras if importlib.util.find_spec(_EXTRAS.get(extra, extra)) is None]
+    needed = [(extra, module) for extra, module in EXTRAS.items() if extra in benchmark.heading.needs]
+    return [extra for extra, module in needed if importlib.util.find_spec(module) is None]
 
 
 def status_text(benchmark: Benchmark, *, has_data: bool) -> str:
     """What a benchmark lacks: its data, a judge, an extra."""
     lacks = [] if has_data else ["needs data"]
-    needs = benchmark.needs
-    if needs.judge:
-        lacks.append("needs judge")
-    if needs.nli:
-        lacks.append("needs NLI")
+    lacks += [f"needs {name}" for name in benchmark.heading.needs if name not in EXTRAS]
     lacks += [f"pip install 'auepora-eval[{extra}]'" for extra in missing_extras(benchmark)]
     return ", ".join(lacks) or "ready"
 
 
 def list_blocks(rows: Iterable[tuple[Benchmark, bool]]) -> list[Block]:
     """The table of ``bench list``."""
-    table: list[Sequence[str]] = []
+    table: list[Row] = []
     for benchmark, has_data in rows:
         heading = benchmark.heading
-        names: list[str] = []
-        for part in benchmark.parts.values():
-            names += part.metrics
-        shown = list(dict.fromkeys(names))
-        more = f" and {len(shown) - 3} more" if len(shown) > 4 else ""
-        kept = shown[:3] if more else shown
-        table.append(
-            (
-                benchmark.name,
-                ", ".join(heading.survey.targets),
-                ", ".join(kept) + more,
-                heading.mark,
-                status_text(benchmark, has_data=has_data),
-            )
-        )
-    columns = ("benchmark", "targets", "numbers", "mark", "status")
-    return [
-        simple_table(columns, table),
-        Prose("; ".join(f"{mark}: {text}" for mark, text in MARKS.items())),
-    ]
+        names = ", ".join(dict.fromkeys(chain.from_iterable(part.metrics for part in benchmark.parts.values())))
+        shown = textwrap.shorten(names, 40, placeholder=" ...")
+        status = status_text(benchmark, has_data=has_data)
+        table.append([benchmark.name, ", ".join(heading.targets), shown, heading.mark, status])
+    marks = Prose("; ".join(f"{mark}: {text}" for mark, text in MARKS.items()))
+    return [simple_table(("benchmark", "targets", "numbers", "mark", "status"), table), marks]
 
 
 def licence_text(benchmark: Benchmark) -> str:
     """The licences in a line."""
-    licence = benchmark.heading.licence
-    only = "; for non-commercial use only" if licence.non_commercial else ""
-    return f"code {licence.code}, data {licence.data}{only}"
+    heading = benchmark.heading
+    only = "; for non-commercial use only" if heading.non_commercial else ""
+    return f"code {heading.code_licence}, data {heading.data_licence}{only}"
 
 
 def show_blocks(benchmark: Benchmark) -> list[Block]:
     """The page of ``bench show``."""
     heading = benchmark.heading
     facts = [
-        ("Survey", f"{heading.survey.row}: {', '.join(heading.survey.targets)}"),
+        ("Survey", f"{heading.row}: {', '.join(heading.targets)}"),
         ("Paper", heading.cite),
         ("Source", heading.source),
         ("Licence", licence_text(benchmark)),
@@ -88,9 +72,17 @@ def show_blocks(benchmark: Benchmark) -> list[Block]:
     blocks: list[Block] = [Prose(f"{heading.title} ({heading.name})"), DefinitionList(facts)]
     for split, part in benchmark.parts.items():
         blocks += [Prose(_part_title(split, part)), _metrics_table(part)]
-    if heading.differs or heading.notes:
-        blocks.append(Bullets([*heading.differs, *heading.notes]))
+    blocks.append(Bullets([*differences(benchmark), *heading.notes]))
     return blocks
+
+
+def differences(benchmark: Benchmark) -> list[str]:
+    """How each number differs from ours, and what else the published script does."""
+    found: dict[str, None] = {}
+    for part in benchmark.parts.values():
+        named = [(name, published.differs) for name, published in part.metrics.items() if published.differs]
+        found |= dict.fromkeys(f"{name}: {text}" for name, text in named)
+    return [*found, *benchmark.heading.differs]
 
 
 def _part_title(split: str, part: Part) -> str:
@@ -101,13 +93,12 @@ def _part_title(split: str, part: Part) -> str:
 
 
 def _metrics_table(part: Part) -> Table:
-    rows: list[Sequence[str]] = []
+    rows: list[Row] = []
     for name, published in part.metrics.items():
-        kind = spec_text(published.metric)
-        needs = ", ".join(sorted(set(used_resources(published.metric))))
         ours = "" if published.ours is None else spec_text(published.ours)
-        rows.append((name, kind, ours, needs, published.differs))
-    return simple_table(("number", "metric", "ours", "needs", "differs"), rows)
+        needs = ", ".join(sorted(set(used_resources(published.metric))))
+        rows.append([name, spec_text(published.metric), ours, needs])
+    return simple_table(("number", "metric", "ours", "needs"), rows)
 
 
 def spec_text(spec: Any) -> str:
@@ -140,14 +131,12 @@ def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:
     lead = f"{title}: {first.name} {number_text(value)} on {total} samples{lacks}"
     has_ours = not strict and any(number.ours != number.value for number in numbers)
     columns: list[TableColumn | str] = ["number", "published" if has_ours else "value"]
-    if has_ours:
-        columns.append("ours")
-    columns += ["95 % interval", "samples"]
-    rows: list[Sequence[str]] = []
+    columns += (["ours"] if has_ours else []) + ["95 % interval", "samples"]
+    rows: list[Row] = []
     for number in numbers:
         low_high = "" if number.interval is None else " – ".join(map(number_text, number.interval))
-        values = [number_text(number.value)] + ([number_text(number.ours)] if has_ours else [])
-        rows.append((number.name, *values, low_high, str(number.counted)))
+        values = [number_text(number.value), number_text(number.ours)][: 1 + has_ours]
+        rows.append([number.name, *values, low_high, str(number.counted)])
     notes = _differences(scored)
     blocks: list[Block] = [Prose(lead), simple_table(columns, rows)]
     if notes:
@@ -170,23 +159,21 @@ def _differences(scored: Scored) -> list[str]:
     notes += [f"not computed: {', '.join(names)}; {reason}" for reason, names in reasons.items()]
     if heading.mark == "P":
         notes.append(MARKS["P"])
-    if heading.licence.non_commercial:
+    if heading.non_commercial:
         notes.append(f"licence: {licence_text(scored.benchmark)}")
     return notes
 
 
 def check_blocks(rows: Iterable[tuple[Benchmark, Checked]]) -> list[Block]:
     """The table of ``bench check``: one row per example."""
-    table: list[Sequence[str]] = []
+    table: list[Row] = []
     for benchmark, checked in rows:
         name = f"{benchmark.name} {checked.split}".strip()
-        total = checked.equal + len(checked.differences)
-        verdict = "equal" if not checked.differences and not checked.problem else "different"
         details = [
-            f"{key}: published {expected!r}, computed {'nothing' if value is None else repr(value)}"
+            f"{key}: published {expected!r}, computed {value!r}"
             for key, (expected, value) in checked.differences.items()
         ]
-        if checked.problem:
-            details = [checked.problem]
-        table.append((name, checked.example, f"{checked.equal} of {total}", verdict, "; ".join(details)))
+        verdict = "different" if details or checked.problem else "equal"
+        total = f"{checked.equal} of {checked.equal + len(details)}"
+        table.append([name, checked.example, total, verdict, checked.problem or "; ".join(details)])
     return [simple_table(("benchmark", "example", "values", "verdict", "differences"), table)]

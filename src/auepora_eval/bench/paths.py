@@ -23,10 +23,11 @@ _CONSTANT = re.compile(r"'(.*)'")
 def select(record: Mapping[str, Any], path: str) -> Any:
     """The value at a path; ``None`` where there is none.
 
-    ``'text'`` is a constant, ``a + b`` joins two values, and ``a?`` is whether there is a value that is not empty.
+    ``'text'`` is a constant, ``a + b`` joins two values, and ``a?`` is whether there is a value that is not empty,
+    ``!a?`` whether there is none.
     """
     if path.endswith("?"):
-        return bool(select(record, path[:-1]))
+        return bool(select(record, path[:-1].removeprefix("!"))) is not path.startswith("!")
     parts = [_select_one(record, part.strip()) for part in path.split(" + ")]
     if len(parts) == 1:
         return parts[0]
@@ -43,7 +44,7 @@ def path_head(path: str) -> str:
     """
     if path.startswith(("'", "@")):
         return ""
-    return re.split(r"[.\[]", path, maxsplit=1)[0]
+    return re.split(r"[.\[]", path.lstrip("!"), maxsplit=1)[0]
 
 
 def _id_text(value: Any) -> str:

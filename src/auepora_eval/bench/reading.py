@@ -274,6 +274,8 @@ def _cell_list(name: str, value: Any) -> Any:
 def _field_value(name: str, value: Any, path: str) -> Any:
     if name in ("sample_id", "cluster_id"):
         return id_value(value, path)
+    if name == "response" and isinstance(value, list):
+        return " ".join(text_value(text, path) for text in value)
     if name == "history":
         return [turn for item in value for turn in _turns(item)]
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from ..engine.evaluate import evaluate
 from ..errors import AueporaError, BadValueError, MissingDependencyError
 from ..judge.critic import JudgePolicy
 from ..plan.resources import used_resources
-from .entries import Benchmark, Example, Part, PublishedMetric, parse_settings
+from .entries import Benchmark, Example, Part, PublishedMetric, named_spec, parse_settings
 from .reading import Loaded, load_part
 from .verdicts import fixed_judges
 
@@ -66,15 +67,6 @@ def metric_specs(part: Part) -> dict[str, Spec]:
         if published.ours is not None:
             specs[name + OURS] = named_spec(published.ours, name + OURS)
     return specs
-
-
-def named_spec(spec: Spec, name: str) -> Spec:
-    """A spec under another name."""
-    if isinstance(spec, str):
-        return {spec: {"as": name}}
-    ((kind, options),) = spec.items()
-    key = "name" if kind == "judge_metric" else "as"
-    return {kind: {**(options or {}), key: name}}
 
 
 def score_part(
@@ -197,6 +189,8 @@ def _value(part: Part, published: PublishedMetric, result: MetricResult) -> floa
         value = sum(groups) / len(groups)
     elif published.formula == "binary_accuracy":
         value = 1 / (3 - 2 * value)
+    elif published.formula == "root":
+        value = math.sqrt(value)
     elif published.formula == "complement":
         value = 1 - value
     return value * published.scale + published.shift

@@ -55,8 +55,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.
 @click.command(name="list", cls=Command)
 @click.option("--target", metavar="TARGET", help="Only benchmarks of this target, such as noise_robustness.")
 @click.option("--available", is_flag=True, help="Only those whose data is here.")
-@_json_option
-def list_command(target: str | None, available: bool, as_json: bool) -> None:
+def list_command(target: str | None, available: bool) -> None:
     """List the benchmarks with their targets, their numbers and what each needs.
 
     Data is looked for in $AUEPORA_BENCH_DATA/NAME and in the current folder.
@@ -66,30 +65,14 @@ def list_command(target: str | None, available: bool, as_json: bool) -> None:
     auepora bench list --target noise_robustness
     """
     from ..bench.entries import all_benchmarks
-    from ..bench.pages import list_blocks, status_text
+    from ..bench.pages import list_blocks
 
     rows: list[tuple[Benchmark, bool]] = []
     for benchmark in all_benchmarks():
         has_data = _has_data(benchmark)
-        if (target is None or target in benchmark.heading.survey.targets) and (has_data or not available):
+        if (target is None or target in benchmark.heading.targets) and (has_data or not available):
             rows.append((benchmark, has_data))
-    if not as_json:
-        _print_blocks(list_blocks(rows))
-        return
-    listed = []
-    for benchmark, has_data in rows:
-        heading = benchmark.heading
-        listed.append(
-            {
-                "name": heading.name,
-                "title": heading.title,
-                "row": heading.survey.row,
-                "targets": list(heading.survey.targets),
-                "mark": heading.mark,
-                "status": status_text(benchmark, has_data=has_data),
-            }
-        )
-    echo(json.dumps(listed, indent=2, ensure_ascii=False))
+    _print_blocks(list_blocks(rows))
 
 
 def _has_data(benchmark: Benchmark) -> bool:
@@ -243,15 +226,14 @@ def _run_dict(scored: Scored, *, strict: bool) -> dict[str, Any]:
         "missing": scored.loaded.missing,
         "numbers": numbers,
         "not_computed": dict(scored.left_out),
-        "non_commercial": heading.licence.non_commercial,
+        "non_commercial": heading.non_commercial,
         "results": scored.results.to_dict(),
     }
 
 
 @click.command(name="check", cls=Command)
 @click.argument("name", required=False)
-@_json_option
-def check_command(name: str | None, as_json: bool) -> None:
+def check_command(name: str | None) -> None:
     """Score the bundled example of NAME, or of every benchmark, and compare it with its published values.
 
     NAME may also be a YAML file of your own, or any other file: then it says to which benchmark the file belongs. The
@@ -264,39 +246,17 @@ def check_command(name: str | None, as_json: bool) -> None:
     """
     from ..bench.entries import all_benchmarks, entry_names, get_benchmark
     from ..bench.pages import check_blocks
+    from ..bench.recognition import describe_file
     from ..bench.scoring import check_example
 
     if name is not None and name not in entry_names() and not name.endswith((".yaml", ".yml")) and Path(name).exists():
-        _recognise_file(Path(name))
+        echo(describe_file(Path(name)))
         return
     chosen = all_benchmarks() if name is None else [get_benchmark(name)]
     rows = []
     for benchmark in chosen:
         for split, part in benchmark.parts.items():
             rows += [(benchmark, check_example(benchmark, split, example)) for example in part.examples]
-    if as_json:
-        checked = [_check_dict(benchmark.name, row) for benchmark, row in rows]
-        echo(json.dumps(checked, indent=2, ensure_ascii=False))
-    else:
-        _print_blocks(check_blocks(rows))
+    _print_blocks(check_blocks(rows))
     if any(row.differences and not row.problem for _, row in rows):
         sys.exit(CHECK_FAILED)
-
-
-def _check_dict(name: str, row: Any) -> dict[str, Any]:
-    differences = {key: list(values) for key, values in row.differences.items()}
-    return {
-        "benchmark": name,
-        "split": row.split,
-        "example": row.example,
-        "equal": row.equal,
-        "differences": differences,
-        "problem": row.problem,
-    }
-
-
-def _recognise_file(path: Path) -> None:
-    """Say to which benchmark a file belongs; an error if to none."""
-    from ..bench.recognition import describe_file
-
-    echo(describe_file(path))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import SignatureOption, without_separator
 from ..core.derivation import add_outcome, add_table
+from ..core.metric_metadata import declared_options
 from ..core.metrics_base import SampleMetric, declare, set_metadata
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
@@ -140,26 +140,23 @@ class ExactMatch(_NormalisedMetric):
             {"exact_match": {"slots": "mean"}},
         ),
         aliases={"papers": ("EM",)},
+        signature={"slots": SignatureOption("slots")},
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.slots is not None:
-            set_metadata(self, binary=False)
+        set_metadata(self, binary=self.slots is None)
 
     def signature_options(self) -> dict[str, str]:
         """The normalisation, and what becomes of several things."""
-        return super().signature_options() | ({} if self.slots is None else {"slots": self.slots})
+        return super().signature_options() | declared_options(self, self.metadata)
 
     def _slot_value(self, sample: EvaluationSample, answer: str) -> float:
         """The proportion of things that the answer is equal to; the best alternative counts."""
         words = self.words.tokenize
         given = words(answer)
-        values: list[float] = []
-        for slots in reference_slots(sample) or []:
-            equal = [any(words(name) == given for name in names) for names in slots]
-            values.append(sum(equal) / len(equal) if equal else 0.0)
-        return max(values, default=0.0)
+        alternatives = reference_slots(sample) or []
+        return max((_proportion(slots, words, given.__eq__) for slots in alternatives), default=0.0)
 
     def score_tokens(self, batch: Batch) -> Scores:
         """Whether all words are equal, pair by pair."""
@@ -202,6 +199,14 @@ class _TokenOverlap(_NormalisedMetric):
     """Answers that match only themselves, normalised: yes and no."""
 
     part: ClassVar[Part] = "f1"
+    metadata = declare(
+        signature={
+            "tok": SignatureOption("tokenizer", unless="auto", write=tokenizer_label),
+            "drop": SignatureOption("drop", unless="", write=without_separator),
+            "both_empty": SignatureOption("both_empty", unless=1),
+            "closed": SignatureOption("closed", unless=()),
+        }
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "closed", tuple(self.closed))
@@ -222,14 +227,7 @@ class _TokenOverlap(_NormalisedMetric):
 
     def signature_options(self) -> dict[str, str]:
         """The normalisation, and what was chosen."""
-        chosen = {} if self.tokenizer == "auto" else {"tok": tokenizer_label(self.tokenizer)}
-        if self.drop:
-            chosen["drop"] = without_separator(self.drop)
-        if self.both_empty != 1:
-            chosen["both_empty"] = str(self.both_empty)
-        if self.closed:
-            chosen["closed"] = without_separator(",".join(self.closed))
-        return super().signature_options() | chosen
+        return super().signature_options() | declared_options(self, self.metadata)
 
     def score_tokens(self, batch: Batch) -> Scores:
         """The value of each pair, and the best of each row."""
@@ -239,14 +237,10 @@ class _TokenOverlap(_NormalisedMetric):
         values = overlap_scores(common, given, wanted)[_PARTS[self.part]]
         values[(given == 0) & (wanted == 0)] = self.both_empty
         if self.closed:
-            values[self._closed_pairs(batch)] = 0.0
+            pairs = zip(sides.owners.tolist(), reference_texts(batch, "reference").texts, strict=True)
+            given_texts = answers(batch)
+            values[[self._is_closed_pair(given_texts[row], text) for row, text in pairs]] = 0.0
         return self.best(batch, values, sides)
-
-    def _closed_pairs(self, batch: Batch) -> npt.NDArray[np.bool_]:
-        """The pairs in which only one side is a closed answer, or each another one."""
-        compared, given = reference_texts(batch, "reference"), answers(batch)
-        pairs = zip(compared.owners.tolist(), compared.texts, strict=True)
-        return np.array([self._is_closed_pair(given[row], text) for row, text in pairs], np.bool_)
 
     def _is_closed_pair(self, answer: str, reference: str) -> bool:
         texts = {" ".join(self.words.tokenize(text)) for text in (answer, reference)}
@@ -257,13 +251,8 @@ class _TokenOverlap(_NormalisedMetric):
         words = self.words.tokenize
         references = [text for text in sample.references if words(text)] or sample.references
         tokenize_answer(answer, words)
-        overlaps = [rouge_1(text, answer, words) for text in references]
-        values = [self._plain_value(*pair, answer) for pair in zip(overlaps, references, strict=True)]
-        rows = [
-            (text, found.common, found.reference_size, value)
-            for text, found, value in zip(references, overlaps, values, strict=True)
-        ]
-        add_table("Each reference", ("reference", "in common", "words", self.part), rows)
+        values = [self._plain_value(rouge_1(text, answer, words), text, answer) for text in references]
+        add_table("Each reference", ("reference", self.part), zip(references, values, strict=True))
         return Score(add_outcome(f"The best {self.part}", max(values)))
 
     def _plain_value(self, overlap: Overlap, reference: str, answer: str) -> float:
@@ -431,8 +420,7 @@ class Containment(ConfiguredMetric, SampleMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.slots == "mean":
-            set_metadata(self, binary=False)
+        set_metadata(self, binary=self.slots == "all")
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples whose references all normalise to nothing."""
@@ -453,13 +441,9 @@ class Containment(ConfiguredMetric, SampleMetric):
             alternatives = [[_popqa_spellings(names) for names in slots] for slots in alternatives]
         if self.slots == "all":
             return Score(max(contains_all(answer, slots, words) for slots in alternatives))
-        value = max(self._mean(answer, slots, words) for slots in alternatives)
-        return Score(add_outcome("The proportion that is named", value))
-
-    def _mean(self, answer: str, slots: Sequence[Sequence[str]], words: Tokenize) -> float:
-        """The proportion of slots that are filled; one without a spelling does not count."""
-        filled = [contains_all(answer, [names], words) for names in slots if any(words(name) for name in names)]
-        return sum(filled) / len(filled) if filled else 0.0
+        text = " ".join(words(answer))
+        values = [_proportion(slots, words, lambda name: " ".join(name) in text) for slots in alternatives]
+        return Score(add_outcome("The proportion that is named", max(values)))
 
     @property
     def decides_tokens(self) -> bool:
@@ -490,6 +474,13 @@ def _popqa_spellings(names: Sequence[str]) -> list[str]:
     for name in names:
         spelled += [name, name.lower(), name.capitalize()]
     return spelled
+
+
+def _proportion(slots: Sequence[Sequence[str]], words: Tokenize, is_there: Callable[[list[str]], bool]) -> float:
+    """The proportion of slots of which a spelling is there; one without a spelling does not count."""
+    spelled = [list(filter(None, map(words, names))) for names in slots]
+    filled = [any(map(is_there, names)) for names in spelled if names]
+    return sum(filled) / max(len(filled), 1)
 
 
 def reference_slots(sample: EvaluationSample) -> list[list[Sequence[str]]] | None:

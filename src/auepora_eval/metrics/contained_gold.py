@@ -11,7 +11,7 @@ from ..core.conventions import SignatureOption
 from ..core.derivation import add_table
 from ..core.metrics_base import declare
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs
+from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..errors import BadValueError
 from ..features.rankings import highest_levels
 from ..text.norms import TextNorm, normalized_text
@@ -70,11 +70,10 @@ class ContainedGoldMetric(RankingMetric):
         return Score(self.contained_value(found) if found.gold else 0.0)
 
     def _found_texts(self, sample: EvaluationSample, output: SystemOutputs | None) -> FoundTexts:
-        assert self.contains is not None
         levels = highest_levels(sample)
         wanted: list[str] = []
         for document in sample.relevant_docs or ():
-            text = normalized_text(document.text, self.contains)
+            text = self._text(document)
             if not text:
                 raise BadValueError(
                     f"sample '{sample.sample_id}': the gold document '{document.doc_id}' has no text, which "
@@ -82,17 +81,15 @@ class ContainedGoldMetric(RankingMetric):
                 )
             if levels[document.doc_id] >= self.active_conventions.min_relevance:
                 wanted.append(text)
-        cut = self.cut
-        chunks = [] if output is None else output.retrieved
         missing = set(wanted)
         new: list[int] = []
-        for rank, item in enumerate(chunks, start=1):
-            if rank > cut:
-                break
-            chunk = normalized_text(item.doc.text, self.contains)
-            here = {text for text in missing if text in chunk}
+        for item in [] if output is None else output.retrieved:
+            here = {text for text in missing if text in self._text(item.doc)}
             missing -= here
-            new.append(len(here))
+            new.append(len(here) if len(new) < self.cut else 0)
         rows = ((rank, count) for rank, count in enumerate(new, start=1) if count)
         add_table(f"Gold texts found first at a rank, of {len(set(wanted))}", ("rank", "texts"), rows)
         return FoundTexts(len(wanted), len(set(wanted)), new)
+
+    def _text(self, document: Document) -> str:
+        return normalized_text(document.text, self.contains or "none")

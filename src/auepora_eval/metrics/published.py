@@ -271,6 +271,44 @@ class AnswerLength(ConfiguredMetric, SampleMetric):
         return Score(add_outcome(f"Its {self.unit}", float(len(answer.split() if self.unit == "words" else answer))))
 
 
+@register("label_error")
+@dataclass(frozen=True)
+class LabelError(ConfiguredMetric, SampleMetric):
+    r"""Squared difference of a number in the metadata and a label: how far the score of a judge is from that of people.
+
+    .. math:: (\text{prediction} - \text{label})^2
+
+    The number is `metadata[prediction]`, or `extra[prediction]` of the output; its square root over all samples is the
+    RMSE that RAGBench reports. Numbers between 0 and 1 are expected.
+    """
+
+    prediction: str = "prediction"
+    label: str = "label"
+
+    target = TargetCategory.GENERATION_FAITHFULNESS
+    needs_response = False
+    metadata = declare(
+        higher_is_better=False,
+        suggested=False,
+        skip_reasons={"no_label": "the label is no number", "no_prediction": "there is no number to compare with it"},
+        examples=({"label_error": {"label": "noise_ratio", "prediction": "n"}},),
+        signature={"prediction": "prediction", "label": "label"},
+        option_help={"prediction": "the key of the number", "label": "the label that it is compared with"},
+    )
+
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """Skips samples without the label."""
+        return None if isinstance(sample.labels.get(self.label), (int, float)) else "no_label"
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The squared difference."""
+        number = output.extra.get(self.prediction, sample.metadata.get(self.prediction))
+        if not isinstance(number, (int, float)):
+            return Score.skip("no_prediction")
+        label = sample.labels[self.label]
+        return Score(add_outcome(f"({number} − {label})²", float(number - label) ** 2))
+
+
 # --- multiple choice -------------------------------------------------------------------------------------------------
 
 _LETTERS = re.compile(r"[A-Z]")

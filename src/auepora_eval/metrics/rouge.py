@@ -32,11 +32,13 @@ from ..options import NonEmpty
 from ..text.ngrams import ngram_counts
 from ..text.rouge_package import rouge_package_f1
 from ..text.sentences import split_sentences
-from ..text.tokenizers import Tokenizer, rouge_tokenizer, stemmed, word_tokenizer
+from ..text.tokenizers import Tokenizer, rouge_tokenizer, stemmed, visible_token, word_tokenizer
 from .answer_base import STEMMED, TOKENIZERS, ComparedMetric, Floats, TokenizedMetric, overlap_scores, tokenizer_label
 from .overlap import Measure, Overlap, best_overlap, rouge_1, rouge_2, rouge_l, rouge_lsum
 
 Variant = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
+_BLANKS = visible_token(" \n\t\u3000")
+"""Blanks as a tokenizer gives them that keeps them."""
 VARIANTS: dict[str, Measure] = {"rouge1": rouge_1, "rouge2": rouge_2, "rougeL": rouge_l, "rougeLsum": rouge_lsum}
 """Each variant by its plain definition."""
 
@@ -103,6 +105,56 @@ class _Rouge(TokenizedMetric, ComparedMetric):
     def worst_stats(self) -> tuple[float, ...]:
         """A failed answer scores 0 in each."""
         return (0.0,) * len(self.metadata.stat_names)
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """The best F1 by the plain definition."""
+        return Score(self.plain_best(sample, answer, self.headline).f1)
+
+    def plain_best(self, sample: EvaluationSample, answer: str, variant: str) -> Overlap:
+        """The overlap with the text of the best F1, by the plain definition."""
+        return best_overlap(
+            answer,
+            self.compared_texts(sample),
+            VARIANTS[variant],
+            self.words.tokenize,
+            what=self.role,
+            unit="pairs of words" if variant == "rouge2" else "words",
+            tokens="Tokens",
+        )
+
+
+@dataclass(frozen=True)
+class _RougeVariant(_Rouge):
+    """A metric of one variant. Mean precision and recall, of the reference with the best F1, are in the details."""
+
+    headline: ClassVar[str]
+    flavour: Literal["rouge_score", "rouge_package"] = field(default="rouge_score", kw_only=True)
+    """``rouge_package``: as the packages rouge and rouge-chinese compute it."""
+    metadata = declare(
+        stat_names=("precision", "recall"),
+        signature={"flavour": SignatureOption("flavour", unless="rouge_score")},
+        option_help={"flavour:rouge_package": "as the packages rouge and rouge-chinese compute it"},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.flavour == "rouge_package":
+            if self.headline == "rougeLsum":
+                raise BadValueError("the package rouge has no ROUGE-Lsum; its rougeL is over sentences")
+            set_metadata(self, stat_names=())
+
+    @property
+    def decides_tokens(self) -> bool:
+        """Whether the script decides; the packages cut at white space, or take words that were cut before."""
+        return self.flavour == "rouge_score" and super().decides_tokens
+
+    def package_value(self, answer: str, references: Sequence[str]) -> float:
+        """The best F1 as the package rouge computes it."""
+        is_cut = self.tokenizer != "auto"
+        cut = self.words.tokenize if is_cut else str.split
+        texts = [[word for word in cut(text) if word.strip(_BLANKS)] for text in (answer, *references)]
+        values = [rouge_package_f1(texts[0], text, self.headline, is_cut=is_cut) for text in texts[1:]]
+        return max(values, default=0.0)
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The best F1 by the plain definition."""

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from .ngrams import lcs_positions
 
-_END = re.compile(r"[.。！？]")
+_ENDS = ("。", "！", "？")
 _TINY = 1e-8
 """What these packages add to the denominator of F."""
 Counts = tuple[int, int, int]
 """The numbers of common units, of units of the answer, and of units of the reference."""
 
 
-def rouge_sentences(words: Sequence[str]) -> list[list[str]]:
-    """The sentences of a text given as words: a full stop ends one, also inside a word.
+def rouge_sentences(words: Sequence[str], *, is_cut: bool = False) -> list[list[str]]:
+    """The sentences of a text given as words: a full stop ends one, also inside a word, and is no word.
+
+    Of text that was cut into words before (``is_cut``), a sentence ends behind 。, ！ or ？.
 
     >>> rouge_sentences(["It", "froze.", "Ships", "came."])
     [['It', 'froze'], ['Ships', 'came']]
     """
     sentences: list[list[str]] = [[]]
     for word in words:
-        first, *others = _END.split(word)
+        first, *others = [word] if is_cut else word.split(".")
         sentences[-1].append(first)
         sentences.extend([piece] for piece in others)
-    kept = [[word for word in sentence if word] for sentence in sentences]
-    return [sentence for sentence in kept if sentence]
+        if is_cut and word in _ENDS:
+            sentences.append([])
+    kept = [list(filter(None, sentence)) for sentence in sentences]
+    return list(filter(None, kept))
 
 
 def _ngram_set(sentences: Sequence[Sequence[str]], n: int) -> set[tuple[str, ...]]:
@@ -48,9 +51,9 @@ def _shared_sequence(answer: Sequence[Sequence[str]], reference: Sequence[Sequen
     return len(common), len(_ngram_set(answer, 1)), len(_ngram_set(reference, 1))
 
 
-def rouge_package_f1(answer: Sequence[str], reference: Sequence[str], variant: str) -> float:
+def rouge_package_f1(answer: Sequence[str], reference: Sequence[str], variant: str, *, is_cut: bool = False) -> float:
     """F1 of two texts given as words; ``variant`` is rouge1, rouge2 or rougeL."""
-    given, wanted = rouge_sentences(answer), rouge_sentences(reference)
+    given, wanted = rouge_sentences(answer, is_cut=is_cut), rouge_sentences(reference, is_cut=is_cut)
     if variant == "rougeL":
         common, in_answer, in_reference = _shared_sequence(given, wanted)
     else:

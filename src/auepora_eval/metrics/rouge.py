@@ -158,58 +158,6 @@ class _RougeVariant(_Rouge):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The best F1 by the plain definition."""
-        return Score(self.plain_best(sample, answer, self.headline).f1)
-
-    def plain_best(self, sample: EvaluationSample, answer: str, variant: str) -> Overlap:
-        """The overlap with the text of the best F1, by the plain definition."""
-        return best_overlap(
-            answer,
-            self.compared_texts(sample),
-            VARIANTS[variant],
-            self.words.tokenize,
-            what=self.role,
-            unit="pairs of words" if variant == "rouge2" else "words",
-            tokens="Tokens",
-        )
-
-
-@dataclass(frozen=True)
-class _RougeVariant(_Rouge):
-    """A metric of one variant. Mean precision and recall, of the reference with the best F1, are in the details."""
-
-    headline: ClassVar[str]
-    flavour: Literal["rouge_score", "rouge_package"] = field(default="rouge_score", kw_only=True)
-    """``rouge_package``: as the packages rouge and rouge-chinese compute it."""
-    metadata = declare(
-        stat_names=("precision", "recall"),
-        signature={"flavour": SignatureOption("flavour", unless="rouge_score")},
-        option_help={"flavour:rouge_package": "as the packages rouge and rouge-chinese compute it"},
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.flavour == "rouge_package":
-            if self.headline == "rougeLsum":
-                raise BadValueError("the package rouge has no ROUGE-Lsum; its rougeL is over sentences")
-            set_metadata(self, stat_names=())
-
-    @property
-    def decides_tokens(self) -> bool:
-        """Whether the script decides; the packages cut at white space, or take words that were cut before."""
-        return self.flavour == "rouge_score" and super().decides_tokens
-
-    def package_value(self, answer: str, references: Sequence[str]) -> float:
-        """The best F1 as the package rouge computes it."""
-        cut = str.split if self.tokenizer == "auto" else self.words.tokenize
-        words = [word for word in cut(answer) if word.strip()]
-        values: list[float] = []
-        for reference in references:
-            wanted = [word for word in cut(reference) if word.strip()]
-            values.append(rouge_package_f1(words, wanted, self.headline))
-        return max(values, default=0.0)
-
-    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
-        """The best F1 by the plain definition."""
         if self.flavour == "rouge_score":
             return super().score_plain(sample, output, answer)
         add_step(f"The answer: {quote_text(answer)}")

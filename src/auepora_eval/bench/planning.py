@@ -9,9 +9,10 @@ from ..io.codec import encode_output, encode_sample
 from ..io.values import dump_yaml
 from ..plan.starter import system_section
 from ..runtime.files import write_lines
-from .entries import Benchmark
+from .entries import Benchmark, get_benchmark
 from .pages import licence_text
-from .reading import Loaded
+from .reading import Loaded, load_part
+from .recognition import find_data, require_shape
 from .scoring import metric_specs, slice_paths
 
 
@@ -39,3 +40,13 @@ def write_plan(benchmark: Benchmark, split: str, loaded: Loaded, path: Path, *, 
     if "outputs" not in values:
         sections.append(system_section(system or "python").rstrip())
     write_lines(path, ["\n".join(sections).encode()])
+
+
+def write_bench_plan(name: str, data: str | None, outputs: str | None, path: Path, *, system: str | None) -> None:
+    """Write the plan of a benchmark for its files."""
+    benchmark = get_benchmark(name)
+    found, split = find_data(benchmark, None, None if data is None else Path(data))
+    require_shape(benchmark, split, found)
+    part = benchmark.parts[split]
+    loaded = load_part(part, found, None if outputs is None else Path(outputs), settings=part.settings)
+    write_plan(benchmark, split, loaded, path, system=system)

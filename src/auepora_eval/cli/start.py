@@ -131,8 +131,9 @@ def _next_steps(target: Path, store: str) -> str:
 
 
 @click.command(name="init", cls=Command)
-@click.argument("dataset", type=click.Path())
+@click.argument("dataset", required=False, type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
+@click.option("--bench", metavar="NAME", help="Write the plan of a published benchmark; DATASET is its file.")
 @click.option(
     "--system",
     metavar="KIND",
@@ -155,7 +156,13 @@ def _next_steps(target: Path, store: str) -> str:
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def init_command(
-    dataset: str, outputs: str | None, system: str | None, purpose: Purpose | None, output: str, force: bool
+    dataset: str | None,
+    outputs: str | None,
+    bench: str | None,
+    system: str | None,
+    purpose: Purpose | None,
+    output: str,
+    force: bool,
 ) -> None:
     """Write a commented starter plan for DATASET and saved OUTPUTS, or for DATASET and a system to call.
 
@@ -166,6 +173,7 @@ def init_command(
     auepora init data.jsonl outputs.jsonl
     auepora init data.jsonl --system my_app.rag:build
     auepora init data.jsonl --system http://127.0.0.1:8000/ask -o nightly.yaml
+    auepora init hotpot_dev.json pred.json --bench hotpotqa
     """
     from ..plan.starter import starter_plan
     from ..render.terminal import is_terminal, progress
@@ -176,6 +184,14 @@ def init_command(
     target = Path(output)
     if output != "-" and target.exists() and not force:
         raise click.UsageError(f"{output} exists; --force overwrites it, -o writes elsewhere")
+    if bench is not None:
+        from ..bench.planning import write_bench_plan
+
+        write_bench_plan(bench, dataset, outputs, target, system=system)
+        echo_err(f"wrote {output} and its data; then: auepora run {output}")
+        return
+    if dataset is None:
+        raise click.UsageError("give DATASET, or --bench NAME")
     if purpose is None and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         purpose = _ask_for_purpose()
     with progress(f"looking through {dataset}"):

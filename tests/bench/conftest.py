@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import pytest
@@ -17,6 +18,7 @@ _TOKEN = re.compile(rf"{'|'.join(WORDS)}|[A-Za-z0-9]+|.", re.DOTALL)
 def jieba(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Cuts the texts of the examples as jieba 0.42.1 does."""
     module = ModuleType("jieba")
+    module.__spec__ = ModuleSpec("jieba", None)
     module.lcut = _TOKEN.findall  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "jieba", module)
     named_tokenizer.cache_clear()

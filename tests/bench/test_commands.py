@@ -9,6 +9,8 @@ import pytest
 
 from auepora_eval.bench.entries import FOLDER, all_benchmarks, get_benchmark
 from auepora_eval.bench.recognition import DATA_VARIABLE
+from tools.bench_page import PAGE, bench_page, figures
+from tools.source_tree import REPO
 
 Auepora = Callable[..., tuple[int, str, str]]
 pytestmark = pytest.mark.usefixtures("jieba")
@@ -54,7 +56,7 @@ def test_run_begins_with_the_conclusion_and_is_short(auepora: Auepora, name: str
 def test_strict_shows_the_published_numbers_alone(auepora: Auepora) -> None:
     _, both, _ = auepora(*arguments("rgb"), "-q")
     _, strict, _ = auepora(*arguments("rgb"), "-q", "--strict")
-    assert both.startswith("RGB (en): all_rate 0.5000 on 4 samples")
+    assert both.startswith("RGB (en): all_rate 0.5000 (published: 0.2500) on 4 samples")
     assert strict.startswith("RGB (en): all_rate 0.2500 on 4 samples")
     assert ("ours" in both, "ours  " in strict) == (True, False)
     assert "all_rate: an answer with 'insufficient information' is wrong" in both
@@ -80,7 +82,9 @@ def test_json_is_exact_and_can_be_stored(auepora: Auepora) -> None:
 
 def test_a_missing_output_is_counted(auepora: Auepora) -> None:
     Path("some.jsonl").write_text('{"sample_id": "when did lake tane freeze", "response": "1901"}\n')
-    _, out, _ = auepora("bench", "run", "nq_open", "--data", str(FOLDER / "nq_open" / "NQ-open.dev.jsonl"), "--outputs", "some.jsonl")
+    _, out, _ = auepora(
+        "bench", "run", "nq_open", "--data", str(FOLDER / "nq_open" / "NQ-open.dev.jsonl"), "--outputs", "some.jsonl"
+    )
     assert out.startswith("NQ-open: accuracy 0.3333 on 3 samples; 2 without an output")
 
 
@@ -183,7 +187,12 @@ def test_list_and_show(auepora: Auepora, monkeypatch: pytest.MonkeyPatch) -> Non
     _, out, _ = auepora("bench", "list", "--available")
     assert "hotpotqa" in out
     _, out, _ = auepora("bench", "show", "rgb")
-    for text in ("CC BY-NC-SA 4.0; for non-commercial use only", "github.com/chen700564/RGB", "noise=0.6", "fact_check_rate"):
+    for text in (
+        "CC BY-NC-SA 4.0; for non-commercial use only",
+        "github.com/chen700564/RGB",
+        "noise=0.6",
+        "fact_check_rate",
+    ):
         assert text in out
 
 
@@ -197,7 +206,9 @@ def test_data_is_found_by_the_variable(auepora: Auepora, monkeypatch: pytest.Mon
 
 
 def test_init_writes_a_plan_with_the_same_numbers(auepora: Auepora) -> None:
-    code, _, err = auepora("init", str(HOTPOT / "dev_distractor.json"), str(HOTPOT / "pred.json"), "--bench", "hotpotqa")
+    code, _, err = auepora(
+        "init", str(HOTPOT / "dev_distractor.json"), str(HOTPOT / "pred.json"), "--bench", "hotpotqa"
+    )
     assert (code, "wrote plan.yaml" in err) == (0, True)
     code, out, _ = auepora("run", "plan.yaml", "-q", "--json", "--store", "runs.sqlite")
     values = {result["name"]: result["value"] for result in json.loads(out)["results"]}
@@ -211,8 +222,8 @@ from auepora_eval import Response, SystemOutputs
 
 
 class System:
-    def run(self, query, top_k=None, **options):
-        return SystemOutputs([], Response("It was ada holt." if "Who" in query else "BLUE"))
+    def run(self, sample, top_k=None, **options):
+        return SystemOutputs([], Response("It was ada holt." if "Who" in sample.query else "BLUE"))
 
 
 def build():
@@ -223,7 +234,17 @@ def build():
 def test_a_system_is_called_and_the_run_is_tagged(auepora: Auepora) -> None:
     Path("asked.py").write_text(SYSTEM)
     data = str(FOLDER / "popqa" / "popQA.tsv")
-    code, out, _ = auepora("bench", "run", "popqa", "--data", data, "--system", "asked:build", "--store", "runs.sqlite", "-q")
+    code, out, _ = auepora(
+        "bench", "run", "popqa", "--data", data, "--system", "asked:build", "--store", "runs.sqlite", "-q"
+    )
     assert (code, out.splitlines()[0]) == (0, "PopQA: accuracy 0.3333 on 3 samples")
     _, out, _ = auepora("runs", "--store", "runs.sqlite", "--json")
     assert "bench:popqa" in out
+
+
+def test_the_page_of_benchmarks_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == bench_page(), "run `make docs`"
+
+
+def test_the_readme_names_the_figure() -> None:
+    assert figures(all_benchmarks()) in (REPO / "README.md").read_text(encoding="utf-8")

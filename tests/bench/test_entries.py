@@ -34,7 +34,21 @@ ROWS = (
     "RAGBench / TRACe, RAGTruth", "FRAMES",
 )  # fmt: skip
 """The rows of the survey's table, and of the datasets that they use."""
-MOVING = {"em", "answer_em", "accuracy", "exact_match", "acc", "EM", "str_em", "QA F1", "F1", "ROUGE-L", "Recall", "avg. rouge-L", "all_rate"}
+MOVING = {
+    "em",
+    "answer_em",
+    "accuracy",
+    "exact_match",
+    "acc",
+    "EM",
+    "str_em",
+    "QA F1",
+    "F1",
+    "ROUGE-L",
+    "Recall",
+    "avg. rouge-L",
+    "all_rate",
+}
 """Numbers that a wrong answer moves in every example that has a right one."""
 MOST_MOVED = 3
 
@@ -108,7 +122,11 @@ def test_a_wrong_answer_moves_the_number_by_its_step(benchmark: Benchmark, split
         moved += 1
         if moved == MOST_MOVED:
             break
-    assert moved or not any(name in MOVING for name in {*names} & part.examples[example].expected.keys() if part.examples[example].expected[name] > 0)
+    assert moved or not any(
+        name in MOVING
+        for name in {*names} & part.examples[example].expected.keys()
+        if part.examples[example].expected[name] > 0
+    )
 
 
 @pytest.mark.parametrize(("benchmark", "split", "example"), EXAMPLES)

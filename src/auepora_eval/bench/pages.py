@@ -127,8 +127,9 @@ def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:
     first = numbers[0]
     missing = len(scored.loaded.missing)
     lacks = f"; {missing} without an output" if missing else ""
-    value = first.value if strict else first.ours
-    lead = f"{title}: {first.name} {number_text(value)} on {total} samples{lacks}"
+    value = number_text(first.value if strict else first.ours)
+    published = "" if strict or first.ours == first.value else f" (published: {number_text(first.value)})"
+    lead = f"{title}: {first.name} {value}{published} on {total} samples{lacks}"
     has_ours = not strict and any(number.ours != number.value for number in numbers)
     columns: list[TableColumn | str] = ["number", "published" if has_ours else "value"]
     columns += (["ours"] if has_ours else []) + ["95 % interval", "samples"]

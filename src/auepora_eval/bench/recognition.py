@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,15 +23,31 @@ _SIMILAR = 0.5
 
 
 class Found(NamedTuple):
-    """A benchmark whose files look like this one, and its split."""
+    """A benchmark that a file resembles, and its split."""
 
     benchmark: Benchmark
     split: str
+    shared: int
+    """How many of its keys the file has."""
+    missing: list[str]
+    """The keys that the file lacks."""
+    is_named: bool
+    """Whether the file has one of its names."""
 
     @property
     def title(self) -> str:
         """How the command names it."""
-        return f"{self.benchmark.name} --split {self.split}" if self.split else self.benchmark.name
+        return title_of(self.benchmark, self.split)
+
+    @property
+    def rank(self) -> tuple[int, bool, bool]:
+        """The higher, the more the file resembles it."""
+        return self.shared, not self.missing, self.is_named
+
+
+def title_of(benchmark: Benchmark, split: str) -> str:
+    """How the command names a benchmark with its split."""
+    return f"{benchmark.name} --split {split}" if split else benchmark.name
 
 
 def file_keys(path: Path) -> frozenset[str]:
@@ -43,20 +60,16 @@ def file_keys(path: Path) -> frozenset[str]:
 
 
 def recognise(path: Path) -> list[Found]:
-    """The benchmarks of this package that a file may belong to, the most specific first."""
+    """The benchmarks that a file resembles, the most similar first; of the same keys, one with its name."""
     keys = file_keys(path)
-    found: list[tuple[int, int, Found]] = []
+    found: list[Found] = []
     for benchmark in all_benchmarks():
         for split, part in benchmark.parts.items():
             wanted = required_keys(part)
-            if wanted and wanted <= keys:
-                found.append((_is_named(part, path), len(wanted), Found(benchmark, split)))
-    found.sort(key=_specificity, reverse=True)
-    return [entry for _, _, entry in found]
-
-
-def _specificity(found: tuple[int, int, Found]) -> tuple[int, int]:
-    return found[1], found[0]
+            shared = len(wanted & keys)
+            if shared and shared >= _SIMILAR * len(wanted):
+                found.append(Found(benchmark, split, shared, sorted(wanted - keys), _is_named(part, path)))
+    return sorted(found, key=attrgetter("rank"), reverse=True)
 
 
 def _is_named(part: Part, path: Path) -> bool:
@@ -66,6 +79,7 @@ def _is_named(part: Part, path: Path) -> bool:
 
 def find_data(benchmark: Benchmark, split: str | None, data: Path | None) -> tuple[Path, str]:
     """The file of a benchmark and its split: ``data`` itself, or a file of its name in that folder or a usual one."""
+    benchmark.part(split)
     if data is not None and not data.exists():
         raise DataFileError(data, None, f"no such file; {_obtain(benchmark)}")
     if data is not None and (data.is_file() or benchmark.part(split).format is not None):
@@ -82,9 +96,8 @@ def find_data(benchmark: Benchmark, split: str | None, data: Path | None) -> tup
 def _split_of(benchmark: Benchmark, split: str | None, path: Path) -> str:
     """The split that was asked for; else the one whose files have this name, or these keys."""
     names = list(benchmark.parts)
-    if split is not None or len(names) == 1:
-        benchmark.part(split)
-        return names[0] if split is None else split
+    if split is not None:
+        return split
     fitting = [found.split for found in recognise(path) if found.benchmark is benchmark]
     named = [name for name in names if _is_named(benchmark.parts[name], path)]
     return (named or fitting or names)[0]
@@ -116,7 +129,7 @@ def _wrong_folder(benchmark: Benchmark, split: str | None, folder: Path) -> str:
     others: list[str] = []
     for path in sorted(folder.iterdir()):
         found = recognise(path) if path.is_file() else []
-        if found:
+        if found and not found[0].missing:
             others.append(f"{path.name} looks like {found[0].title}")
     hint = f"; {'; '.join(others[:3])}" if others else ""
     return (
@@ -133,20 +146,17 @@ def require_shape(benchmark: Benchmark, split: str, path: Path) -> None:
     missing = sorted(wanted - keys)
     if not missing:
         return
-    others = [found.title for found in recognise(path) if found.benchmark.name != benchmark.name]
-    splits = [found.title for found in recognise(path) if found.benchmark.name == benchmark.name]
     place = ""
-    if splits or others:
-        place = (
-            f"; the file looks like {(splits or others)[0]}: auepora bench run {(splits or others)[0]} --data {path}"
-        )
+    best = next(iter(recognise(path)), None)
+    if best is not None and not best.missing:
+        place = f"; the file looks like {best.title}: auepora bench run {best.title} --data {path}"
     elif wanted & keys:
         place = "; it may be another version of the file"
     has = list_columns(sorted(keys)) if keys else "no keys that can be read"
     raise DataFileError(
         path,
         None,
-        f"this is no file of {Found(benchmark, split).title}: it lacks {', '.join(map(repr, missing))}, and has {has}. "
+        f"this is no file of {title_of(benchmark, split)}: it lacks {', '.join(map(repr, missing))}, and has {has}. "
         f"Expected: {part.shape}{place}",
     )
 
@@ -156,39 +166,13 @@ def _obtain(benchmark: Benchmark) -> str:
 
 
 def describe_file(path: Path) -> str:
-    """To which benchmark a file belongs, with its expected shape; an error if to none.
-
-    A folder is described by the files in it.
-    """
-    paths = sorted(path.iterdir()) if path.is_dir() else [path]
-    lines: list[str] = []
-    for file in paths:
-        found = recognise(file) if file.is_file() else []
-        if found:
-            part = found[0].benchmark.parts[found[0].split]
-            lines.append(f"{file} looks like {found[0].title}. Expected: {part.shape}")
-            lines.append(f"  auepora bench run {found[0].title} --data {file} --outputs FILE")
-    if lines:
-        return "\n".join(lines)
-    if path.is_dir():
-        raise DataFileError(path, None, "no file in this folder is recognised as one of a benchmark")
-    near = _nearest(path)
-    raise DataFileError(path, None, f"this is not recognised as a file of a benchmark{near}; bench list shows all")
-
-
-def _nearest(path: Path) -> str:
-    """The part that has the most keys in common with a file, and what the file lacks of it."""
-    keys = file_keys(path)
-    best: tuple[float, Found, frozenset[str]] | None = None
-    for benchmark in all_benchmarks():
-        for split, part in benchmark.parts.items():
-            wanted = required_keys(part)
-            likeness = len(wanted & keys) / len(wanted) if wanted else 0.0
-            if likeness >= _SIMILAR and (best is None or likeness > best[0]):
-                best = (likeness, Found(benchmark, split), wanted)
+    """To which benchmark a file belongs, with its expected shape; an error if to none."""
+    best = next(iter(recognise(path)), None)
     if best is None:
-        return ""
-    _, found, wanted = best
-    missing = ", ".join(map(repr, sorted(wanted - keys)))
-    shape = found.benchmark.parts[found.split].shape
-    return f"; it resembles {found.title}, but lacks {missing}. Expected: {shape}"
+        raise DataFileError(path, None, "this is not recognised as a file of a benchmark; bench list shows all")
+    shape = best.benchmark.parts[best.split].shape
+    if best.missing:
+        missing = ", ".join(map(repr, best.missing))
+        raise DataFileError(path, None, f"it resembles {best.title}, but lacks {missing}. Expected: {shape}")
+    run = f"auepora bench run {best.title} --data {path} --outputs FILE"
+    return f"{path} looks like {best.title}. Expected: {shape}\n  {run}"

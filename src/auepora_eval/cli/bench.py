@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -207,7 +208,8 @@ def _run_system(
     outcome = run_plan(plan, store=store, tags=(f"bench:{benchmark.name}",))
     if outcome.results is None:
         raise AueporaError(outcome.message or "the run was not scored")
-    return with_numbers(benchmark, split, loaded, outcome.results, settings=settings, left_out={})
+    answered = replace(loaded, missing=[])
+    return with_numbers(benchmark, split, answered, outcome.results, settings=settings, left_out={})
 
 
 def _run_dict(scored: Scored, *, strict: bool) -> dict[str, Any]:

@@ -191,7 +191,8 @@ def read_entry(path: Path) -> Benchmark:
     findings.raise_first()
     parts: dict[str, Part] = {}
     for name in splits or {"": {}}:
-        parts[name] = _read_part(_split_source(source, name) if name else source)
+        own = _split_source(source, name) if name else source
+        parts[name] = _read_part(own)
     return Benchmark(heading=Heading(**heading), parts=parts, path=path)
 
 

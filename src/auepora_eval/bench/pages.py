@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from ..plan.resources import used_resources
-from ..render.blocks import Block, Bullets, DefinitionList, Prose, Row, Table, TableColumn, simple_table
+from ..render.blocks import Block, Bullets, DefinitionList, Prose, Row, Table, simple_table
 from .entries import MARKS, Benchmark, Part
 from .scoring import Checked, Scored
 
@@ -123,19 +123,21 @@ def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:
     benchmark = scored.benchmark
     numbers = scored.numbers
     total = len(scored.loaded.samples)
-    title = f"{benchmark.heading.title}{f' ({scored.split})' if scored.split else ''}"
+    split = f" ({scored.split})" if scored.split else ""
+    title = f"{benchmark.heading.title}{split}"
     first = numbers[0]
     missing = len(scored.loaded.missing)
     lacks = f"; {missing} without an output" if missing else ""
-    value = number_text(first.value if strict else first.ours)
+    chosen = first.value if strict else first.ours
+    value = number_text(chosen)
     published = "" if strict or first.ours == first.value else f" (published: {number_text(first.value)})"
     lead = f"{title}: {first.name} {value}{published} on {total} samples{lacks}"
     has_ours = not strict and any(number.ours != number.value for number in numbers)
-    columns: list[TableColumn | str] = ["number", "published" if has_ours else "value"]
-    columns += (["ours"] if has_ours else []) + ["95 % interval", "samples"]
+    kinds = ["published", "ours"] if has_ours else ["value"]
+    columns = ["number", *kinds, "95 % interval", "samples"]
     rows: list[Row] = []
     for number in numbers:
-        low_high = "" if number.interval is None else " – ".join(map(number_text, number.interval))
+        low_high = " – ".join(number_text(end) for end in number.interval or ())
         values = [number_text(number.value), number_text(number.ours)][: 1 + has_ours]
         rows.append([number.name, *values, low_high, str(number.counted)])
     notes = _differences(scored)

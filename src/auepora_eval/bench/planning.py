@@ -45,8 +45,8 @@ def write_plan(benchmark: Benchmark, split: str, loaded: Loaded, path: Path, *, 
 def write_bench_plan(name: str, data: str | None, outputs: str | None, path: Path, *, system: str | None) -> None:
     """Write the plan of a benchmark for its files."""
     benchmark = get_benchmark(name)
-    found, split = find_data(benchmark, None, None if data is None else Path(data))
+    found, split = find_data(benchmark, None, data)
     require_shape(benchmark, split, found)
     part = benchmark.parts[split]
-    loaded = load_part(part, found, None if outputs is None else Path(outputs), settings=part.settings)
+    loaded = load_part(part, found, outputs, settings=part.settings)
     write_plan(benchmark, split, loaded, path, system=system)

@@ -44,7 +44,6 @@ class Loaded:
     samples: list[EvaluationSample]
     outputs: list[SystemOutputs | None]
     missing: list[str]
-    unknown: list[str]
 
     @property
     def has_outputs(self) -> bool:
@@ -53,7 +52,7 @@ class Loaded:
 
 
 def load_part(
-    part: Part, data: Path, outputs: Path | None = None, *, settings: Mapping[str, Any], limit: int | None = None
+    part: Part, data: Path, outputs: str | Path | None = None, *, settings: Mapping[str, Any], limit: int | None = None
 ) -> Loaded:
     """The samples and outputs of one part of a benchmark."""
     samples = list(islice(_samples(part, data, settings), limit))
@@ -61,13 +60,13 @@ def load_part(
         raise DataFileError(data, None, "there is no sample in it")
     given: dict[str, SystemOutputs] = {}
     if outputs is not None:
-        given = _outputs_file(part, outputs, settings).outputs
+        given = _outputs_file(part, Path(outputs), settings).outputs
     elif part.read is not None and has_outputs(part.read):
         given = _read_outputs(part.read, data, settings).outputs
     if part.drop_query_ids:
         given = {sample_id: without_document(output, sample_id) for sample_id, output in given.items()}
     aligned = align_outputs(samples, given)
-    return Loaded(samples, aligned.outputs, aligned.missing, [] if limit else aligned.unknown)
+    return Loaded(samples, aligned.outputs, aligned.missing)
 
 
 def without_document(output: SystemOutputs, doc_id: str) -> SystemOutputs:
@@ -195,9 +194,8 @@ def _records_of(value: Any) -> Iterator[dict[str, Any]]:
             if isinstance(record, Mapping):
                 yield {"@key": key, **record}
         return
-    for record in value if isinstance(value, list) else ():
-        if isinstance(record, Mapping):
-            yield dict(record)
+    if isinstance(value, list):
+        yield from (dict(record) for record in value if isinstance(record, Mapping))
 
 
 def _records_by_id(document: Mapping[str, Any]) -> Iterator[tuple[None, dict[str, Any]]]:

@@ -77,9 +77,10 @@ def _is_named(part: Part, path: Path) -> bool:
     return any(fnmatch(plain, pattern) for pattern in part.files)
 
 
-def find_data(benchmark: Benchmark, split: str | None, data: Path | None) -> tuple[Path, str]:
-    """The file of a benchmark and its split: ``data`` itself, or a file of its name in that folder or a usual one."""
+def find_data(benchmark: Benchmark, split: str | None, given: str | None) -> tuple[Path, str]:
+    """The file of a benchmark and its split: ``given`` itself, or a file of its name in that folder or a usual one."""
     benchmark.part(split)
+    data = Path(given) if given is not None else None
     if data is not None and not data.exists():
         raise DataFileError(data, None, f"no such file; {_obtain(benchmark)}")
     if data is not None and (data.is_file() or benchmark.part(split).format is not None):

@@ -73,7 +73,7 @@ def score_part(
     benchmark: Benchmark,
     split: str,
     data: Path,
-    outputs: Path | None = None,
+    outputs: str | Path | None = None,
     *,
     settings: Mapping[str, Any] | None = None,
     resources: Mapping[str, Any] | None = None,

@@ -26,7 +26,9 @@ class FixedCritic(StructuredCritic):
         if request.sample_id not in self.verdicts:
             raise JudgeError("no_verdict", f"there is no verdict on the sample '{request.sample_id}'")
         verdict = self.verdicts[request.sample_id]
-        return Judgement(verdict if isinstance(verdict, Mapping) else {"score": verdict})
+        if not isinstance(verdict, Mapping):
+            verdict = {"score": verdict}
+        return Judgement(verdict)
 
 
 def content_words(premise: str, hypothesis: str) -> bool:

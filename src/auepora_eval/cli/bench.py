@@ -160,11 +160,10 @@ def run_command(
         raise click.UsageError("give --outputs or --system, not both")
     refuse_input_as_output(output, [path for path in (data, outputs) if path is not None])
     benchmark = get_benchmark(name)
-    path, found = find_data(benchmark, split, None if data is None else Path(data))
+    path, found = find_data(benchmark, split, data)
     require_shape(benchmark, found, path)
     settings = parse_settings(benchmark.parts[found], parse_texts(set_texts))
-    given = None if outputs is None else Path(outputs)
-    loaded = load_part(benchmark.parts[found], path, given, settings=settings, limit=limit)
+    loaded = load_part(benchmark.parts[found], path, outputs, settings=settings, limit=limit)
     if system is not None:
         scored = _run_system(benchmark, found, loaded, settings, system=system, store=store)
     elif not loaded.has_outputs:

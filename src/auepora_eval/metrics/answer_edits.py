@@ -107,7 +107,8 @@ class EditedAnswer(WrapperMetric):
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The wrapped metric's outcome by its plain definition."""
         edited = self.edited(output)
-        add_step(f"Edited: {quote_text(edited.response.text if edited.response else '')}")
+        if edited.response is not None:
+            add_step(f"Edited: {quote_text(edited.response.text)}")
         return self.inner.reference(sample, edited)
 
     def further_details(self, scores: Scores, clusters: Any) -> dict[str, Any]:

@@ -227,7 +227,7 @@ class Conditioned(CombinedMetric):
         is_unanswerable = str(sample.labels[self.label]) in self.unanswerable
         if is_unanswerable or refusal.value >= 0.5:
             right = is_unanswerable and refusal.value >= 0.5
-            return Score(add_outcome("Refusing was right" if right else "It should not have been so", float(right)))
+            return Score(add_outcome("Whether refusing was right", float(right)))
         return answer
 
 
@@ -274,8 +274,8 @@ class Truthfulness(CombinedMetric):
         for name in ("missing_phrases", "invalid_words"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         super().__post_init__()
-        worse = self.part in ("missing", "hallucination")
-        set_metadata(self, range=(0.0 if self.part != "score" else -1.0, 1.0), higher_is_better=not worse)
+        lowest = -1.0 if self.part == "score" else 0.0
+        set_metadata(self, range=(lowest, 1.0), higher_is_better=self.part in ("score", "accuracy"))
 
     @property
     def parts(self) -> Sequence[Any]:

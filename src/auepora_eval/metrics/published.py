@@ -268,7 +268,8 @@ class AnswerLength(ConfiguredMetric, SampleMetric):
         """The length of one answer."""
         answer = response_text(output)
         add_step(f"The answer: {quote_text(answer)}")
-        return Score(add_outcome(f"Its {self.unit}", float(len(answer.split() if self.unit == "words" else answer))))
+        counted = answer.split() if self.unit == "words" else answer
+        return Score(add_outcome(f"Its {self.unit}", float(len(counted))))
 
 
 @register("label_error")
@@ -296,16 +297,14 @@ class LabelError(ConfiguredMetric, SampleMetric):
         option_help={"prediction": "the key of the number", "label": "the label that it is compared with"},
     )
 
-    def applies(self, sample: EvaluationSample) -> str | None:
-        """Skips samples without the label."""
-        return None if isinstance(sample.labels.get(self.label), (int, float)) else "no_label"
-
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The squared difference."""
         number = output.extra.get(self.prediction, sample.metadata.get(self.prediction))
+        label = sample.labels.get(self.label)
+        if not isinstance(label, (int, float)):
+            return Score.skip("no_label")
         if not isinstance(number, (int, float)):
             return Score.skip("no_prediction")
-        label = sample.labels[self.label]
         return Score(add_outcome(f"({number} − {label})²", float(number - label) ** 2))
 
 

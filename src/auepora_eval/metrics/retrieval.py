@@ -40,8 +40,9 @@ from ..features.hits import (
 )
 from ..features.rankings import document_rankings, highest_levels
 from ..options import NonNegativeFloat, PositiveInt
-from .contained_gold import ContainedGoldMetric, FoundTexts
 from .ranking import (
+    ContainedGoldMetric,
+    FoundTexts,
     Gold,
     RankingMetric,
     aqwv_at_k,

@@ -237,7 +237,7 @@ def test_a_system_is_called_and_the_run_is_tagged(auepora: Auepora) -> None:
     code, out, _ = auepora(
         "bench", "run", "popqa", "--data", data, "--system", "asked:build", "--store", "runs.sqlite", "-q"
     )
-    assert (code, out.splitlines()[0]) == (0, "PopQA: accuracy 0.3333 on 3 samples")
+    assert (code, out.splitlines()[0]) == (0, "PopQA: accuracy 0.6667 (published: 0.3333) on 3 samples")
     _, out, _ = auepora("runs", "--store", "runs.sqlite", "--json")
     assert "bench:popqa" in out
 

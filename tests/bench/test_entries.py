@@ -116,7 +116,7 @@ def test_a_wrong_answer_moves_the_number_by_its_step(benchmark: Benchmark, split
         now = list(changed.scores or ())
         if now[row] is None or changed.details["num_samples"] != result.details["num_samples"]:
             continue  # a refusal that is not scored any more
-        step = (scores[row] - now[row]) / result.details["num_samples"]
+        step = ((scores[row] or 0.0) - (now[row] or 0.0)) / result.details["num_samples"]
         assert step > 0, name
         assert result.value - changed.value == pytest.approx(step, abs=1e-12), name
         moved += 1

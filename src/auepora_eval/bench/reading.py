@@ -18,7 +18,8 @@ from ..io.cells import id_value, parse_list_cell, text_value
 from ..io.codec import LineError, decode_output_line, decode_sample, text_id
 from ..io.extract import slotted_reference
 from ..io.formats import read_file_head
-from ..io.join import OutputsFile, align_outputs, gathered_outputs, load_dataset, read_outputs_file
+from ..io.join import align_outputs, load_dataset, read_outputs_file
+from ..io.jsonl import OutputsFile, gathered_outputs
 from ..io.problems import ParsedOutput, Problems, UniqueIds, quote_text
 from ..io.tables import TableOptions, read_records
 from ..io.values import parse_json
@@ -165,8 +166,7 @@ def _joined_records(join: Join, path: Path) -> dict[str, Mapping[str, Any]]:
 
 def _records(reading: Reading, path: Path) -> Iterator[tuple[int | None, dict[str, Any]]]:
     if not reading.rows and not reading.by_id:
-        for record in read_records(path, Problems(), TableOptions()):
-            yield record.line, record.values
+        yield from ((found.line, found.values) for found in read_records(path, Problems(), TableOptions()))
         return
     try:
         document = parse_json(read_bytes(path, is_document=True))

@@ -31,7 +31,8 @@ from ..features.texts import (
     token_ids,
     token_pairs,
 )
-from ..text.norms import NORMS, TextNorm, as_written, norm_tokenizer
+from ..text.norm_names import TextNorm
+from ..text.norms import NORMS, as_written, norm_tokenizer
 from ..text.scripts import is_unspaced
 from ..text.tokenizers import (
     Tokenizer,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, groupby, zip_longest
 from math import log2
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from ..core.metric_metadata import declared_options
 from ..core.metrics_base import NOT_BY_ID, declare, is_defined_by_match
 from ..core.registry import ConfiguredMetric
 from ..core.scores import Score, Scores
-from ..core.types import Document, EvaluationSample, SystemOutputs
+from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DuplicateIdError
 from ..features.hits import (
     Floats,
@@ -49,7 +49,10 @@ from ..features.hits import (
 from ..features.matching import MATCH_WORDS
 from ..features.rankings import highest_levels, rankings
 from ..options import check_arguments
-from ..text.norms import TextNorm, normalized_text
+from ..text.norm_names import TextNorm
+
+if TYPE_CHECKING:
+    from ..features.contained import FoundTexts
 
 __all__ = [
     "aqwv_at_k",
@@ -652,25 +655,6 @@ class RankingMetric(ConfiguredMetric):
         return {**declared_options(self, self.metadata), **self.ranking_signature_options()}
 
 
-# --- gold that is found as a text inside a chunk, as published scripts of benchmarks find it -------------------------
-
-
-class FoundTexts(NamedTuple):
-    """Which gold texts the ranks of one sample contain."""
-
-    gold: int
-    """The number of gold items."""
-    texts: int
-    """The number of different gold texts."""
-    new: list[int]
-    """By rank how many texts are found there first."""
-
-    @property
-    def found(self) -> int:
-        """How many texts are found."""
-        return sum(self.new)
-
-
 @dataclass(frozen=True)
 class ContainedGoldMetric(RankingMetric):
     """A ranking metric that can also look for gold texts inside the retrieved texts (``contains``)."""
@@ -698,37 +682,15 @@ class ContainedGoldMetric(RankingMetric):
         return super().reference(sample, output) if self.contains is None else self._score_texts(sample, output)
 
     def _score_texts(self, sample: EvaluationSample, output: SystemOutputs | None) -> Score:
+        from ..features.contained import find_texts
+
         if sample.relevant_docs is None:
             return Score.skip("no_gold")
-        found = self._found_texts(sample, output)
-        judged = bool(sample.relevant_docs or sample.candidate_docs)
-        if not found.gold and self.skips_empty_gold(judged):
+        rules = self.active_conventions
+        found = find_texts(sample, output, self.contains or "none", cut=self.cut, min_relevance=rules.min_relevance)
+        if not found.gold and self.skips_empty_gold(bool(sample.relevant_docs or sample.candidate_docs)):
             return Score.skip("empty_gold")
+        rows = ((rank, count) for rank, count in enumerate(found.new, start=1) if count)
+        add_table(f"Gold texts found first at a rank, of {found.texts}", ("rank", "texts"), rows)
         value = self.contained_value(found) if found.gold else 0.0
         return Score(value)
-
-    def _found_texts(self, sample: EvaluationSample, output: SystemOutputs | None) -> FoundTexts:
-        levels = highest_levels(sample)
-        wanted: list[str] = []
-        for document in sample.relevant_docs or ():
-            text = self._text(document)
-            if not text:
-                raise BadValueError(
-                    f"sample '{sample.sample_id}': the gold document '{document.doc_id}' has no text, which "
-                    "'match: contains' looks for"
-                )
-            if levels[document.doc_id] >= self.active_conventions.min_relevance:
-                wanted.append(text)
-        missing = set(wanted)
-        new: list[int] = []
-        retrieved = output.retrieved if output is not None else []
-        for rank, item in enumerate(retrieved):
-            here = {text for text in missing if rank < self.cut and text in self._text(item.doc)}
-            missing -= here
-            new.append(len(here))
-        rows = ((rank, count) for rank, count in enumerate(new, start=1) if count)
-        add_table(f"Gold texts found first at a rank, of {len(set(wanted))}", ("rank", "texts"), rows)
-        return FoundTexts(len(wanted), len(set(wanted)), new)
-
-    def _text(self, document: Document) -> str:
-        return normalized_text(document.text, self.contains or "none")

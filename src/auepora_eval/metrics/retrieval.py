@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -42,7 +42,6 @@ from ..features.rankings import document_rankings, highest_levels
 from ..options import NonNegativeFloat, PositiveInt
 from .ranking import (
     ContainedGoldMetric,
-    FoundTexts,
     Gold,
     RankingMetric,
     aqwv_at_k,
@@ -55,6 +54,9 @@ from .ranking import (
     r_precision,
     recall_at_k,
 )
+
+if TYPE_CHECKING:
+    from ..features.contained import FoundTexts
 
 # --- rank-aware retrieval metrics: MRR, MAP, nDCG, R-precision -------------------------------------------------------
 

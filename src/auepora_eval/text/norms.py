@@ -7,13 +7,13 @@ import string
 import unicodedata
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING
 
-from .tokenizers import Tokenizer, custom_tokenizer, squad_words, visible_token
+from .norm_names import TextNorm
 
-TextNorm = Literal["squad", "nq", "trivia", "lower", "no_blanks", "none"]
-"""``squad``: SQuAD's. ``nq``: decomposed accents first, as in NQ-open. ``trivia``: punctuation becomes a blank, as in
-TriviaQA. ``lower``: lower case alone. ``no_blanks``: without blanks and line ends. ``none``: as written."""
+if TYPE_CHECKING:
+    from .tokenizers import Tokenizer
+
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 _TO_BLANKS = str.maketrans(dict.fromkeys(f"{string.punctuation}‘’´`", " "))
 _WITHOUT_BLANKS = str.maketrans(dict.fromkeys(" \n"))
@@ -37,6 +37,13 @@ def lower_case(text: str) -> list[str]:
 def without_blanks(text: str) -> list[str]:
     """``as_written`` without blanks and line ends."""
     return as_written(text.translate(_WITHOUT_BLANKS))
+
+
+def squad_words(text: str) -> list[str]:
+    """The words of SQuAD's script; the tokenizers are imported where they are needed."""
+    from . import tokenizers
+
+    return tokenizers.squad_words(text)
 
 
 def nq_words(text: str) -> list[str]:
@@ -71,6 +78,7 @@ NORMS: Mapping[TextNorm, Callable[[str], list[str]]] = {
 @lru_cache
 def norm_tokenizer(norm: TextNorm) -> Tokenizer:
     """The tokenizer of a normalisation."""
+    from .tokenizers import custom_tokenizer, visible_token
 
     def words(text: str) -> list[str]:
         return [visible_token(word) for word in NORMS[norm](text)]

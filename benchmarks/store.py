@@ -140,8 +140,9 @@ def durability(folder: Path, count: int, rounds: int) -> None:
         for turn, (mode, seconds) in product(range(rounds), taken.items()):
             with RunStore.open(folder / f"{mode}{chunk}{turn}.sqlite") as store:
                 run_id = store.create_run("benchmark", samples, dataset_name="made", plan={}).run_id
-                with store._database.engine.connect() as connection:  # the pool has one connection, used again below
-                    connection.connection.cursor().execute(f"PRAGMA synchronous={mode}")
+                with store._database.read() as connection:  # it is used again below
+                    connection.driver.commit()  # a mode cannot change in a transaction
+                    connection.driver.execute(f"PRAGMA synchronous={mode}")
                 start = time.perf_counter()
                 for place in range(0, count, chunk):
                     store.append(run_id, outputs[place : place + chunk])

@@ -30,6 +30,7 @@ from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_b
 from auepora_eval.annotate.draws import read_draws
 from auepora_eval.io.labels import Label, write_labels
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.run_tabs import TABS
 
 from .ui_data import LARGE_NAMES, write_store
 
@@ -170,6 +171,8 @@ def measure_all(store: Path, runs: Sequence[str], sample: str) -> None:
         )
         measure(server, "runs: by failures", ["/runs?sort=-failures"])
         measure_page(server, "run", f"/runs/{runs[0]}", "run")
+        for tab in ("head", *TABS):
+            measure(server, f"run: {tab}", [f"/runs/{runs[0]}/sections/{tab}?fragment=1"])
         for label, chosen in (("queries of a run", one), ("queries of two runs", both)):
             measure(server, label, [_queries(chosen)])
             measure(server, f"{label}: search", [_queries(chosen, q=word) for word in WORDS], "keystroke")

@@ -4,8 +4,8 @@
 
 Prints Markdown, a table per section, with the figures that have a limit and whether they keep it. The sections are
 those of the statistics: A early stopping, B two-stage judging, C labels for a difference, D partly human grades,
-E panels, F skewed differences. ``--quick`` uses a tenth of the draws. Data is read from ``../shared/data``; what is
-absent is left out.
+E panels, F skewed differences, G sweeps, K failure groups. ``--quick`` uses a tenth of the draws. Data is read from
+``../shared/data``; what is absent is left out.
 """
 
 import argparse
@@ -68,6 +68,8 @@ MODULES = {
     "D": "benchmarks.verdicts_grades",
     "E": "benchmarks.verdicts_labels",
     "F": "benchmarks.verdicts_skew",
+    "G": "benchmarks.verdicts_sweep",
+    "K": "benchmarks.verdicts_groups",
 }
 """The module of each section; its ``SECTIONS`` has a title and the function by letter."""
 

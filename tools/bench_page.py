@@ -14,7 +14,8 @@ _OPENING = """# Published benchmarks
 
 Generated from the entries in `src/auepora_eval/bench/entries` by `make docs`.
 
-Each benchmark of the survey's table is one command. It reads the benchmark's own files and computes the numbers of its published script; where a convention of that script is doubtful, our safer variant stands beside the number.
+Each benchmark of the survey's table is one command. It reads the benchmark's own files and computes the numbers of
+its published script; where a convention of that script is doubtful, our safer variant stands beside the number.
 Nothing is downloaded, and no published code is contained: the files are yours to get, under their licences.
 
 ```bash
@@ -27,10 +28,16 @@ auepora bench check downloads/dev.json               # to which benchmark a file
 auepora init hotpot_dev.json pred.json --bench hotpotqa   # the same as a plan
 ```
 
-`--strict` shows the published numbers alone. `--split` names a part of a benchmark, `--set KEY=VALUE` changes a setting such as RGB's `noise`. `--outputs` takes [our own JSONL](formats.md), or the benchmark's own file of predictions. Numbers that need a judge take it from `--plan` or `--judge-model`,
-and are left out without one. Files are looked for under `--data`, in `$AUEPORA_BENCH_DATA/NAME` and in the current folder. With `--system` the plan and the samples are written into the current folder, and the run is stored with the tag `bench:NAME`; the system retrieves for itself, also where the benchmark gives documents.
+`--strict` shows the published numbers alone. `--split` names a part of a benchmark, `--set KEY=VALUE` changes a
+setting such as RGB's `noise`. `--outputs` takes [our own JSONL](formats.md), or the benchmark's own file of
+predictions. Numbers that need a judge take it from `--plan` or `--judge-model`,
+and are left out without one. Files are looked for under `--data`, in `$AUEPORA_BENCH_DATA/NAME` and in the current
+folder. With `--system` the plan and the samples are written into the current folder, and the run is stored with the
+tag `bench:NAME`; the system retrieves for itself, also where the benchmark gives documents.
 
-A benchmark of your own is one YAML file with the same keys, and a folder of the same name beside it for its example: `auepora bench run ./mine.yaml`. A reader that columns cannot express is named by its import path, `reader: my_module:samples`.
+A benchmark of your own is one YAML file with the same keys, and a folder of the same name beside it for its example:
+`auepora bench run ./mine.yaml`. A reader that columns cannot express is named by its import path, `reader:
+my_module:samples`.
 """
 
 
@@ -39,8 +46,9 @@ def figures(benchmarks: list[Benchmark]) -> str:
     rows = {benchmark.heading.row for benchmark in benchmarks}
     equal = {benchmark.heading.row for benchmark in benchmarks if benchmark.heading.mark != "P"}
     return (
-        f"{len(benchmarks)} benchmarks cover the {len(rows)} rows of the survey's table and of the datasets that they use; "
-        f"{len(equal)} of these rows give the published values on their examples, and of the other {len(rows - equal)} nothing was run."
+        f"{len(benchmarks)} benchmarks cover the {len(rows)} rows of the survey's table and of the datasets that they "
+        f"use; {len(equal)} of these rows give the published values on their examples, and of the other "
+        f"{len(rows - equal)} nothing was run."
     )
 
 
@@ -62,7 +70,8 @@ def _section(benchmark: Benchmark) -> str:
     heading = benchmark.heading
     facts = [
         f"{escape_markdown(heading.title)}: {escape_markdown(heading.cite)}.",
-        f"Source: <{heading.source}>. Data: {escape_markdown(heading.obtain)}. Licences: {escape_markdown(licence_text(benchmark))}.",
+        f"Source: <{heading.source}>. Data: {escape_markdown(heading.obtain)}.",
+        f"Licences: {escape_markdown(licence_text(benchmark))}.",
         f"Values {heading.mark}: {MARKS[heading.mark]}.",
     ]
     parts = [_part(split, part) for split, part in benchmark.parts.items()]

@@ -14,6 +14,7 @@ MAX_LINES = 40
 WIDTH = 88
 
 TOPICS = {
+    "targets": ("targets.md", ""),
     "plans": ("plans.md", ""),
     "running": ("running.md", "Stopping and resuming"),
     "formats": ("formats.md", ""),

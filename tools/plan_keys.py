@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from auepora_eval.plan.model import (
     TwoStageKeys,
 )
 from auepora_eval.plan.source import InFolder, Variables, default_of, is_optional, join_key, split_hint
+from auepora_eval.plan.sweep import SweepBudget, SweepKeys
 
 PAGE = Path(__file__).parent.parent / "docs" / "plans.md"
 MARKS = ("<!-- Written by `make docs`. -->\n", "<!-- end -->\n")
@@ -46,6 +47,8 @@ SECTIONS: list[tuple[str, type, Mapping[str, Any]]] = [
     ("run.prices.MODEL", Price, {}),
     ("judge.stop", StopSettings, {}),
     ("judge", TwoStageKeys, {}),
+    ("sweep", SweepKeys, {}),
+    ("sweep.budget", SweepBudget, {}),
 ]
 
 
@@ -65,6 +68,8 @@ def type_text(hint: Any) -> str:
     """A type in words, with what its markers mean."""
     plain, markers = split_hint(hint)
     text = "any value" if plain is Any else "path" if plain is Path else describe_type(plain)
+    if is_dataclass(plain):
+        text = "mapping"
     if is_optional(hint):
         text += " or `null`"
     if any(isinstance(one, InFolder) for one in markers) and plain is not Path:

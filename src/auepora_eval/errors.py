@@ -28,6 +28,7 @@ AueporaWarning (UserWarning)                               the result is valid, 
 """
 
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -294,3 +295,11 @@ class MissingDependencyError(AueporaError, ImportError):
 
     def __init__(self, package: str, *, purpose: str, install: str) -> None:
         super().__init__(f"{purpose} needs the package '{package}': pip install {install}")
+
+    @classmethod
+    def import_module(cls, name: str, *, package: str = "", purpose: str, install: str) -> Any:
+        """Import a module; raise where its package, by default of the same name, is not installed."""
+        try:
+            return import_module(name)
+        except ImportError as error:
+            raise cls(package or name, purpose=purpose, install=install) from error

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 from xml.etree import ElementTree
 
-from .compare.pairing import selection_note
 from .compare.stores import DecisionRegister, register_decision
 from .compare.types import GuardrailOutcome, MetricComparison
 from .core.results import (
@@ -407,6 +406,8 @@ def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
         reason += f"; {two_stage_note(stage)}"
     if corrections := corrections_note(result):
         reason += f"; {corrections}"
+    if gate.part != "point" and (picked := result.details.get("picked")):
+        reason += f"; {picked}"
     return GateOutcome(
         gate.text, status, reason, gate.metric, value, warning=partial or _failure_warning(gate, result, status)
     )
@@ -720,6 +721,7 @@ def check_run(
     are inconclusive.
     """
     if samples is not None:
+        from .compare.pairing import selection_note
         from .compare.runs import results_on_set
 
         results = results_on_set(store, record, results, samples)
@@ -747,6 +749,10 @@ def _check_results(
     samples: SampleSet | None,
 ) -> GateReport:
     gates = resolve_names(gates, [one.name for one in results])
+    if any(isinstance(gate, ValueGate) and gate.part != "point" for gate in gates):
+        from .compare.sweeps import with_picked_interval
+
+        results = with_picked_interval(store, record, results)
     if not any(needs_baseline(gate) for gate in gates):
         return check_gates(gates, results)
     other = find_baseline(store, record) if baseline is None else baseline
@@ -769,15 +775,9 @@ def _check_results(
     margins: Mapping[str, float] | None = None if has_guardrails else {}
     try:
         compared = compare_metrics(
-            store,
-            other,
-            record,
-            metrics=names,
-            primary=verdict_metrics or None,
-            other_dataset=other_dataset,
-            samples=samples,
-            guardrails=margins,
-        )
+            store, other, record, metrics=names, primary=verdict_metrics or None, other_dataset=other_dataset,
+            samples=samples, guardrails=margins,
+        )  # fmt: skip
     except AueporaError as error:
         if strict:
             raise

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
@@ -168,14 +167,6 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flattened
 
 
-def _require(package: str) -> Any:
-    """Import the package of a tracker."""
-    try:
-        return import_module(package)
-    except ImportError as error:
-        raise MissingDependencyError(package, purpose=f"log_to_{package}()", install=package) from error
-
-
 @contextmanager
 def _open_run(run: Any, start: Callable[[], AbstractContextManager[Any]]) -> Iterator[Any]:
     """The run to log to; without one, a run is started and ended afterwards."""
@@ -214,7 +205,7 @@ def log_to_mlflow(
     A run's dataset and configuration become params, together with ``params``; for results from a store, give the
     ``record``. ``prefix``, such as ``"dev/"``, is put before every key, so that one run can hold several evaluations.
     """
-    mlflow = _require("mlflow")
+    mlflow = MissingDependencyError.import_module("mlflow", purpose="log_to_mlflow()", install="mlflow")
     entries = build_entries(results, prefix=prefix, record=record, params=params)
     active = mlflow.active_run() if run is None else run
     with _open_run(active, lambda: mlflow.start_run(run_name=entries.name)) as opened:
@@ -286,7 +277,7 @@ def log_to_wandb(
     afterwards. Numbers are named as in ``log_to_mlflow``. A run's dataset and configuration go into its config, with
     ``params``; so do, under ``auepora``, the names and signatures of the metrics and the list of undefined ones.
     """
-    wandb = _require("wandb")
+    wandb = MissingDependencyError.import_module("wandb", purpose="log_to_wandb()", install="wandb")
     entries = build_entries(results, prefix=prefix, record=record, params=params)
     active = wandb.run if run is None else run
     with _open_run(active, lambda: wandb.init(project=project, name=entries.name)) as opened:

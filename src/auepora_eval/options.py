@@ -5,7 +5,8 @@
 >>> problem_of(Literal["mean", "min"], "men")
 "must be one of mean, min; not 'men'; did you mean 'mean'?"
 
-A dataclass calls ``check_options(self)`` in ``__post_init__``; a function is decorated with ``check_arguments``.
+A dataclass calls ``check_options(self)`` in ``__post_init__``; a function is decorated with ``check_arguments``. Before
+the check a field with ``metadata={"convert": function}`` is converted, unless it has its default.
 Metrics are checked by their base class. A boolean is not a number, and a number is finite.
 """
 
@@ -345,6 +346,11 @@ def _rules(target: Any) -> Mapping[str, Rule]:
     return {name: rule for name, rule in compiled.items() if rule is not _SCALARS[Any]}
 
 
+@functools.lru_cache(maxsize=1024)
+def _converted_fields(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return tuple(field for field in dataclasses.fields(cls) if "convert" in field.metadata)
+
+
 def check_options(target: Any, values: Mapping[str, Any] | None = None) -> None:
     """Raise unless all values have their declared types; the error names every option that does not.
 
@@ -352,6 +358,10 @@ def check_options(target: Any, values: Mapping[str, Any] | None = None) -> None:
     """
     if values is None:
         cls: Any = type(target)
+        for field in _converted_fields(cls):
+            given = getattr(target, field.name)
+            if given is not field.default:
+                object.__setattr__(target, field.name, field.metadata["convert"](given))
         rules = _rules(cls)
         wrong = {name: rule for name, rule in rules.items() if not rule.accepts(getattr(target, name))}
         values = {name: getattr(target, name) for name in wrong}

@@ -3,13 +3,12 @@
 import json
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select
 
 from auepora_eval.compare import AggregateMetrics, compute_aggregate, golden_report, store_aggregate
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
@@ -23,7 +22,7 @@ from auepora_eval.errors import (
 )
 from auepora_eval.io.golden import save_golden
 from auepora_eval.store import RunStatus, RunStore
-from auepora_eval.store.schema import runs
+from auepora_eval.store.connect import DatabaseConnection
 from helpers.golden_runs import chunk, found, found_at, golden, put_run
 
 
@@ -115,7 +114,7 @@ def test_undefined_metrics_are_null_in_json(store: RunStore) -> None:
     assert (agg.mrr, agg.citation_coverage, agg.groundedness, agg.refusal_correctness) == (None, None, None, None)
     store_aggregate("only", replace(agg, mrr=math.nan), store=store)
     with store._database.read() as connection:
-        text = connection.execute(select(runs.c.aggregate_json)).scalar_one()
+        [(text,)] = connection.rows("SELECT aggregate_json FROM eval_runs")
     assert json.loads(text)["mrr"] is None
     assert "NaN" not in text
 
@@ -216,13 +215,18 @@ def test_the_store_is_found_as_everywhere(store: RunStore, tmp_path: Path, monke
     assert store.get("run_only").aggregate is not None
 
 
-def test_no_text_of_a_document_is_read(store: RunStore) -> None:
+def test_no_text_of_a_document_is_read(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = [golden("q", chunk("gold", "A", (0, 9), "a long text"))]
     hits = [found(chunk("gold", "A", (0, 9), "a long text"), answer="yes")]
     a, b = put_run(store, "a", queries, hits), put_run(store, "b", queries, hits, config={"chunker_version": "2"})
     statements: list[str] = []
-    engine = store._database.engine
-    event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    read = DatabaseConnection.rows
+
+    def record(connection: DatabaseConnection, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        statements.append(statement)
+        return read(connection, statement, values)
+
+    monkeypatch.setattr(DatabaseConnection, "rows", record)
     compute_aggregate("a", store=store)
     golden_report(store, a, b)
     assert any("eval_query_results" in one for one in statements)

@@ -19,9 +19,9 @@ from auepora_eval.core.conventions import PRESETS, Conventions
 from auepora_eval.core.registry import metric
 from auepora_eval.engine import gold_match
 from auepora_eval.engine.gold_match import GoldReading, MatchCounts, Pair, resolve_gold_match
-from auepora_eval.engine.suggest import suggest_metrics
 from auepora_eval.errors import BadValueError, UnknownConventionError
 from auepora_eval.render.tables import results_table
+from helpers.suggestions import suggest_metrics
 
 AUEPORA = Conventions.of()
 

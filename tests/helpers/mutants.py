@@ -40,7 +40,6 @@ NOT_KERNELS = {
     "_power_table",
     "__post_init__",
     "signature_options",
-    "k_signature_option",
     "run_signature_options",
     "required_fields",
     "check_k",

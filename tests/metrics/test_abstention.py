@@ -14,7 +14,6 @@ from auepora_eval import AueporaError, EvaluationSample, MetricResult, SystemOut
 from auepora_eval.core.batch import Batch
 from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.registry import spec_of
-from auepora_eval.engine.suggest import suggest_metrics
 from auepora_eval.errors import AueporaWarning, BadTypeError, BadValueError
 from auepora_eval.features.texts import RefusalDetector, refusals
 from auepora_eval.metrics.abstention import (
@@ -26,6 +25,7 @@ from auepora_eval.metrics.abstention import (
 )
 from helpers.builders import output, sample
 from helpers.requirements import need_data
+from helpers.suggestions import suggest_metrics
 
 NAMES = ["negative_rejection_rate", "over_refusal_rate", "rejection_precision", "rejection_f1"]
 NONE = None

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from auepora_eval import EvaluationSample, MetricResult, Response, Score, SystemOutputs, evaluate, metric
 from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.registry import Spec, spec_of
-from auepora_eval.engine.suggest import suggest_metrics
 from auepora_eval.errors import BadTypeError, BadValueError, MetricDefinitionError
 from auepora_eval.metrics.false_documents import ErrorCorrectionRate, ErrorDetectionRate
 from auepora_eval.metrics.wrappers import ContextNoiseAccuracy
 from helpers.builders import answered, output, sample
 from helpers.requirements import examples, need_data
+from helpers.suggestions import suggest_metrics
 
 CUE = "There are factual errors in the provided documents."
 LIE: dict[str, Any] = {"wrong_answer": "Lyon"}

@@ -21,12 +21,12 @@ from auepora_eval import (
 )
 from auepora_eval.core.metrics_base import RunInfo
 from auepora_eval.core.registry import spec_of
-from auepora_eval.engine.suggest import suggest_metrics
 from auepora_eval.errors import BadTypeError, MetricDefinitionError
 from auepora_eval.features.embeddings import unit_vector
 from auepora_eval.metrics.additional import DistinctN, IntraListDiversity, ResponseDiversity
 from helpers.builders import output, sample
 from helpers.requirements import examples
+from helpers.suggestions import suggest_metrics
 from helpers.texts import TEXT
 
 ABOUT = 1e-12

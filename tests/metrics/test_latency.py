@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from auepora_eval import BatchMetric, EvaluationSample, SystemOutputs, evaluate, evaluate_stream, metric
 from auepora_eval.core.metrics_base import RunInfo
-from auepora_eval.engine.suggest import suggest_metrics
 from auepora_eval.metrics.additional import MeanLatency, QuantileLatency, Throughput
 from auepora_eval.metrics.latency import AnswerRate, ClockRate, Quantile
 from helpers.builders import output, sample
+from helpers.suggestions import suggest_metrics
 
 
 def timed(*seconds: Any, key: str = "end_to_end") -> tuple[list[EvaluationSample], list[SystemOutputs]]:

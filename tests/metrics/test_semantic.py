@@ -26,13 +26,13 @@ from auepora_eval import (
 )
 from auepora_eval.core.metrics_base import RunInfo
 from auepora_eval.core.registry import Spec
-from auepora_eval.engine.suggest import suggest_metrics
 from auepora_eval.errors import BadValueError
 from auepora_eval.metrics.bertscore import BertScoreMetric
 from auepora_eval.metrics.semantic import CrossEncoderSimilarity, EmbeddingSimilarity, SbertSimilarity
 from auepora_eval.models.loading import ModelSource, load_classifier
 from helpers.letter_vectors import letters
 from helpers.requirements import need
+from helpers.suggestions import suggest_metrics
 from helpers.tiny_models import LONGEST, made
 from helpers.user_project import Project
 

@@ -82,6 +82,7 @@ MARKS |= {
         "diagnosis",
         "getting-started",
         "perturbing",
+        "sweep",
         "statistics/choosing-labels",
         "statistics/early-stopping",
         "statistics/partial-grades",

@@ -22,10 +22,10 @@ pytestmark = pytest.mark.xdist_group("source_tree")
 
 HEAVY = {
     "scipy", "pandas", "torch", "transformers", "sentence_transformers", "pyarrow", "openpyxl", "aiohttp", "ray", "altair", "vl_convert",
-    "jinja2", "rich", "sqlalchemy", "nltk", "bm25s", "langchain_core", "llama_index", "haystack", "polars", "mlflow", "wandb",
+    "jinja2", "rich", "nltk", "bm25s", "langchain_core", "llama_index", "haystack", "polars", "mlflow", "wandb",
     "starlette", "uvicorn",
 }  # fmt: skip
-ALLOWED = {"store": {"sqlalchemy"}, "ui": {"starlette", "uvicorn"}}
+ALLOWED = {"ui": {"starlette", "uvicorn"}}
 """The store and the pages are themselves imported only where they are used."""
 
 

@@ -232,7 +232,7 @@ CASES: dict[str, list[str]] = {
     "gold apply": ["gold", "apply", "--all", "--by", "bob"],
     "gold export": ["gold", "export", "baseline", "-o", "corrected.jsonl"],
 }
-OWN_TEST = {"crosscheck", "ui", "gold withdraw"}
+OWN_TEST = {"crosscheck", "ui", "gold withdraw", "targets"}
 
 
 @pytest.fixture(scope="module")

@@ -102,7 +102,7 @@ def test_failed_judgement_is_stored_with_reason_and_raw_reply(judged: Callable[.
         assert [one.position for one in store.judgements(outcome.record.run_id, position=4)] == [4]
         store.delete(outcome.record.run_id)
         with store._database.read() as connection:
-            assert connection.exec_driver_sql("SELECT count(*) FROM eval_judgements").scalar_one() == 0
+            assert connection.first("SELECT count(*) FROM eval_judgements") == (0,)
 
 
 def test_each_repeat_has_its_own_judgements(judged: Callable[..., Project]) -> None:

@@ -5,7 +5,6 @@ import re
 import resource
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
 
 from auepora_eval.core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from auepora_eval.errors import MissingDependencyError, StoreError
@@ -108,8 +106,8 @@ def test_damaged_rows(store: RunStore) -> None:
     store.append(run_id, outputs())
     with store._database.write() as connection:
         empty = "''::bytea" if store._database.is_postgresql else "X''"
-        connection.exec_driver_sql(f"UPDATE eval_query_results SET outputs = {empty}")
-        connection.exec_driver_sql(f"UPDATE eval_samples SET sample = {empty}")
+        connection.execute(f"UPDATE eval_query_results SET outputs = {empty}")
+        connection.execute(f"UPDATE eval_samples SET sample = {empty}")
     for read in (lambda: list(store.outputs(run_id)), lambda: store.samples(run_id), lambda: store.results(run_id)):
         with pytest.raises(StoreError, match="is damaged: what it holds cannot be read"):
             read()
@@ -119,7 +117,7 @@ def test_missing_text(store: RunStore) -> None:
     run_id = store.create_run("one", SAMPLES, dataset_name="d", plan={}).run_id
     store.append(run_id, outputs())
     with store._database.write() as connection:
-        connection.exec_driver_sql("DELETE FROM eval_documents")
+        connection.execute("DELETE FROM eval_documents")
     assert len(list(store.outputs(run_id, texts=False))) == 3
     with pytest.raises(StoreError, match=r"is damaged: the text '.{22}' of a document is missing"):
         list(store.outputs(run_id))
@@ -223,20 +221,21 @@ def test_store_locked_by_another_process(url: str) -> None:
 # --- no room ---------------------------------------------------------------------------------------------------------
 
 
+def limit_pages(store: RunStore, pages: int) -> None:
+    """Limit the size of the file, for the connection that is used again below."""
+    with store._database.read() as connection:
+        connection.driver.execute(f"PRAGMA max_page_count={pages}")
+
+
 def test_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite"
     run_id = create_store(path)
     with RunStore.open(path) as store:
-
-        @event.listens_for(store._database.engine, "checkout")
-        def limit(connection: sqlite3.Connection, *_: object) -> None:
-            connection.execute(f"PRAGMA max_page_count={pages}")
-
-        pages = 40
+        limit_pages(store, 40)
         with pytest.raises(StoreError, match=r"cannot grow: the disk is full; free some space and repeat"):
             store.append(run_id, outputs(1, 500_000, start=3))
         assert len(list(store.outputs(run_id))) == 3
-        pages = 1_000_000
+        limit_pages(store, 1_000_000)
         store.append(run_id, outputs(1, 500_000, start=3))
         assert len(list(store.outputs(run_id))) == 4
 
@@ -303,7 +302,7 @@ def test_server_that_aborts_a_transaction(postgres_server: Server, postgres_url:
     def cut_off(store: RunStore) -> None:
         with store._database.write() as connection:
             postgres_server.execute(end.replace("DATABASE", postgres_url.rpartition("/")[2]))
-            connection.exec_driver_sql("UPDATE eval_runs SET name = 'other'")
+            connection.execute("UPDATE eval_runs SET name = 'other'")
 
     with RunStore.open(postgres_url) as store:
         with pytest.raises(StoreError, match="cannot be reached"):

@@ -87,7 +87,7 @@ def test_deleted_with_their_run(store: RunStore, record: RunRecord) -> None:
     with pytest.raises(UnknownRunError):
         store.put_judgements(record.run_id, [make_judgement(0)])
     with store._database.read() as connection:
-        assert connection.exec_driver_sql("SELECT count(*) FROM eval_judgements").scalar_one() == 0
+        assert connection.first("SELECT count(*) FROM eval_judgements") == (0,)
 
 
 def test_usage_is_summed(store: RunStore, record: RunRecord) -> None:

@@ -9,39 +9,60 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import Connection, inspect, text, update
 
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.errors import StoreError
 from auepora_eval.store import RunStore
 from auepora_eval.store import schema as migrations
-from auepora_eval.store.connect import connect
-from auepora_eval.store.schema import MIGRATIONS, metadata, migrate, runs, schema_version, versions
+from auepora_eval.store.connect import DatabaseConnection, connect
+from auepora_eval.store.schema import (
+    MIGRATIONS,
+    StoredTable,
+    decisions,
+    documents,
+    insert_statement,
+    judgements,
+    migrate,
+    query_results,
+    runs,
+    samples,
+    schema_version,
+    scores,
+)
 from helpers.forks import forked
 
 
 def test_migrations_give_the_current_schema(store: RunStore) -> None:
     with store._database.read() as connection:
-        found = inspect(connection)
-        for table in metadata.sorted_tables:
-            there = {column["name"]: column["nullable"] for column in found.get_columns(table.name)}
-            assert there == {column.name: column.nullable for column in table.columns}
-            keys = found.get_pk_constraint(table.name)["constrained_columns"]
-            assert keys == [column.name for column in table.primary_key]
+        for table in (runs, query_results, samples, documents, scores, judgements, decisions):
+            columns, key = columns_and_key(connection, table)
+            assert columns == set(table.columns)
+            assert key == list(table.key)
 
 
-def _older(connection: Connection) -> None:
-    connection.exec_driver_sql("CREATE TABLE things (name TEXT)")
-    connection.exec_driver_sql("INSERT INTO things VALUES ('kept')")
+def columns_and_key(connection: DatabaseConnection, table: StoredTable) -> tuple[set[str], list[str]]:
+    if not connection.is_postgresql:
+        found = connection.records(f"PRAGMA table_info({table.name})")
+        key = sorted((row["pk"], row["name"]) for row in found if row["pk"])
+        return {row["name"] for row in found}, [name for _, name in key]
+    columns = "SELECT column_name FROM information_schema.columns WHERE table_name = ?"
+    parts = "SELECT column_name FROM information_schema.key_column_usage WHERE table_name = ? ORDER BY ordinal_position"
+    names = {name for (name,) in connection.rows(columns, (table.name,))}
+    return names, [name for (name,) in connection.rows(parts, (table.name,))]
 
 
-def _newer(connection: Connection) -> None:
-    connection.exec_driver_sql("ALTER TABLE things ADD COLUMN size INTEGER")
+def _older(connection: DatabaseConnection) -> None:
+    connection.execute("CREATE TABLE things (name TEXT)")
+    connection.execute("INSERT INTO things VALUES ('kept')")
 
 
-def _broken(connection: Connection) -> None:
-    connection.exec_driver_sql("CREATE TABLE half_done (name TEXT)")
-    connection.exec_driver_sql("SELECT * FROM nowhere")
+def _newer(connection: DatabaseConnection) -> None:
+    connection.execute("ALTER TABLE things ADD COLUMN size INTEGER")
+
+
+def _broken(connection: DatabaseConnection) -> None:
+    connection.execute("CREATE TABLE half_done (name TEXT)")
+    connection.execute("SELECT * FROM nowhere")
 
 
 def test_older_store_is_migrated_with_its_data(url: str) -> None:
@@ -51,8 +72,8 @@ def test_older_store_is_migrated_with_its_data(url: str) -> None:
         migrate(database, create=True, steps=[_older, _newer, _broken])
     with database.read() as connection:  # each step on its own: what worked stays, what did not leaves nothing
         assert schema_version(connection) == 2
-        assert not inspect(connection).has_table("half_done")
-        assert connection.exec_driver_sql("SELECT name, size FROM things").all() == [("kept", None)]
+        assert not connection.has_table("half_done")
+        assert connection.rows("SELECT name, size FROM things") == [("kept", None)]
     migrate(database, create=True, steps=[_older, _newer])
     database.close()
 
@@ -60,7 +81,7 @@ def test_older_store_is_migrated_with_its_data(url: str) -> None:
 def test_older_store_opens(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with RunStore.open(url) as store:
         run_id = store.create_run("old", [], dataset_name="d", plan={}).run_id
-    later: Callable[[Connection], None] = _older
+    later: Callable[[DatabaseConnection], None] = _older
     monkeypatch.setattr(migrations, "MIGRATIONS", (*MIGRATIONS, later))
     monkeypatch.setattr(migrate, "__kwdefaults__", {"steps": (*MIGRATIONS, later)})
     with RunStore.open(url) as store:
@@ -74,19 +95,19 @@ def test_results_of_schema_1(url: str) -> None:
     database = connect(url, create=True, timeout=5)
     migrate(database, create=True, steps=MIGRATIONS[:1])
     kept = [("recall@5", "recall@5|v1", 0.25), ("recall@5", "recall@5|empty:zero|v1", 0.5), ("mrr", "mrr|v1", 0.75)]
-    insert = text(
-        "INSERT INTO eval_scores (run_id, name, signature, target, reducer, position, computed_at, result_json, "
-        "rows, \"values\", status, reason_codes, reasons) VALUES (:run, :name, :signature, 'RETRIEVAL_RELEVANCE', "
-        "'mean', :position, :at, :result, 1, :values, :status, :codes, '[\"\"]')"
+    insert = (
+        'INSERT INTO eval_scores (run_id, name, signature, target, reducer, "position", computed_at, result_json, '
+        "\"rows\", \"values\", status, reason_codes, reasons) VALUES ('run_old', ?, ?, 'RETRIEVAL_RELEVANCE', "
+        "'mean', ?, ?, ?, 1, ?, ?, ?, '[\"\"]')"
     )
     with database.write() as connection:
-        connection.execute(runs.insert().values(**OLD_RUN))
+        old = runs._replace(columns=tuple(OLD_RUN))
+        connection.execute(insert_statement(old), list(OLD_RUN.values()))
         for position, (name, signature, value) in enumerate(kept):
-            values = {"run": "run_old", "name": name, "signature": signature, "position": position}
-            columns = {"values": np.array([value]).tobytes(), "status": b"\0", "codes": b"\0\0"}
+            columns = (np.array([value]).tobytes(), b"\0", b"\0\0")
             result = f'{{"value": {value}, "defined": true}}'
             at = f"2026-01-01T00:00:0{position}.000000+00:00"
-            connection.execute(insert, {**values, **columns, "result": result, "at": at})
+            connection.execute(insert, (name, signature, position, at, result, *columns))
     database.close()
     with RunStore.open(url) as store:
         with store._database.read() as connection:
@@ -120,7 +141,7 @@ OLD_RUN = {
 
 def test_newer_schema_is_rejected(url: str) -> None:
     with RunStore.open(url) as store, store._database.write() as connection:
-        connection.execute(update(versions).values(version=7))
+        connection.execute("UPDATE eval_schema SET version = 7")
     with pytest.raises(
         StoreError, match=f"has schema 7, this version knows up to {len(MIGRATIONS)}: upgrade auepora_eval"
     ):

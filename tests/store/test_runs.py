@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from sqlalchemy import select
 
 from auepora_eval import evaluate
 from auepora_eval.core.results import Results
@@ -30,7 +29,7 @@ from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput, tex
 from auepora_eval.store import rows as output_rows
 from auepora_eval.store.records import is_this_process, to_iso, utc_now
 from auepora_eval.store.runs import count_all_outputs, heartbeat, lazy_samples
-from auepora_eval.store.schema import documents, query_results, samples, scores
+from auepora_eval.store.schema import StoredTable, documents, query_results, samples, scores
 
 SAMPLES = [
     EvaluationSample(
@@ -64,9 +63,9 @@ def create_run(store: RunStore, name: str = "one", **given: Any) -> RunRecord:
     return store.create_run(name, given.pop("samples", SAMPLES), dataset_name="set", plan={"version": 1}, **given)
 
 
-def count_rows(store: RunStore, table: Any) -> int:
+def count_rows(store: RunStore, table: StoredTable) -> int:
     with store._database.read() as connection:
-        return len(connection.execute(select(table)).all())
+        return len(connection.rows(f"SELECT * FROM {table.name}"))
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------
@@ -361,7 +360,7 @@ def test_error_column_is_shortened(store: RunStore) -> None:
     (back,) = store.outputs(run_id)
     assert (back.sample_id, back.output.error) == ("q\x00", error)
     with store._database.read() as connection:
-        (column,) = connection.execute(select(query_results.c.error)).one()
+        [(column,)] = connection.rows("SELECT error FROM eval_query_results")
     assert len(column) == 500
 
 
@@ -401,7 +400,7 @@ def test_result_round_trip(store: RunStore) -> None:
     assert isinstance(part, MetricResult)
     assert part.value == given.by_name["mrr"].slices["labels.lang"]["de"].value
     with store._database.read() as connection:
-        reducers = {row.name: row.reducer for row in connection.execute(select(scores.c.name, scores.c.reducer))}
+        reducers = dict(connection.rows("SELECT name, reducer FROM eval_scores"))
     assert (reducers["mrr"], reducers["bleu"]) == ("mean", "")
 
 

@@ -32,7 +32,7 @@ def dump_store(store: RunStore) -> bytes:
     cells = []
     with store._database.read() as connection:
         for table in ("eval_runs", "eval_query_results", "eval_samples", "eval_documents", "eval_scores"):
-            for row in connection.exec_driver_sql(f"SELECT * FROM {table}"):
+            for row in connection.rows(f"SELECT * FROM {table}"):
                 cells += [bytes(cell) if isinstance(cell, (bytes, memoryview)) else str(cell).encode() for cell in row]
     return b"\n".join(cells)
 

@@ -34,11 +34,18 @@ TABBED_PAGES = ("runs", "comparison", "query in two runs", "label")
 AXE_PAGES = (
     "runs",
     "run",
+    "run, queries",
+    "run, slices",
+    "run, retrieval",
+    "run, failures",
+    "run, provenance",
     "comparison",
     "leaderboard",
     "queries",
     "query",
     "query in two runs",
+    "query with open documents",
+    "failed query",
     "review",
     "derivation",
 )
@@ -169,12 +176,19 @@ def ordinary_pages(run: dict[str, str], batch: dict[str, str]) -> dict[str, str]
         "review": address("/review", run=a),
         "runs": "/runs",
         "run": f"/runs/{a}",
+        "run, queries": f"/runs/{a}?tab=queries",
+        "run, slices": f"/runs/{a}?tab=slices",
+        "run, retrieval": f"/runs/{a}?tab=retrieval",
+        "run, failures": f"/runs/{a}?tab=failures",
+        "run, provenance": f"/runs/{a}?tab=provenance",
         "derivation": address(f"/runs/{a}/derivation", metric="recall@5"),
         "comparison": address("/compare", run=[a, b]),
         "leaderboard": address("/compare", run=[a, b, other]),
         "queries": address("/queries", run=[a, b], where="recall@5>=0"),
+        "failure groups": address("/queries/groups", run=[a, b]),
         "query": address("/query", run=a, id="q00000"),
         "query in two runs": address("/query", run=[a, b], id="q00003"),
+        "query with open documents": address("/query", run=[a, b], id="q00003", open="all", k=1),
         "failed query": address("/query", run=[a, b], id="q00011"),
         "live": "/live",
         "plans": "/plans",
@@ -206,6 +220,7 @@ def hostile_pages(run: dict[str, str], batch: dict[str, str]) -> dict[str, str]:
         "comparison": address("/compare", run=[a, b]),
         "queries": address("/queries", run=texts, q='<img "'),
         "queries with a condition": address("/queries", run=[a, b], where=f'label.kind="{report_pages.HOSTILE[4]}"'),
+        "failure groups": address("/queries/groups", run=[a, b], correct=name),
         **{f"query {key}": address("/query", run=texts, id=key) for key in ("image", "long", "hash/?#%&'\"")},
         "plans": "/plans",
         "plan": address("/plans/view", path=HOSTILE_NAME),
@@ -303,7 +318,7 @@ def test_panels_shortcuts_and_theme_by_keyboard(browser: Any, server: UiServer, 
         expect(page.locator("#theme")).to_have_text("Theme: dark")
         # A part that cannot be loaded gives the reason, and can be loaded again.
         page.evaluate(
-            """import("/assets/shell.js").then((shell) => shell.replaceFragment(document.querySelector("main > section"), "/runs/unknown"))"""
+            """import("/assets/shell.js").then((shell) => shell.replaceFragment(document.querySelector("#tab"), "/runs/unknown"))"""
         )
         alert = page.locator("main [role=alert]")
         expect(alert).to_contain_text("unknown")
@@ -321,17 +336,16 @@ def test_panels_shortcuts_and_theme_by_keyboard(browser: Any, server: UiServer, 
 def test_a_filter_by_keyboard_keeps_focus_and_filters(browser: Any, server: UiServer, run_ids: dict[str, str]) -> None:
     expect = need("playwright.sync_api").expect
     path = address(f"/runs/{run_ids['before']}", where="rank<=5")
-    low = {"width": 1280, "height": 400}  # the list is out of view, and not loaded
-    with workbench_page(browser, server, path, expected=("status of 400",), viewport=low) as page:
+    with workbench_page(browser, server, f"{path}&tab=metrics", expected=("status of 400",)) as page:
         # A count in a panel closes it and leads to its queries, and not to those of the address of the page.
-        page.locator("main a[data-drawer]").first.focus()
+        page.locator("#tab a[data-drawer]").first.focus()
         page.keyboard.press("Enter")
         page.locator("dialog a[data-where]").first.focus()
         page.keyboard.press("Enter")
         expect(page.locator(".query-tokens bdi")).to_have_text(["recall@5=scored"])
-        expect(page.locator("#queries")).to_be_focused()
-        page.goto(server.address + path)
-        page.keyboard.press("/")  # loads the list
+        expect(page.locator("#tab")).to_be_focused()
+        page.goto(f"{server.address}{path}&tab=metrics")
+        page.keyboard.press("/")  # opens the list, with the filter of the address
         expect(page.locator("#query-search")).to_be_focused()
         # A header sorts, and again the other way round.
         header = page.get_by_role("link", name="Gold in the ranking")

@@ -3,15 +3,18 @@
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
+from auepora_eval.compare.runs import build_leaderboard
 from auepora_eval.core.types import EvaluationSample
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore, decisions
+from auepora_eval.ui.compare_card import gold_fact
 from helpers import requirements
 from helpers.stored_runs import judged_until, run, samples, scored, sequential_test
 from helpers.ui_server import UiServer, ui_server, workbench_page
@@ -154,8 +157,29 @@ def test_several_runs_are_a_leaderboard_with_links_to_pairs(server: UiServer, st
     summary = server.get(address("/compare/sections/summary", three)).text
     assert "z) is first with 0.5000" in summary
     assert address("/compare", three[:2]) in unescape(summary)
+    cells = re.findall(r'<td role="cell".*?</td>', summary, re.DOTALL)
+    assert len(cells) == 3
+    assert "first run" in cells[0]
+    assert "▲ +0.50" in cells[2]
+    assert ["not beaten" in cell for cell in cells] == [False, True, True]  # y and z cannot be told apart
+    assert "Differences are against A. 1 metrics compared on" not in summary
+    assert "Gold is matched" not in summary  # no metric of retrieval
     assert server.get(address("/compare/sections/outcomes", three)).status == 404
     assert server.get(address("/compare", three, adjust="tukey")).status == 200
+
+
+def test_how_gold_was_matched_is_under_the_verdict(server: UiServer, store: RunStore, pair: list[RunRecord]) -> None:
+    summary = server.get(address("/compare/sections/summary", pair)).text
+    assert "Gold is matched by id." in summary
+    board = build_leaderboard(store, pair)
+    metrics = []
+    for metric in board.metrics:
+        (only,) = metric.pairs
+        by_span = replace(only, comparison=replace(only.comparison, match="span"))
+        metrics.append(replace(metric, pairs=(by_span,)))
+    assert gold_fact(replace(board, metrics=metrics), pair) == (
+        "Gold is matched by span in all runs, recomputed from stored outputs; the stored results have id"
+    )
 
 
 @pytest.mark.parametrize(

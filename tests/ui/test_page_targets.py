@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.cli.main import main
 from auepora_eval.store.records import RunStatus
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.run_tabs import TABS
 from helpers.accessibility import load_all
 from helpers.requirements import missing
-from helpers.stored_runs import samples, scored
+from helpers.stored_runs import run, samples, scored
 from helpers.ui_server import UiServer, ui_server, workbench_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.part("chromium")]
@@ -29,7 +31,7 @@ MEASURE = """() => {
   const visible = [...document.querySelectorAll("[data-row]")].filter((row) => row.getBoundingClientRect().bottom <= innerHeight);
   return {
     bar: document.querySelector(".top").getBoundingClientRect().height,
-    row: top("[data-row]"), visible: visible.length, rowHeight: visible[0]?.getBoundingClientRect().height,
+    row: top("[data-row]"), tabs: top(".tabs"), tiles: document.querySelectorAll(".tile").length, visible: visible.length, rowHeight: visible[0]?.getBoundingClientRect().height,
     height: document.documentElement.scrollHeight,
   };
 }"""
@@ -114,15 +116,106 @@ def test_the_pages_of_the_demo_are_as_compact_as_their_design(browser: Any, demo
     assert narrow_queries["row"] < 320 * TOLERANCE
 
 
-def test_no_page_scrolls_to_the_side(browser: Any, demo: UiServer) -> None:
+MEASURE_QUERY = """() => {
+  const box = (selector) => document.querySelector(selector)?.getBoundingClientRect();
+  const rank = document.querySelectorAll(".document")[1].getBoundingClientRect();
+  return {
+    bar: box(".query-bar").bottom, answers: box("#answers").bottom, scores: box("#scores tbody").bottom,
+    columns: [box(".known").width, box(".answers").width], rank: rank.height,
+    height: document.documentElement.scrollHeight,
+  };
+}"""
+
+
+def test_a_query_is_as_compact_as_its_design(browser: Any, demo: UiServer) -> None:
     pair, new = pair_of(demo), demo.workbench.store.runs()[0].run_id
-    paths = ["/runs", f"/compare?{pair}", f"/queries?{pair}", f"/queries?run={new}", f"/runs/{new}"]
-    wide = []
+    paths = [f"/query?{pair}&id=q44&where=token_f1=worse", f"/query?{pair}&id=q12", f"/query?run={new}&id=q44"]
     with workbench_page(browser, demo, viewport=DESKTOP, reduced_motion="reduce") as page:
         for path in paths:
             measured(page, demo, path)
-            for width in WIDTHS:
-                page.set_viewport_size({"width": width, "height": 900})
-                if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-                    wide.append((path, width))
-    assert wide == []
+            found = page.evaluate(MEASURE_QUERY)
+            assert found["bar"] < 100, path
+            assert found["columns"] == [280, 352], path
+            assert found["rank"] == pytest.approx(80, abs=1), path
+            assert found["answers"] < 860 - 40, path  # the bar at the bottom is 40 high
+            assert found["scores"] < 860, path
+            assert found["height"] < 1_100 * TOLERANCE, path
+        page.set_viewport_size(PHONE)
+        for path in paths:
+            assert measured(page, demo, path)["height"] < 2_600 * TOLERANCE, path
+
+
+def test_the_page_of_a_run_is_as_compact_as_its_design(browser: Any, demo: UiServer) -> None:
+    path = f"/runs/{demo.workbench.store.runs()[0].run_id}"
+    with workbench_page(browser, demo, viewport=DESKTOP, reduced_motion="reduce") as page:
+        found = measured(page, demo, path)
+        page.set_viewport_size(PHONE)
+        narrow = measured(page, demo, path)
+    assert found["tiles"] == 6
+    assert found["tabs"] < 450 * TOLERANCE
+    assert found["height"] < 1_800 * TOLERANCE
+    assert narrow["height"] < 4_100 * TOLERANCE
+
+
+def test_no_page_scrolls_to_the_side(browser: Any, demo: UiServer) -> None:
+    pair, new = pair_of(demo), demo.workbench.store.runs()[0].run_id
+    paths = ["/runs", f"/compare?{pair}", f"/queries?{pair}", f"/queries?run={new}"]
+    paths += [f"/runs/{new}?tab={name}" for name in TABS]
+    paths += [
+        f"/query?{pair}&id=q44",
+        f"/query?{pair}&id=q44&open=all",
+        f"/query?run={new}&id=q44",
+        f"/review?run={new}",
+    ]
+    with workbench_page(browser, demo, viewport=DESKTOP, reduced_motion="reduce") as page:
+        assert wide_pages(page, demo, paths, WIDTHS) == []
+
+
+def wide_pages(page: Any, server: UiServer, paths: Sequence[str], widths: Sequence[int]) -> list[tuple[str, int]]:
+    """The pages that scroll to the side, with the width of the window."""
+    wide = []
+    for path in paths:
+        measured(page, server, path)
+        for width in widths:
+            page.set_viewport_size({"width": width, "height": 900})
+            if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                wide.append((path, width))
+        page.set_viewport_size(DESKTOP)
+    return wide
+
+
+LONG_TEXTS = ("检索增强生成系统的评估" * 364, "نظام توليد معزز بالاسترجاع " * 149)
+"""4,000 characters in Chinese and in Arabic."""
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
+    """Two runs with names of 60 characters, 40 metrics, 30 gold documents, and long answers."""
+    gold = [Document(f"document-{number}", LONG_TEXTS[number % 2][:300]) for number in range(30)]
+    dataset = [
+        EvaluationSample(f"q{number}", text[:400], relevant_docs=gold, reference_answer=Response(text))
+        for number, text in enumerate(LONG_TEXTS)
+    ]
+
+    def answer(number: int) -> SystemOutputs:
+        hits = [RetrievedDocument(one, 1.0 / rank, rank) for rank, one in enumerate(gold, 1)]
+        return SystemOutputs(hits, Response(LONG_TEXTS[number]), {"end_to_end": 1.5})
+
+    metrics: list[Any] = [f"{name}@{k}" for name in ("recall", "precision", "ndcg") for k in range(1, 13)]
+    metrics += ["token_f1", "rougeL_answer", "failure_attribution@5", "mean_latency[end_to_end]"]
+    config = {"a_setting_with_a_long_name_without_spaces": "x" * 200}
+    with RunStore.open(tmp_path_factory.mktemp("long") / "runs.sqlite") as store:
+        for number in range(2):
+            run(store, f"{number}{'n' * 59}", dataset, answer, metrics, config=config, tags=["t" * 60])
+        with ui_server(store) as running:
+            yield running
+
+
+def test_long_texts_fit(browser: Any, long: UiServer) -> None:
+    pair, new = pair_of(long), long.workbench.store.runs()[0].run_id
+    paths = ["/runs", f"/compare?{pair}", f"/queries?{pair}", f"/query?{pair}&id=q0", f"/query?run={new}&id=q1"]
+    paths += [f"/runs/{new}?tab={name}" for name in TABS]
+    with workbench_page(browser, long, viewport=DESKTOP, reduced_motion="reduce") as page:
+        assert wide_pages(page, long, paths, (320, 390, 1280)) == []
+        for path in (f"/queries?{pair}", f"/runs/{new}?tab=queries"):
+            assert measured(page, long, path)["rowHeight"] <= 240

@@ -1,13 +1,13 @@
 """The page of a run: its numbers, links that filter, derivations, sections, the report, and runs that lack something."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import unescape
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from auepora_eval import Document, EvaluationSample
+from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.compare.columns import RunColumns
 from auepora_eval.compare.filters import SampleFilter
 from auepora_eval.compare.query_table import QueryTable
@@ -15,7 +15,7 @@ from auepora_eval.core.types import GOLD_BY
 from auepora_eval.report.pages import write_report
 from auepora_eval.store.records import RunStatus, StoredOutput
 from auepora_eval.store.runs import RunStore, decisions
-from auepora_eval.ui.run_page import SECTIONS, _band_ends
+from auepora_eval.ui.run_tabs import TABS, _band_ends
 from helpers.report_pages import HOSTILE, Page, hostile_run
 from helpers.run_page_runs import answer, mixed_run, questions
 from helpers.stored_runs import run, scored
@@ -56,10 +56,14 @@ def test_every_count_of_the_page_is_the_number_of_queries_that_its_link_shows(
     reply = server.get(f"/runs/{run_id}")
     assert reply.status == 200
     links = conditions(reply.text)
-    assert links["token_f1=scored"] == "17 of 20"
-    assert links["token_f1=skipped:no_reference"] == "2 skipped: no_reference"
+    assert links["recall@2!=skipped"] == "20"  # the failed answer counts
+    assert links["mean_latency[end_to_end]=scored"] == "19"
+    assert links["token_f1!=scored"] == "3, 2 reasons"
+    assert 'title="2 no reference, 1 failed: error"' in reply.text
     assert links["recall@2=failed:error"] == "1 failed: error"
     for where, text in links.items():
+        if where.startswith("label."):
+            continue  # the name of a group
         expected = int(re.search(r"\d+", text)[0])  # type: ignore[index]
         assert count_of(store, run_id, where) == expected, (text, where)
 
@@ -68,16 +72,15 @@ def test_the_bar_has_the_causes_with_words_and_counts(server: UiServer, run_id: 
     html = server.get(f"/runs/{run_id}").text
     causes = {where: text for where, text in conditions(html).items() if where.startswith("cause=")}
     # 18 of 20 questions have a reference; every fifth answer is right, and number 9 failed instead of a wrong answer.
-    assert set(causes) == {
-        f"cause={one}" for one in ("retriever", "dropped", "below-cut", "refused", "generator", "failed")
+    counts = {"below-cut": 4, "retriever": 3, "refused": 3, "generator": 2, "dropped": 1, "failed": 1}
+    assert {where: text.split()[-1] for where, text in causes.items()} == {
+        f"cause={word}": str(count) for word, count in counts.items()
     }
-    assert causes["cause=retriever"].startswith("retriever: 3 (")
-    assert causes["cause=dropped"].startswith("dropped: 1 (")
-    assert causes["cause=below-cut"].startswith("below the cut: 4 (")
+    assert causes["cause=below-cut"] == "below the cut 4"
     widths = re.findall(r'<svg x="([\d.]+)%" width="([\d.]+)%"', html)
     assert sum(float(width) for _, width in widths) == pytest.approx(100, abs=0.01)
     assert [float(x) for x, _ in widths] == sorted(float(x) for x, _ in widths)
-    assert server.get(f"/runs/{run_id}/sections/causes").text.strip() in html
+    assert server.get(f"/runs/{run_id}/sections/head").text.strip() in html
 
 
 def test_a_number_opens_its_derivation_and_then_its_samples(server: UiServer, run_id: str) -> None:
@@ -97,18 +100,34 @@ def test_a_number_opens_its_derivation_and_then_its_samples(server: UiServer, ru
     assert "computed again, it is equal to the last digit" in derived.text
 
 
-def test_every_section_is_there_and_charts_have_their_scale(server: UiServer, run_id: str) -> None:
-    page = server.get(f"/runs/{run_id}").text
-    names = re.findall(rf'data-fragment="/runs/{run_id}/sections/([^"]*)"', page)
-    assert names == ["curves", "quality", "slices", "distributions", "latency", "failures", "cards", "provenance"]
-    parts = {name: server.get(f"/runs/{run_id}/sections/{name}").text for name in names}
-    assert all("<" in part for part in parts.values())
+def test_every_tab_has_an_address_and_charts_have_their_scale(server: UiServer, run_id: str) -> None:
+    page = server.get(f"/runs/{run_id}?tab=metrics&where=rank<=2").text
+    tabs = dict(re.findall(r'<a href="([^"]*)" data-tab="(\w+)"', page))
+    assert list(tabs.values()) == list(TABS)
+    assert all("where=rank%3C%3D2" in one for one in tabs)  # a tab keeps the filter
+    parts = {name: server.get(f"/runs/{run_id}/sections/{name}?fragment=1").text for name in TABS}
+    for address, name in tabs.items():
+        whole = server.get(unescape(address).partition("&")[0]).text
+        assert f'data-tab="{name}" aria-current="true"' in whole
+        if name not in ("queries", "gates"):  # the list of a page waits for all outputs
+            assert parts[name].strip()[-500:] in whole, name
     scales = {name: re.findall(r'data-scale="([^"]*)"', part) for name, part in parts.items()}
-    assert {name for name, found in scales.items() if found} == {"quality", "slices", "distributions", "latency"}
+    assert {name for name, found in scales.items() if found} == {"retrieval", "slices", "distributions", "latency"}
     assert '"field": "seconds"' in unescape(scales["latency"][0])
     assert conditions(parts["slices"])['label.kind=h"=a<rd'] == 'h"=a<rd'
+    assert conditions(parts["metrics"])['label.kind=h"=a<rd'] == 'h"=a<rd'
+    assert "no gates" in parts["gates"]
+    assert "No judge" in parts["judges"]
     ids = [one for part in parts.values() for one in re.findall(r' id="(chart-[^"]*)"', part)]
     assert len(ids) == len(set(ids)) > 10
+    assert server.get(f"/runs/{run_id}?tab=scores").status == 400
+    assert "2 of 20 queries" in server.get(f"/runs/{run_id}?where=token_f1=skipped").text
+
+
+def test_another_metric_by_group_is_chosen_by_the_address(server: UiServer, run_id: str) -> None:
+    chosen = server.get(f"/runs/{run_id}/sections/metrics?metric=recall@2").text
+    assert "recall@2 by kind" in chosen
+    assert "token_f1 by kind" in server.get(f"/runs/{run_id}").text
 
 
 BANDS = {  # the label of a band, the values that it has
@@ -145,7 +164,7 @@ def test_the_report_is_the_file_of_the_command(
 
 
 BAD = {  # the rest of the address: status, and a part of the message
-    "/sections/scatter": (400, "choose one of: gates"),
+    "/sections/scatter": (400, "choose one of: metrics"),
     "/derivation": (400, "needs the parameter &#39;metric&#39;"),
     "/derivation?metric=token_f2": (400, "token_f1"),
     "/derivation?metric=token_f1&sample=q1": (400, "no sample"),
@@ -167,7 +186,9 @@ def test_an_unknown_run_is_not_found(server: UiServer, rest: str) -> None:
 def test_a_run_without_gold_is_offered_ways_to_get_some(server: UiServer, store: RunStore) -> None:
     without = [EvaluationSample("q00001", "what?"), EvaluationSample("q00002", "who?")]
     found = run(store, "no gold", without, lambda _: ["a"], ["empty_result_rate"])
-    html = server.get(f"/runs/{found.run_id}").text
+    page = server.get(f"/runs/{found.run_id}").text
+    assert "names no relevant documents" in page
+    html = server.get(f"/runs/{found.run_id}?tab=retrieval").text
     commands = [unescape(one) for one in re.findall(r'data-copy="([^"]*)"', html)]
     assert [one.split()[:3] for one in commands] == [
         ["auepora", "pool", found.run_id],
@@ -177,15 +198,74 @@ def test_a_run_without_gold_is_offered_ways_to_get_some(server: UiServer, store:
         ["auepora", "judge", "calibrate"],
         ["auepora", "rescore", found.run_id],
     ]
-    assert "/sections/latency" in html
-    assert "/sections/curves" not in html
+    assert "<figure" not in html
     graded = [
         EvaluationSample(one.sample_id, one.query, [Document("a")], metadata={GOLD_BY: {"human": 1}}) for one in without
     ]
     with_gold = run(store, "graded", graded, lambda _: ["a"], ["recall@1"])
     store.put_results(found.run_id, store.results(with_gold.run_id))  # as `auepora rescore --qrels` does
     for run_id in (found.run_id, with_gold.run_id):
-        assert "No gold documents" not in server.get(f"/runs/{run_id}").text
+        assert "names no relevant documents" not in server.get(f"/runs/{run_id}").text
+
+
+def rule_run(store: RunStore, name: str, texts: Sequence[str], rule: float) -> str:
+    """A run whose wrong answers are those below a threshold; every second question has gold in the context."""
+    asked = [
+        EvaluationSample(
+            f"q{number}", "what?", relevant_docs=[Document("gold")], reference_answer=Response("b c d e f g h i j k")
+        )
+        for number in range(len(texts))
+    ]
+
+    def answer_of(number: int) -> SystemOutputs:
+        found = [RetrievedDocument(Document("other" if number % 2 else "gold"), 1.0, 1)]
+        return SystemOutputs(found, Response(texts[number]))
+
+    metric = {"failure_attribution@5": {"correct": "token_f1", "correct_from": rule}}
+    return run(store, name, asked, answer_of, ["token_f1", metric]).run_id
+
+
+SENTENCES = {  # the answers in turn, with gold in the context and without; the threshold; the end of the sentence
+    "steady": (["x", "b c d e f", "x"], 0.3, "the generator is the first thing to work on, by any threshold from"),
+    # token_f1 of three words of ten is 0.46, of one 0.18; answers with three words have no gold in the context.
+    "another cause": (
+        ["b", "b c d", "b", "b c d", "x", "b c d", "x", "b c d", "x", "b c d", "b c d e f g", "b c d"],
+        0.4,
+        "the generator is the first thing to work on; with a threshold of 0.5 it would be the retriever.",
+    ),
+    "zero or one": (["x", "b c d e f g h i j k"], 0.3, "the generator is the first thing to work on."),
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_the_sentence_has_the_threshold_and_what_another_would_change(
+    server: UiServer, store: RunStore, name: str
+) -> None:
+    texts, rule, end = SENTENCES[name]
+    html = server.get(f"/runs/{rule_run(store, name, texts, rule)}").text
+    sentence = re.sub(r"<[^>]*>", "", re.search(r'<p class="run-sentence.*?</p>', html, re.DOTALL)[0])  # type: ignore[index]
+    assert f"wrong (token_f1 below {rule:g})" in sentence
+    assert end in sentence
+
+
+def test_tiles_are_primaries_then_guardrails_then_latency(server: UiServer, store: RunStore) -> None:
+    names = [
+        "token_f1",
+        "recall@1",
+        "hallucination_rate",
+        "exact_match",
+        "mean_latency[end_to_end]",
+        "mrr",
+        "hit_rate@1",
+    ]
+    plan = {"primary": ["recall@1", "exact_match"], "guardrails": {"mrr": 0.02}}
+    record = scored(store, "tiles", questions(), {name: [0.5] * 20 for name in names}, plan=plan)
+    tiles = re.findall(r'<span class="tile-name"><bdi>([^<]*)', server.get(f"/runs/{record.run_id}").text)
+    assert tiles == ["recall@1", "exact_match", "mrr", "mean_latency[end_to_end]"]
+    plan = {"primary": names[:4], "guardrails": dict.fromkeys(names[5:], 0.02)}
+    record = scored(store, "many tiles", questions(), {name: [0.5] * 20 for name in names}, plan=plan)
+    tiles = re.findall(r'<span class="tile-name"><bdi>([^<]*)', server.get(f"/runs/{record.run_id}").text)
+    assert tiles == [*names[:4], "mrr", "mean_latency[end_to_end]"]
 
 
 @pytest.mark.slow
@@ -196,7 +276,6 @@ def test_a_run_without_causes_has_no_bar(server: UiServer, store: RunStore) -> N
         page = server.get(f"/runs/{run_id}").text
         assert text in page
         assert "cause-bar" not in page
-        assert server.get(f"/runs/{run_id}/sections/causes").status == 400
 
 
 def test_the_page_of_an_unfinished_run_shows_how_to_continue(server: UiServer, store: RunStore) -> None:
@@ -218,7 +297,7 @@ def test_hostile_texts_stay_texts(server: UiServer, store: RunStore) -> None:
     page = server.get(base)
     metric = quote(HOSTILE[1], safe="")
     parts = [page, server.get(f"{base}/derivation?metric={metric}")]
-    parts += [server.get(f"{base}/sections/{name}") for name in SECTIONS]
+    parts += [server.get(f"{base}/sections/{name}") for name in (*TABS, "head")]
     for part in parts:
         assert part.status == 200
         taken = Page(part.text)

@@ -25,8 +25,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
 def page(browser: Any, server: UiServer) -> Iterator[Any]:
     run_id = server.workbench.find("mixed").run_id
     with workbench_page(browser, server, f"/runs/{run_id}") as opened:
-        opened.locator("#queries").scroll_into_view_if_needed()
-        opened.locator(".query-count").wait_for()
         yield opened
 
 
@@ -35,17 +33,17 @@ def wait_for_count(page: Any, text: str) -> None:
     page.locator(".query-count", has_text=re.compile(f"^{re.escape(text)}$")).wait_for()
 
 
-def show(page: Any, section: str, wanted: str) -> Any:
-    """Scroll to a section and wait for a part of it."""
-    page.locator(f"#{section}").scroll_into_view_if_needed()
-    found = page.locator(f"#{section} {wanted}").first
+def show(page: Any, tab: str, wanted: str) -> Any:
+    """Open a tab and wait for a part of it."""
+    page.locator(f".tabs a[data-tab={tab}]").click()
+    found = page.locator(f"#tab[data-tab={tab}] {wanted}").first
     found.wait_for()
     found.scroll_into_view_if_needed()
     return found
 
 
 def test_derivations_filters_and_the_report_with_the_keyboard_alone(page: Any) -> None:
-    value = page.get_by_role("link", name="how token_f1 was computed")
+    value = page.get_by_role("link", name="token_f1", exact=True)
     value.focus()
     page.keyboard.press("Enter")
     drawer = page.locator("dialog.drawer[open]")
@@ -60,53 +58,79 @@ def test_derivations_filters_and_the_report_with_the_keyboard_alone(page: Any) -
     drawer.get_by_role("link", name="2 queries skipped").focus()
     page.keyboard.press("Enter")
     wait_for_count(page, "2 of 20 queries")
-    assert page.url.endswith("?where=token_f1%3Dskipped")
+    assert page.url.endswith("?tab=queries&where=token_f1%3Dskipped")
     assert drawer.count() == 0
     # A group of a slice replaces the filter; two numbers narrow it as a selected range does.
-    show(page, "slices", "ul.chips").get_by_role("link", name="easy").focus()
+    page.locator(".tabs a[data-tab=slices]").focus()
+    page.keyboard.press("Enter")
+    group = page.locator("#tab ul.chips").get_by_role("link", name="easy")
+    group.wait_for()
+    group.focus()
     page.keyboard.press("Enter")
     wait_for_count(page, "10 of 20 queries")
-    show(page, "latency", "form.range").get_by_label("from").focus()
+    page.locator(".tabs a[data-tab=latency]").focus()
+    page.keyboard.press("Enter")
+    low = page.locator("#tab form.range").get_by_label("from")
+    low.wait_for()
+    low.focus()
     page.keyboard.type("0.95")
     page.keyboard.press("Tab")
     page.keyboard.type("1.55")
     page.keyboard.press("Enter")
     wait_for_count(page, "2 of 20 queries")  # 1.2 and 1.4 seconds
+    page.locator("h1").click()
+    page.keyboard.press("/")
+    page.wait_for_function("document.activeElement.id === 'query-search'")
+    page.keyboard.press("Tab")
+    page.locator("h1").click()
     with page.expect_download() as download:
         page.keyboard.press("d")
     assert download.value.suggested_filename == "report-mixed.html"
 
 
 def test_counts_and_causes_filter_and_the_address_restores(page: Any) -> None:
-    page.locator("#causes .cause-list").get_by_role("link", name="below the cut: 4").click()
+    page.locator(".cause-list").get_by_role("link", name="below the cut 4").click()
     wait_for_count(page, "4 of 20 queries")
-    page.locator("#causes svg.cause-bar a").first.click()
+    page.locator("svg.cause-bar a").nth(1).click()
     wait_for_count(page, "3 of 20 queries")
-    assert page.url.endswith("?where=cause%3Dretriever")
-    page.locator("#scores").get_by_role("link", name="2 skipped: no_reference").first.click()
-    wait_for_count(page, "2 of 20 queries")
+    assert page.url.endswith("?tab=queries&where=cause%3Dretriever")
+    show(page, "metrics", "table.metrics").get_by_role("link", name="1 failed: error").first.click()
+    wait_for_count(page, "1 of 20 queries")
+    page.go_back()
+    page.locator("#tab table.metrics").wait_for()
     page.go_back()
     wait_for_count(page, "3 of 20 queries")
     page.reload()
-    page.locator("#queries").scroll_into_view_if_needed()
     wait_for_count(page, "3 of 20 queries")
+    page.locator("#tab").get_by_role("link", name="Clear all").click()
+    wait_for_count(page, "20 queries")
+    assert page.url.endswith("?tab=queries")
     page.keyboard.press("c")
     page.get_by_role("heading", name="Compare mixed").wait_for()
 
 
-def test_a_link_filters_a_list_that_was_not_in_view_yet(browser: Any, server: UiServer) -> None:
+def test_tabs_load_when_they_are_opened_and_have_addresses(page: Any) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    show(page, "provenance", "dl.facts")
+    assert page.url.endswith("?tab=provenance")
+    assert [one.partition("/sections/")[2] for one in asked] == ["provenance?tab=provenance"]
+    page.keyboard.press("q")
+    wait_for_count(page, "20 queries")
+    page.go_back()
+    page.locator("#tab dl.facts").first.wait_for()
+    assert page.locator(".tabs [aria-current]").inner_text() == "Provenance"
+    page.go_back()
+    page.locator("#tab table.metrics").wait_for()
+
+
+def test_tabs_work_without_script(browser: Any, server: UiServer) -> None:
     run_id = server.workbench.find("mixed").run_id
-    with workbench_page(browser, server, f"/runs/{run_id}", viewport={"width": 1280, "height": 300}) as page:
-        with page.expect_response(lambda reply: "/queries?" in reply.url) as loaded:
-            page.locator("#scores").get_by_role("link", name="2 skipped: no_reference").first.click()
-        assert "where=" in loaded.value.url
-        wait_for_count(page, "2 of 20 queries")
-        page.wait_for_load_state("networkidle")
-        wait_for_count(page, "2 of 20 queries")
-        page.locator("a.chip[href='#provenance']").click()
-        page.locator("#cards [data-filled]").wait_for()
-        page.locator("#provenance [data-filled]").wait_for()
-        page.wait_for_function("Math.abs(document.getElementById('provenance').getBoundingClientRect().y) < 300")
+    with workbench_page(browser, server, f"/runs/{run_id}", java_script_enabled=False) as page:
+        page.locator(".tabs").get_by_role("link", name="Latency").click()
+        page.locator("#tab figure svg").first.wait_for()
+        page.locator(".tabs").get_by_role("link", name="Queries").click()
+        assert page.locator("#tab [data-row]").count() == 12
 
 
 def drag(page: Any, brush: Any, start: float, end: float) -> None:
@@ -121,21 +145,16 @@ def drag(page: Any, brush: Any, start: float, end: float) -> None:
 
 
 def test_a_selected_range_of_a_chart_narrows_the_filter(page: Any) -> None:
-    drag(page, show(page, "quality", ".chart.usual .brush"), 0.05, 0.15)
+    drag(page, show(page, "retrieval", ".chart.usual .brush"), 0.05, 0.15)
     wait_for_count(page, "6 of 20 queries")  # the first gold document at rank 1, with a score as in the chart
     assert "rank%3E%3D1&where=rank%3C%3D1&where=token_f1%3Dscored" in page.url
-    drag(page, show(page, "quality", ".chart.usual .brush"), 0.8, 0.98)
+    drag(page, show(page, "retrieval", ".chart.usual .brush"), 0.8, 0.98)
     wait_for_count(page, "4 of 20 queries")  # not returned
-    assert page.url.endswith("?where=token_f1%3Dscored&where=rank%3Dnone")
+    assert page.url.endswith("&where=token_f1%3Dscored&where=rank%3Dnone")
     drag(page, show(page, "latency", ".chart.usual .brush"), 0.0, 0.5)
     page.wait_for_url(re.compile("where=rank%3Dnone&where=seconds%3E%3D0&where=seconds%3C%3D1"))
     wait_for_count(page, "2 of 20 queries")  # numbers 2 and 7
-    assert page.locator("#latency form.range [name=from]").input_value() == "0"
     show(page, "slices", ".chart.usual .brush-band").click(force=True)  # below its mark
     wait_for_count(page, "1 of 20 queries")
-    selected = page.locator("#latency .chart.usual .brush-selection:not([width='0'])")
-    assert selected.count() == 1
-    page.locator("#queries").get_by_role("link", name="Clear all").click()
+    page.locator("#tab").get_by_role("link", name="Clear all").click()
     wait_for_count(page, "20 queries")
-    assert selected.count() == 0
-    assert page.locator("#latency form.range [name=from]").input_value() == ""

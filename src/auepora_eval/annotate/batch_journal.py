@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from ..errors import ConflictError
-from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey, current_time
+from ..io.jsonl import current_time
+from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey
 from .agreement import decided_label
 from .label_batch import LabelBatch
 

@@ -23,8 +23,8 @@ from ..core.types import EvaluationSample
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError, UnknownBatchError
 from ..io.grades import read_grades
 from ..io.join import load_dataset
-from ..io.jsonl import save_jsonl_dataset
-from ..io.labels import current_time, write_labels
+from ..io.jsonl import current_time, save_jsonl_dataset
+from ..io.labels import write_labels
 from ..perturb.edits import hash_uniform
 from ..runtime.files import is_writable, read_bytes, translate_write_errors, write_lines
 from ..runtime.processes import gc_paused

@@ -16,7 +16,8 @@ import msgspec
 from ..core.types import SystemOutputs
 from ..errors import BadValueError, ConflictError, DataFileError, StoreError, UnknownBatchError, UnknownRunError
 from ..io.codec import decode_sample
-from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey, current_time
+from ..io.jsonl import current_time
+from ..io.labels import Label, LabelEvent, LabelJournal, LabelKey
 from ..perturb.edits import hash_uniform
 from ..runtime.files import open_bytes, write_lines
 from ..runtime.processes import gc_paused

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import BadValueError, DataFileError
 from ..io.labels import Label
@@ -22,7 +21,7 @@ from ..render.markdown import blocks_markdown
 from ..render.tables import UNRELIABLE_NOTE
 from ..render.terminal import blocks_text
 from ..stats.agreement import slope_report
-from ..stats.intervals import Estimate, Floats, Interval, mean_interval
+from ..stats.intervals import Estimate, Floats, Interval, Ints, interval_ends, mean_interval
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .agreement import aggregate_labels, reject_tuning_labels, select_labels
@@ -370,7 +369,7 @@ def _mean(answers: Sequence[JudgedAnswer]) -> dict[str, Any]:
     interval = mean_interval(values, clusters=_clusters(answers), lowest=-1.0, highest=1.0)
     return {
         "mean": math.fsum(values) / len(values),
-        "interval": None if interval is None else [interval.low, interval.high],
+        "interval": interval_ends(interval),
         "num_answers": len(answers),
     }
 
@@ -380,7 +379,7 @@ def _slope(answers: Sequence[JudgedAnswer], column: Floats, why: str, seed: int)
     return slope_report(column, outcomes, clusters=_clusters(answers), why_constant=why, seed=seed)
 
 
-def _clusters(answers: Sequence[JudgedAnswer]) -> npt.NDArray[np.intp]:
+def _clusters(answers: Sequence[JudgedAnswer]) -> Ints:
     codes: dict[str, int] = {}
     return np.array([codes.setdefault(one.cluster, len(codes)) for one in answers], dtype=np.intp)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..compare.pairing import lookup_metric
 from ..compare.stores import biased_metrics, read_register, record_bias, register_decision
@@ -43,7 +42,7 @@ from ..stats.calibration import (
     expected_calibration_error,
     reliability_table,
 )
-from ..stats.intervals import Estimate, Floats, mean_interval
+from ..stats.intervals import Bools, Estimate, Floats, Ints, mean_interval
 from ..stats.permutation import association_p_value
 from ..stats.probabilities import probability_calibration
 from ..stats.sampling import with_zeros
@@ -539,9 +538,7 @@ def _probabilities(run: SampleScores, scores: Floats) -> Floats | None:
     return np.array([run.probability(one) for one in scores]) if run.bounded else None
 
 
-def _calibration_errors(
-    chance: Floats | None, right: npt.NDArray[np.bool_], bins: int
-) -> tuple[Estimate, Estimate, Estimate]:
+def _calibration_errors(chance: Floats | None, right: Bools, bins: int) -> tuple[Estimate, Estimate, Estimate]:
     n = len(right)
     if chance is None:
         why = Estimate(None, None, n, "scores without a worst and a best value are no chances")
@@ -556,7 +553,7 @@ def _predictions(run: SampleScores, ids: list[str], cut: float) -> Floats:
     return np.array([float(run.verdict(one, cut)) for one in scores]) if chances is None else chances
 
 
-def _clusters(run: SampleScores, ids: list[str]) -> npt.NDArray[np.intp] | None:
+def _clusters(run: SampleScores, ids: list[str]) -> Ints | None:
     found = run.clusters
     return None if found is None else np.array([found[one] for one in ids], dtype=np.intp)
 

@@ -13,7 +13,7 @@ from ..render.tables import format_value
 from ..render.terminal import blocks_text
 from ..stats.agreement import RatersReport
 from ..stats.calibration import MAX_WEIGHT, Bin, Confusion, CorrectedMean
-from ..stats.intervals import Estimate, Interval
+from ..stats.intervals import Estimate, Interval, interval_ends
 from ..stats.probabilities import TOLERANCE, ProbabilityCalibration
 from ..stats.sequential import SequentialResult
 from .draws import PEOPLE_ONLY
@@ -203,7 +203,7 @@ class JudgeCalibration:
             **{name: getattr(self, name).to_dict() for name in (*measures, *errors)},
             "alpha_level": self.alpha_level,
             "confusion": asdict(self.confusion),
-            "reliability": [{**asdict(one), "interval": _interval_list(one.interval)} for one in self.reliability],
+            "reliability": [{**asdict(one), "interval": interval_ends(one.interval)} for one in self.reliability],
             "corrected": _corrected_dict(self.corrected),
             "disagreements": [asdict(one) for one in self.disagreements],
             "conclusion": self.conclusion.to_dict(),
@@ -312,20 +312,16 @@ class CalibrationReport:
 def _corrected_dict(one: CorrectedMean) -> dict[str, Any]:
     return {
         "value": one.value,
-        "interval": _interval_list(one.interval),
+        "interval": interval_ends(one.interval),
         "weight": one.weight,
         "cap": MAX_WEIGHT,
         "scores_mean": one.scores_mean,
         "labels_mean": one.labels_mean,
-        "labels_interval": _interval_list(one.labels_interval),
+        "labels_interval": interval_ends(one.labels_interval),
         "labelled": one.labelled,
         "samples": one.samples,
         "worth_labels": one.worth,
     }
-
-
-def _interval_list(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else [interval.low, interval.high]
 
 
 # --- the report as blocks, for a terminal or as Markdown -------------------------------------------------------------

@@ -9,7 +9,8 @@ from pathlib import Path
 from unicodedata import category, normalize
 
 from ..errors import BadValueError, ConflictError, did_you_mean
-from ..io.labels import LabelEvent, LabelJournal, current_time
+from ..io.jsonl import current_time
+from ..io.labels import LabelEvent, LabelJournal
 
 MAX_NAME = 100
 MAX_TEXT = 10_000

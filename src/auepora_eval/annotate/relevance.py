@@ -14,7 +14,6 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.conventions import Conventions
 from ..core.metrics_base import BatchMetric, make_result, run_signature, sample_clusters
@@ -24,7 +23,7 @@ from ..core.scores import Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, DataFileError, JudgeError
 from ..io.grades import Grade, GradeKey, GradeLog, merge_grade, provenance_counts, read_grades, write_grades
-from ..io.labels import current_time
+from ..io.jsonl import current_time
 from ..io.trec import require_trec_id
 from ..judge.critic import Critic, JudgeClient, JudgePolicy, JudgeRequest
 from ..judge.limits import model_name
@@ -43,7 +42,7 @@ from ..judge.session import JudgeSession, run_judging
 from ..render.tables import format_value, table
 from ..runs.judging import conventions_of_run
 from ..runtime.secrets import Secrets
-from ..stats.intervals import mean_interval
+from ..stats.intervals import Floats, mean_interval
 from ..stats.partial_grades import graded_measure, require_enough_grades
 from ..store.records import RunRecord, run_info
 from ..store.runs import RunStore, aligned_outputs, iter_samples
@@ -550,7 +549,7 @@ class _Estimate:
         return cls(dict(zip(queries, mean.tolist(), strict=True)), details)
 
 
-def _estimate_row(values: npt.NDArray[np.float64], *, with_interval: bool = True) -> dict[str, Any]:
+def _estimate_row(values: Floats, *, with_interval: bool = True) -> dict[str, Any]:
     interval = mean_interval(values, lowest=0.0, highest=1.0) if with_interval else None
     bounds = None if interval is None else [max(interval.low, 0.0), min(interval.high, 1.0)]
     return {"value": min(max(float(values.mean()), 0.0), 1.0), "interval": bounds}

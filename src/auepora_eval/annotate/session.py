@@ -22,6 +22,7 @@ from ..core.conventions import Match
 from ..core.slices import parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AueporaError, BadValueError, ConflictError, DataFileError
+from ..io.jsonl import current_time
 from ..io.labels import (
     RIGHT,
     UNCLEAR,
@@ -31,7 +32,6 @@ from ..io.labels import (
     LabelJournal,
     LabelKey,
     Provenance,
-    current_time,
     unclear_reason,
 )
 from ..judge.ratings import question_frames

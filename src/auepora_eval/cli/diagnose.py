@@ -74,6 +74,7 @@ ARMS = "none,oracle,retrieved,mixed"
     metavar="FILE",
     help="JSONL corpus with the texts of gold documents that the dataset does not contain.",
 )
+@click.option("--config", metavar="RUN", help="Use the values of this run, such as one of a sweep.")
 @click.option("--name", help="Name of the runs; default: the name of the plan.")
 @click.option("--tag", "tags", multiple=True, help="Tag the runs; repeatable.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N samples.")
@@ -103,6 +104,7 @@ def command(
     measures: tuple[str, ...],
     utility: str | None,
     corpus: str | None,
+    config: str | None,
     name: str | None,
     tags: tuple[str, ...],
     limit: int | None,
@@ -128,6 +130,7 @@ def command(
     auepora diagnose plan.yaml --correct token_f1 --correct-from 0.5 -o diagnosis.html
     auepora diagnose plan.yaml --arms none,oracle,retrieved,mixed,each --resume
     """
+    from ..compare.sweeps import with_values_of_run
     from ..plan.prepare import read_plan
     from ..plan.source import read_source
     from ..runs.diagnose import (
@@ -163,7 +166,11 @@ def command(
         "run.concurrency": concurrency,
     }
     changes = {key: value for key, value in changes.items() if value is not None} | judging.limits()
-    source = read_source(Path(plan)).with_settings(judging.settings)
+    source = read_source(Path(plan))
+    if config is not None:
+        with open_store(store or read_plan(source).store) as opened:
+            source = with_values_of_run(source, opened.find(config))
+    source = source.with_settings(judging.settings)
     read = read_plan(source, changes={**changes, "gates": None})
     refuse_input_as_output(output, [*plan_files(read, store), corpus])
     if judging.preview:
@@ -205,6 +212,7 @@ def _repeated_options() -> list[str]:
         "--k": "k",
         "--utility": "utility",
         "--corpus": "corpus",
+        "--config": "config",
     }
     words = [] if params["arms"] == ARMS else ["--arms", params["arms"]]
     words += [] if params["mirage"] == "retrieved" else ["--mirage", params["mirage"]]

@@ -17,8 +17,8 @@ _GROUPS = {
         "from_format corpus nuggets qrels run_file parts set_texts grades draw incomplete store label_files labels"
     ),
     "Metrics": (
-        "metrics metric conventions match slices complete min_relevance depth duplicates primary guardrails deltas "
-        "adjust why why_metric correct correct_from measures utility"
+        "metrics metric targets conventions match slices complete min_relevance depth duplicates primary guardrails "
+        "deltas adjust why why_metric correct correct_from measures utility"
     ),
     "Judge": (
         "preview judge_cache_only judge_repeats max_calls max_cost controls plan judge_model judge_url judge_key_env "

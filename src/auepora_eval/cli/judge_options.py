@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..core.metrics_base import BatchMetric
     from ..core.registry import Spec
     from ..core.results import Results
+    from ..core.types import TargetCategory
     from ..engine.executors import Executor, Scorable, ScoredBatch
     from ..judge.critic import JudgePolicy
     from ..judge.preview import Preview
@@ -108,7 +109,7 @@ _LIMITS: dict[str, Callable[[Any], Any]] = {
         "set_texts",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Set a key of the plan, such as run.top_k=3 or judge.repeats=2; repeatable. The value is YAML.",
+        help="Set a key of the plan, such as run.top_k=3; repeatable. The value is YAML.",
     ),
 }
 
@@ -276,7 +277,11 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
     from ..core.metrics_base import BatchMetric
     from ..core.registry import metric, single_specs
 
-    name = JUDGE if JUDGE in names else next(iter(names)) if len(names) == 1 else None
+    name = None
+    if names:
+        from ..engine.targets import usual_judge
+
+        name = usual_judge(names)
     made: list[Spec] = []
     for spec in specs:
         called = spec if isinstance(spec, str) else next(iter(spec), "")
@@ -288,6 +293,24 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
                 given = {called: {**options, "critic": {"use": name}}}
         made += [one for one, _ in single_specs(given)] if isinstance(given, Mapping) else [given]
     return made
+
+
+def add_judged(
+    specs: Sequence[Spec], targets: Sequence[TargetCategory], resources: Mapping[str, Any]
+) -> tuple[list[Spec], frozenset[str]]:
+    """The specs with a judge, those of the targets that need one, and the names of the latter; says what is judged.
+
+    Without a judge among the ``resources`` of a plan, the metrics of the targets that need one are left out.
+    """
+    given = with_judge(specs, resources)
+    if not targets:
+        return given, frozenset()
+    from ..engine.targets import judge_note, judged_specs
+
+    judged = judged_specs(targets, resources, given)
+    if note := judge_note(targets, judged):
+        echo_err(note)
+    return [*given, *judged], frozenset(name for spec in judged for name in spec)
 
 
 @dataclass(frozen=True, slots=True)

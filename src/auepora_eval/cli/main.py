@@ -76,12 +76,14 @@ COMMANDS = {
         "demo": ("start:demo_command", "Evaluate two small systems on a bundled question set."),
         "init": ("start:init_command", "Write a starter plan for a dataset."),
         "validate": ("data:validate_command", "Report every problem in data or a plan."),
+        "targets": ("targets", "List what can be judged, and what a dataset has for it."),
         "metrics": ("metrics:metrics_command", "List the metrics, or explain one."),
         "help": ("help_topics", "Explain a topic, such as plans or verdicts."),
     },
     "Evaluate": {
         "score": ("score", "Score saved outputs, or a TREC run, in one pass."),
         "run": ("run", "Run a plan: call the system, store, score; or resume."),
+        "sweep": ("sweep", "Run the configurations of a plan; say which to ship."),
         "rescore": ("rescore", "Compute metrics on stored outputs."),
         "bench": ("bench", "Run published benchmarks, with the numbers of their scripts."),
         "diagnose": ("diagnose", "Find which part of a system fails, by experiment."),
@@ -96,12 +98,12 @@ COMMANDS = {
     "Compare, judge, label": {
         "compare": ("compare", "Compare stored runs, with a verdict."),
         "gate": ("gate", "Check a stored run against gates."),
-        "plan-size": ("plan_size", "Compute the questions, labels and calls of a comparison."),
         "judge": ("judge", "Label data with a judge; compare it with human labels."),
         "label": ("label", "Label answers in the terminal; agreement, adjudication."),
     },
     _MORE: {
         "queries": ("show:queries_command", "List the queries of one or two runs, filtered and sorted."),
+        "plan-size": ("plan_size", "Compute the questions, labels and calls of a comparison."),
         "samples": ("show:samples_command", "List the saved sets of samples, or show one."),
         "plot": ("report:plot_command", "Plot stored runs: scores, curves, differences, ..."),
         "export": ("report:export_command", "Write a stored run as plain files."),
@@ -157,7 +159,7 @@ class _MainGroup(LazyGroup):
 @click.option(
     "--max-line-size",
     metavar="SIZE",
-    help="Largest line to read from a file, such as 256MB; default: $AUEPORA_MAX_LINE_SIZE, else 64MB.",
+    help="Largest line of a file, such as 256MB (default: 64MB).",
 )
 @click.option("--debug", is_flag=True, expose_value=False, help="Print tracebacks; also with AUEPORA_DEBUG=1.")
 @click.pass_context

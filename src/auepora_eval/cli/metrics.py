@@ -14,9 +14,11 @@ import click
 from ..render.tables import table
 from .console import echo_err
 from .help_pages import Command
+from .options import target_option
 
 if TYPE_CHECKING:
     from ..core.registry import MetricInfo
+    from ..core.types import TargetCategory
     from ..crosscheck import CrossCheck
     from ..report.cards import MetricCard
 
@@ -26,27 +28,31 @@ if TYPE_CHECKING:
 
 @click.command(name="metrics", cls=Command)
 @click.argument("name", required=False)
+@target_option("lists its metrics alone")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def metrics_command(name: str | None, as_json: bool) -> None:
+def metrics_command(name: str | None, targets: tuple[TargetCategory, ...], as_json: bool) -> None:
     """List the metrics, or explain the metric NAME.
 
     Write the options of a metric after a colon: auepora score ... -m ndcg@10:gain_scheme=linear,as=mine
 
     \b
     auepora metrics
+    auepora metrics --target faithfulness
     auepora metrics ndcg
     auepora metrics recall@5 --json
     """
     from ..core.registry import metric_info
     from ..report.cards import metric_card, metric_cards
 
+    if name is not None and targets:
+        raise click.UsageError("give NAME or --target, not both")
     if name is not None:
         info = metric_info(name)  # any form: mrr, mrr@10, or mrr[@k] as in the list
         card = metric_card(info)
         text = f"{card.to_text()}\n\n{_option_example(info)}"
         click.echo(json.dumps(_card_dict(card), indent=2, ensure_ascii=False) if as_json else text)
         return
-    cards = metric_cards()
+    cards = [card for card in metric_cards() if not targets or card.target in targets]
     if as_json:
         click.echo(json.dumps([_card_dict(card) for card in cards], indent=2, ensure_ascii=False))
         return

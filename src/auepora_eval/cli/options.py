@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..core.conventions import Conventions
     from ..core.registry import Spec
     from ..core.results import Results
+    from ..core.types import TargetCategory
     from ..engine.executors import Executor, ExecutorName
     from ..io.sample_sets import SampleSet
     from ..render.blocks import Report
@@ -114,6 +115,28 @@ def match_option(default: str | None, text: str) -> Callable[[FunctionT], Functi
         default=default,
         metavar="WAY",
         help=f"How gold is matched with retrieved documents; {', '.join(('auto', *MATCHES))} document; {text}.",
+    )
+
+
+def _parse_targets(
+    context: click.Context, parameter: click.Parameter, names: tuple[str, ...]
+) -> tuple[TargetCategory, ...]:
+    from ..core.targets import find_targets
+
+    return find_targets(names)
+
+
+def target_option(
+    text: str = "computes all metrics that the data supports for it",
+) -> Callable[[FunctionT], FunctionT]:
+    """Add ``--target`` to a command; ``text`` says what it does."""
+    return click.option(
+        "--target",
+        "targets",
+        multiple=True,
+        metavar="NAME",
+        callback=_parse_targets,
+        help=f"Judge this target, such as correctness; {text}; repeatable. `auepora targets` lists them.",
     )
 
 

@@ -16,12 +16,12 @@ from .judge_options import (
     JudgingOptions,
     ScoringProgress,
     StopOptions,
+    add_judged,
     judge_options,
     preview_text,
     run_failure,
     scoring_judge_options,
     stop_options,
-    with_judge,
 )
 from .options import (
     ExecutorChoice,
@@ -36,12 +36,14 @@ from .options import (
     render_results,
     show_warnings,
     store_option,
+    target_option,
     write_out,
 )
 from .score import PRESETS
 
 if TYPE_CHECKING:
     from ..core.registry import Spec
+    from ..core.types import TargetCategory
     from ..engine.gold_match import MatchChoice
     from ..store.records import RunRecord
     from ..store.runs import RunStore
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     metavar="SPEC",
     help="Metric, such as recall@5; repeatable. Default: the metrics of the plan of the run.",
 )
+@target_option()
 @click.option(
     "--conventions",
     type=click.Choice(PRESETS),
@@ -97,6 +100,7 @@ if TYPE_CHECKING:
 def command(
     run: str,
     metrics: tuple[str, ...],
+    targets: tuple[TargetCategory, ...],
     conventions: str | None,
     match: MatchChoice | None,
     slices: tuple[str, ...],
@@ -123,6 +127,7 @@ def command(
 
     \b
     auepora rescore latest -m bleu -m chrf
+    auepora rescore latest --target faithfulness --judge-model small --judge-url http://127.0.0.1:8080/v1
     auepora rescore run_01HX -m map@10:conventions=trec
     auepora rescore latest --qrels qrels.txt -m ndcg@10
     auepora rescore latest --qrels qrels.txt --grades grade.jsonl -m precision@10
@@ -142,6 +147,8 @@ def command(
         )
     if (grades is not None or draw is not None) and (qrels is None or grades is None or slices or corpus is not None):
         raise click.UsageError("--grades needs --qrels, --draw needs --grades, and neither takes --slice or --corpus")
+    if grades is not None and targets:
+        raise click.UsageError("--grades estimates retrieval metrics: name them with -m, and leave out --target")
     if grades is not None and stop.changes():
         raise click.UsageError("--grades calls no judge: leave out the options that stop judging")
     form = output_format(output, as_json=as_json)
@@ -156,13 +163,22 @@ def command(
             return
         changes = judging.changes() | stop.changes()
         named = judge.judges(changes, has_plan=True)
-        specs = with_judge(parse_specs(metrics), (record.plan.get("resources") or {}) if named is None else named.names)
-        judges = named or judges_of_run(found, record, specs or record.plan.get("metrics"), changes=changes)
+        values = record.plan if named is None else named.source.values
+        specs, judged = add_judged(parse_specs(metrics), targets, values.get("resources") or {})
+        planned = not specs and not targets
+        used = record.plan.get("metrics") if planned else specs
+        judges = named or judges_of_run(found, record, used, changes=changes)
         if judging.preview:
             from ..runs.judging import preview_stored
 
             would, notes = preview_stored(
-                found, record, specs, conventions=rules, judges=judges, until_decided=stop.against is not None
+                found,
+                record,
+                specs,
+                conventions=rules,
+                judges=judges,
+                until_decided=stop.against is not None,
+                planned=planned,
             )
             write_out(preview_text(would, as_json=form == "json", notes=notes), output)
             return
@@ -184,6 +200,8 @@ def command(
                 until_decided=stop.against is not None,
                 continue_judging=continue_judging,
                 on_look=line.show_look,
+                targets=targets,
+                judged=judged,
             )
         show_warnings(results)
         way = (results.gold_match or {}).get("match", "id")

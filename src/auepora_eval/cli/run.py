@@ -42,11 +42,13 @@ from .options import (
     samples_option,
     show_warnings,
     store_option,
+    target_option,
     write_out,
 )
 from .score import PRESETS
 
 if TYPE_CHECKING:
+    from ..core.types import TargetCategory
     from ..plan.source import PlanSource
     from ..runs.run import RunCallbacks, RunOutcome
     from ..systems.calls import Stop
@@ -199,6 +201,7 @@ def finish_runs(outcomes: Mapping[str, RunOutcome], note: str = "") -> None:
     metavar="SPEC",
     help="Metric to use instead of those of the plan; repeatable.",
 )
+@target_option("computes all metrics that the data supports for it, instead of those of the plan")
 @click.option(
     "--conventions",
     type=click.Choice(PRESETS),
@@ -253,6 +256,7 @@ def command(
     retry_failed: bool,
     run_name: str | None,
     metrics: tuple[str, ...],
+    targets: tuple[TargetCategory, ...],
     conventions: str | None,
     match: str | None,
     concurrency: int | None,
@@ -289,6 +293,7 @@ def command(
     auepora run plan.yaml
     auepora run plan.yaml --limit 20
     auepora run plan.yaml --samples refunds
+    auepora run plan.yaml --target correctness --target latency
     auepora run plan.yaml --resume --retry-failed
     auepora run plan.yaml --tag nightly --json -o results.json
     auepora run plan.yaml --against main --junit gates.xml
@@ -298,6 +303,7 @@ def command(
     """
     from ..plan.prepare import read_plan
     from ..plan.source import read_source
+    from ..plan.targets import judging_note
     from ..runs.run import run_plan
     from ..store.connect import default_store
     from ..store.records import conventions_label
@@ -320,6 +326,8 @@ def command(
     changes = {key: value for key, value in changes.items() if value is not None} | (
         {"gates": None} if no_gates else {}
     )
+    if metrics or targets:  # what the plan names of either is replaced
+        changes |= {"metrics": changes.get("metrics"), "targets": [target.name.lower() for target in targets] or None}
     if judging.preview and perturb:
         raise click.UsageError("--preview estimates one run: leave out --perturb")
     changes |= judging.limits() | stop.changes()
@@ -330,6 +338,8 @@ def command(
         run_sweep(source, perturb, perturb_corpus, changes, form, output)
         return
     read = read_plan(source, changes=changes)
+    if note := judging_note(read):
+        echo_err(note)
     chosen = find_samples(samples, default_store(store, read.store))
     if judging.preview:
         from ..runs.judging import preview_plan

@@ -168,7 +168,7 @@ def _runs_table(records: Sequence[RunRecord], counts: Mapping[str, tuple[int, in
     rows: list[Row] = []
     for one, main_value in zip(records, main_values, strict=True):
         done, failed = counts[one.run_id]
-        status = one.status.value
+        status = one.status_text
         if 0 < failed == done:
             status = f"{status}, no usable answer"
         expected = one.num_samples * one.repeats

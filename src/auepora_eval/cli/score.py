@@ -15,13 +15,13 @@ from .judge_options import (
     JudgeOptions,
     JudgingOptions,
     ScoringProgress,
+    add_judged,
     attach_usage,
     judge_options,
     judge_policy,
     make_judge_session,
     preview_text,
     scoring_judge_options,
-    with_judge,
 )
 from .options import (
     ExecutorChoice,
@@ -36,6 +36,7 @@ from .options import (
     render_results,
     require_per_query,
     show_warnings,
+    target_option,
     warn_unmatched_ids,
     write_out,
 )
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from ..core.conventions import Conventions
     from ..core.registry import Spec
     from ..core.results import Results
-    from ..core.types import EvaluationSample, SystemOutputs
+    from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
     from ..engine.gold_match import MatchChoice
     from ..judge.preview import Preview
     from .score_inputs import ScoreInput, ScoreOptions
@@ -71,6 +72,7 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     metavar="SPEC",
     help="Metric, such as recall@5 or, with options, ndcg@10:gain_scheme=linear,as=mine; repeatable.",
 )
+@target_option()
 @click.option(
     "--conventions",
     default="auto",
@@ -140,6 +142,7 @@ def command(
     qrels: str | None,
     run_file: str | None,
     metrics: tuple[str, ...],
+    targets: tuple[TargetCategory, ...],
     conventions: str,
     min_relevance: int | None,
     complete: bool,
@@ -162,13 +165,14 @@ def command(
     Files may be of any size. Formats are detected unless they are given. Leave out OUTPUTS for a format that keeps
     samples and outputs in one file. A directory or a quoted glob stands for many JSONL or Parquet files.
 
-    Without -m, every metric that the data supports is computed. Results are written to stdout, messages to stderr. The
-    exit code is 3 if more than half of the samples are system failures, or if a judge metric has no scored sample;
-    otherwise 0.
+    Without -m and --target, every metric that the data supports is computed. Results are written to stdout, messages to
+    stderr. The exit code is 3 if more than half of the samples are system failures, or if a judge metric has no scored
+    sample; otherwise 0.
 
     \b
     auepora score data.jsonl outputs.jsonl
     auepora score data.jsonl outputs.jsonl -m recall@5 -m rougeL_answer --json
+    auepora score data.jsonl outputs.jsonl --target correctness --target faithfulness
     auepora score answers.csv --columns query=Question,response=Answer,contexts=Contexts,reference=Expected
     auepora score data.jsonl outputs.jsonl --slice labels.lang --slice metadata.source
     auepora score --qrels qrels.txt --run run.txt -m map -m ndcg@10
@@ -235,8 +239,11 @@ def command(
         changes["match"] = match
     rules, footer = _resolve_conventions(conventions, data.auto_preset, changes)
     judges = judge.judges(judging.changes())
-    specs = with_judge(specs, () if judges is None else judges.names)
-    options = ScoreOptions(specs, rules, executor, slices, lean, batch_size or BATCH_SIZE, judges, match=match)
+    resources = {} if judges is None else judges.source.values.get("resources") or {}
+    specs, judged = add_judged(specs, targets, resources)
+    options = ScoreOptions(
+        specs, rules, executor, slices, lean, batch_size or BATCH_SIZE, judges, match, targets=targets, judged=judged
+    )
     for note in alias_notes(specs, rules):
         echo_err(note)
     if judging.preview:
@@ -326,8 +333,8 @@ def estimate_judging(data: ScoreInput, options: ScoreOptions) -> Preview:
     samples: list[EvaluationSample] = []
     outputs: list[SystemOutputs | None] = []
     with data.open(options, SerialExecutor()):
-        if chosen:
-            data.prepare(chosen)
+        if chosen or options.targets:
+            chosen = data.prepare(chosen)
         for some, theirs in data.batches():
             samples += some
             outputs += theirs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -18,12 +18,11 @@ from ..core.metrics_base import BatchMetric, Metric, with_match
 from ..core.plan import with_corpus_ids
 from ..core.registry import Spec, use_resources
 from ..core.results import Results
-from ..core.types import GOLD_BY, EvaluationSample, SystemOutputs
+from ..core.types import GOLD_BY, EvaluationSample, SystemOutputs, TargetCategory
 from ..engine.data_checks import IdCheck, no_hit_warning
 from ..engine.evaluate import evaluate, evaluate_stream, resolve_metrics
 from ..engine.executors import Executor
 from ..engine.gold_match import GoldReading, MatchChoice, Pair, depends_on_match
-from ..engine.suggest import require_retrieved, specs_for, supported_metrics
 from ..errors import DataFileError
 from ..io.formats import SPLIT_FORMATS, get_format, guess_format, is_sharded
 from ..io.join import PairStream, count_lines, dataset_of, resolve_format
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from ..plan.resources import PlannedJudges
     from ..runs.coverage import JudgedCoverage
 
+Batches = Iterable[tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]]
 PROBE_SAMPLES = 64
 """Number of samples read to detect whether gold has provenance."""
 
@@ -53,6 +53,9 @@ class ScoreOptions:
     batch_size: int
     judges: PlannedJudges | None
     match: MatchChoice = "auto"
+    targets: tuple[TargetCategory, ...] = ()
+    judged: frozenset[str] = frozenset()
+    """The names of metrics of ``specs`` that are computed only where the data supports them."""
 
     def metrics(self, *, need_key: bool = True) -> list[Metric]:
         """The metrics, with the judges they refer to."""
@@ -95,13 +98,30 @@ class ScoreInput(ABC):
     def match_gold(self, metrics: list[Metric], pairs: Iterable[Pair], *, stored: Match | None = None) -> list[Metric]:
         """Decide how gold is matched, unless no metric depends on it; the metrics that match it in this way."""
 
-        if metrics and not depends_on_match(metrics):
+        if metrics and not self.options.targets and not depends_on_match(metrics):
             return metrics
         rules = self.options.conventions
         self.gold = GoldReading(pairs, rules, self.options.match, stored=stored)
         match = self.gold.resolved.match
         self.options = replace(self.options, conventions=replace(rules, match=match))
         return [with_match(metric, match) for metric in metrics]
+
+    def with_supported(
+        self, metrics: list[Metric], batches: Batches, *, answers_only: bool, advance: Callable[[int], None]
+    ) -> list[Metric]:
+        """The metrics, with those that the data supports for the targets; without targets, all that it supports."""
+        from ..engine.suggest import supported_metrics
+
+        options, rules = self.options, self.options.conventions
+        if not options.targets:
+            return supported_metrics(batches, rules, answers_only=answers_only, progress=advance)
+        from ..engine.targets import TargetFields
+
+        fields = TargetFields(options.targets)
+        for samples, outputs in batches:
+            fields.add(samples, outputs)
+            advance(len(samples))
+        return fields.choose(metrics, rules, retrieves=not answers_only, judged=options.judged)
 
     def coverage(self, metrics: Sequence[Metric]) -> JudgedCoverage | None:
         """The coverage of judged documents, if gold has provenance."""
@@ -161,10 +181,16 @@ class TrecInput(ScoreInput):
         """Read the files."""
         from ..io.trec_format import read_trec
 
-        rules = self.options.conventions
-        metrics = metrics or resolve_metrics(
-            specs_for({"relevant_docs"}, {"retrieved"}, conventions=rules, bare_ids=True), rules
-        )
+        rules, targets = self.options.conventions, self.options.targets
+        if targets or not metrics:
+            from ..engine.suggest import specs_for, with_specs
+
+            specs = specs_for({"relevant_docs"}, {"retrieved"}, conventions=rules, bare_ids=True, targets=targets)
+            metrics = with_specs(metrics, specs, rules)
+        if targets:
+            from ..engine.targets import check_support, support_by_specs
+
+            check_support(support_by_specs(targets, specs, missing="a TREC run has rankings alone"))
         with progress(f"reading {self.qrels} and {self.run}"):
             self.rankings = read_trec(self.qrels, self.run)
         self.total = len(self.rankings.ids)
@@ -267,13 +293,15 @@ class FileInput(ScoreInput):
         """Refuse metrics that the outputs do not support; metrics of the corpus get its ids."""
 
         if self.pairs.answers_only:
+            from ..engine.suggest import require_retrieved
+
             require_retrieved(metrics, str(self.pairs.outputs_path))
         else:
             metrics = self.match_gold(metrics, self.pairs)
-        if not metrics:
+        if not metrics or self.options.targets:
             with progress(f"looking through {self.pairs.samples_path}", self.total) as advance:
-                metrics = supported_metrics(
-                    self._chunks(), self.options.conventions, answers_only=self.pairs.answers_only, progress=advance
+                metrics = self.with_supported(
+                    metrics, self._chunks(), answers_only=self.pairs.answers_only, advance=advance
                 )
         corpus_join = self.pairs.corpus_join
         if corpus_join is not None:

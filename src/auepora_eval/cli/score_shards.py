@@ -14,7 +14,6 @@ from ..core.types import GOLD_BY, EvaluationSample, SystemOutputs
 from ..engine.data_checks import DataCheck
 from ..engine.executors import BatchSource
 from ..engine.gold_match import Pair
-from ..engine.suggest import supported_metrics
 from ..render.terminal import progress
 from ..scale.checkpoint import CheckpointExecutor, Manifest
 from ..scale.sharded import ShardedInput, evaluate_sharded, make_mapper, read_samples, sharded_input
@@ -49,13 +48,10 @@ class ShardInput(ScoreInput):
         note_format(self.outputs, self.outputs_format, self.sharded.formats[1])
         if not self.sharded.answers_only:
             metrics = self.match_gold(metrics, self._pairs(self.sharded.sources), stored=self._stored_match())
-        if not metrics:
+        if not metrics or self.options.targets:
             with progress(f"looking through {self.dataset}", self.total, rate=True) as advance:
-                metrics = supported_metrics(
-                    self.batches(),
-                    self.options.conventions,
-                    answers_only=self.sharded.answers_only,
-                    progress=advance,
+                metrics = self.with_supported(
+                    metrics, self.batches(), answers_only=self.sharded.answers_only, advance=advance
                 )
             self._split(metrics)
         return metrics

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from getpass import getuser
 from itertools import chain, groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.results import Results
-from ..errors import BadValueError, DataFileError, did_you_mean
+from ..core.results import Results, metric_labels
+from ..errors import DataFileError
 from ..render.blocks import (
     Block,
     Code,
@@ -48,7 +49,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..compare.filters import QueryRow
+    from ..compare.filters import QueryRow, SampleFilter
     from ..compare.query_table import QueryTable
     from ..core.conventions import Match
     from ..core.types import EvaluationSample, SystemOutputs
@@ -113,11 +114,13 @@ def command(
         record = found.find(run)
         if sample_id is not None:
             sample = sample_document(found, record, sample_id)
-            write_out(render_page(form, sample, lambda: sample_page(sample)), output)
+            labels = metric_labels(result_summaries(found, record.run_id))
+            write_out(render_page(form, sample, lambda: sample_page(sample, labels)), output)
         elif failures:
             rows = [*_failures(found, record), *(unjudged := judge_failures(found, record))]
             rows += _measure_failures(found, record, unjudged)
-            write_out(render_page(form, rows, lambda: _failures_page(record, rows)), output)
+            labels = metric_labels(result_summaries(found, record.run_id))
+            write_out(render_page(form, rows, lambda: _failures_page(record, rows, labels)), output)
         else:
             read = found.results if per_query else partial(result_summaries, found)
             chosen = _select_metrics(read(record.run_id, every_signature=every), metrics)
@@ -153,6 +156,7 @@ def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
 
 
 def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
+    from ..compare.sweeps import sweep_text
     from ..core.results import system_cost
     from ..io.sample_sets import set_label
     from ..store.runs import result_summaries
@@ -166,9 +170,11 @@ def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
     if record.tags:
         yield "tags", ", ".join(record.tags)
     yield "dataset", f"{record.dataset_name}, {record.num_samples} samples{set_label(record.plan)}{repeats}"
-    yield "status", f"{record.status.value}, {outputs}, {failed} failed; began {format_time(record.created_at)}{ended}"
+    yield "status", f"{record.status_text}, {outputs}, {failed} failed; began {format_time(record.created_at)}{ended}"
     if record.message:
         yield "message", record.message
+    if (sweep := sweep_text(record)) is not None:
+        yield "sweep", sweep
     if record.commit:
         commit, plus, _ = record.commit.partition("+")
         yield "commit", f"{commit[:12]}{' with uncommitted changes' if plus else ''}"
@@ -208,7 +214,7 @@ def _measure_failures(store: RunStore, record: RunRecord, known: list[dict[str, 
     ]
 
 
-def _failures_page(record: RunRecord, rows: list[dict[str, Any]]) -> Report:
+def _failures_page(record: RunRecord, rows: list[dict[str, Any]], labels: Mapping[str, str]) -> Report:
     """The failures of the system, then those of judges and other measurements."""
     blocks: list[Block] = []
     for title, listed in (
@@ -219,7 +225,11 @@ def _failures_page(record: RunRecord, rows: list[dict[str, Any]]) -> Report:
             counts = Counter(str(row["error"]).partition(":")[0] for row in listed)
             blocks.append(Prose(f"{len(listed)} {title}: {', '.join(f'{reason} {n}' for reason, n in counts.items())}"))
             cells: list[Row] = [
-                [f"{row['sample_id']}{_repeat(row)}", row.get("metric", ""), failure_text(row, MAX_CHARACTERS)]
+                [
+                    f"{row['sample_id']}{_repeat(row)}",
+                    _label(row.get("metric", ""), labels),
+                    failure_text(row, MAX_CHARACTERS),
+                ]
                 for row in listed[:MAX_SHOWN]
             ]
             blocks.append(without_empty_columns(simple_table(["sample", "metric", "reason"], cells)))
@@ -227,6 +237,10 @@ def _failures_page(record: RunRecord, rows: list[dict[str, Any]]) -> Report:
                 blocks.append(Prose(f"... and {len(listed) - MAX_SHOWN} more; --json has all"))
     section = ReportSection("failures", "", blocks or [Prose("no failures")])
     return Report(f"Failures of {record.name}", "", ReportVerdict(""), [section])
+
+
+def _label(name: str, labels: Mapping[str, str]) -> str:
+    return labels.get(name, name)
 
 
 def _repeat(row: dict[str, Any]) -> str:
@@ -238,12 +252,10 @@ def sample_document(store: RunStore, record: RunRecord, sample_id: str) -> dict[
     from ..core.scores import AnswerSpans, marked_answers
     from ..features.matching import has_spans
     from ..io.codec import encode_output, encode_sample
+    from ..report.explain import sample_position
     from ..store.records import plan_conventions
 
-    ids = store.sample_ids(record.run_id)
-    if sample_id not in ids:
-        raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
-    position = ids.index(sample_id)
+    position = sample_position(store, record, sample_id)
     sample: EvaluationSample = store.samples(record.run_id)[position]
     outputs: list[SystemOutputs] = [row.output for row in store.outputs(record.run_id, position=position)]
     results = store.results(record.run_id)
@@ -291,8 +303,8 @@ def _gold_ranks(sample: EvaluationSample, output: SystemOutputs, match: Match) -
     return [{"doc_id": one.doc_id, "rank": at.rank, "by": at.by} for one, at in zip(gold, ranks, strict=True)]
 
 
-def sample_page(document: dict[str, Any]) -> Report:
-    """The question, its gold, each output with its documents, scores and judgements."""
+def sample_page(document: dict[str, Any], labels: Mapping[str, str] = MappingProxyType({})) -> Report:
+    """The question, its gold, each output with its documents, scores and judgements; ``labels``: of metrics."""
     sample = document["sample"]
     gold = {_id(one) for one in sample.get("relevant_docs") or ()}
     facts: list[tuple[str, str]] = [("gold", ", ".join(sorted(gold)) or "none")]
@@ -310,7 +322,7 @@ def sample_page(document: dict[str, Any]) -> Report:
         repeat = output.get("repeat", 0)
         blocks += _span_blocks(output, [one for one in document.get("spans") or () if one["repeat"] == repeat])
     rows: list[Row] = [
-        [name, "" if value is None else format_value(value), document["outcomes"].get(name, "")]
+        [_label(name, labels), "" if value is None else format_value(value), document["outcomes"].get(name, "")]
         for name, value in document["scores"].items()
     ]
     if rows:
@@ -377,6 +389,16 @@ def _id(doc: Any) -> str:
 @click.option("--where", multiple=True, metavar="CONDITION", help="Only queries that fulfil this; repeatable.")
 @click.option("--sort", default="", metavar="KEY", help="id, question, rank, seconds or a metric; -KEY descending.")
 @samples_option
+@click.option("--groups", is_flag=True, help="Group the wrong answers by shared terms instead of listing queries.")
+@click.option(
+    "--correct",
+    metavar="SPEC",
+    help="With --groups: metric that says whether an answer is right; default: that of failure_attribution, else a "
+    "metric of 0 and 1.",
+)
+@click.option(
+    "--correct-from", type=float, metavar="X", help="With --groups: score from which an answer is right; default: 1."
+)
 @click.option("--save", metavar="NAME", help="Save all matching queries, listed or not, as a set for --samples.")
 @click.option("--reason", default="", metavar="TEXT", help="With --save: why these queries belong together.")
 @click.option(
@@ -393,6 +415,9 @@ def queries_command(
     where: tuple[str, ...],
     sort: str,
     samples: str | None,
+    groups: bool,
+    correct: str | None,
+    correct_from: float | None,
     save: str | None,
     reason: str,
     limit: int,
@@ -403,15 +428,19 @@ def queries_command(
     """List the queries of RUN, or of two runs, with search, conditions and order as in `auepora ui`.
 
     A condition is a name, one of < <= > >= = != and a value. Names: a metric (of the last run; A.METRIC, B.METRIC,
-    diff.METRIC for B - A), rank (of the first gold document), seconds, answer, hit, cause, change, label.NAME, cluster,
-    id and set (a saved set of samples). A metric may also be scored, skipped, failed or failed:REASON; of two runs
-    better, worse, same, changed, both-right, a-only, b-only or both-wrong.
+    diff.METRIC for B - A), rank (of the first gold document), seconds, answer, hit, cause, change, label.NAME, term (of
+    the question), cluster, id and set (a saved set of samples). A metric may also be scored, skipped, failed or
+    failed:REASON; of two runs better, worse, same, changed, both-right, a-only, b-only or both-wrong.
+
+    With --groups wrong answers are grouped by terms that their questions share, and by labels. Terms are found on one
+    half of the questions and tested on the other.
 
     \b
     auepora queries latest --where 'token_f1<0.5' --where 'rank<=5' --sort token_f1
     auepora queries latest --search refund --where answer=refused
     auepora queries baseline latest --where ndcg@10=worse --sort diff.ndcg@10
     auepora queries latest --where label.topic=refunds --save refunds --reason 'complaints in May'
+    auepora queries baseline latest --groups --correct token_f1 --correct-from 0.5
     """
     from ..compare.columns import RunColumns
     from ..compare.filters import SampleFilter, list_rows, shown_metrics
@@ -423,6 +452,10 @@ def queries_command(
     form = output_format(output, as_json=as_json, no_csv=no_csv)
     if reason and save is None:
         raise click.UsageError("--reason goes with --save")
+    if groups and (sort or save is not None):
+        raise click.UsageError("--groups lists no queries, so it goes without --sort and --save")
+    if not groups and (correct is not None or correct_from is not None):
+        raise click.UsageError("--correct and --correct-from go with --groups")
     chosen = SampleFilter.parse(search, [*where, *([] if samples is None else [f"set={samples}"])], sort)
     with open_store(store, output=output) as found:
         labels = default_labels(found.label)
@@ -431,6 +464,9 @@ def queries_command(
         matching = chosen.rows(table)
         if samples is not None and (missing := table.sample_set(samples).missing(table.ids)):
             echo_err(f"{len(missing):,} samples of the set are not in the list, such as {missing[0]!r:.80}")
+        if groups:
+            write_out(_groups_text(table, chosen, correct, correct_from, form), output)
+            return
         if save is not None:
             saved = chosen.make_set(table, save, reason=reason, created_by=_user())
             echo_err(f"saved {saved.count:,} samples in {save_sample_set(labels, saved)}")
@@ -453,6 +489,23 @@ def queries_command(
     write_out(render_page(form, document, lambda: _queries_page(table, rows, metrics, len(matching))), output)
 
 
+def _groups_text(
+    table: QueryTable, chosen: SampleFilter, correct: str | None, correct_from: float | None, form: str
+) -> str:
+    """The failure groups of the queries that a filter gives."""
+    from ..compare.failure_groups import choose_rule, find_failure_groups
+    from ..compare.rendering import failure_groups_blocks
+
+    if chosen.outcome_runs(table):
+        raise click.UsageError("--groups compares wrong answers with right ones: filter by samples, not by outcomes")
+    found = find_failure_groups(table, choose_rule(table, correct, correct_from), chosen.rows(table))
+    runs = {letter: run.record.run_id for letter, run in zip(table.letters, table.runs, strict=True)}
+    title = f"Failure groups of {' and '.join(run.record.name for run in table.runs)}"
+    sections = [ReportSection("groups", "", failure_groups_blocks(found))]
+    document = {"runs": runs, **found.to_dict()}
+    return render_page(form, document, lambda: Report(title, "", ReportVerdict(""), sections))
+
+
 def _user() -> str:
     """The login name; empty if there is none, as in some containers."""
     try:
@@ -464,7 +517,8 @@ def _user() -> str:
 def _queries_page(table: QueryTable, rows: list[QueryRow], metrics: list[str], matching: int) -> Report:
     """The queries as a table."""
     letters = table.letters if len(table.runs) > 1 else [""]
-    names = [f"{name} {letter}".strip() for name in ["rank", *metrics] for letter in letters]
+    headings = ["rank", *map(table.metric_label, metrics)]
+    names = [f"{heading} {letter}".strip() for heading in headings for letter in letters]
     columns = [TableColumn("query"), *(TableColumn(name, number=True) for name in names), TableColumn("question")]
     cells: list[Row] = []
     for row in rows:

@@ -12,11 +12,13 @@ import click
 
 from .console import echo_err, quiet_option
 from .help_pages import Command
+from .options import target_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..core.registry import Spec
+    from ..core.types import TargetCategory
     from ..plan.starter import Purpose
     from ..runs.run import RunOutcome
 
@@ -145,6 +147,7 @@ def _next_steps(target: Path, store: str) -> str:
     type=click.Choice(["retrieval", "answers", "no-gold", "everything"]),
     help="What the plan is for; asked on a terminal, else what the annotations allow.",
 )
+@target_option("the plan has all metrics that the data supports for it, instead of those of --for")
 @quiet_option
 @click.option(
     "-o",
@@ -161,6 +164,7 @@ def init_command(
     bench: str | None,
     system: str | None,
     purpose: Purpose | None,
+    targets: tuple[TargetCategory, ...],
     output: str,
     force: bool,
 ) -> None:
@@ -172,6 +176,7 @@ def init_command(
     \b
     auepora init data.jsonl outputs.jsonl
     auepora init data.jsonl --system my_app.rag:build
+    auepora init data.jsonl --system my_app.rag:build --target correctness --target latency
     auepora init data.jsonl --system http://127.0.0.1:8000/ask -o nightly.yaml
     auepora init hotpot_dev.json pred.json --bench hotpotqa
     """
@@ -181,6 +186,8 @@ def init_command(
 
     if outputs is not None and system is not None:
         raise click.UsageError("give OUTPUTS or --system, not both")
+    if purpose is not None and targets:
+        raise click.UsageError("give --for or --target, not both")
     target = Path(output)
     if output != "-" and target.exists() and not force:
         raise click.UsageError(f"{output} exists; --force overwrites it, -o writes elsewhere")
@@ -192,7 +199,7 @@ def init_command(
         return
     if dataset is None:
         raise click.UsageError("give DATASET, or --bench NAME")
-    if purpose is None and is_terminal(sys.stdin) and is_terminal(sys.stdout):
+    if purpose is None and not targets and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         purpose = _ask_for_purpose()
     with progress(f"looking through {dataset}"):
         text = starter_plan(
@@ -201,6 +208,7 @@ def init_command(
             system=system,
             folder=Path.cwd() if output == "-" else target.parent,
             purpose=purpose,
+            targets=targets,
         )
     if output == "-":
         click.echo(text, nl=False)

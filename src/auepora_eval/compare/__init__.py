@@ -18,33 +18,63 @@
 * ``runs``: the leaderboard of two or more runs; the whole comparison of two, and its split into retrieval and
   generation
 * ``diagnosis``: which part of a system fails, from its answers with different documents
+* ``failure_groups``: wrong answers grouped by terms that their questions share
 * ``rendering``: comparisons as blocks, one sentence, CSV and notebook HTML
 """
 
-from .golden import compute_aggregate, store_aggregate
-from .queries import QueryComparisons, compare_queries
-from .rendering import render_report_md, write_report
-from .runs import Leaderboard, MetricComparisons, build_leaderboard, compare_metrics, compare_runs, golden_report
-from .stores import version_notes
-from .types import AggregateMetrics, CompareReport, ComparisonKind, MetricComparison, QueryComparison
+from __future__ import annotations
 
-__all__ = [
-    "AggregateMetrics",
-    "CompareReport",
-    "ComparisonKind",
-    "Leaderboard",
-    "MetricComparison",
-    "MetricComparisons",
-    "QueryComparison",
-    "QueryComparisons",
-    "build_leaderboard",
-    "compare_metrics",
-    "compare_queries",
-    "compare_runs",
-    "compute_aggregate",
-    "golden_report",
-    "render_report_md",
-    "store_aggregate",
-    "version_notes",
-    "write_report",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .golden import compute_aggregate as compute_aggregate
+    from .golden import store_aggregate as store_aggregate
+    from .queries import QueryComparisons as QueryComparisons
+    from .queries import compare_queries as compare_queries
+    from .rendering import render_report_md as render_report_md
+    from .rendering import write_report as write_report
+    from .runs import Leaderboard as Leaderboard
+    from .runs import MetricComparisons as MetricComparisons
+    from .runs import build_leaderboard as build_leaderboard
+    from .runs import compare_metrics as compare_metrics
+    from .runs import compare_runs as compare_runs
+    from .runs import golden_report as golden_report
+    from .stores import version_notes as version_notes
+    from .types import AggregateMetrics as AggregateMetrics
+    from .types import CompareReport as CompareReport
+    from .types import ComparisonKind as ComparisonKind
+    from .types import MetricComparison as MetricComparison
+    from .types import QueryComparison as QueryComparison
+
+_EXPORTS = {
+    "AggregateMetrics": "types",
+    "CompareReport": "types",
+    "ComparisonKind": "types",
+    "Leaderboard": "runs",
+    "MetricComparison": "types",
+    "MetricComparisons": "runs",
+    "QueryComparison": "types",
+    "QueryComparisons": "queries",
+    "build_leaderboard": "runs",
+    "compare_metrics": "runs",
+    "compare_queries": "queries",
+    "compare_runs": "runs",
+    "compute_aggregate": "golden",
+    "golden_report": "runs",
+    "render_report_md": "rendering",
+    "store_aggregate": "golden",
+    "version_notes": "stores",
+    "write_report": "rendering",
+}
+
+__all__ = [*_EXPORTS]  # noqa: PLE0604 -- the names of a dict literal just above
+
+
+def __getattr__(name: str) -> Any:
+    """Import an exported name when it is used: gates need a part of this package only."""
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_EXPORTS[name]}", __name__), name)
+    globals()[name] = value
+    return value

@@ -121,6 +121,10 @@ class SampleColumns:
     clusters: list[str] | None
     """``None`` if each sample is its own cluster."""
 
+    def question(self, position: int) -> str:
+        """The question of a sample in lower case, as far as it is searched."""
+        return self.searched[position][len(self.ids[position].lower()) + 1 :]
+
     @property
     def nbytes(self) -> int:
         """About the size in memory."""

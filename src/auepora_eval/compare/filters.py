@@ -17,6 +17,8 @@ A condition is a text such as ``token_f1<0.5``, the same in an address of the wo
 ``seconds>2``, ``seconds.search>1``          the timing ``end_to_end``, or another one
 ``label.NAME=VALUE``, ``cluster=ID``,        also with ``!=``; ``set`` names a saved set of samples
 ``id=ID``, ``set=NAME``
+``term=WORD``                                also with ``!=``: a word of the question, or two neighbouring ones
+                                             without stop words between them
 ===========================================  ==========================================================================
 
 Names and values may be quoted; a quoted name is always a metric. ``A.`` and ``B.`` work for all that belongs to a run.
@@ -69,7 +71,7 @@ _OPERATOR = re.compile(r"<=|>=|!=|<|>|=")
 _OPENING_QUOTE = re.compile(r"(?:^|\.)['\"]")
 _RUN_FIELDS = ("cause", "answer", "rank", "hit", "seconds")
 """Fields of a run, which ``A.`` may precede."""
-_SAMPLE_FIELDS = ("label", "cluster", "id", "set")
+_SAMPLE_FIELDS = ("label", "term", "cluster", "id", "set")
 """Fields of samples, which no run changes."""
 _FIELDS = (*_RUN_FIELDS, "change", *_SAMPLE_FIELDS)
 _NAMED = ("label", "seconds", "cause", "change")
@@ -154,6 +156,8 @@ class Condition:
     def _with_text(self, table: QueryTable) -> Bools:
         if self.field == "label":
             return table.with_label(self.name, self.value)
+        if self.field == "term":
+            return table.with_term(self.value)
         if self.field == "cluster":
             return table.in_cluster(self.value)
         return table.with_ids(table.sample_set(self.value).ids if self.field == "set" else [self.value])

@@ -692,7 +692,9 @@ def _find_metric(record: RunRecord, results: Results, name: str) -> MetricResult
             f"`auepora rescore {record.run_id} -m {name}` computes it"
         )
     if not isinstance(found.scores, Scores):
-        raise BadValueError(f"{record.run_id} ({record.name}) has no score per sample of '{name}'; name another metric")
+        raise BadValueError(
+            f"{record.run_id} ({record.name}) has no score per sample of '{display_name(found)}'; name another metric"
+        )
     return found
 
 

@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.conventions import Match, Signature
-from ..core.results import metric_labels
+from ..core.results import display_name, metric_labels
 from ..core.slices import Rows
 from ..core.types import MetricResult
 from ..errors import BadValueError, did_you_mean
 from ..io.sample_sets import SampleSet
 from ..stats.intervals import Bools, Floats
 from ..store.records import plan_conventions
+from ..text.terms import content_terms
 from .columns import ABSENT, ANSWERED, REFUSED, Bytes, KnownValues, RunColumns, ScoreColumn
 from .match import coarsest
 from .pairing import T, comparable_signature, result_match
@@ -91,6 +92,10 @@ class QueryTable:
         """The name of each metric for display."""
         return metric_labels(*[run.results.values() for run in self.runs])
 
+    def metric_label(self, name: str) -> str:
+        """The name of a metric for display."""
+        return self.metric_labels.get(name, name)
+
     @property
     def labels(self) -> list[str]:
         """The names of all labels of the samples."""
@@ -143,11 +148,13 @@ class QueryTable:
             if column is not None:
                 signatures.add(comparable_signature(column.result.signature))
                 if isinstance(problem := run.matched(name, self._match_of(name)), str):
+                    label = self.metric_label(name)
                     raise BadValueError(
-                        f"'{name}' cannot be compared: gold is matched in different ways, and {problem}"
+                        f"'{label}' cannot be compared: gold is matched in different ways, and {problem}"
                     )
         if len(signatures) > 1:
-            raise BadValueError(f"'{name}' was computed differently in the two runs, so they cannot be compared by it")
+            label = self.metric_label(name)
+            raise BadValueError(f"'{label}' was computed differently in the two runs, so they cannot be compared by it")
 
     def _match_of(self, name: str) -> Match:
         """How a metric matches gold in all runs."""
@@ -191,16 +198,18 @@ class QueryTable:
         """
         for run in reversed(self.runs):
             for result in run.results.values():
-                options = _signature_options(result)
+                options = signature_options(result)
                 if options.get("correct") == name and "correct.from" in options:
-                    return float(options["correct.from"]), f"the rule of {result.name}"
+                    return float(options["correct.from"]), f"the rule of {display_name(result)}"
         column = next((one for run in reversed(self.runs) if (one := run.scores(name)) is not None), None)
         if column is None:
             self.scores(name, 0)  # raises for an unknown metric
-            raise BadValueError(f"the runs have no score per query of '{name}'")
+            raise BadValueError(f"the runs have no score per query of '{self.metric_label(name)}'")
         best = column.meta.best
         if not math.isfinite(best):
-            raise BadValueError(f"'{name}' has no best score; give a threshold, such as {name}=both-right:0.5")
+            raise BadValueError(
+                f"'{self.metric_label(name)}' has no best score; give a threshold, such as {name}=both-right:0.5"
+            )
         return best, "the best score"
 
     def right(self, name: str, run: int, threshold: float | None = None) -> Bools:
@@ -297,6 +306,18 @@ class QueryTable:
             found |= self.spread(number, np.array([one == cluster for one in clusters], np.bool_), 0)
         return found
 
+    def with_term(self, term: str) -> Bools:
+        """Which queries have a term in their question: a word, or two neighbouring content words."""
+        found = np.zeros(len(self), np.bool_)
+        likely = self.search(term, outputs=False)
+        for number, run in enumerate(self.runs):
+            if likely is None or (number and self._rows[number] is None):
+                continue
+            rows = self.spread_rows(number)
+            for position in np.flatnonzero(likely[rows]).tolist():
+                found[rows[position]] |= term.lower() in content_terms(run.samples.question(position))
+        return found
+
     def search(self, text: str, *, outputs: bool = True) -> Bools | None:
         """Which queries contain all words and quoted phrases of a text in id, question or answers, in any case.
 
@@ -380,7 +401,8 @@ def _compare_hits(table: QueryTable) -> Bytes:
     return codes
 
 
-def _signature_options(result: MetricResult) -> Mapping[str, str]:
+def signature_options(result: MetricResult) -> Mapping[str, str]:
+    """The options in the signature of a result; none where it has no readable one."""
     try:
         return Signature.parse(result.signature or "").options
     except BadValueError:

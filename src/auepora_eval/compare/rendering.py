@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.targets import TARGETS
 from ..core.types import TargetCategory
@@ -31,17 +31,19 @@ from ..render.blocks import (
     simple_table,
     without_empty_columns,
 )
-from ..render.charts.chart import Chart
-from ..render.charts.intervals import forest_chart
-from ..render.html import SECONDS, blocks_html, metric_range, pluralize, value_text
+from ..render.html import SECONDS, blocks_html, interval_text, metric_range, pluralize, value_text
 from ..render.markdown import report_markdown
 from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value, p_text
 from ..runtime.files import write_lines
+from .failure_groups import LIMITS, METHOD, FailureGroup, FailureGroups
 from .metrics import name_first
 from .queries import QueryChange
 from .runs import DifferencePart, Leaderboard, LeaderboardMetric, LeaderboardPair, MetricSplit
 from .types import EXPLORATORY, CompareReport, ComparisonKind, MetricComparison
 from .verdicts import ALPHA
+
+if TYPE_CHECKING:
+    from ..render.charts.chart import Chart
 
 Link = Callable[[str], str]
 """Returns the link of a metric or query inside a page, or an empty text."""
@@ -180,7 +182,8 @@ def alternative_differences(one: MetricComparison) -> str | None:
 def table_notes(board: Leaderboard) -> list[str]:
     """Notes on the tables of a leaderboard: how p-values are adjusted, what the signs mean, missing outputs."""
     compared = board.comparisons
-    adjusted, all_primary = sum(map(_is_adjusted, compared)), all(one.primary for one in compared)
+    adjusted = sum(map(_is_adjusted, compared)) + board.rivals
+    all_primary = all(one.primary for one in compared)
     smallest = _smallest_differences(board)
     notes = {
         f"p-values and intervals are adjusted for {adjusted} comparisons: a verdict needs a p-value below .05 and an "
@@ -701,6 +704,8 @@ def forest_plot(report: CompareReport, *, names: tuple[str, str] = ("A", "B"), t
         {"name": report.metric_labels.get(name, name), "delta": None, "note": why, "group": "Not compared"}
         for name, why in report.refused.items()
     ]
+    from ..render.charts.intervals import forest_chart  # charts are slow to import
+
     return forest_chart(rows, names=names, title=title or f"Differences, {names[1]} − {names[0]}")
 
 
@@ -711,3 +716,43 @@ def comparison_html(report: CompareReport) -> str:
     metrics = list(metric_blocks(board)) or [Prose("no metric was compared")]
     notes = [Bullets(board.notes)] if board.notes else []
     return blocks_html([runs, *metrics, *notes, Figure(forest_plot(report), "")])
+
+
+# --- failure groups --------------------------------------------------------------------------------------------------
+
+
+def failure_groups_blocks(found: FailureGroups) -> list[Block]:
+    """Groups of wrong answers as tables, and what can be concluded about those that are not shown."""
+    blocks: list[Block] = [Prose(f"Right is {found.correct}.")]
+    for listed in found.lists:
+        blocks.append(Prose(listed.sentence))
+        if listed.groups:
+            blocks.append(without_empty_columns(_groups_table(listed.groups)))
+            blocks.append(Bullets([_group_examples(group) for group in listed.groups]))
+    return [*blocks, Prose(METHOD), Prose(LIMITS, tone="muted")]
+
+
+def _groups_table(groups: Sequence[FailureGroup]) -> Table:
+    rows: list[Row] = []
+    for group in groups:
+        tested, change = group.tested, group.change
+        causes = ", ".join(f"{name} {count}" for name, count in group.causes.items())
+        rows.append(
+            [
+                ", ".join(group.terms[:4]),
+                f"{tested.count} of {tested.n}",
+                value_text(tested.value),
+                interval_text(tested.interval),
+                "" if change is None else f"{signed(change.value)} ({interval_text(change.interval)})",
+                p_text(group.p_value),
+                f"{group.wrong} of {group.members}",
+                causes,
+            ]
+        )
+    names = ("terms", "wrong", "proportion", "95 % interval", "B − A", "p", "all failures", "causes")
+    return simple_table([TableColumn(name, number=0 < place < 7) for place, name in enumerate(names)], rows)
+
+
+def _group_examples(group: FailureGroup) -> str:
+    listed = "; ".join(f"{one['sample_id']}: {' '.join(one['query'].split())[:100]}" for one in group.examples)
+    return f"{group.terms[0]}: {listed}"

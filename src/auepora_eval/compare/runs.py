@@ -21,7 +21,6 @@ from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import result_over_repeats
 from ..errors import BadValueError
 from ..io.sample_sets import SampleSet, select_samples
-from ..judge.controls import control_drift
 from ..render.tables import drift_text
 from ..runtime.processes import gc_paused
 from ..stats.intervals import encode_clusters
@@ -40,7 +39,7 @@ from .depths import mark_longer_list
 from .golden import CorpusIds, Golden, aggregate_deltas, corpus_ids, golden_queries
 from .guardrails import check_guardrails, fallen_metrics, guardrail_margins, require_guardrails
 from .match import check_coverage
-from .metrics import build_comparisons
+from .metrics import ComparisonInputs, build_comparisons
 from .pairing import (
     MetricPair,
     exclude_rows,
@@ -53,6 +52,7 @@ from .pairing import (
 )
 from .queries import compare_run_outputs, require_same_chunks
 from .stores import DecisionRegister, Store, open_store, register_decision, version_notes
+from .sweeps import PickedRun, picked_runs
 from .types import (
     CompareReport,
     ComparisonInput,
@@ -154,6 +154,8 @@ class Leaderboard:
     """The names of metrics for display."""
     ranked: tuple[str, ...] = ()
     """The names of the compared metrics: the main one first, those that are equal in all runs last."""
+    rivals: int = 0
+    """Comparisons that share the error rate and are not shown: those of a sweep in which one of two runs was picked."""
 
     @classmethod
     def of_pair(cls, report: CompareReport, names: Sequence[str] | None = None) -> Leaderboard:
@@ -179,6 +181,7 @@ class Leaderboard:
             fallen=report.fallen,
             metric_labels=report.metric_labels,
             ranked=report.ranked,
+            rivals=report.rivals,
         )
 
     def metric_label(self, name: str) -> str:
@@ -300,10 +303,12 @@ def build_leaderboard(
         samples=samples,
         guardrails=margins,
     )
-    comparisons = compute_comparisons(built.inputs, built.shared.clusters, adjust=adjust, seed=seed)
+    picked = picked_runs(store, records) if len(records) == 2 else []
+    rivals = _rival_inputs(store, records, picked, built, golden=golden)
+    comparisons = compute_comparisons([*built.inputs, *rivals], built.shared.clusters, adjust=adjust, seed=seed)
     comparisons = [
         mark_longer_list(given, check_coverage(given, found))
-        for given, found in zip(built.inputs, comparisons, strict=True)
+        for given, found in zip(built.inputs, comparisons[: len(built.inputs)], strict=True)
     ]
     require_guardrails(guardrails, [*(found.name for found in comparisons), *built.refused])
     clusters = built.shared.clusters
@@ -327,6 +332,7 @@ def build_leaderboard(
             *([] if samples is None else [samples.note]),
             *([selection_note(built.shared.selecting)] if built.shared.selecting else []),
             *guardrail_notes,
+            *(run.note("AB"[run.place]) for run in picked),
             *built.notes,
             *_empty_answer_notes(store, run_ids, compared),
             *_control_notes(store, run_ids),
@@ -338,7 +344,34 @@ def build_leaderboard(
         fallen=fallen,
         metric_labels=built.labels,
         ranked=tuple(built.ranked),
+        rivals=len(rivals),
     )
+
+
+def _rival_inputs(
+    store: RunStore,
+    records: Sequence[RunRecord],
+    picked: Sequence[PickedRun],
+    built: ComparisonInputs,
+    *,
+    golden: Sequence[EvaluationSample] | None,
+) -> list[ComparisonInput]:
+    """The comparisons that two runs were picked by: all of a sweep with the other run; all pairs if both were picked.
+
+    They share the error rate of the primary metrics, and are not shown.
+    """
+    others = {rival.run_id: rival for run in picked for rival in run.others}
+    names = [given.name for given in built.inputs if given.primary]
+    if not others or not names or built.shared.sample_set is not None:
+        return []
+    every = [*records, *others.values()]
+    found = build_comparisons(
+        store, every, metrics=names, delta=None, primary=names, other_dataset=False, golden=golden
+    )  # fmt: skip
+    rivals = [given for given in found.inputs if given.runs != (0, 1)]
+    if len(picked) == 2:
+        return rivals
+    return [given for given in rivals if 1 - picked[0].place in given.runs]
 
 
 def _by_metric(judged: Iterable[tuple[ComparisonInput, MetricComparison]], runs: int) -> list[LeaderboardMetric]:
@@ -389,6 +422,10 @@ def _control_notes(store: RunStore, run_ids: Sequence[str]) -> Iterator[str]:
         yield from (f"{label}: {controls_warnings(one)[0]}" for one in unusable)
     for (label, first), (_, second) in itertools.pairwise(zip(labels, results, strict=True)):
         earlier = {one.name: one for one in first if one.details.get("controls")}
+        if not earlier:
+            continue
+        from ..judge.controls import control_drift  # judges are slow to import, and most runs have none
+
         for one in second:
             if one.name in earlier and (drift := control_drift(earlier[one.name], one)) is not None:
                 yield f"{display_name(one)}: {drift_text({'run_id': label, **drift})}"
@@ -618,6 +655,7 @@ def compare_runs(
         fallen=board.fallen,
         metric_labels=board.metric_labels,
         ranked=board.ranked,
+        rivals=board.rivals,
     )
 
 

@@ -230,6 +230,8 @@ class SignatureOption:
     """A value that is not shown either, usually the default."""
     differs_from: str = ""
     """Another attribute: the value is shown only if that one has a different value."""
+    where: tuple[str, Any] | None = None
+    """Another attribute, and the value of it with which this one is shown."""
     words: Mapping[Any, str] = field(default_factory=dict)
     """Texts for some of the values, ``None`` included."""
     write: Callable[[Any], str] = signature_text
@@ -238,6 +240,8 @@ class SignatureOption:
     def text(self, metric: object) -> str | None:
         """The value as text; ``None`` if it is not shown."""
         value = attrgetter(self.attribute)(metric)
+        if self.where is not None and attrgetter(self.where[0])(metric) != self.where[1]:
+            return None
         for known, text in self.words.items():
             if value == known:
                 return text

@@ -58,6 +58,8 @@ class MetricMetadata:
     """Whether the metric is among the defaults, where the user names no metrics."""
     suggested_with_spans: frozenset[str] = frozenset()
     """Suggests a metric that otherwise is not, where these have spans: ``gold``, ``returned`` or both."""
+    suggested_for_target: bool = False
+    """Suggests a metric that otherwise is not, where the user names its target."""
     requires_name: bool = False
     """Whether the user must name it, because the class alone does not say what is measured."""
     reads_files: bool = False

@@ -13,11 +13,10 @@ from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import AlignmentError, AueporaError, BadValueError, MetricDefinitionError, did_you_mean
 from ..options import check_arguments, check_options
-from ..stats.intervals import Interval
+from ..stats.intervals import Floats, Interval, Ints
 from .batch import Batch, check_samples, warn_notes
 from .clusters import any_clustered, cluster_ids, cluster_key
 from .conventions import CONVENTION_NAMES, ID_PRESETS, Conventions, Match, Signature
@@ -314,7 +313,7 @@ class BatchMetric(Metric):
         """Whether the script of texts decides how they are cut into tokens; the signature of a result tells it."""
         return any(inner.decides_tokens for inner in self.inner_metrics())
 
-    def worst_in(self, batch: Batch) -> float | npt.NDArray[np.float64]:
+    def worst_in(self, batch: Batch) -> float | Floats:
         """The value of each failed answer of a batch, where it depends on the sample; NaN leaves it out."""
         return math.nan if self.worst is None else self.worst
 
@@ -359,16 +358,16 @@ class BatchMetric(Metric):
         """Whether the score of a sample is not the mean over its repeats."""
         return type(self).join_repeats is not BatchMetric.join_repeats
 
-    def select(self, scores: Scores, paired: Scores, rows: npt.NDArray[np.intp]) -> Scores:
+    def select(self, scores: Scores, paired: Scores, rows: Ints) -> Scores:
         """The outcomes of some samples, given those of ``score`` and of ``pair_samples``."""
         return paired.take(rows)
 
-    def further_details(self, scores: Scores, clusters: npt.NDArray[np.intp] | None) -> dict[str, Any]:
+    def further_details(self, scores: Scores, clusters: Ints | None) -> dict[str, Any]:
         """Additional details of the result; requires ``needs_all``."""
         return {}
 
     def joint_details(
-        self, own: Scores, others: Sequence[tuple[BatchMetric, Scores]], clusters: npt.NDArray[np.intp] | None
+        self, own: Scores, others: Sequence[tuple[BatchMetric, Scores]], clusters: Ints | None
     ) -> dict[str, Any]:
         """Additional details from the scores of the other metrics of the same evaluation, sample by sample."""
         return {}

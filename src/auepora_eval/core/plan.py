@@ -3,14 +3,19 @@
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
+from importlib import import_module
 from typing import Any
 
 from ..errors import BadValueError, MissingFieldError
 from .conventions import CONVENTION_NAMES, Conventions
 from .metrics_base import BatchMetric, Metric, with_name
-from .types import EvaluationSample, TargetCategory
+from .targets import find_targets
+from .types import EvaluationSample, SystemOutputs, TargetCategory
 
 __all__ = ["EvaluationPlan", "require_distinct_names", "with_corpus_ids", "with_distinct_names"]
+
+TARGET_METRICS = "auepora_eval.engine.targets"
+"""Chooses metrics for targets."""
 
 
 @dataclass
@@ -18,6 +23,35 @@ class EvaluationPlan:
     """The metrics of an evaluation."""
 
     metrics: list[Metric] = field(default_factory=list)
+    primary: list[str] = field(default_factory=list, init=False, compare=False)
+    """The names of the most important metrics of each target, where targets have chosen the metrics."""
+    missing: dict[TargetCategory, str] = field(default_factory=dict, init=False, compare=False)
+    """What targets cannot be judged without, and how to add it, where targets have chosen the metrics."""
+
+    @classmethod
+    def for_targets(
+        cls,
+        targets: Iterable[str | TargetCategory],
+        samples: Sequence[EvaluationSample],
+        outputs: Sequence[SystemOutputs | None] | None = None,
+        *,
+        judge: object = None,
+        conventions: str | Conventions = "auepora",
+    ) -> "EvaluationPlan":
+        """All metrics that the data supports for targets, such as ``generation_correctness`` or ``correctness``.
+
+        Without ``outputs``, which are in the order of the samples, any are assumed. A ``judge`` computes a further
+        metric of most targets. A target that cannot be judged is a warning, and an entry of ``missing``; an error
+        where it is all of them.
+        """
+        engine = import_module(TARGET_METRICS)
+        rules = Conventions.of(conventions)
+        support = engine.supported_targets(samples, outputs, conventions=rules, targets=find_targets(targets))
+        judged = engine.metrics_judged_by(judge, support, rules)
+        plan = cls(engine.metrics_of(support, judged, rules, {metric.name for metric in judged}))
+        plan.primary = [name for found in support for name in found.primary_with({metric.name for metric in judged})]
+        plan.missing = {found.target: found.problem for found in support if found.missing}
+        return plan
 
     def grouped_by_target(self) -> dict[TargetCategory, list[Metric]]:
         """The metrics by target, in plan order."""

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
-import numpy.typing as npt
 
-from ..stats.intervals import Interval, Moments, effective_interval, mean_interval
+from ..stats.intervals import Floats, Interval, Ints, Moments, effective_interval, mean_interval
 from .scores import Scores, Status
 
 # --- exact sums ------------------------------------------------------------------------------------------------------
@@ -31,12 +30,12 @@ class ExactSum:
     def __init__(self) -> None:
         self._total = 0
 
-    def add(self, values: npt.NDArray[np.float64]) -> None:
+    def add(self, values: Floats) -> None:
         """Add finite numbers."""
         for start in range(0, len(values), _MAX_VALUES):
             self._add(values[start : start + _MAX_VALUES])
 
-    def _add(self, values: npt.NDArray[np.float64]) -> None:
+    def _add(self, values: Floats) -> None:
         # Split each number into digits, most significant first. Scaling by powers of two and taking off the
         # integer part are exact, so adding up one digit position at a time is integer arithmetic in disguise.
         largest = max(float(values.max()), -float(values.min()))
@@ -70,7 +69,7 @@ class ExactSum:
         return self._total / (1 << _UNIT)
 
 
-def exact_sum(values: npt.NDArray[np.float64]) -> float:
+def exact_sum(values: Floats) -> float:
     """The correctly rounded sum of finite numbers, bit for bit ``math.fsum(values)``."""
     total = ExactSum()
     total.add(values)
@@ -79,7 +78,7 @@ def exact_sum(values: npt.NDArray[np.float64]) -> float:
 
 # --- reducers: pure functions from the outcomes of samples to one number ---------------------------------------------
 
-Clusters = npt.NDArray[np.intp]
+Clusters = Ints
 """A cluster id per sample."""
 
 
@@ -277,7 +276,7 @@ class RunningMean:
         self._sum = ExactSum()
         self.n = 0
 
-    def add(self, values: npt.NDArray[np.float64]) -> None:
+    def add(self, values: Floats) -> None:
         """Add further numbers."""
         self._sum.add(values)
         self.n += len(values)
@@ -311,13 +310,13 @@ class StatMeans:
         return {**means, **{name: int(one.total) for name, one in self._means.items() if name.startswith("num_")}}
 
 
-def counted_values(scores: Scores) -> npt.NDArray[np.float64]:
+def counted_values(scores: Scores) -> Floats:
     """The values of the samples that count."""
     if not scores.status.any():
         return scores.values
     return scores.values[scores.counted]
 
 
-def mean(values: npt.NDArray[np.float64]) -> float:
+def mean(values: Floats) -> float:
     """Correctly rounded sum over count; NaN of nothing."""
     return exact_sum(values) / len(values) if len(values) else float("nan")

@@ -639,7 +639,7 @@ def _spec_value(value: object, built: Metric, key: str) -> object:
 class ConfiguredMetric(BatchMetric):
     """A metric whose options are its dataclass fields and whose name follows from them."""
 
-    conventions: Conventions | None = field(default=None, kw_only=True)
+    conventions: Conventions | None = field(default=None, kw_only=True, metadata={"convert": Conventions.of})
     overrides: tuple[tuple[str, Any], ...] = field(default=(), kw_only=True)
     if TYPE_CHECKING:
         # Not a field: ``register`` adds the option to every constructor, and a subclass may set ``self.name``.
@@ -658,8 +658,6 @@ class ConfiguredMetric(BatchMetric):
         return f"{type(self).__qualname__}({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
 
     def __post_init__(self) -> None:
-        if self.conventions is not None and not isinstance(self.conventions, Conventions):
-            object.__setattr__(self, "conventions", Conventions.of(self.conventions))
         super().__post_init__()
         name = metric_name(type(self), vars(self))
         if name is not None:

@@ -40,17 +40,9 @@ def make_frame(columns: Mapping[str, FrameColumn], kind: str = "pandas") -> Any:
     """
     if kind not in get_args(FrameKind):
         raise BadValueError(f"unknown kind of frame {kind!r}; choose one of: {', '.join(get_args(FrameKind))}")
-    _require(kind)
+    MissingDependencyError.import_module(_PACKAGES[kind], purpose=f"to_frame('{kind}')", install=_INSTALL[kind])
     plain = {name: FrameColumn(column.kind, list(_plain_values(column))) for name, column in columns.items()}
     return {"pandas": _pandas, "polars": _polars, "arrow": _arrow}[kind](plain)
-
-
-def _require(kind: str) -> None:
-    package = _PACKAGES[kind]
-    try:
-        import_module(package)
-    except ImportError as error:
-        raise MissingDependencyError(package, purpose=f"to_frame('{kind}')", install=_INSTALL[kind]) from error
 
 
 def _plain_values(column: FrameColumn) -> Iterable[Any]:

@@ -1,7 +1,9 @@
-"""The Auepora target taxonomy: which output each target compares with which ground truth."""
+"""The Auepora target taxonomy: the names of the targets, and which output each compares with which ground truth."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..errors import BadValueError, did_you_mean
 from .types import TargetCategory
 
 __all__ = ["TARGETS", "Target", "describe_target"]
@@ -9,7 +11,7 @@ __all__ = ["TARGETS", "Target", "describe_target"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One target of the framework: the pair it compares, and the annotations it needs."""
+    """One target of the framework: the pair it compares, the annotations it needs, and its most important metrics."""
 
     category: TargetCategory
     stage: str
@@ -22,6 +24,21 @@ class Target:
     question: str
     needs: tuple[str, ...]
     """Sample annotations without which the target cannot be evaluated."""
+    reads: tuple[str, ...] = ()
+    """Fields of outputs without which it cannot be evaluated."""
+    advice: str = ""
+    """How to add what it needs."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the target."""
+    primary: tuple[str, ...] = ()
+    """Candidates for its primary metric; the first that the data supports is used."""
+    judged: str = ""
+    """The metric that a judge computes for the target, where a judge is configured."""
+
+    @property
+    def name(self) -> str:
+        """The name in plans and on the command line: ``generation_correctness``."""
+        return self.category.name.lower()
 
     @property
     def pair(self) -> str:
@@ -30,6 +47,11 @@ class Target:
 
 
 _RETRIEVED, _RESPONSE = "retrieved documents", "response"
+_GOLD_ADVICE = (
+    "add relevant_docs to the samples: the ids of the documents that should be found (`auepora pool` collects "
+    "candidates, `auepora judge relevance` grades them)"
+)
+_ANSWER_ADVICE = "save the answers: the field 'response' of the outputs"
 _T = TargetCategory
 
 TARGETS: dict[TargetCategory, Target] = {
@@ -38,54 +60,128 @@ TARGETS: dict[TargetCategory, Target] = {
         Target(
             _T.RETRIEVAL_RELEVANCE, "retrieval", "Retrieval relevance", _RETRIEVED, "query",
             "Do the retrieved documents hold what the query needs?", ("relevant_docs",),
+            reads=("retrieved",),
+            advice=_GOLD_ADVICE,
+            aliases=("context_relevance", "document_relevance"),
+            primary=("recall", "recall_doc", "span_recall"),
+            judged="llm_context_sufficiency",
         ),
         Target(
             _T.RETRIEVAL_ACCURACY, "retrieval", "Retrieval accuracy", _RETRIEVED, "candidate documents",
             "Are the right candidates ranked first?", ("relevant_docs",),
+            reads=("retrieved",),
+            advice=_GOLD_ADVICE,
+            aliases=("ranking",),
+            primary=("ndcg", "mrr", "map"),
         ),
         Target(
             _T.GENERATION_RELEVANCE, "generation", "Answer relevance", _RESPONSE, "query",
             "Does the answer address the question?", (),
+            reads=("response",),
+            advice=_ANSWER_ADVICE,
+            aliases=("answer_relevance", "response_relevance"),
+            primary=("answer_relevance",),
+            judged="llm_answer_relevance",
         ),
         Target(
             _T.GENERATION_FAITHFULNESS, "generation", "Answer faithfulness", _RESPONSE, "documents",
             "Does the answer stay within its evidence?", (),
+            reads=("response", "retrieved"),
+            advice="save the answers with the texts of the retrieved documents, or give the texts as a corpus",
+            aliases=("faithfulness", "answer_faithfulness", "groundedness"),
+            primary=("support_density",),
+            judged="llm_faithfulness",
         ),
         Target(
             _T.GENERATION_CORRECTNESS, "generation", "Answer correctness", _RESPONSE, "sample response or label",
             "Does the answer say what the reference says (or carry the expected label)?", ("reference_answer",),
+            reads=("response",),
+            advice=(
+                "add reference_answer to the samples: the answer that is expected (a table names its column with "
+                "reference=NAME)"
+            ),
+            aliases=("correctness", "answer_correctness"),
+            primary=("token_f1", "exact_match", "label_accuracy"),
+            judged="llm_correctness",
         ),
         Target(
             _T.LATENCY, "additional", "Latency", "timings", "none",
             "How long does the user wait?", (),
+            reads=("timings",),
+            advice="save timings in the outputs, such as {end_to_end: 0.8}; `auepora run` measures them",
+            aliases=("speed",),
+            primary=("mean_latency",),
         ),
         Target(
             _T.DIVERSITY, "additional", "Diversity", "retrieved documents or responses", "each other",
             "How varied is what the system returns?", (),
+            reads=("response",),
+            advice=_ANSWER_ADVICE,
+            aliases=("variety",),
+            primary=("response_diversity", "distinct_n"),
         ),
         Target(
             _T.NOISE_ROBUSTNESS, "additional", "Noise robustness",
             "output on a noisy variant", "output on its clean parent",
             "Does quality survive noisy queries or noisy documents?", ("labels.variant_of", "labels.scenario"),
+            reads=("response",),
+            advice="add noisy variants of the questions with labels.variant_of and labels.scenario; `auepora perturb` "
+            "writes them",
+            aliases=("noise",),
+            primary=("noise_robustness", "context_noise_accuracy"),
         ),
         Target(
             _T.NEGATIVE_REJECTION, "additional", "Negative rejection", "output", "label (unanswerable)",
             "Does the system decline what cannot be answered, and only that?", ("labels.scenario",),
+            reads=("response",),
+            advice="add questions that cannot be answered, with 'unanswerable' as labels.scenario",
+            aliases=("rejection", "refusal", "abstention"),
+            primary=("rejection_f1", "refusal_correctness"),
         ),
         Target(
             _T.COUNTERFACTUAL_ROBUSTNESS, "additional", "Counterfactual robustness",
             "output on a counterfactual variant", "output on its base",
             "Does the answer hold up when facts or wording are altered?",
             ("labels.variant_of", "labels.scenario"),
+            reads=("response",),
+            advice="add variants with labels.variant_of and 'counterfactual' as labels.scenario, or false documents "
+            "with metadata.wrong_answer",
+            aliases=("counterfactual",),
+            primary=(
+                "counterfactual_consistency", "misleading_rate", "mistake_reappearance_rate", "attack_success_rate",
+            ),
         ),
         Target(
             _T.COST, "additional", "Cost", "usage", "none",
             "How many tokens and how much money does an answer take?", (),
+            reads=("usage",),
+            advice="save the usage of the models in the outputs, such as {prompt_tokens: 812, completion_tokens: 95}",
+            aliases=("usage",),
         ),
     )
 }  # fmt: skip
+"""The targets in the order of the survey."""
 
 
 def describe_target(category: TargetCategory) -> Target:
     """The taxonomy entry of ``category``."""
     return TARGETS[category]
+
+
+def find_target(name: str | TargetCategory) -> TargetCategory:
+    """The target of a name or alias; upper case and hyphens are read, too."""
+    if isinstance(name, TargetCategory):
+        return name
+    by_name = {known: target.category for target in TARGETS.values() for known in (target.name, *target.aliases)}
+    found = by_name.get(name.strip().lower().replace("-", "_").replace(" ", "_"))
+    if found is None:
+        listed = ", ".join(target.name for target in TARGETS.values())
+        hint = did_you_mean(name, by_name, otherwise=";")
+        raise BadValueError(f"unknown target {name!r}{hint} the targets are {listed}")
+    return found
+
+
+def find_targets(names: Iterable[str | TargetCategory]) -> tuple[TargetCategory, ...]:
+    """The targets of names, each once, in the order of the survey."""
+    asked = {find_target(name) for name in names}
+    return tuple(target for target in TARGETS if target in asked)

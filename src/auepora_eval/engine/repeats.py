@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import check_samples
 from ..core.conventions import Signature
@@ -22,7 +21,7 @@ from ..core.scores import AnswerSpans, Scores, Status
 from ..core.slices import Grouping, SliceSpec
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..errors import AlignmentError, BadValueError
-from ..stats.intervals import Interval
+from ..stats.intervals import Floats, Interval, Ints
 from .evaluate import BATCH_SIZE, CollectingAccumulator, Evaluation, EvaluationOptions, Metrics, Pair, evaluate
 
 # --- aggregation over repeats: means per sample, means of values, and the spread -------------------------------------
@@ -182,7 +181,7 @@ def per_sample_means(parts: Sequence[Scores]) -> Scores:
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.where(counts > 0, totals / counts, np.nan)
     status = np.stack([part.status for part in parts])
-    chosen: npt.NDArray[np.intp] = np.argmin(_RANK[status], axis=0)  # the repeat whose outcome represents all of them
+    chosen: Ints = np.argmin(_RANK[status], axis=0)  # the repeat whose outcome represents all of them
     columns = np.arange(status.shape[1])
     names: dict[str, int] = {"": 0}
     codes = np.stack(
@@ -300,7 +299,7 @@ def _count_calls(parts: Sequence[Scores]) -> dict[str, int]:
     }
 
 
-def _sd_within_samples(values: npt.NDArray[np.float64]) -> float | None:
+def _sd_within_samples(values: Floats) -> float | None:
     """The root of the mean variance between the repeats of a sample; ``None`` where no sample has two of them."""
     several = (~np.isnan(values)).sum(axis=0) > 1
     return math.sqrt(mean(np.nanvar(values[:, several], axis=0, ddof=1))) if several.any() else None

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import islice
+from operator import attrgetter
 
 from ..core.conventions import Conventions
 from ..core.metrics_base import BatchMetric, Metric, is_defined_by_match, with_match
 from ..core.registry import MetricInfo, metric, metric_info, metric_infos
-from ..core.types import STARTED, EvaluationSample, Response, SystemOutputs
+from ..core.targets import TARGETS
+from ..core.types import STARTED, EvaluationSample, Response, SystemOutputs, TargetCategory
 from ..errors import BadValueError
 from ..features.matching import has_spans, span_of
 from .evaluate import Progress, resolve_metrics
 
 DEFAULT_K = (1, 3, 5, 10)
-
-
-def suggest_metrics(
-    samples: Sequence[EvaluationSample],
-    outputs: Sequence[SystemOutputs | None],
-    *,
-    conventions: str | Conventions = "auepora",
-) -> list[str]:
-    """Specs of every registered metric that these samples and outputs support, grouped by target."""
-    fields = AvailableFields()
-    fields.add(samples, outputs)
-    return fields.specs(conventions)
+_CHUNK = 1024
 
 
 def supported_metrics(
@@ -69,7 +61,9 @@ def require_retrieved(metrics: Sequence[Metric], outputs_path: str) -> None:
 class AvailableFields:
     """Records which fields samples and outputs have, batch by batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, targets: Collection[TargetCategory] = ()) -> None:
+        """With ``targets``, their metrics alone are of interest, and those too that are no defaults."""
+        self.targets = targets
         self._fields: set[str] = set()
         self._output_parts: set[str] = set()
         self._timing_keys: dict[str, None] = {}
@@ -81,7 +75,7 @@ class AvailableFields:
             if (
                 "timing_key" not in info.keys
                 and issubclass(info.cls, BatchMetric)
-                and info.cls.metadata.suggested
+                and (info.cls.metadata.suggested or _is_for_targets(info, targets))
                 and not _needs_user_option(info)
             ):
                 built = metric(_specs(info, DEFAULT_K, ("end_to_end",))[0])
@@ -109,6 +103,12 @@ class AvailableFields:
             ):
                 del self._idle[name]
 
+    def add_pairs(self, pairs: Iterable[tuple[EvaluationSample, SystemOutputs | None]]) -> None:
+        """Add samples with their outputs, which are read once."""
+        remaining = iter(pairs)
+        while chunk := list(islice(remaining, _CHUNK)):
+            self.add([sample for sample, _ in chunk], [output for _, output in chunk])
+
     def specs(self, conventions: str | Conventions = "auepora") -> list[str]:
         """Specs of every registered metric that the data so far supports, grouped by target."""
         output_parts = set(self._output_parts)
@@ -125,6 +125,7 @@ class AvailableFields:
             timing_keys=list(self._timing_keys),
             conventions=conventions,
             spans=frozenset(spans),
+            targets=self.targets,
         )
         return [spec for spec in specs if metric_info(spec).name not in self._idle]
 
@@ -133,10 +134,11 @@ def _cites(output: SystemOutputs) -> bool:
     return output.citations is not None or (output.response is not None and output.response.sentences is not None)
 
 
-_OUTPUT_PARTS: dict[str, Callable[[SystemOutputs], bool]] = {
-    "retrieved": lambda output: bool(output.retrieved),
+_OUTPUT_PARTS: dict[str, Callable[[SystemOutputs], object]] = {
+    "retrieved": attrgetter("retrieved"),
     "response": lambda output: output.response is not None,
     "citations": _cites,
+    "usage": attrgetter("usage"),
 }
 
 
@@ -148,8 +150,11 @@ def specs_for(
     conventions: str | Conventions = "auepora",
     bare_ids: bool = False,
     spans: frozenset[str] = frozenset(),
+    targets: Collection[TargetCategory] = (),
 ) -> list[str]:
     """Specs of the metrics supported by samples with these fields and outputs with these parts.
+
+    With ``targets``, those of these targets alone, and those too that are no defaults or that call a judge.
 
     With ``bare_ids`` metrics that need more than ids are left out. Metrics that compare ids are left out where the
     conventions match gold in another way.
@@ -162,9 +167,9 @@ def specs_for(
         cls = info.cls
         if not issubclass(cls, BatchMetric) or _needs_user_option(info):
             continue
-        if not cls.metadata.suggested and not (
-            cls.metadata.suggested_with_spans and cls.metadata.suggested_with_spans <= spans
-        ):
+        needed_spans = cls.metadata.suggested_with_spans
+        is_default = cls.metadata.suggested or (needed_spans and needed_spans <= spans)
+        if not is_default and not _is_for_targets(info, targets):
             continue
         if bare_ids and cls.is_applicable is not BatchMetric.is_applicable:
             continue
@@ -174,11 +179,26 @@ def specs_for(
             except BadValueError:
                 continue  # a timing key that is not valid in a metric name
             assert isinstance(built, BatchMetric)
-            if not is_defined_by_match(with_match(built, common.match)):
+            is_asked = not targets or built.target in targets
+            if not is_asked or not is_defined_by_match(with_match(built, common.match)):
                 continue
             if built.metadata.reads <= set(output_parts) and set(built.required_fields()) <= set(fields):
                 found.append((built.target.value, spec))
     return [spec for _, spec in sorted(found, key=lambda pair: pair[0])]
+
+
+def with_specs(given: Sequence[Metric], specs: Sequence[str], conventions: Conventions) -> list[Metric]:
+    """The metrics given, and those of specs whose names none of them has."""
+    names = {metric.name for metric in given}
+    return [*given, *(metric for metric in resolve_metrics(specs, conventions) if metric.name not in names)]
+
+
+def _is_for_targets(info: MetricInfo, targets: Collection[TargetCategory]) -> bool:
+    """Whether a metric that is no default is chosen where its target is named."""
+    target: TargetCategory | None = getattr(info.cls, "target", None)  # metrics over another metric have its target
+    if target is None or target not in targets:
+        return False
+    return info.metadata.suggested_for_target or info.name == TARGETS[target].judged
 
 
 def _needs_user_option(info: MetricInfo) -> bool:

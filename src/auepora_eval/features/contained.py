@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..core.derivation import add_outcome, add_table
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError
 from ..text.norm_names import TextNorm
@@ -28,7 +29,7 @@ class FoundTexts(NamedTuple):
 
 
 def find_texts(
-    sample: EvaluationSample, output: SystemOutputs | None, norm: TextNorm, *, cut: float, min_relevance: int
+    sample: EvaluationSample, output: SystemOutputs, norm: TextNorm, *, cut: float, min_relevance: int
 ) -> FoundTexts:
     """The gold texts that the retrieved texts contain, both normalised, up to a rank."""
     levels = highest_levels(sample)
@@ -44,10 +45,31 @@ def find_texts(
             wanted.append(text)
     missing = set(wanted)
     new: list[int] = []
-    retrieved = output.retrieved if output is not None else []
-    for rank, item in enumerate(retrieved):
+    for rank, item in enumerate(output.retrieved):
         chunk = normalized_text(item.doc.text, norm)
         here = {text for text in missing if rank < cut and text in chunk}
         missing -= here
         new.append(len(here))
+    rows = ((rank, count) for rank, count in enumerate(new, start=1) if count)
+    add_table(f"Gold texts found first at a rank, of {len(set(wanted))}", ("rank", "texts"), rows)
     return FoundTexts(len(wanted), len(set(wanted)), new)
+
+
+def contained_value(measure: str, found: FoundTexts, k: int | None, divide_by: str) -> float:
+    """A measure of the ranks at which gold texts are found."""
+    ranks = [rank for rank, new in enumerate(found.new, start=1) if new]
+    if not ranks:
+        return add_outcome("No gold text is found", 0.0)
+    if measure == "hit":
+        return add_outcome("A gold text is found", 1.0)
+    if measure == "reciprocal_rank":
+        return add_outcome(f"1 / {ranks[0]}", 1.0 / ranks[0])
+    total, so_far = 0.0, 0
+    for rank in ranks:
+        so_far += found.new[rank - 1]
+        precision = 1 / rank if measure == "new_gold" else min(1.0, so_far / rank)
+        total += found.new[rank - 1] * precision
+    most = found.texts if k is None else min(found.texts, k)
+    divisors = {"hits": found.found, "capped": most, "gold": found.texts}
+    divisor = min(found.gold, k or found.gold) if measure == "new_gold" else divisors[divide_by]
+    return add_outcome(f"{total} / {divisor}", total / divisor)

@@ -19,8 +19,8 @@ from ..errors import BadValueError, ConflictError, DataFileError, UnknownCorrect
 from ..features.rankings import HIGHEST_LEVEL
 from ..runtime.files import read_lines, translate_write_errors, write_lines
 from .codec import LineError
-from .jsonl import Journal
-from .labels import Provenance, current_time
+from .jsonl import Journal, current_time
+from .labels import Provenance
 from .trec import judged_documents, judged_levels, load_qrels, save_qrels
 
 GradeKey = tuple[str, str]

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -252,6 +253,11 @@ _MTIME_STEP = 50_000_000
 """Nanoseconds. Two writes within one step of the clock of a file system may leave the same time."""
 
 
+def current_time() -> str:
+    """The time of a line that is written now, in ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 class JournalEntry(Protocol):
     """A line of a journal."""
 
@@ -293,10 +299,6 @@ class Journal(ABC, Generic[EntryT]):
     @abstractmethod
     def _parse(self, row: Mapping[str, Any]) -> EntryT:
         """Return the entry of a line; an invalid one is a ``LineError``."""
-
-    def _decode(self, line: bytes) -> EntryT | None:
-        """Return the entry of a valid line, if there is a fast decoder; ``None`` to parse it."""
-        return None
 
     @abstractmethod
     def _apply(self, number: int, entry: EntryT) -> None:
@@ -383,7 +385,7 @@ class Journal(ABC, Generic[EntryT]):
         if not line:
             return
         try:
-            entry = self._decode(line) or self._parse_line(number, line)
+            entry = self._parse_line(number, line)
             if entry is None:
                 return
             self._apply(number, entry)

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -221,11 +221,6 @@ def unclear_reason(comment: str = "") -> str:
     return f"{UNCLEAR}: {comment}" if comment else UNCLEAR
 
 
-def current_time() -> str:
-    """The time of a line that is written now, in ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 def read_labels(path: str | Path) -> list[Label]:
     """Read the labels in force of a file, in its order; an invalid line is an error that names file, line and field.
 
@@ -318,13 +313,6 @@ class LabelJournal(Journal[Label | LabelEvent]):
         self.seen: set[LabelKey] = set()
         """The items of which a person saw the labels of others."""
 
-    def _decode(self, line: bytes) -> Label | None:
-        try:
-            _FIELD_NAMES.decode(line)
-            return _LABEL.decode(line)
-        except (ValueError, RecursionError):
-            return None
-
     def _parse(self, row: Mapping[str, Any]) -> Label | LabelEvent:
         return _parse_event(row) if "event" in row else _parse_label(row)
 
@@ -387,14 +375,6 @@ class LabelJournal(Journal[Label | LabelEvent]):
             elif entry.event == "retract":
                 changed[entry.key] = None
 
-
-_LABEL = msgspec.json.Decoder(Label)
-# The decoder of a dataclass accepts unknown fields.
-_FIELD_NAMES = msgspec.json.Decoder(
-    msgspec.defstruct(
-        "_FieldNames", [(key, msgspec.Raw, msgspec.Raw(b"")) for key in _KEYS], forbid_unknown_fields=True
-    )
-)
 
 # No ids: these messages are shown to annotators who label blind.
 _CONFLICTS = {

@@ -20,7 +20,7 @@ from ..errors import BadValueError, ConflictError, DataFileError, did_you_mean
 from ..runtime.files import read_bytes, read_lines, translate_write_errors, write_lines
 from .codec import LineError
 from .golden import canonical_line
-from .labels import current_time
+from .jsonl import current_time
 from .problems import type_name
 from .values import parse_json
 

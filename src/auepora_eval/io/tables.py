@@ -264,13 +264,9 @@ def _excel_rows(path: Path, sheet: str | None) -> list[Row]:
 
 
 def _open_workbook(path: Path) -> Any:
-    try:
-        import openpyxl
-        from openpyxl.utils.exceptions import InvalidFileException
-    except ImportError as error:
-        raise MissingDependencyError(
-            "openpyxl", purpose="reading Excel files", install="'auepora-eval[excel]'"
-        ) from error
+    openpyxl = MissingDependencyError.import_module(
+        "openpyxl", purpose="reading Excel files", install="'auepora-eval[excel]'"
+    )
     if is_compressed(path):
         raise DataFileError(path, None, "Excel files are compressed already; leave out the '.gz' or '.zst'")
     try:
@@ -282,7 +278,7 @@ def _open_workbook(path: Path) -> Any:
             return openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
     except FileNotFoundError as error:
         raise DataFileError(path, None, "no such file") from error
-    except (InvalidFileException, *_WORKBOOK_DAMAGE) as error:
+    except (openpyxl.utils.exceptions.InvalidFileException, *_WORKBOOK_DAMAGE) as error:
         raise _reading_error(path, "Excel", error) from error
 
 

@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ..core.conventions import Conventions
-from ..core.metrics_base import BatchMetric
-from ..core.registry import metric, metric_info
 from ..core.targets import TARGETS
-from ..core.types import STARTED, Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, TargetCategory
-from ..engine.suggest import specs_for, suggest_metrics
+from ..core.types import STARTED, Document, EvaluationSample, SystemOutputs, TargetCategory
+from ..engine.targets import TargetSupport, supported_targets
 from ..errors import AueporaError, DataFileError, did_you_mean
 from ..features.rankings import RANK_CONTRADICTION, parse_level
 from ..features.texts import is_unanswerable
@@ -315,148 +313,9 @@ def count_outputs(outputs: Iterable[SystemOutputs]) -> dict[str, Any]:
     return {"outputs": counts["outputs"], **{name: counts[name] for name in OUTPUT_CHECKS}, "timings": dict(timings)}
 
 
-# --- supported targets and metrics, and what is missing for the others -----------------------------------------------
-
-_DOCUMENT = Document("?", "?", span=(0, 1))
-COMPLETE_OUTPUT = SystemOutputs(
-    [RetrievedDocument(_DOCUMENT, 1.0, 1), RetrievedDocument(_DOCUMENT, 1.0, 2)],
-    Response("?", {}, sentences=[{"text": "?", "citations": ["?"]}]),
-    {"end_to_end": 1.0},
-    citations=["?"],
-)
-"""An output with every field but vectors: metrics that cannot run even with it lack data in the samples."""
-
-_SAMPLE_FIELDS = ("relevant_docs", "candidate_docs", "reference_answer")
-_OUTPUT_FIELDS = ("retrieved", "response", "timings", "citations")
-_T = TargetCategory
-_NOT_APPLICABLE = {  # the fields exist, but no sample is applicable
-    _T.GENERATION_FAITHFULNESS: (
-        "no retrieved document has a text, no output has citations, and no sample says what an answer must contain "
-        "(metadata.must_contain, metadata.forbidden)"
-    ),
-    _T.NOISE_ROBUSTNESS: (
-        "no sample has labels.variant_of and a noise scenario (labels.scenario 'paraphrase' or 'typo'), "
-        "and none has labels.noise_ratio"
-    ),
-    _T.NEGATIVE_REJECTION: (
-        "no sample is marked as unanswerable (labels.scenario 'unanswerable'), and none has labels.answerable"
-    ),
-    _T.COUNTERFACTUAL_ROBUSTNESS: (
-        "no sample has labels.variant_of and the scenario 'counterfactual', and none comes with false documents "
-        "(metadata.wrong_answer, or labels.scenario 'false_documents')"
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class TargetSupport:
-    """One target: the metrics that the data supports, or what is missing for them."""
-
-    target: TargetCategory
-    metrics: tuple[str, ...]
-    """Specs, as ``auepora score`` runs them by default."""
-    missing: str = ""
-    timings_known: bool = True
-    """Whether the keys in the specs, such as timing keys, come from the data."""
-
-    @property
-    def title(self) -> str:
-        """The title of the target."""
-        return TARGETS[self.target].title
-
-    @property
-    def patterns(self) -> list[str]:
-        """The patterns of the metrics, each once: ``recall@k``."""
-        infos = [(spec, metric_info(spec)) for spec in self.metrics]
-        return list(dict.fromkeys(spec if info.keys and self.timings_known else info.pattern for spec, info in infos))
-
-
 def no_support(why: str) -> list[TargetSupport]:
     """Return every target without a metric, for the same reason."""
     return [TargetSupport(target, (), why) for target in TARGETS]
-
-
-def supported_targets(
-    samples: Sequence[EvaluationSample],
-    outputs: Sequence[SystemOutputs | None] | None,
-    *,
-    retrieves: bool = True,
-    conventions: str | Conventions = "auepora",
-) -> list[TargetSupport]:
-    """Return every target, with its applicable metrics or the missing data.
-
-    ``outputs`` are in the order of the samples; ``None`` means any outputs. ``retrieves``: whether the outputs have
-    rankings at all.
-    """
-    checked = [COMPLETE_OUTPUT] * len(samples) if outputs is None else outputs
-    runs = suggest_metrics(samples, checked, conventions=conventions) if samples else []
-    if not retrieves:
-        runs = [spec for spec in runs if "retrieved" not in _fields_read(spec)]
-    available = {
-        "retrieved": retrieves and any(output is not None and output.retrieved for output in checked),
-        "response": any(output is not None and output.response is not None for output in checked),
-        "timings": any(output is not None and output.timings for output in checked),
-        "citations": any(_cites(output) for output in checked),
-    }
-    fields = {name for name in _SAMPLE_FIELDS if any(getattr(sample, name) is not None for sample in samples)}
-    present = {name for name, there in available.items() if there}
-    by_target: dict[TargetCategory, list[str]] = {target: [] for target in TARGETS}
-    del by_target[TargetCategory.COST]  # its metrics are not among the defaults
-    for spec in runs:
-        by_target[metric(spec).target].append(spec)
-    specs = specs_for(_SAMPLE_FIELDS, _OUTPUT_FIELDS, timing_keys=["end_to_end"]) if not all(by_target.values()) else []
-    others = [built for built in map(metric, specs) if isinstance(built, BatchMetric)]
-    return [
-        TargetSupport(
-            target,
-            tuple(own),
-            ""
-            if own
-            else _missing_data(target, [other for other in others if other.target is target], samples, fields, present),
-            timings_known=outputs is not None,
-        )
-        for target, own in by_target.items()
-    ]
-
-
-def _cites(output: SystemOutputs | None) -> bool:
-    if output is None:
-        return False
-    return output.citations is not None or (output.response is not None and output.response.sentences is not None)
-
-
-def _fields_read(spec: str) -> frozenset[str]:
-    built = metric(spec)
-    return built.metadata.reads if isinstance(built, BatchMetric) else frozenset()
-
-
-def _missing_data(
-    target: TargetCategory,
-    metrics: Sequence[BatchMetric],
-    samples: Sequence[EvaluationSample],
-    fields: Collection[str],
-    outputs_fields: Collection[str],
-) -> str:
-    """Return what is missing for the metric of the target that lacks the least."""
-    best: list[str] | None = None
-    for built in metrics:
-        lacks = [f"no sample has {name}" for name in built.required_fields() if name not in fields]
-        lacks += [
-            f"no output has {_FIELD_NAMES.get(name, name)}"
-            for name in sorted(built.metadata.reads)
-            if name not in outputs_fields
-        ]
-        if best is not None and len(lacks) >= len(best):
-            continue
-        if not any(built.is_applicable(sample, COMPLETE_OUTPUT) for sample in samples):
-            lacks.insert(0, _NOT_APPLICABLE.get(target, "nothing in the samples is of use to it"))
-        if best is None or len(lacks) < len(best):
-            best = lacks
-    # Without a missing field, the outputs have all fields but no content, such as documents without text.
-    return "; ".join(best or [_NOT_APPLICABLE.get(target, "nothing in the outputs is of use to it")])
-
-
-_FIELD_NAMES = {"retrieved": "retrieved documents", "response": "a response"}
 
 
 # --- files: dataset, outputs, corpus and nuggets, read completely, with their problems -------------------------------
@@ -587,6 +446,17 @@ class Validation:
             return []
         return list(_NO_GOLD_ADVICE)
 
+    def describe_count(self, name: str) -> str:
+        """How many samples, or outputs, have a field: ``121 of 135 samples``."""
+        section, _, key = name.rpartition(".")
+        counts = self.samples[section] if section else self.samples
+        if section or name in counts:
+            return f"{counts.get(key, 0)} of {self.samples['samples']} samples"
+        if self.outputs is None:
+            return "outputs that are not given"
+        number = max(self.outputs[name].values(), default=0) if name == "timings" else self.outputs[name]
+        return f"{number} of {self.outputs['outputs']} outputs"
+
     @property
     def is_valid(self) -> bool:
         """Whether there is no problem."""
@@ -626,8 +496,11 @@ def validate_files(
     nuggets: str | Path | None = None,
     columns: Columns | None = None,
     outputs_columns: Columns | None = None,
+    targets: Collection[TargetCategory] = (),
 ) -> Validation:
     """Read a dataset and its outputs completely and report every problem.
+
+    ``targets`` are those whose metrics are listed, with those that are no defaults; without, default metrics are.
 
     ``columns`` and ``outputs_columns`` name the columns of a table by field.
 
@@ -657,7 +530,7 @@ def validate_files(
         files: dict[str, tuple[Path, str | None]] = {"samples": (dataset, _format_name(samples))}
         output_counts = None
         if outputs_file is None:
-            targets = supported_targets(rows, None)
+            support = supported_targets(rows, None, targets=targets)
         else:
             files["outputs"] = (outputs_file.path, _format_name(outputs_file))
             rules = Conventions.of(None if samples.format is None else samples.format.conventions)
@@ -672,7 +545,7 @@ def validate_files(
             )
             by_id = {read.sample_id: read.output for read in outputs_file.records}
             output_counts = count_outputs(by_id.values())
-            targets = _targets(rows, by_id, outputs_file)
+            support = _targets(rows, by_id, outputs_file, targets)
         for role, (path, found) in aids.items():
             files[role] = (path, role)
             problems.append(found.found)
@@ -683,7 +556,7 @@ def validate_files(
         list(dict.fromkeys(warnings)),
         count_samples(rows),
         output_counts,
-        targets,
+        support,
         documents,
     )
 
@@ -693,12 +566,16 @@ def _format_name(file: ParsedFile[Any]) -> str | None:
 
 
 def _targets(
-    rows: list[EvaluationSample], by_id: Mapping[str, SystemOutputs], outputs: ParsedFile[ParsedOutput]
+    rows: list[EvaluationSample],
+    by_id: Mapping[str, SystemOutputs],
+    outputs: ParsedFile[ParsedOutput],
+    targets: Collection[TargetCategory],
 ) -> list[TargetSupport]:
     aligned = [by_id.get(row.sample_id) for row in rows]
     if not any(output is not None for output in aligned):
         return no_support("no output could be read" if not by_id else "no output belongs to a sample")
-    return supported_targets(rows, aligned, retrieves=any(read.has_retrieved for read in outputs.records))
+    retrieves = any(read.has_retrieved for read in outputs.records)
+    return supported_targets(rows, aligned, retrieves=retrieves, targets=targets)
 
 
 def _read_file(path: Path, role: Role, name: str | None, columns: Columns | None) -> ParsedFile[Any]:

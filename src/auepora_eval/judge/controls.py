@@ -16,14 +16,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.scores import Scores, Status
 from ..core.types import Document, EvaluationSample, MetricResult, Response, RetrievedDocument, SystemOutputs
 from ..errors import BadOptionError, did_you_mean
 from ..stats.difference import newcombe_interval
-from ..stats.intervals import wilson_interval
+from ..stats.intervals import Ints, wilson_interval
 from ..text.refusal import built_in_patterns, is_refusal
 from ..text.tokenizers import STOP_WORDS
 from .critic import JudgeClient
@@ -370,8 +369,8 @@ class MixedBatch(Batch):
         super().__init__(samples, outputs, memory=batch.memory)
         self._batch = batch
         self._ids = {item.sample.sample_id for item in items}
-        self.own_rows: npt.NDArray[np.intp] = np.array(own, dtype=np.intp)
-        self.control_rows: npt.NDArray[np.intp] = np.array(rows, dtype=np.intp)
+        self.own_rows: Ints = np.array(own, dtype=np.intp)
+        self.control_rows: Ints = np.array(rows, dtype=np.intp)
         self.items: list[Control] = items
 
     @property

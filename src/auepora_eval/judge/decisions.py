@@ -36,18 +36,38 @@ class _WireFormat(ABC):
 
     endpoint: str
     kinds: Mapping[str, str]
+    predicate_key: str
+    """The field with the probability of a predicate."""
+    container: type[Any]
+    """Of the answers, and of the probabilities of an answer."""
 
     @abstractmethod
     def body(self, model: str, request: JudgeRequest) -> dict[str, Any]:
         """The body of a request."""
 
-    @abstractmethod
-    def answers(self, reply: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    def answers(self, reply: Mapping[str, Any]) -> dict[str, Any]:
+        """The answers by name; those without a name belong to no question."""
+        found = reply.get("answers")
+        if not isinstance(found, self.container):
+            kind = "list" if self.container is list else "mapping"
+            raise JudgeError("unparseable", f"the reply has no {kind} of answers")
+        return self.by_name(found)
+
+    def by_name(self, found: Any) -> dict[str, Any]:
         """The answers by name."""
+        return dict(found)
+
+    def probabilities(self, answer: Mapping[str, Any], question: Question) -> list[tuple[Any, Any]]:
+        """The options of an answer with their probabilities, as they were sent; a level is named by its index."""
+        if question.kind == "predicate":
+            return _two_sides(answer.get(self.predicate_key), question)
+        found = answer.get("probabilities")
+        pairs = self.pairs(found) if isinstance(found, self.container) else []
+        return _by_level(pairs, question) if question.kind == "score" else pairs
 
     @abstractmethod
-    def probabilities(self, answer: Mapping[str, Any], question: Question) -> list[tuple[Any, Any]]:
-        """The options of an answer with their probabilities, as they were sent."""
+    def pairs(self, found: Any) -> list[tuple[Any, Any]]:
+        """Values with their probabilities."""
 
 
 class _OpenAIFormat(_WireFormat):
@@ -58,29 +78,19 @@ class _OpenAIFormat(_WireFormat):
         questions: list[dict[str, Any]] = []
         for name, question in named_questions(request).items():
             row: dict[str, Any] = {"type": question.kind, "name": name, "instructions": question.instructions}
-            if question.kind == "choice":
-                row["choices"] = [{"value": option} for option in question.options]
-            elif question.kind == "score":
-                row["levels"] = [{"label": option} for option in question.options]
+            if question.kind in _OPTION_KEYS:
+                options, option = _OPTION_KEYS[question.kind]
+                row[options] = [{option: text} for text in question.options]
             questions.append(row)
         return {"model": model, "input": request.state, "questions": questions}
 
-    def answers(self, reply: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-        """The answers by name; those without a name belong to no question."""
-        rows = reply.get("answers")
-        if not isinstance(rows, list):
-            raise JudgeError("unparseable", "the reply has no list of answers")
-        return _pairs_to_dict([(row.get("name"), row) for row in rows if isinstance(row, dict)])
+    def by_name(self, found: Any) -> dict[str, Any]:
+        """The answers by name."""
+        return _pairs_to_dict([(row.get("name"), row) for row in found if isinstance(row, dict)])
 
-    def probabilities(self, answer: Mapping[str, Any], question: Question) -> list[tuple[Any, Any]]:
-        """The options of an answer with their probabilities; a level is named by its index."""
-        if question.kind == "predicate":
-            return _two_sides(answer.get("probability"), question)
-        rows = answer.get("probabilities")
-        if not isinstance(rows, list):
-            return []
-        pairs = [(row.get("value"), row.get("probability")) for row in rows if isinstance(row, dict)]
-        return _by_level(pairs, question) if question.kind == "score" else pairs
+    def pairs(self, found: Any) -> list[tuple[Any, Any]]:
+        """Values with their probabilities."""
+        return [(row.get("value"), row.get("probability")) for row in found if isinstance(row, dict)]
 
 
 class _SystemOneFormat(_WireFormat):
@@ -91,33 +101,24 @@ class _SystemOneFormat(_WireFormat):
         questions: dict[str, dict[str, Any]] = {}
         for name, question in named_questions(request).items():
             row: dict[str, Any] = {"type": self.kinds[question.kind], "instructions": question.instructions}
-            if question.kind == "choice":
-                row["criteria"] = dict.fromkeys(question.options)
-            elif question.kind == "score":
-                row["criteria"] = list(question.options)
+            if question.kind in _OPTION_KEYS:
+                row["criteria"] = (
+                    dict.fromkeys(question.options) if question.kind == "choice" else list(question.options)
+                )
             questions[name] = row
         return {"model": model, "state": request.state, "questions": questions}
 
-    def answers(self, reply: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-        """The answers by name."""
-        answers = reply.get("answers")
-        if not isinstance(answers, dict):
-            raise JudgeError("unparseable", "the reply has no mapping of answers")
-        return answers
-
-    def probabilities(self, answer: Mapping[str, Any], question: Question) -> list[tuple[Any, Any]]:
-        """The options of an answer with their probabilities; a level is named by its index, as text."""
-        if question.kind == "predicate":
-            return _two_sides(answer.get("noul"), question)
-        found = answer.get("probabilities")
-        if not isinstance(found, dict):
-            return []
-        return _by_level(found.items(), question) if question.kind == "score" else list(found.items())
+    def pairs(self, found: Any) -> list[tuple[Any, Any]]:
+        """Values with their probabilities."""
+        return list(found.items())
 
 
+_OPTION_KEYS = {"choice": ("choices", "value"), "score": ("levels", "label")}
+"""The fields of the options, and of one option, by kind of question."""
+_OWN_NAMES = {kind: kind for kind in ("predicate", "choice", "score")}
 FORMATS: dict[Api, _WireFormat] = {
-    "openai": _OpenAIFormat("/decisions", {kind: kind for kind in ("predicate", "choice", "score")}),
-    "systemone": _SystemOneFormat("/systemone", {"predicate": "noul", "choice": "choice", "score": "score"}),
+    "openai": _OpenAIFormat("/decisions", _OWN_NAMES, "probability", list),
+    "systemone": _SystemOneFormat("/systemone", {**_OWN_NAMES, "predicate": "noul"}, "noul", dict),
 }
 
 
@@ -275,7 +276,7 @@ class DecisionCritic(HttpCritic):
         """By the name of each question, what is stored of its answer, or the failure."""
         served = " ".join(str(reply.get("model") or "").split())[:100]
         questions = named_questions(request)
-        sent = self._wire.answers(reply, list(questions))
+        sent = self._wire.answers(reply)
         answers: dict[str, dict[str, Any]] = {}
         for name, question in questions.items():
             answer = sent.get(name)

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..core.conventions import function_name
 from ..errors import BadValueError, JudgeError
-from ..features.embeddings import InferenceFailure
-from ..models.embedders import Floats, Pair, PairModel, entailment_index
+from ..features.embeddings import Floats, InferenceFailure
+from ..models.embedders import Pair, PairModel, entailment_index
 from ..models.encoding import TokenisedTexts, count_tokens, split_by_tokens, tokenise
 from ..models.loading import (
     LoadedModel,

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch, check_samples
 from ..core.metrics_base import sample_clusters
@@ -19,7 +18,7 @@ from ..errors import AlignmentError, JudgeError
 from ..render.blocks import Block, DefinitionList, Details, Prose
 from ..render.markdown import blocks_markdown
 from ..render.terminal import blocks_text
-from ..stats.intervals import Interval, mean_interval
+from ..stats.intervals import Interval, Ints, interval_ends, mean_interval
 from ..stats.permutation import sign_flips
 from .critic import Critic, JudgeClient, JudgePolicy, MemberReply, decides
 from .prompting import Prompt, resolve_prompt
@@ -121,13 +120,13 @@ class PreferenceReport:
             "prompt": self.prompt,
             "verdict": self.verdict,
             "win_rate": self.win_rate,
-            "interval": _ends(self.interval),
+            "interval": interval_ends(self.interval),
             "p_value": self.p_value,
             "bounds": None if self.bounds is None else list(self.bounds),
             "counts": self.counts,
             "position": {
                 "first_rate": self.first_rate,
-                "interval": _ends(self.first_interval),
+                "interval": interval_ends(self.first_interval),
                 "num_decided": self.num_decided,
                 "order_decides": self.order_decides,
             },
@@ -167,10 +166,6 @@ class PreferenceReport:
 
 
 _VERDICT_WORDS = {"better": "preferred", "worse": "not preferred", "inconclusive": "inconclusive"}
-
-
-def _ends(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else [interval.low, interval.high]
 
 
 def _with_interval(value: float | None, interval: Interval | None) -> str:
@@ -374,9 +369,7 @@ def _report(
     )
 
 
-def _first_wins(
-    queries: Sequence[QueryPreference], units: npt.NDArray[np.intp]
-) -> tuple[float | None, Interval | None, int]:
+def _first_wins(queries: Sequence[QueryPreference], units: Ints) -> tuple[float | None, Interval | None, int]:
     """Proportion of verdicts, ties excluded, for the answer shown first; 0.5 without position bias."""
     first_won: list[float] = []
     owners: list[int] = []

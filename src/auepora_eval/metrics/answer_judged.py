@@ -16,7 +16,7 @@ from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..judge.ratings import critic_signature
 from ..options import Ge, Lt
-from ..stats.intervals import Bools, Floats, mean_interval
+from ..stats.intervals import Bools, Floats, interval_ends, mean_interval
 from .judge_metric import JudgedInput, RatedInputsMetric, input_skips
 
 _EMPTY_QUERY = {"empty_query": "the query has no text"}
@@ -219,7 +219,7 @@ class LLMContextSufficiency(RatedInputsMetric):
                 cells[f"{row}, {name}"] = {
                     "count": int(values.sum()),
                     "share": float(values.mean()) if len(values) else None,
-                    "interval": None if interval is None else [interval.low, interval.high],
+                    "interval": interval_ends(interval),
                 }
         judge = critic_signature(getattr(metric, "critic", None))
         by = {

@@ -27,7 +27,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..errors import BadTypeError, BadValueError
 from ..features.texts import Mask, is_unanswerable, refusals, text_cuts, unanswerable
 from ..options import PositiveInt
-from ..stats.intervals import mean_interval
+from ..stats.intervals import interval_ends, mean_interval
 from .abstention import RefusalDetectionMetric
 from .answer_base import TokenizedMetric
 from .wrappers import (
@@ -236,7 +236,7 @@ class FailureAttribution(RefusalDetectionMetric):
             causes[cause] = {
                 "count": int(of_cause.sum()),
                 "share": proportion,
-                "interval": None if interval is None else [interval.low, interval.high],
+                "interval": interval_ends(interval),
             }
         return {**proportions, "causes": causes}
 

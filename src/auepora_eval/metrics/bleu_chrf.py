@@ -369,16 +369,14 @@ class BleuScore(ReferencedMetric):
 @lru_cache
 def _sacrebleu_rule(tokenize: str, lowercase: bool) -> Tokenizer:
     """One of sacrebleu's own tokenisers."""
-    try:
-        from sacrebleu.metrics.bleu import BLEU
-    except ImportError as error:
-        raise MissingDependencyError(
-            "sacrebleu", purpose=f"BLEU's tokeniser '{tokenize}'", install="sacrebleu"
-        ) from error
-    names = sorted(BLEU.TOKENIZERS)
+    purpose = f"BLEU's tokeniser '{tokenize}'"
+    bleu = MissingDependencyError.import_module(
+        "sacrebleu.metrics.bleu", package="sacrebleu", purpose=purpose, install="sacrebleu"
+    )
+    names = sorted(bleu.BLEU.TOKENIZERS)
     if tokenize not in names:
         raise BadValueError(f"bleu has no tokeniser '{tokenize}'; there are {', '.join(names)}")
-    tokenizer = BLEU(tokenize=tokenize).tokenizer
+    tokenizer = bleu.BLEU(tokenize=tokenize).tokenizer
 
     def words(text: str) -> list[str]:
         line: str = tokenizer((text.lower() if lowercase else text).rstrip())

@@ -408,7 +408,7 @@ class ReverseQuestionRelevance(SinglePromptMetric):
     # Critics need not be hashable; metrics are compared by equality.
     critic: Any = field(default=None, hash=False)
     """The judge: a structured critic, or ``{use: NAME}`` in a plan."""
-    embed_fn: Any = None
+    embed_fn: Any = field(default=None, metadata={"convert": parse_embedder})
     """The embedder; the installed sentence model by default."""
     n: PositiveInt = field(default=3, kw_only=True)
     """The number of generated questions."""
@@ -434,11 +434,6 @@ class ReverseQuestionRelevance(SinglePromptMetric):
     rounding = MODEL_ROUNDING
     """The rounding tolerance of a model."""
     target = TargetCategory.GENERATION_RELEVANCE
-
-    def __post_init__(self) -> None:
-        if self.embed_fn is not None:
-            object.__setattr__(self, "embed_fn", parse_embedder(self.embed_fn))
-        super().__post_init__()
 
     def embedder(self) -> Any:
         """The embedder option: the given one, or the installed sentence model."""

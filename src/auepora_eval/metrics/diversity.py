@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -180,12 +181,7 @@ class DistinctN(TokenizedMetric, AnswerMetric):
 class _EmbeddingMetric(ConfiguredMetric):
     """A metric that takes an embedder, and can do without one."""
 
-    embed: Any = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.embed is not None:
-            object.__setattr__(self, "embed", parse_embedder(self.embed, what="embed"))
-        super().__post_init__()
+    embed: Any = field(default=None, kw_only=True, metadata={"convert": partial(parse_embedder, what="embed")})
 
     @property
     def rounding(self) -> float:

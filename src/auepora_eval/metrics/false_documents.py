@@ -45,6 +45,7 @@ from .wrappers import (
     inner_scores,
     is_paired_metric,
     require_in_range,
+    score_rows,
 )
 
 CUES: dict[str, tuple[str, ...]] = {
@@ -246,37 +247,18 @@ class ErrorCorrectionRate(WrapperMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Detected and right; undetected samples are skipped, or wrong."""
-        detected, base = self.detection.score(batch), inner_scores(self.inner, batch)
-        is_detected = detected.values == 1
-        right = (base.status == Status.SCORED) & (base.values >= self.threshold)
-        if self.insufficient != "judged":
-            declined = np.array([declares_insufficient(output) for output in batch.outputs], dtype=np.bool_)
-            right = np.where(declined & (base.status == Status.SCORED), self.insufficient == "rgb_script", right)
-        # Reasons in the sample go before reasons in the answer.
-        detection_skips, skipped = _masks_by_reason(detected, Status.SKIPPED), base.status == Status.SKIPPED
-        no_false_documents = detection_skips.pop("no_false_documents", np.zeros(len(batch), np.bool_))
-        answer_skips = {reason: mask & ~skipped for reason, mask in detection_skips.items()}
-        skip = _merge_masks(
-            {"no_false_documents": no_false_documents}, _masks_by_reason(base, Status.SKIPPED), answer_skips
-        )
-        if self.over == "detected":
-            skip["not_detected"] = (detected.status == Status.SCORED) & ~is_detected
-        unmeasured = {
-            reason: mask & is_detected for reason, mask in _masks_by_reason(base, Status.MEASURE_FAILED).items()
-        }
-        return Scores.of(
-            (is_detected & right).astype(np.float64),
-            skip=skip,
-            fail=_merge_masks(_masks_by_reason(detected, Status.MEASURE_FAILED), unmeasured),
-        )
+        detected, base = score_rows(self.detection.score(batch)), score_rows(inner_scores(self.inner, batch))
+        return Scores.from_list([self._combine(*row) for row in zip(detected, base, batch.outputs, strict=True)])
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """By the plain definitions of detection and of the base metric."""
         detected, outcome = self.detection.reference(sample, output), self.inner.reference(sample, output)
-        if detected is None or outcome is None:
-            return None
-        if has_false_documents(sample) is False:
-            return Score.skip("no_false_documents")
+        return None if detected is None or outcome is None else self._combine(detected, outcome, output)
+
+    def _combine(self, detected: Score, outcome: Score, output: SystemOutputs | None) -> Score:
+        """The outcome from those of detection and of the base metric; reasons in the sample go before the others."""
+        if detected.reason == "no_false_documents":
+            return detected
         for one in (outcome, detected):
             if one.status is Status.SKIPPED:
                 return one
@@ -313,20 +295,6 @@ class ErrorCorrectionRate(WrapperMetric):
             f"Right is {format_number(self.threshold)} or more, and it is {format_number(value)}: {int(right)}",
             float(right),
         )
-
-
-def _masks_by_reason(scores: Scores, status: Status) -> dict[str, Mask]:
-    """Masks of the samples with this status, by reason."""
-    return {name: scores.with_reason(name) & (scores.status == status) for name in scores.reason_names if name}
-
-
-def _merge_masks(*masks: Mapping[str, Mask]) -> dict[str, Mask]:
-    """The union of masks by reason, in their order."""
-    merged: dict[str, Mask] = {}
-    for one in masks:
-        for reason, mask in one.items():
-            merged[reason] = mask | merged[reason] if reason in merged else mask
-    return merged
 
 
 # --- effect of false documents on answers: correct answers that become wrong, and repeated false answers -------------

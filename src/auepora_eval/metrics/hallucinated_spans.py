@@ -22,7 +22,7 @@ from ..features.texts import Source, answers, evidence_texts
 from ..judge.nli import Threshold
 from ..models.token_classifier import SpanInput, TokenClassifier, Window
 from ..options import PositiveInt
-from ..stats.intervals import Floats, mean_interval
+from ..stats.intervals import Floats, interval_ends, mean_interval
 from .answer_base import AnswerMetric, EvidenceMetric, SkipMasks
 from .semantic import note_truncation, problem_masks
 
@@ -66,6 +66,22 @@ def lowest_probabilities(answer: str, windows: Sequence[Window], outcomes: Seque
     return lowest
 
 
+def _parse_model(option: Any) -> Any:
+    """The token classifier that an option describes; ``{use: NAME}`` as a reference."""
+    option = parse_use(option)
+    if isinstance(option, (Use, TokenClassifier)):
+        return option
+    if isinstance(option, dict) and set(option) == {"token_classifier"}:
+        option = option["token_classifier"]
+    try:
+        return TokenClassifier.parse(option)
+    except BadTypeError:
+        raise BadTypeError(
+            "model must be the path or hub name of a token classifier, {use: RESOURCE}, or options such as "
+            f"{{model: PATH, window: 2048}}; not {option!r:.80}"
+        ) from None
+
+
 @register("hallucinated_spans")
 @dataclass(frozen=True)
 class HallucinatedSpans(EvidenceMetric, AnswerMetric):
@@ -86,7 +102,7 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
     totals; `num_truncated` is the number of samples whose question is longer than a quarter of the window.
     """
 
-    model: Any
+    model: Any = field(metadata={"convert": _parse_model})
     threshold: Threshold = field(default=0.5, kw_only=True)
     k: RankCutOff | None = field(default=None, kw_only=True)
     evidence_source: Source = field(default="retrieved", kw_only=True)
@@ -124,10 +140,6 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
     """A failed answer counts as one with a span."""
     asks_models = True
     """True: it needs a token classifier."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "model", _parse_model(self.model))
-        super().__post_init__()
 
     @property
     def classifier(self) -> TokenClassifier:
@@ -218,7 +230,7 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
         marked = np.zeros(0) if scores.stats is None else scores.stats[counted, 0]
         groups = None if clusters is None else clusters[counted]
         interval = mean_interval(marked, clusters=groups, binary=True, lowest=0, highest=1) if len(marked) else None
-        return {"any_span_interval": None if interval is None else [interval.low, interval.high]}
+        return {"any_span_interval": interval_ends(interval)}
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The plain definition, window by window."""
@@ -263,19 +275,3 @@ class HallucinatedSpans(EvidenceMetric, AnswerMetric):
         value = unsupported_proportion(answer, spans)
         text = f"Unsupported / all characters, white space not counted: {sum(counts)} / {count_characters(answer)}"
         return steps.finish_with_value(text, value)
-
-
-def _parse_model(option: Any) -> Any:
-    """The token classifier that an option describes; ``{use: NAME}`` as a reference."""
-    option = parse_use(option)
-    if isinstance(option, (Use, TokenClassifier)):
-        return option
-    if isinstance(option, dict) and set(option) == {"token_classifier"}:
-        option = option["token_classifier"]
-    try:
-        return TokenClassifier.parse(option)
-    except BadTypeError:
-        raise BadTypeError(
-            "model must be the path or hub name of a token classifier, {use: RESOURCE}, or options such as "
-            f"{{model: PATH, window: 2048}}; not {option!r:.80}"
-        ) from None

@@ -614,11 +614,10 @@ class VerdictMetric(SinglePromptMetric, StatementMetric):
     prompt: Any = field(default=None, kw_only=True, hash=False)
     """A custom prompt: the path of a file, or a ``Prompt``."""
 
-    metadata = declare(
-        prompt_names=("support",),
-    )
+    metadata = declare(prompt_names=("support",))
     formula_text: ClassVar[str]
     """The formula of the score, as text."""
+    evaluation_type: ClassVar[type[StatementEvaluation]] = StatementEvaluation
 
     @staticmethod
     def parse_critic(option: Any) -> Any:
@@ -654,7 +653,7 @@ class VerdictMetric(SinglePromptMetric, StatementMetric):
         self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient, repeat: int
     ) -> tuple[StatementEvaluation, Rating]:
         """One judgement of a sample: its verdicts, and the value with counts."""
-        evaluation = StatementEvaluation(self, judge, sample, output, repeat)
+        evaluation = self.evaluation_type(self, judge, sample, output, repeat)
         return evaluation, await self.value(evaluation)
 
     async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from itertools import count, groupby, zip_longest
 from math import log2
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..core.batch import Batch
-from ..core.conventions import RankCutOff, SignatureOption
+from ..core.conventions import RankCutOff
 from ..core.derivation import (
     Cell,
     add_division,
@@ -49,10 +49,6 @@ from ..features.hits import (
 from ..features.matching import MATCH_WORDS
 from ..features.rankings import highest_levels, rankings
 from ..options import check_arguments
-from ..text.norm_names import TextNorm
-
-if TYPE_CHECKING:
-    from ..features.contained import FoundTexts
 
 __all__ = [
     "aqwv_at_k",
@@ -452,6 +448,12 @@ def err_at_k(gold: Gold, ranked: Sequence[str], k: int | None, *, max_grade: int
     return add_result("ERR: the sum", total)
 
 
+@cache
+def _parameter_names(definition: Callable[..., float]) -> tuple[str, ...]:
+    """The names of the arguments of a plain definition."""
+    return tuple(inspect.signature(definition).parameters)
+
+
 def _add_matches(found: MatchedSample) -> None:
     """Record how gold units are matched, and the rank that reaches each."""
     add_table(
@@ -491,8 +493,12 @@ class RankingMetric(ConfiguredMetric):
     """The ids that are compared."""
     positions: ClassVar[UnitPositions] = "placed"
     """What is read of gold units that are not matched id by id."""
+    text_measure: ClassVar[str] = ""
+    """What a metric with the option ``contains`` computes from contained texts (``features.contained``)."""
     definition: ClassVar[Callable[..., float]]
     """The plain definition: a function of gold, ranked ids and ``definition_options``."""
+    divisor: ClassVar[str] = ""
+    """The convention that the plain definition gets as ``divide_by``."""
 
     def scores(
         self,
@@ -529,6 +535,8 @@ class RankingMetric(ConfiguredMetric):
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The outcome of one sample by the plain definition."""
+        if getattr(self, "contains", None) is not None:
+            return self.text_score(sample, output)
         if not is_defined_by_match(self):
             return Score.skip(NOT_BY_ID)
         chunks, _ = RankingMetric.reference_ranking(self, sample, output)
@@ -538,6 +546,24 @@ class RankingMetric(ConfiguredMetric):
         if found is not None:
             return self._matched_reference(found, scores, judged=judged)
         return self.score_plain(*self.reference_ranking(sample, output), judged=judged, scores=scores)
+
+    def text_scores(self, batch: Batch) -> Scores:
+        """The outcomes where gold is found as a text inside a chunk."""
+        pairs = zip(batch.samples, batch.present_outputs(), strict=True)
+        return Scores.from_list([self.text_score(sample, output) for sample, output in pairs])
+
+    def text_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The outcome of one sample where gold is found as a text inside a chunk."""
+        from ..features.contained import contained_value, find_texts
+
+        if sample.relevant_docs is None:
+            return Score.skip("no_gold")
+        rules, options = self.active_conventions, vars(self)
+        found = find_texts(sample, output, options["contains"], cut=self.cut, min_relevance=rules.min_relevance)
+        if not found.gold and self.skips_empty_gold(bool(sample.relevant_docs or sample.candidate_docs)):
+            return Score.skip("empty_gold")
+        measure = "new_gold" if options.get("new_gold") else self.text_measure
+        return Score(contained_value(measure, found, self.max_rank, rules.ap))
 
     def match_units(self, sample: EvaluationSample, output: SystemOutputs) -> MatchedSample | None:
         """The gold units of one sample; ``None`` where ids are compared one by one."""
@@ -604,18 +630,16 @@ class RankingMetric(ConfiguredMetric):
         return Score(type(self).definition(gold, ranked, **self.definition_options(ranked, scores[: rules.depth])))
 
     def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
-        """The arguments of the plain definition besides gold and ranking."""
-        return {"min_relevance": self.active_conventions.min_relevance}
+        """The arguments of the plain definition besides gold and ranking: options of the metric, and conventions."""
+        rules = self.active_conventions
+        known = {"min_relevance": rules.min_relevance, "divide_by": getattr(rules, self.divisor, None), **vars(self)}
+        return {name: known[name] for name in _parameter_names(type(self).definition) if name in known}
 
     def skips_empty_gold(self, judged: bool) -> bool:
         """Whether a query without relevant documents is skipped."""
         return self.active_conventions.empty_gold == "skip" or (
             self.active_conventions.empty_gold == "judged" and not judged
         )
-
-    def k_signature_option(self) -> dict[str, str]:
-        """Shows K_eff in the signature of a metric that divides by its cut-off."""
-        return {"k": "eff"} if self.active_conventions.k_policy == "effective" else {}
 
     def plain_k(self, ranked: Sequence[str]) -> int | None:
         """The cut-off of one query: as written, or what the ranking can fill, at least 1."""
@@ -653,44 +677,3 @@ class RankingMetric(ConfiguredMetric):
     def signature_options(self) -> dict[str, str]:
         """What the class declares, and the options of every ranking metric."""
         return {**declared_options(self, self.metadata), **self.ranking_signature_options()}
-
-
-@dataclass(frozen=True)
-class ContainedGoldMetric(RankingMetric):
-    """A ranking metric that can also look for gold texts inside the retrieved texts (``contains``)."""
-
-    contains: TextNorm | None = field(default=None, kw_only=True)
-    """How both texts are normalised; ``None``: gold is found as the conventions say."""
-    metadata = declare(signature={"contains": SignatureOption("contains")})
-
-    @abstractmethod
-    def score_positions(self, batch: Batch) -> Scores:
-        """The scores by the positions of gold, as the conventions match it."""
-
-    @abstractmethod
-    def contained_value(self, found: FoundTexts) -> float:
-        """The value of one sample by the texts that are found."""
-
-    def score(self, batch: Batch) -> Scores:
-        """The scores by positions, or by contained texts."""
-        if self.contains is None:
-            return self.score_positions(batch)
-        return Scores.from_list([self._score_texts(*pair) for pair in zip(batch.samples, batch.outputs, strict=True)])
-
-    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """The plain definition."""
-        return super().reference(sample, output) if self.contains is None else self._score_texts(sample, output)
-
-    def _score_texts(self, sample: EvaluationSample, output: SystemOutputs | None) -> Score:
-        from ..features.contained import find_texts
-
-        if sample.relevant_docs is None:
-            return Score.skip("no_gold")
-        rules = self.active_conventions
-        found = find_texts(sample, output, self.contains or "none", cut=self.cut, min_relevance=rules.min_relevance)
-        if not found.gold and self.skips_empty_gold(bool(sample.relevant_docs or sample.candidate_docs)):
-            return Score.skip("empty_gold")
-        rows = ((rank, count) for rank, count in enumerate(found.new, start=1) if count)
-        add_table(f"Gold texts found first at a rank, of {found.texts}", ("rank", "texts"), rows)
-        value = self.contained_value(found) if found.gold else 0.0
-        return Score(value)

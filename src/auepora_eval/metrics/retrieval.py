@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..core.batch import Batch, checked_outputs
 from ..core.conventions import Conventions, RankCutOff, SignatureOption, signature_number
 from ..core.derivation import add_outcome
-from ..core.metric_metadata import declared_options
 from ..core.metrics_base import declare, set_metadata
 from ..core.reduce import Mean, SumsReducer
 from ..core.registry import ConfiguredMetric, register
@@ -40,8 +39,8 @@ from ..features.hits import (
 )
 from ..features.rankings import document_rankings, highest_levels
 from ..options import NonNegativeFloat, PositiveInt
+from ..text.norm_names import TextNorm
 from .ranking import (
-    ContainedGoldMetric,
     Gold,
     RankingMetric,
     aqwv_at_k,
@@ -55,12 +54,14 @@ from .ranking import (
     recall_at_k,
 )
 
-if TYPE_CHECKING:
-    from ..features.contained import FoundTexts
-
 # --- rank-aware retrieval metrics: MRR, MAP, nDCG, R-precision -------------------------------------------------------
 
 GainScheme = Literal["binary", "exponential", "linear"]
+
+EFFECTIVE_K = SignatureOption("active_conventions.k_policy", unless="written", words={"effective": "eff"})
+"""Shows K_eff in the signature of a metric that divides by its cut-off."""
+CONTAINS = SignatureOption("contains")
+"""How gold texts are normalised that are looked for inside chunks; ``None``: gold is found as the conventions say."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class OrderMetric(CutOffMetric):
 
 @register("mrr", at="k")
 @dataclass(frozen=True)
-class MRRAtK(ContainedGoldMetric, OrderMetric):
+class MRRAtK(OrderMetric):
     r"""One over the rank of the first relevant document; 0 if none is returned (within k).
 
     .. math:: 1 / r_1
@@ -96,7 +97,10 @@ class MRRAtK(ContainedGoldMetric, OrderMetric):
     The preset `golden` cuts an `mrr` that names no k at 10. With `match: contains` a gold text is found inside a chunk.
     """
 
+    contains: TextNorm | None = field(default=None, kw_only=True)
+
     definition = mrr_at_k
+    text_measure = "reciprocal_rank"
     metadata = declare(
         reference="trec_eval `recip_rank`; Voorhees 1999",
         examples=(
@@ -106,7 +110,7 @@ class MRRAtK(ContainedGoldMetric, OrderMetric):
         ),
         aliases={"ir_measures": ("RR", "MRR"), "trec_eval": ("recip_rank",)},
         peers={"ranx": ("mrr", "mrr@k"), "pytrec_eval": ("recip_rank",)},
-        signature={"cut": SignatureOption("max_rank", differs_from="k")},
+        signature={"cut": SignatureOption("max_rank", differs_from="k"), "contains": CONTAINS},
     )
 
     @property
@@ -114,13 +118,10 @@ class MRRAtK(ContainedGoldMetric, OrderMetric):
         """The effective cut-off."""
         return self.k if self.k is not None else self.active_conventions.mrr_cut
 
-    def contained_value(self, found: FoundTexts) -> float:
-        """One over the first rank with a gold text."""
-        ranks = [rank for rank, new in enumerate(found.new, start=1) if new]
-        return 1.0 / ranks[0] if ranks else 0.0
-
-    def score_positions(self, batch: Batch) -> Scores:
+    def score(self, batch: Batch) -> Scores:
         """The reciprocal rank of the first hit."""
+        if self.contains is not None:
+            return self.text_scores(batch)
         all_hits = hits(batch, self.active_conventions, self.view_of(batch))
         first = np.flatnonzero(all_hits.place == 0)
         row, rank = all_hits.row[first], all_hits.rank[first]
@@ -159,7 +160,7 @@ class RPrecision(RankingMetric):
 
 @register("map", at="k")
 @dataclass(frozen=True)
-class MeanAveragePrecision(ContainedGoldMetric, OrderMetric):
+class MeanAveragePrecision(OrderMetric):
     r"""Average precision: the precision at each hit, added up over the hits within k and divided.
 
     .. math:: \frac{\sum_i i / r_i}{d}, \quad r_i = \text{rank of the i-th hit}
@@ -167,21 +168,16 @@ class MeanAveragePrecision(ContainedGoldMetric, OrderMetric):
     d is the number of hits themselves (`ap: hits`, preset `auepora`, shown as "map (over hits)"), min(|G|, k)
     (`capped`, preset `paper`) or |G| (`gold`, presets `golden`, `client`, `trec`). Over hits it ignores recall, so it
     cannot compare runs of different depth: returning fewer documents raises it. Use `ap: gold` for that. Without a hit
-    it is 0. With `match: contains` a gold text is found inside a chunk, and with `new_gold` in addition each rank adds
-    the number of texts that are new there over the rank, divided by min(|G|, k), as in MultiHop-RAG's script.
+    it is 0. With `match: contains` a gold text is found inside a chunk, and with `ap: new_gold` in addition each rank
+    adds the number of texts that are new there over the rank, divided by min(|G|, k), as in MultiHop-RAG's script.
     """
 
+    contains: TextNorm | None = field(default=None, kw_only=True)
     new_gold: bool = field(default=False, kw_only=True)
 
     definition = map_at_k
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.new_gold:
-            if self.contains is None:
-                raise BadValueError("'new_gold' counts gold texts inside chunks; it needs 'match: contains'")
-            set_metadata(self, range=(0.0, math.inf))
-
+    text_measure = "average_precision"
+    divisor = "ap"
     metadata = declare(
         reference="trec_eval `map`, `map_cut` (`ap: gold`)",
         examples=(
@@ -192,22 +188,23 @@ class MeanAveragePrecision(ContainedGoldMetric, OrderMetric):
         ),
         aliases={"ir_measures": ("AP", "MAP"), "trec_eval": ("map", "map_cut_k")},
         peers={"ranx": ("map", "map@k"), "pytrec_eval": ("map", "map_cut_k")},
+        signature={
+            "ap": "active_conventions.ap",
+            "k": replace(EFFECTIVE_K, where=("active_conventions.ap", "capped")),
+            "contains": CONTAINS,
+            "new_gold": SignatureOption("new_gold", unless=False),
+        },
     )
 
-    def contained_value(self, found: FoundTexts) -> float:
-        """The precisions where gold texts are found, or with ``new_gold`` the new texts over the ranks; divided."""
-        total, so_far = 0.0, 0
-        for rank, new in enumerate(found.new, start=1):
-            so_far += new
-            total += new / rank if self.new_gold else new * min(1.0, so_far / rank)
-        if self.new_gold:
-            return total / min(found.gold, self.k or found.gold)
-        most = found.texts if self.k is None else min(found.texts, self.k)
-        divisors = {"hits": found.found, "capped": most, "gold": found.texts}
-        return total / max(divisors[self.active_conventions.ap], 1)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.new_gold and self.contains is None:
+            raise BadValueError("'ap: new_gold' counts gold texts inside chunks; it needs 'match: contains'")
 
-    def score_positions(self, batch: Batch) -> Scores:
+    def score(self, batch: Batch) -> Scores:
         """The sum of the precisions at the hits over the divisor of the conventions."""
+        if self.contains is not None:
+            return self.text_scores(batch)
         rules, view = self.active_conventions, self.view_of(batch)
         all_hits = hits(batch, rules, view)
         row, rank, place = all_hits.row, all_hits.rank, all_hits.place
@@ -222,17 +219,6 @@ class MeanAveragePrecision(ContainedGoldMetric, OrderMetric):
         else:
             divisor = all_hits.gold
         return self.scores(batch, total / np.maximum(divisor, 1))
-
-    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
-        """Adds the divisor."""
-        return {**super().definition_options(ranked, scores), "divide_by": self.active_conventions.ap}
-
-    def signature_options(self) -> dict[str, str]:
-        """Adds the divisor."""
-        shown = self.k_signature_option() if self.active_conventions.ap == "capped" else {}
-        divisor = "new_gold" if self.new_gold else self.active_conventions.ap
-        own = declared_options(self, self.metadata)
-        return {"ap": divisor, **own, **shown, **self.ranking_signature_options()}
 
 
 @register("ndcg", at="k")
@@ -273,7 +259,7 @@ class NDCGAtK(OrderMetric):
             "gain": "gain",
             "ties": SignatureOption("ties", unless="order"),
             "discount": SignatureOption("discount", unless="log2"),
-            "k": SignatureOption("active_conventions.k_policy", unless="written", words={"effective": "eff"}),
+            "k": EFFECTIVE_K,
         },
     )
 
@@ -297,8 +283,7 @@ class NDCGAtK(OrderMetric):
     def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
         """Adds the gain scheme, and the scores where ties share their gains."""
         ties = {} if self.ties == "order" else {"scores": scores}
-        discount = {} if self.discount == "log2" else {"discount": self.discount}
-        return {**super().definition_options(ranked, scores), "gain": self.gain, **ties, **discount}
+        return {**super().definition_options(ranked, scores), "gain": self.gain, **ties}
 
     def _discounts(self, *ranks: Ints) -> Floats:
         """The discount of each rank."""
@@ -409,19 +394,14 @@ class _PrecisionMetric(CutOffMetric):
     """
 
     positions: ClassVar[UnitPositions] = "chunks"
+    divisor = "precision"
     metadata = declare(
         matches_gold=True,
+        signature={
+            "p": "active_conventions.precision",
+            "k": replace(EFFECTIVE_K, where=("active_conventions.precision", "k")),
+        },
     )
-
-    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
-        """Adds the denominator of precision."""
-        return {**super().definition_options(ranked, scores), "divide_by": self.active_conventions.precision}
-
-    def signature_options(self) -> dict[str, str]:
-        """Adds the denominator of precision."""
-        over_k = self.active_conventions.precision == "k"
-        shown = {"p": self.active_conventions.precision, **(self.k_signature_option() if over_k else {})}
-        return {**shown, **self.ranking_signature_options()}
 
 
 @register("precision", at="k")
@@ -495,7 +475,7 @@ class F1AtK(_PrecisionMetric):
 
 @register("hit_rate", at="k")
 @dataclass(frozen=True)
-class HitRateAtK(ContainedGoldMetric, CutOffMetric):
+class HitRateAtK(CutOffMetric):
     r"""1 if any relevant document is among the first k, else 0.
 
     .. math:: [\,G \cap R_k \ne \emptyset\,]
@@ -504,8 +484,11 @@ class HitRateAtK(ContainedGoldMetric, CutOffMetric):
     `text_norm` says: squad, lower, no_blanks, none.
     """
 
+    contains: TextNorm | None = field(default=None, kw_only=True)
+
     positions: ClassVar[UnitPositions] = "reached"
     definition = hit_rate_at_k
+    text_measure = "hit"
     metadata = declare(
         matches_gold=True,
         binary=True,
@@ -516,14 +499,13 @@ class HitRateAtK(ContainedGoldMetric, CutOffMetric):
         ),
         aliases={"ir_measures": ("Success",), "trec_eval": ("success_k",)},
         peers={"ranx": ("hit_rate@k",), "pytrec_eval": ("success_k",)},
+        signature={"contains": CONTAINS},
     )
 
-    def contained_value(self, found: FoundTexts) -> float:
-        """Whether any gold text is found."""
-        return float(found.found > 0)
-
-    def score_positions(self, batch: Batch) -> Scores:
+    def score(self, batch: Batch) -> Scores:
         """Whether there is a hit."""
+        if self.contains is not None:
+            return self.text_scores(batch)
         within = hits_within(batch, self.active_conventions, self.k, self.view_of(batch))
         return self.scores(batch, (within > 0).astype(np.float64))
 
@@ -658,11 +640,6 @@ class AQWV(RankingMetric):
         return Scores.of(
             values, skip=skips, stats=np.column_stack([recall, has_gold, false_alarm, np.ones(len(batch))])
         )
-
-    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
-        """Adds the cut-off, the cost of false alarms and their pool."""
-        options = super().definition_options(ranked, scores)
-        return {**options, "k": self.k, "beta": self.beta, "corpus_size": self.corpus_size}
 
     def skips_empty_gold(self, judged: bool) -> bool:
         """Always, except in the program form."""

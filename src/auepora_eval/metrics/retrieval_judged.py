@@ -111,10 +111,6 @@ class JudgedAtK(RankingMetric):
         values = np.bincount(every.row[keep], minlength=len(batch)) / np.maximum(positions, 1)
         return Scores.of(values, skip={"no_gold": ~every.annotated})
 
-    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
-        """The cut-off; relevance does not matter."""
-        return {"k": self.k}
-
     def skips_empty_gold(self, judged: bool) -> bool:
         """False: queries without judgements score 0."""
         return False
@@ -167,10 +163,6 @@ class AccuracyAtK(RankingMetric):
         scores = self.scores(batch, right / np.maximum(others + gold, 1))
         unpooled = (others == 0) & (scores.status == Status.SCORED)
         return scores.replaced(unpooled, Status.SKIPPED, "no_candidates", np.nan)
-
-    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
-        """Adds the cut-off."""
-        return {**super().definition_options(ranked, scores), "k": self.k}
 
     def score_plain(self, gold: Gold | None, ranked: Sequence[str], **about: Any) -> Score:
         """Skips queries without judged non-relevant documents."""
@@ -235,10 +227,6 @@ class RBP(RankingMetric):
         gold, ranked = self.reference_ranking(sample, output)
         return [rbp_residual(gold or {}, ranked[: self.active_conventions.depth], p=self.p)]
 
-    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
-        """Adds the persistence p."""
-        return {**super().definition_options(ranked, scores), "p": self.p}
-
 
 @lru_cache(maxsize=8)
 def _power_table(p: float, size: int) -> Floats:
@@ -302,7 +290,3 @@ class ERRAtK(RankingMetric):
             total[here] += reading[here] * satisfied[now] / (rank[now] + 1)
             reading[here] *= 1.0 - satisfied[now]
         return self.scores(batch, total)
-
-    def definition_options(self, ranked: Sequence[str], scores: Sequence[float | None]) -> dict[str, Any]:
-        """The cut-off and the highest level; the relevance threshold does not matter."""
-        return {"k": self.k, "max_grade": self.max_grade}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -36,7 +37,7 @@ from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
 from ..errors import BadValueError
 from ..stats.bootstrap import bootstrap_interval
-from ..stats.intervals import Bools, Floats, Interval, Ints, mean_interval
+from ..stats.intervals import Bools, Floats, Interval, Ints, interval_ends, mean_interval
 from .abstention import NegativeRejectionRate
 from .wrappers import (
     ComputedReducer,
@@ -139,7 +140,9 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
     """
 
     base: Any = "token_f1"
-    noise_scenarios: tuple[str, ...] = ("paraphrase", "typo")
+    noise_scenarios: tuple[str, ...] = field(
+        default=("paraphrase", "typo"), metadata={"convert": partial(require_scenarios, "noise_scenarios")}
+    )
     base_set: Literal["pairs", "all"] = "pairs"
 
     target = TargetCategory.NOISE_ROBUSTNESS
@@ -160,7 +163,6 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_scenarios", require_scenarios("noise_scenarios", self.noise_scenarios))
         super().__post_init__()
         inner = self.inner
         if is_paired_metric(inner):
@@ -313,7 +315,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
             value = self.reducer.value(part)
             details["scenarios"][name] = {
                 "value": None if math.isnan(value) else value,
-                "interval": _interval_bounds(self.reducer.interval(part, *self.range, clusters=inside)),
+                "interval": interval_ends(self.reducer.interval(part, *self.range, clusters=inside)),
                 **self._sides(part, inside),
             }
         return details
@@ -349,7 +351,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
             "base_score": None if math.isnan(base) else base,
             "noisy_score": None if math.isnan(noisy) else noisy,
             "difference": None if math.isnan(change) else change,
-            "difference_interval": _interval_bounds(difference),
+            "difference_interval": interval_ends(difference),
             "num_noisy": len(noisy_keys),
             "num_base": len(bases) if self.base_set == "pairs" else len(keys) - len(noisy_keys),
         }
@@ -365,10 +367,6 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         interval = bootstrap_interval(stats, differences, clusters=clusters)
         # As with the ratio: if all draws agree, the interval is unbounded.
         return None if interval is None or interval.method == "all_equal" else interval
-
-
-def _interval_bounds(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else [interval.low, interval.high]
 
 
 # --- counterfactual consistency: similarity of the answers to a question and to its counterfactual variants ----------
@@ -391,7 +389,9 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
     """
 
     base: Any = "token_f1"
-    counterfactual_scenarios: tuple[str, ...] = ("counterfactual",)
+    counterfactual_scenarios: tuple[str, ...] = field(
+        default=("counterfactual",), metadata={"convert": partial(require_scenarios, "counterfactual_scenarios")}
+    )
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
     metadata = declare(
@@ -410,8 +410,6 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
     base_role: ClassVar[str] = "similarity"
 
     def __post_init__(self) -> None:
-        scenarios = require_scenarios("counterfactual_scenarios", self.counterfactual_scenarios)
-        object.__setattr__(self, "counterfactual_scenarios", scenarios)
         super().__post_init__()
         inner = self.inner
         if (

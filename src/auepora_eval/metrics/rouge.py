@@ -338,6 +338,7 @@ class Rouge1Query(_QueryComparison, Rouge1):
 
     metadata = declare(
         suggested=False,
+        suggested_for_target=True,
         examples=("rouge1_query",),
     )
 
@@ -355,6 +356,7 @@ class Rouge2Query(_QueryComparison, Rouge2):
 
     metadata = declare(
         suggested=False,
+        suggested_for_target=True,
         examples=("rouge2_query",),
     )
 
@@ -371,6 +373,7 @@ class RougeLQuery(_QueryComparison, RougeL):
 
     metadata = declare(
         suggested=False,
+        suggested_for_target=True,
         examples=("rougeL_query",),
     )
 

@@ -19,7 +19,7 @@ from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import AueporaError
-from ..judge.critic import Critic, JudgeClient
+from ..judge.critic import Critic
 from ..judge.nuggets import (
     RUBRIC_FORM,
     Rubric,
@@ -73,6 +73,7 @@ class RubricMetric(VerdictMetric):
 
     target = TargetCategory.GENERATION_CORRECTNESS
     own_count_names: ClassVar[tuple[str, ...]] = ("num_items", "num_met", "num_partly", "num_not_met")
+    evaluation_type = RubricEvaluation
     metadata = declare(
         controls={"other_answer": False},  # a reference need not meet every item
         skip_reasons={"no_rubric": "the sample has no rubric", **VerdictMetric.metadata.skip_reasons},
@@ -126,13 +127,6 @@ class RubricMetric(VerdictMetric):
         except AueporaError as error:
             return f"labels.{error}"
         return ""
-
-    async def evaluate(
-        self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient, repeat: int
-    ) -> tuple[StatementEvaluation, Rating]:
-        """One judgement of a sample: its verdicts, and the value with counts."""
-        evaluation = RubricEvaluation(self, judge, sample, output, repeat)
-        return evaluation, await self.value(evaluation)
 
     async def value(self, evaluation: StatementEvaluation) -> Rating:
         """The value from the verdicts. A single request has the items of both metrics, so that these share it."""

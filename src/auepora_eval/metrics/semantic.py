@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,7 +32,7 @@ from ..models.embedders import (
     require_embedder,
     resolve_embedder,
 )
-from ..models.loading import Device, Precision
+from ..models.loading import Device, ModelOptions, Precision, path_text
 from ..options import PositiveInt
 from ..text.sentences import split_sentences
 from .answer_base import AnswerMetric, Floats, ReferencedMetric
@@ -207,15 +206,11 @@ class EmbeddingSimilarity(TextPairMetric):
     cosine can be.
     """
 
-    embed_fn: Any
+    embed_fn: Any = field(metadata={"convert": parse_embedder})
 
     metadata = declare(
         signature={"embed": SignatureOption("embed_fn", write=embedder_name), **COMPARED_TO},
     )
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "embed_fn", parse_embedder(self.embed_fn))
-        super().__post_init__()
 
     def require_ready(self) -> None:
         """Raise unless the embedder is available."""
@@ -227,20 +222,10 @@ class EmbeddingSimilarity(TextPairMetric):
 
 
 @dataclass(frozen=True)
-class _ModelMetric(TextPairMetric):
+class _ModelMetric(ModelOptions, TextPairMetric):
     """A metric with its own model."""
 
-    model: str
-    device: Device = field(default="auto", kw_only=True)
-    precision: Precision = field(default="float32", kw_only=True)
-    batch_size: PositiveInt | None = field(default=None, kw_only=True, compare=False)
-    revision: str | None = field(default=None, kw_only=True)
-    allow_download: bool = field(default=False, kw_only=True, compare=False)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.model, os.PathLike):
-            object.__setattr__(self, "model", os.fspath(self.model))
-        super().__post_init__()
+    model: str = field(metadata={"convert": path_text})
 
 
 @register("sbert_similarity")
@@ -353,7 +338,7 @@ class CrossEncoderSimilarity(_ModelMetric):
 class _ContextMetric(ConfiguredMetric):
     """A metric over the embeddings of the first k returned documents."""
 
-    embed_fn: Any
+    embed_fn: Any = field(metadata={"convert": parse_embedder})
     k: RankCutOff | None = field(default=None, kw_only=True)
 
     metadata = declare(
@@ -372,10 +357,6 @@ class _ContextMetric(ConfiguredMetric):
     rounding = MODEL_ROUNDING
     """The rounding tolerance of a model."""
     target = TargetCategory.RETRIEVAL_RELEVANCE
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "embed_fn", parse_embedder(self.embed_fn))
-        super().__post_init__()
 
     @property
     def depth(self) -> int | None:
@@ -561,7 +542,7 @@ class NliGrounding(AnswerMetric):
     such as a refusal, is seldom entailed: compare with the refusal metrics. Nothing retrieved scores 0.
     """
 
-    model: str
+    model: str = field(metadata={"convert": path_text})
     evidence: Literal["each", "joined"] = field(default="each", kw_only=True)
     k: RankCutOff | None = field(default=None, kw_only=True)
     threshold: Threshold = field(default=0.5, kw_only=True)
@@ -599,8 +580,6 @@ class NliGrounding(AnswerMetric):
     """No truncation in a failed answer."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.model, os.PathLike):
-            object.__setattr__(self, "model", os.fspath(self.model))
         super().__post_init__()
         _ = self.pair_model  # invalid options raise here, not when scoring
 

@@ -87,7 +87,7 @@ class PromptTokens(_TokenMetric):
     """
 
     kind = PROMPT
-    metadata = declare(examples=("prompt_tokens",))
+    metadata = declare(suggested_for_target=True, examples=("prompt_tokens",))
 
 
 @register("completion_tokens")
@@ -101,7 +101,7 @@ class CompletionTokens(_TokenMetric):
     """
 
     kind = COMPLETION
-    metadata = declare(examples=("completion_tokens",))
+    metadata = declare(suggested_for_target=True, examples=("completion_tokens",))
 
 
 @register("time_to_first_token")

@@ -228,6 +228,12 @@ def inner_scores(one: BatchMetric, batch: Batch) -> Scores:
     return known[-1][1]
 
 
+def score_rows(scores: Scores) -> list[Score]:
+    """Each score with its status and reason."""
+    parts = zip(scores.values.tolist(), scores.status.tolist(), scores.reasons, strict=True)
+    return [Score(value, Status(status), reason or "") for value, status, reason in parts]
+
+
 def require_in_range(name: str, threshold: float, base: BatchMetric) -> None:
     """Raise if a threshold lies outside a metric's range."""
     low, high = base.range

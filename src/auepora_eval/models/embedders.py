@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import function_name
 from ..core.registry import Use, parse_use, resolve
 from ..errors import BadTypeError, BadValueError, StoreError
-from ..features.embeddings import EmbeddingBatch, EmbedFunction, InferenceFailure, cached_inference
+from ..features.embeddings import EmbeddingBatch, EmbedFunction, Floats, InferenceFailure, cached_inference
 from ..net.client import MAX_REPLY_BYTES, HttpClient, check_headers, encode_json, parse_address, status_text
 from ..net.retry import HttpRequestError, call_with_retries
 from ..options import NonEmpty, NonNegativeInt, PositiveFloat, PositiveInt, check_options
@@ -519,7 +518,6 @@ def require_embedder(option: Any, *, what: str = "embed_fn") -> None:
 
 # --- text pairs scored by a sequence classifier: cross-encoders and NLI models ---------------------------------------
 
-Floats = npt.NDArray[np.float64]
 Pair = tuple[str, str]
 PairLogits = Mapping[Pair, tuple[Floats, bool] | InferenceFailure]
 """Per pair the model's logits and whether a text was truncated."""

@@ -10,17 +10,15 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import BadValueError
-from ..features.embeddings import InferenceFailure
+from ..features.embeddings import InferenceFailure, Integers, Mask
 from .loading import LoadedModel
 
 if TYPE_CHECKING:
     import torch
 
 T = TypeVar("T")
-Integers = npt.NDArray[np.int64]
 
 OUT_OF_MEMORY = "out_of_memory"
 _TOKENISER_LOCK = threading.Lock()
@@ -250,7 +248,7 @@ class TokenColumn:
     ids: Integers
     ends: Integers
     """Where each text ends."""
-    cut: npt.NDArray[np.bool_]
+    cut: Mask
     """Which texts were truncated to the model's input length."""
 
     @property
@@ -293,7 +291,7 @@ class TokenEncoder:
         ids = np.fromiter(chain.from_iterable(tokenised.ids), np.int64, int(counts.sum()))
         return TokenColumn(ids, np.cumsum(counts), np.array(tokenised.cut, np.bool_))
 
-    def vectors(self, tokens: TokenColumn) -> tuple[torch.Tensor, npt.NDArray[np.bool_]]:
+    def vectors(self, tokens: TokenColumn) -> tuple[torch.Tensor, Mask]:
         """The vectors of all tokens, one row each, in the order of the tokens, on the model's device.
 
         Also returns which texts have none (NaN), because they do not fit into memory even alone.

@@ -111,32 +111,38 @@ _NOT_DOWNLOADED = ["*.onnx", "onnx/*", "openvino/*", "*.h5", "*.msgpack", "*.ot"
 
 def import_optional(name: str, *, purpose: str) -> Any:
     """An optional package, or an error that says how to install it."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise MissingDependencyError(
-            name.partition(".")[0].replace("_", "-"), purpose=purpose, install="'auepora-eval[semantic]'"
-        ) from error
+    package = name.partition(".")[0].replace("_", "-")
+    return MissingDependencyError.import_module(
+        name, package=package, purpose=purpose, install="'auepora-eval[semantic]'"
+    )
+
+
+def path_text(option: Any) -> Any:
+    """A path as text; anything else as it is."""
+    return os.fspath(option) if isinstance(option, os.PathLike) else option
 
 
 @dataclass(frozen=True)
-class ModelSource:
-    """A model with device and precision; nothing is loaded until ``folder`` or a ``load_`` function is called.
+class ModelOptions:
+    """Which model is used, and how it is run."""
 
-    ``model`` is the path of a folder, or a hub name that is looked up in the local cache. It is fetched from the hub
-    only with ``allow_download``.
-    """
-
-    model: Annotated[str, NonEmpty()]
+    model: Annotated[str, NonEmpty()] = field(metadata={"convert": path_text})
     device: Device = field(default="auto", kw_only=True)
     precision: Precision = field(default="float32", kw_only=True)
     batch_size: PositiveInt | None = field(default=None, kw_only=True, compare=False)
     revision: str | None = field(default=None, kw_only=True)
     allow_download: bool = field(default=False, kw_only=True, compare=False)
 
+
+@dataclass(frozen=True)
+class ModelSource(ModelOptions):
+    """A model with device and precision; nothing is loaded until ``folder`` or a ``load_`` function is called.
+
+    ``model`` is the path of a folder, or a hub name that is looked up in the local cache. It is fetched from the hub
+    only with ``allow_download``.
+    """
+
     def __post_init__(self) -> None:
-        if isinstance(self.model, os.PathLike):
-            object.__setattr__(self, "model", os.fspath(self.model))
         check_options(self)
 
     @classmethod

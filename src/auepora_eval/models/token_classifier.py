@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import BadValueError
-from ..features.embeddings import InferenceFailure
+from ..features.embeddings import Floats, InferenceFailure
 from ..options import Ge, NonEmpty
 from .encoding import (
     TokenisedTexts,
@@ -27,7 +26,6 @@ from .encoding import (
 )
 from .loading import LoadedModel, ModelSource, build_with_options, given_options, label_index, load_token_classifier
 
-Floats = npt.NDArray[np.float64]
 Pair = tuple[str, str]
 """The context of a window, and the part of the answer that it checks."""
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from ..core.conventions import Conventions
 from ..core.registry import Spec
-from ..core.types import SystemOutputs, UnknownRanking
+from ..core.types import SystemOutputs, TargetCategory, UnknownRanking
 from ..engine.evaluate import BATCH_SIZE
 from ..engine.executors import ExecutorName
 from ..engine.gold_match import MatchChoice
@@ -26,6 +26,7 @@ from ..runtime.secrets import looks_like_secret
 from ..systems.policy import CallPolicy
 from .gates import Gate
 from .source import Check, InFolder, PlanPath, PlanSource, Text, Variables, join_key, path_problem
+from .sweep import SweepPlan
 
 DEFAULT_CACHE = "judgements.sqlite"
 """Default file name of the judgement cache."""
@@ -370,7 +371,7 @@ class Plan:
     resources: Mapping[str, ResourceSource]
     """The resources by name."""
     metrics: tuple[Spec, ...] | None
-    """Specs of one metric each; ``None`` stands for all that the data supports."""
+    """Specs of one metric each; ``None`` stands for all that the data supports, or for those of ``targets``."""
     slices: tuple[str | Mapping[str, str], ...]
     policy: CallPolicy
     repeats: int
@@ -391,8 +392,12 @@ class Plan:
     secrets: frozenset[str] = field(repr=False, compare=False)
     """Values of variables that count as secrets; never shown or stored."""
     source: PlanSource = field(repr=False, compare=False)
+    sweep: SweepPlan | None = None
+    """The configurations to choose from; ``None`` if the plan has no sweep."""
     metric_keys: tuple[str, ...] = field(default=(), repr=False, compare=False)
     """The key of each spec in the plan: ``metrics[2]``."""
+    targets: tuple[TargetCategory, ...] = ()
+    """The targets whose supported metrics are computed beside ``metrics``."""
 
     def resolve_conventions(self, auto: str) -> Conventions:
         """The conventions; ``auto`` is the preset of the dataset's format."""

@@ -24,6 +24,7 @@ from ..core.slices import Slice, parse_slices, require_slice_values
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import resolve_metrics
 from ..engine.suggest import metrics_needing_retrieved
+from ..engine.targets import COMPLETE_OUTPUT, possible_metrics
 from ..errors import AueporaError, AueporaWarning, DataFileError, MissingDependencyError, PlanError
 from ..io.formats import Format, Role
 from ..io.join import (
@@ -39,7 +40,7 @@ from ..io.jsonl import gathered_outputs
 from ..io.problems import TOO_DEEP, Problems
 from ..io.records import require_same_questions
 from ..io.sample_sets import SampleSet, select_samples
-from ..io.validate import COMPLETE_OUTPUT, validate_files
+from ..io.validate import validate_files
 from ..judge.metric import JudgedMetric, judged_parts, same_family_warnings
 from ..runtime.files import plain_stem
 from ..runtime.imports import search_folders
@@ -67,6 +68,7 @@ from .resources import (
     with_members,
 )
 from .sections import (
+    collect_errors,
     config_section,
     conventions_section,
     data_section,
@@ -83,6 +85,8 @@ from .sections import (
     system_section,
 )
 from .source import PLAN_KEYS, Findings, PlanSection, PlanSource, find_literal_secrets, read_source
+from .sweep import sweep_section
+from .targets import describe_metrics, judging_note, targets_section, with_target_metrics
 
 
 def read_plan(
@@ -128,7 +132,7 @@ def plan_findings(
     source = path.with_changes(changes or {})
     findings = Findings(source, variables=environment)
     try:
-        other_metrics = (changes or {}).get("metrics") is not None
+        other_metrics = any((changes or {}).get(key) is not None for key in ("metrics", "targets"))
         folders = [source.path.parent, Path.cwd()] if other_metrics else [source.path.parent]
         with search_folders(*folders, load=load):
             plan = _plan(source, findings, other_metrics=other_metrics)
@@ -163,12 +167,17 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         metrics = metrics_section(findings)
         if judge.two_stage is not None:
             judge, metrics = _with_two_stage(findings, judge, metrics, resources)
-    primary = primary_section(findings, None if metrics is None else metrics[1], other_metrics=other_metrics)
-    guardrails = guardrails_section(findings, None if metrics is None else metrics[1], other_metrics=other_metrics)
+    targets = targets_section(findings)
+    known = None if metrics is None else metrics[1]
+    if targets:
+        known = [*(known or ()), *possible_metrics(targets)]
+    primary = primary_section(findings, known, other_metrics=other_metrics)
+    guardrails = guardrails_section(findings, known, other_metrics=other_metrics)
     slices = slices_section(findings)
-    gates = gates_section(findings, None if metrics is None else metrics[1], slices)
+    gates = gates_section(findings, known, slices)
     policy, repeats, seed, run = run_section(findings, [] if metrics is None else metrics[1])
     scoring, stored_scoring = scoring_section(findings)
+    sweep = sweep_section(findings, primary, None if known is None else [built.name for built in known])
     if findings.errors or dataset is None:
         return None
     name = keys["name"] or plain_stem(source.path)
@@ -193,6 +202,8 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
     }
     if guardrails:
         resolved["guardrails"] = guardrails
+    if targets:
+        resolved["targets"] = [target.name.lower() for target in targets]
     return Plan(
         path=source.path,
         folder=Path(os.path.abspath(findings.folder)),
@@ -207,6 +218,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         resources=resources,
         metrics=None if metrics is None else tuple(spec for _, spec in metrics[0]),
         metric_keys=() if metrics is None else tuple(key for key, _ in metrics[0]),
+        targets=targets,
         slices=slices,
         policy=policy,
         repeats=repeats,
@@ -220,6 +232,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
         resolved=resolved,
         secrets=findings.environment.secrets,
         source=source,
+        sweep=sweep,
     )
 
 
@@ -343,18 +356,21 @@ def prepare_with_findings(
     format_name = "" if chosen is None else chosen.name
     resolve = partial(plan.resolve_conventions, "auepora" if chosen is None else chosen.conventions)
     rules = _collect(findings, "gold.match", resolve) or Conventions.of()
+    outputs = None if plan.outputs is None else _outputs(plan, plan.outputs, findings, samples, ids)
+    retrieves = not outputs.answers_only if outputs is not None else not _never_retrieves(plan.system)
+    complete = partial(with_target_metrics, plan, samples, rules, retrieves=retrieves)
+    plan = _collect(findings, "targets", complete) or plan
     metrics = _metrics(plan, findings, rules, samples)
     _check_annotations(plan, findings, metrics, samples)
     slices = parse_slices(plan.slices)
     for place, one in enumerate(slices):
         key = f"slices[{place}]" if len(plan.slices) == len(slices) else "slices"
         _collect(findings, key, partial(require_slice_values, [one], samples))
-    outputs = None if plan.outputs is None else _outputs(plan, plan.outputs, findings, samples, ids)
     if outputs is not None and outputs.answers_only:
         _refuse_retrieval_metrics(
             plan, findings, metrics, "no output has; write what was returned ([] where nothing was)"
         )
-    elif plan.system is not None and _never_retrieves(plan.system):
+    elif _never_retrieves(plan.system):
         _refuse_retrieval_metrics(
             plan, findings, metrics, "system.http.response has no path to; add its path in the reply"
         )
@@ -378,10 +394,8 @@ def prepare_with_findings(
     system = None
     if plan.system is not None and need_system and not findings.errors:
         # Last, because it runs code of the user, which may load a model.
-        try:
+        with collect_errors(findings, f"system.{plan.system.kind}"):
             system = build_system(plan)
-        except AueporaError as error:
-            findings.add_error(f"system.{plan.system.kind}", error)
     for found in findings.errors:  # the error of a system may contain its arguments
         Secrets(plan.secrets).redact_error(found)
     if findings.errors:
@@ -426,9 +440,9 @@ def _inapplicable_metrics(metrics: Sequence[Metric] | None, samples: Sequence[Ev
     ]
 
 
-def _never_retrieves(source: SystemSource) -> bool:
+def _never_retrieves(source: SystemSource | None) -> bool:
     """Whether the outputs of this system cannot contain ``retrieved``."""
-    response = source.options.get("response") if source.kind == "http" else None
+    response = source.options.get("response") if source is not None and source.kind == "http" else None
     return response is not None and "retrieved" not in response
 
 
@@ -449,9 +463,8 @@ def build_system(plan: Plan) -> Any:
     source = plan.system
     assert source is not None
     options = dict(source.options)
-    made: Any
     if source.kind == "python":
-        made = load_python(options["path"], options["args"], folder=plan.folder)
+        made: Any = load_python(options["path"], options["args"], folder=plan.folder)
     elif source.kind == "http":
         made = HttpSystem(options.pop("url"), timeout=plan.policy.timeout, **options)
     else:
@@ -462,15 +475,14 @@ def build_system(plan: Plan) -> Any:
 
 def _collect(findings: Findings, key: str, make: Callable[[], T]) -> T | None:
     """The result of ``make``; an error is added under ``key``."""
-    try:
-        return make()
-    except DataFileError as error:
-        if error.line is not None:  # it has the line of the data, which is more precise than the line of the plan
-            findings.errors.append(error)
-        elif not any(str(known.__cause__) == str(error) for known in findings.errors):
-            findings.add_error(key, error)
-    except AueporaError as error:
-        findings.add_error(key, error)
+    with collect_errors(findings, key):
+        try:
+            return make()
+        except DataFileError as error:
+            if error.line is not None:  # it has the line of the data, which is more precise than the line of the plan
+                findings.errors.append(error)
+            elif not any(str(known.__cause__) == str(error) for known in findings.errors):
+                findings.add_error(key, error)
     return None
 
 
@@ -574,7 +586,7 @@ def _metrics(
         chosen = _collect(findings, "metrics", lambda: resolve_metrics([spec for _, spec in specs], rules)) or []
     for (key, _), one in zip(specs, chosen, strict=False):
         _collect(findings, key, partial(EvaluationPlan([one]).validate_dataset, samples))
-    if len(specs) < len(plan.metrics):  # the names of the others are not known
+    if plan.targets or len(specs) < len(plan.metrics):  # the names of the others are not known
         return chosen
     names = [one.name for one in chosen]
     for place, name in enumerate(plan.primary):
@@ -769,14 +781,7 @@ def _data_errors(plan: Plan) -> list[AueporaError]:
 def _describe_run(made: PreparedPlan) -> list[str]:
     plan, n = made.plan, len(made.samples)
     samples = f"{n} sample{'s' * (n != 1)} ({made.dataset_format}) under the conventions {made.conventions.name}"
-    if made.metrics is None:
-        metrics = "every metric that the data supports"
-    else:
-        count = len(plan.metrics or ())
-        names = [one.name for one in made.metrics]
-        unchecked = [f"{count - len(names)} not imported"] if count > len(names) else []
-        metrics = f"{count} metric{'s' * (count != 1)}: {', '.join(names + unchecked)}"
-    lines = [samples, metrics]
+    lines = [samples, describe_metrics(plan, made.metrics), *filter(None, [judging_note(plan)])]
     if plan.gates:
         lines.append(
             f"{len(plan.gates)} gate{'s' * (len(plan.gates) != 1)}: {'; '.join(one.text for one in plan.gates)}"
@@ -789,4 +794,6 @@ def _describe_run(made: PreparedPlan) -> list[str]:
         )
     elif made.outputs is not None:
         lines.append(f"{len(made.outputs.ids)} saved outputs; no system is called")
+    if plan.sweep is not None:
+        lines.append(f"a sweep over {len(plan.sweep.configurations)} configurations, by `auepora sweep`")
     return lines

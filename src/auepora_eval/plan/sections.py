@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,15 @@ AUTO = "auto"
 Stored = dict[str, Any]
 
 
+@contextmanager
+def collect_errors(findings: Findings, key: str) -> Iterator[None]:
+    """Add an error raised inside to the findings, for a key."""
+    try:
+        yield
+    except AueporaError as error:
+        findings.add_error(key, error)
+
+
 def data_section(findings: Findings, key: str) -> tuple[DataSource, Stored] | None:
     """Read ``dataset`` or ``outputs``: a path, or a path under the name of its format."""
     role: Role = "samples" if key == "dataset" else "outputs"
@@ -92,10 +102,8 @@ def data_section(findings: Findings, key: str) -> tuple[DataSource, Stored] | No
     path, written = section.convert(place, PlanPath, section.values[name])
     files, more = section.read(DataSource, only=tuple(sorted(others - {"config"})))
     if files["columns"] is not None:
-        try:
+        with collect_errors(findings, section.key_path("columns")):
             table_format(files["columns"], TABLE if name == AUTO else name)
-        except AueporaError as error:
-            findings.add_error(section.key_path("columns"), error)
     source = DataSource(path, None if name == AUTO else name, **files)
     return source, {name: written, **{other: one for other, one in more.items() if one is not None}}
 
@@ -123,11 +131,8 @@ def conventions_section(findings: Findings) -> Stored:
     for key, choice in section.values.items():
         if key not in CONVENTION_NAMES:
             continue
-        try:
+        with collect_errors(findings, section.key_path(key)):
             Conventions.of(None, **{key: choice})
-        except AueporaError as error:
-            findings.add_error(section.key_path(key), error)
-        else:
             stored[key] = choice
     return {"name": name, **{key: stored[key] for key in CONVENTION_NAMES if key in stored}}
 
@@ -141,10 +146,8 @@ def gold_section(findings: Findings, conventions: Stored) -> tuple[MatchChoice, 
     others = {key: value for key, value in conventions.items() if key != "match"}
     if match == AUTO:
         return match, others
-    try:
+    with collect_errors(findings, place):
         Conventions.of(None if others["name"] == AUTO else others["name"], match=match)
-    except AueporaError as error:
-        findings.add_error(place, error)
     return match, {**others, "match": match}
 
 
@@ -223,10 +226,8 @@ def _is_metric(
 ) -> bool:
     """Whether a name is that of a metric of the plan; otherwise it is an error, or left out with ``other_metrics``."""
     if built is None:
-        try:
+        with collect_errors(findings, key):
             metric(name)
-        except AueporaError as error:
-            findings.add_error(key, error)
         return True
     there = [found.name for found in built]
     if name in there or findings.not_loaded:
@@ -257,11 +258,8 @@ def slices_section(findings: Findings) -> tuple[str | Mapping[str, str], ...]:
         if not fits or not one:
             findings.add(key, f"a slice is a path such as labels.lang, or {{name: path}}, not {describe_value(one)}")
             continue
-        try:
+        with collect_errors(findings, key):
             parse_slices([*good, one])
-        except AueporaError as error:
-            findings.add_error(key, error)
-        else:
             good.append(one)
     return tuple(good)
 
@@ -321,7 +319,7 @@ def gates_section(
         if text is None:
             findings.add(key, str(problem))
             continue
-        try:
+        with collect_errors(findings, key):
             gate = parse_gate(text)
             names = [one.name for one in built or ()]
             if gate.metric is not None and built is None:  # all that the data supports, which is not known yet
@@ -329,18 +327,13 @@ def gates_section(
             elif gate.metric is not None and findings.not_loaded:  # it may be one that was not imported
                 names.append(gate.metric)
             good += require_known_names([gate], names, slices=[group.name for group in parse_slices(slices)])
-        except AueporaError as error:
-            findings.add_error(key, error)
-            continue
-        if isinstance(gate, GuardrailsGate) and not findings.top.has("guardrails"):
-            findings.add(key, "there are no guardrails; write 'guardrails: {METRIC: MARGIN}'")
-    try:
+            if isinstance(gate, GuardrailsGate) and not findings.top.has("guardrails"):
+                findings.add(key, "there are no guardrails; write 'guardrails: {METRIC: MARGIN}'")
+    with collect_errors(findings, "gates"):
         parse_gates(good)
         require_quality_gates(
             good, {one.name: str(one.signature) for one in built or () if isinstance(one, BatchMetric)}
         )
-    except AueporaError as error:
-        findings.add_error("gates", error)
     return tuple(good)
 
 

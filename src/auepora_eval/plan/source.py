@@ -33,7 +33,7 @@ from ..runtime.secrets import (
 
 PLAN_KEYS = (
     "version", "name", "dataset", "outputs", "system", "conventions", "gold", "primary", "guardrails", "resources",
-    "metrics", "slices", "run", "scoring", "judge", "store", "report", "gates",
+    "targets", "metrics", "slices", "run", "scoring", "judge", "store", "report", "gates", "sweep",
 )  # fmt: skip
 SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 MAX_VALUES = 100_000

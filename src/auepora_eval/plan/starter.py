@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -14,30 +14,21 @@ from ..core.conventions import Conventions
 from ..core.metrics_base import BatchMetric
 from ..core.registry import metric
 from ..core.slices import group_names
+from ..core.targets import TARGETS
 from ..core.types import EvaluationSample, TargetCategory
 from ..engine.gold_match import CHANCE_WARNING_FROM, GoldMatch, format_level, resolve_gold_match
+from ..engine.targets import TargetSupport, check_support, supported_targets, usual_specs
 from ..errors import BadValueError
 from ..io.join import align_outputs, load_dataset, read_outputs_file, resolve_format
-from ..io.validate import TargetSupport, count_samples, supported_targets
+from ..io.validate import count_samples
 from ..runtime.files import plain_stem
 from ..runtime.imports import IMPORT_PATH
 
 MAX_GROUPS = 20
 """A label with more values than this is not used as a slice."""
 MAX_SLICES = 3
-DEFAULT_K = 5
-"""The cut-off in the starter plan."""
-
-_PRIMARY = {
-    TargetCategory.RETRIEVAL_RELEVANCE: ("recall", "recall_doc", "span_recall"),
-    TargetCategory.RETRIEVAL_ACCURACY: ("ndcg", "mrr", "map"),
-    TargetCategory.GENERATION_CORRECTNESS: ("token_f1", "exact_match", "label_accuracy"),
-    TargetCategory.GENERATION_FAITHFULNESS: ("support_density",),
-    TargetCategory.NEGATIVE_REJECTION: ("rejection_f1",),
-    TargetCategory.NOISE_ROBUSTNESS: ("noise_robustness",),
-    TargetCategory.COUNTERFACTUAL_ROBUSTNESS: ("counterfactual_consistency",),
-}
-"""Candidates for the primary metric of each target; the first that the data supports is used."""
+_SECONDARY = {TargetCategory.GENERATION_RELEVANCE, TargetCategory.LATENCY, TargetCategory.DIVERSITY}
+"""Targets whose metrics decide a comparison only where the user names the target."""
 
 Purpose = Literal["retrieval", "answers", "no-gold", "everything"]
 PURPOSES: dict[Purpose, str] = {
@@ -82,10 +73,12 @@ def starter_plan(
     folder: str | Path | None = None,
     name: str | None = None,
     purpose: Purpose | None = "everything",
+    targets: Collection[TargetCategory] = (),
 ) -> str:
     """A commented plan for this dataset in YAML, which ``read_plan`` accepts.
 
     ``purpose`` selects up to eight metrics (see ``PURPOSES``); ``None`` takes the one that the annotations allow.
+    ``targets`` select all metrics of these targets instead.
 
     It evaluates saved ``outputs``, or a ``system``: ``python``, ``http`` or ``command`` for a placeholder of that kind,
     or an import path (``my_app.rag:build``), an address, or a command line. ``folder`` is the folder of the plan
@@ -106,7 +99,7 @@ def starter_plan(
                 f"{dataset} has no query, so no system can be called; add the questions, or give saved outputs"
             )
         subject = system_section(system or "python")
-        targets = supported_targets(samples, None)
+        support = supported_targets(samples, None, targets=targets)
     else:
         outputs = Path(outputs)
         form = chosen.name if outputs == dataset and chosen.one_file else resolve_format(outputs, "outputs").name
@@ -115,11 +108,15 @@ def starter_plan(
         rules = Conventions.of(chosen.conventions)
         gold = resolve_gold_match(zip(samples, aligned, strict=True), rules)
         by_match = Conventions.of(match=gold.match)
-        targets = supported_targets(samples, aligned, retrieves=not read.answers_only, conventions=by_match)
+        retrieves = not read.answers_only
+        support = supported_targets(samples, aligned, retrieves=retrieves, conventions=by_match, targets=targets)
         subject = _outputs(form, _relative_path(place, outputs))
     if purpose is None:
         purpose = usual_purpose(samples)
-    targets = _for_purpose(targets, purpose)
+    if targets:
+        check_support(support)
+    else:
+        support = _for_purpose(support, purpose)
     parts = [
         _HEADER,
         f"version: 1\nname: {_scalar(name or plain_stem(dataset.absolute()))}",
@@ -127,10 +124,10 @@ def starter_plan(
         subject,
         _CONVENTIONS,
         _gold(gold),
-        _metrics(targets, cites=outputs is not None),
-        _primary(targets, gold.chance or 0.0),
-        _guardrails(targets),
-        _JUDGE if purpose in ("answers", "no-gold") else "",
+        _targets(support) if targets else _metrics(support, cites=outputs is not None),
+        _primary(support, gold.chance or 0.0, secondary=bool(targets)),
+        _guardrails(support),
+        _JUDGE if targets or purpose in ("answers", "no-gold") else "",
         _slices(samples),
         _RUN if outputs is None else "",
         _REST,
@@ -152,7 +149,7 @@ def _for_purpose(targets: Sequence[TargetSupport], purpose: Purpose) -> list[Tar
         return list(targets)
     usual: dict[str, str] = {}
     for target in targets:
-        usual |= {spec.partition("@")[0].partition("[")[0]: spec for spec in _usual_specs(target.metrics)}
+        usual |= {spec.partition("@")[0].partition("[")[0]: spec for spec in usual_specs(target.metrics)}
     chosen = [usual[name] for name in _BY_PURPOSE[purpose].split() if name in usual][:MAX_METRICS]
     return [replace(target, metrics=tuple(spec for spec in target.metrics if spec in chosen)) for target in targets]
 
@@ -251,7 +248,7 @@ def _describe_samples(samples: Sequence[EvaluationSample]) -> str:
 def _metrics(targets: Sequence[TargetSupport], *, cites: bool) -> str:
     lines = []
     for target in targets:
-        specs = _usual_specs(target.metrics)
+        specs = usual_specs(target.metrics)
         if specs:
             lines += [f"  # {target.title}", *(_metric_line(spec, cites=cites) for spec in specs)]
     if not any(line.startswith("  - ") for line in lines):
@@ -263,16 +260,27 @@ def _metrics(targets: Sequence[TargetSupport], *, cites: bool) -> str:
     return "\n".join([head, "metrics:", *lines])
 
 
-def _primary(targets: Sequence[TargetSupport], chance: float) -> str:
+def _targets(support: Sequence[TargetSupport]) -> str:
+    """The targets, with their metrics as a comment."""
+    head = "# What is judged: all metrics that the data supports for these targets; `auepora targets` lists them."
+    lines = []
+    for found in support:
+        name = TARGETS[found.target].name
+        lines += [f"#   {name}: {', '.join(found.patterns)}"] if found.metrics else [f"#   {found.problem}"]
+    names = [TARGETS[found.target].name for found in support]
+    return "\n".join([head, *lines, f"targets: [{', '.join(names)}]"])
+
+
+def _primary(targets: Sequence[TargetSupport], chance: float, *, secondary: bool) -> str:
     """One primary metric per target; they share the error rate of 5 %, so fewer of them give more power.
 
     Metrics by document are left out where their chance level is high.
     """
     found, is_distinct = [], chance < CHANCE_WARNING_FROM
     for target in targets:
-        specs = [spec for spec in _usual_specs(target.metrics) if is_distinct or not _is_by_document(spec)]
-        written = {spec.partition("@")[0]: spec for spec in specs}
-        found += [written[name] for name in _PRIMARY.get(target.target, ()) if name in written][:1]
+        if secondary or target.target not in _SECONDARY:
+            distinct = tuple(spec for spec in target.metrics if is_distinct or not _is_by_document(spec))
+            found += replace(target, metrics=distinct).primary
     advice = (
         f"# No metric by document is primary: the chance level is {format_level(chance)}. Add spans or texts to gold.\n"
     )
@@ -285,7 +293,7 @@ def _primary(targets: Sequence[TargetSupport], chance: float) -> str:
 
 def _guardrails(targets: Sequence[TargetSupport]) -> str:
     """Margins for the metrics that must not get worse."""
-    listed = {spec for target in targets for spec in _usual_specs(target.metrics)}
+    listed = {spec for target in targets for spec in usual_specs(target.metrics)}
     found = [f"{name}: {margin:g}" for name, margin in _GUARDRAILS.items() if name in listed]
     if not found:
         return ""
@@ -304,15 +312,6 @@ def _metric_line(spec: str, *, cites: bool) -> str:
     if not cites and isinstance(built, BatchMetric) and "citations" in built.metadata.reads:
         return f"  # - {_scalar(spec)}   # for a system that cites"
     return f"  - {_scalar(spec)}"
-
-
-def _usual_specs(specs: Sequence[str]) -> list[str]:
-    """The specs; of a metric with several cut-offs, only the default one."""
-    by_name: dict[str, list[str]] = {}
-    for spec in specs:
-        by_name.setdefault(spec.partition("@")[0], []).append(spec)
-    # Prefer a cut-off to none: a system returns a limited number of documents.
-    return [one if (one := f"{name}@{DEFAULT_K}") in ones else ones[-1] for name, ones in by_name.items()]
 
 
 def _slices(samples: Sequence[EvaluationSample]) -> str:

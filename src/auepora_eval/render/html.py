@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ..core.metrics_base import BatchMetric
@@ -18,7 +17,6 @@ from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError, BadValueError
 from .blocks import Block, Figure, PageFragment, Report
-from .charts.intervals import interval_chart
 from .tables import format_value, results_blocks
 from .terminal import escape_control_characters
 
@@ -92,6 +90,8 @@ def _hash(text: str) -> str:
 
 @cache
 def _asset(name: str) -> str:
+    from importlib.resources import files  # slow to import
+
     return files(__package__ or "").joinpath("assets", name).read_text(encoding="utf-8")
 
 
@@ -317,4 +317,6 @@ def results_html(results: Results) -> str:
     """The results as HTML: a table by target with intervals, and a chart."""
     if not results:
         return "<p>no results</p>"
+    from .charts.intervals import interval_chart  # charts are slow to import
+
     return blocks_html([*results_blocks(results), Figure(interval_chart(interval_rows(results)), "")])

@@ -202,6 +202,14 @@ def _differences(one: BatchMetric, result: MetricResult, run: RunInfo) -> tuple[
 _TOLERANCE = 1e-12
 
 
+def sample_position(store: RunStore, record: RunRecord, sample_id: str) -> int:
+    """Where a sample stands in its run; raises if the run has none with this id."""
+    ids = store.sample_ids(record.run_id)
+    if sample_id not in ids:
+        raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
+    return ids.index(sample_id)
+
+
 def explain_query(
     store: RunStore,
     record: RunRecord,
@@ -213,10 +221,7 @@ def explain_query(
     gold: CorrectedGold,
 ) -> QueryExplanation:
     """The derivation of one sample's score with this gold, for every repeat."""
-    ids = store.sample_ids(record.run_id)
-    if sample_id not in ids:
-        raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
-    position = ids.index(sample_id)
+    position = sample_position(store, record, sample_id)
     sample = gold.correct(sample_at(store, record, position))
     outputs = {row.repeat: row.output for row in store.outputs(record.run_id, position=position)}
     stored = None if result.scores is None else result.scores[position]

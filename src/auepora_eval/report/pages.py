@@ -81,18 +81,36 @@ def run_subtitle(run: StoredRun) -> str:
 def run_verdict(run: StoredRun, gates: GateCheck, *, timings: bool = True) -> ReportVerdict:
     """The main metric, failures and gates of a run; with ``timings`` also its latency, read from all outputs."""
     record, (done, failed) = run.record, run.counts
-    points: list[str] = []
-    tone: Tone = ""
-    expected = record.num_samples * max(record.repeats, 1)
+    tone, points = run_notes(run, gates)
     if record.status is not RunStatus.FINISHED:
-        tone = "open"
+        expected = record.num_samples * max(record.repeats, 1)
         why = f": {shorten(record.message)}" if record.message else ""
-        points.append(
-            f"The run is {record.status.value}, with {done:,} of {pluralize(expected, 'answer')} stored{why}."
+        points.insert(
+            0, f"The run is {record.status.value}, with {done:,} of {pluralize(expected, 'answer')} stored{why}."
         )
+    failures = "no answer failed" if not failed else f"{failed:,} of {pluralize(done, 'answer')} failed"
+    best = run.find_result(run.main_metric)
+    if not record.num_samples:
+        return ReportVerdict(f"{record.name} has no queries, so there is nothing to tell.", "open", points)
+    if not run.results:
+        message = f"{record.name} has no results yet: {pluralize(done, 'answer')} stored, {failures}."
+        return ReportVerdict(message, "open", points)
+    if best is None:
+        return ReportVerdict(f"{record.name} was scored, and no metric has a value; {failures}.", "bad", points)
+    queries = pluralize(record.num_samples, "query", "queries")
+    measured = best.details.get("num_samples", record.num_samples)
+    part = "" if measured == record.num_samples else f"{measured:,} of "
+    sentence = f"On {part}{queries} of {record.dataset_name}, {describe_result(best)}; {failures}."
+    return ReportVerdict(sentence, tone, [*_secondary_points(run, best, timings), *points])
+
+
+def run_notes(run: StoredRun, gates: GateCheck) -> tuple[Tone, list[str]]:
+    """What limits the numbers of a run, and the outcome of its gates; with the tone of its verdict."""
+    done, failed = run.counts
+    tone: Tone = "" if run.record.status is RunStatus.FINISHED else "open"
     if failed:
         tone = "bad" if failed == done else "open"
-    points += [f"{note[0].upper()}{note[1:]}." for note in run.gold_notes]
+    points = [f"{note[0].upper()}{note[1:]}." for note in run.gold_notes]
     unmeasured = [one for one in run.results if one.details.get("num_measure_failed")]
     if unmeasured:
         points.append(
@@ -109,20 +127,7 @@ def run_verdict(run: StoredRun, gates: GateCheck, *, timings: bool = True) -> Re
         tone = tone or "open"
     elif gates is not None:
         tone = {"passed": tone or "good", "failed": "bad", "inconclusive": tone or "open"}[gates.status]
-    failures = "no answer failed" if not failed else f"{failed:,} of {pluralize(done, 'answer')} failed"
-    best = run.find_result(run.main_metric)
-    if not record.num_samples:
-        return ReportVerdict(f"{record.name} has no queries, so there is nothing to tell.", "open", points)
-    if not run.results:
-        message = f"{record.name} has no results yet: {pluralize(done, 'answer')} stored, {failures}."
-        return ReportVerdict(message, "open", points)
-    if best is None:
-        return ReportVerdict(f"{record.name} was scored, and no metric has a value; {failures}.", "bad", points)
-    queries = pluralize(record.num_samples, "query", "queries")
-    measured = best.details.get("num_samples", record.num_samples)
-    part = "" if measured == record.num_samples else f"{measured:,} of "
-    sentence = f"On {part}{queries} of {record.dataset_name}, {describe_result(best)}; {failures}."
-    return ReportVerdict(sentence, tone, [*_secondary_points(run, best, timings), *points])
+    return tone, points
 
 
 def _secondary_points(run: StoredRun, best: MetricResult, timings: bool) -> list[str]:

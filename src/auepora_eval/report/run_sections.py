@@ -15,6 +15,7 @@ import numpy as np
 
 from ..compare.metrics import LATEST_RUNS, equal_metrics, main_metric_name, rank_metrics
 from ..compare.pairing import MetricMeta, lookup_metric
+from ..compare.sweeps import sweep_text
 from ..core.metrics_base import sample_clusters
 from ..core.reduce import Clusters
 from ..core.results import Results, display_name, metric_labels
@@ -502,6 +503,8 @@ def _run_facts(run: StoredRun) -> list[tuple[str, str | Cell]]:
         ("made by", f"auepora {record.version}"),
         ("tags", ", ".join(record.tags) or "none"),
     ]
+    if (sweep := sweep_text(record)) is not None:
+        facts.append(("sweep", sweep))
     if plan_conventions(record).match != "id":
         facts += [("gold", note) for note in run.gold_notes]
     for key, value in record.config.items():

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..compare.golden import corpus_ids, store_missing_aggregate
 from ..core.conventions import Conventions
@@ -17,13 +16,14 @@ from ..core.metrics_base import BatchMetric, Metric, RunInfo, with_match
 from ..core.plan import EvaluationPlan, with_corpus_ids
 from ..core.results import Results
 from ..core.slices import Slice, SliceSpec, parse_slices, require_slice_values
-from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, UnknownRanking
 from ..engine.data_checks import mass_failure
 from ..engine.evaluate import Progress, evaluate, evaluate_stream, resolve_metrics
 from ..engine.executors import Executor
 from ..engine.gold_match import GoldReading
 from ..engine.repeats import evaluate_repeats
 from ..engine.suggest import AvailableFields, metrics_needing_retrieved
+from ..engine.targets import TargetFields
 from ..errors import AueporaWarning, BadValueError
 from ..judge.critic import JudgePolicy
 from ..judge.metric import judged_parts
@@ -41,8 +41,7 @@ from .judging import (
 )
 from .partial_scores import PartialScores
 
-_CHUNK = 1024
-
+FieldsT = TypeVar("FieldsT", bound=AvailableFields)
 OutputReader = Callable[[], Iterator[SystemOutputs | None]]
 """Reads the outputs of one repeat, in the order of the samples; each call reads them again."""
 
@@ -115,6 +114,10 @@ class ScoringJob:
     """What decided how gold is matched, where it was ``auto``."""
     corpus: Path | None = None
     """The file of the documents that answers may cite."""
+    targets: Sequence[TargetCategory] = ()
+    """The targets whose supported metrics are computed, too."""
+    judged: Set[str] = frozenset()
+    """The names of metrics that are computed only where the data supports them for a target."""
     policy: JudgePolicy = JudgePolicy()
     """For judge calls."""
     progress: Progress | None = None
@@ -156,24 +159,28 @@ class ScoringJob:
         return self._retrieved.count(repeat, aligned_outputs(self.store, self.record.run_id, repeat=repeat))
 
     def _choose_metrics(self) -> list[Metric]:
-        if self.metrics is None:
-            supported = resolve_metrics(self._supported_specs(), self.conventions)
+        given = [with_match(metric, self.conventions.match) for metric in self.metrics or ()]
+        if self.targets:
+            fields = self._read_fields(TargetFields(self.targets))
+            retrieves = not self._retrieved.none_known
+            chosen = fields.choose(given, self.conventions, retrieves=retrieves, judged=self.judged)
+        elif self.metrics is None:
+            specs = self._read_fields(AvailableFields()).specs(self.conventions)
+            supported = resolve_metrics(specs, self.conventions)
             affected = metrics_needing_retrieved(supported) if self._retrieved.none_known else ()
             usable = [metric for metric in supported if metric.name not in affected]
             chosen = usable if self.gold is None else [metric for metric in usable if reads_gold(metric)]
         else:
-            chosen = [with_match(metric, self.conventions.match) for metric in self.metrics]
+            chosen = given
         if self.corpus is None:
             return chosen
         return with_corpus_ids(chosen, partial(corpus_ids, self.corpus))
 
-    def _supported_specs(self) -> list[str]:
-        seen = AvailableFields()
+    def _read_fields(self, fields: FieldsT) -> FieldsT:
+        """The fields, with those that samples and outputs have."""
         for read in self.outputs:
-            pairs = zip(self.rows, read(), strict=True)
-            while chunk := list(islice(pairs, _CHUNK)):
-                seen.add([sample for sample, _ in chunk], [output for _, output in chunk])
-        return seen.specs(self.conventions)
+            fields.add_pairs(zip(self.rows, read(), strict=True))
+        return fields
 
     def judge_signatures(self) -> dict[str, str]:
         """The signatures of the chosen metrics that call a judge, by name."""

@@ -35,7 +35,6 @@ from ..judge.session import JudgeSession
 from ..plan.model import Plan, TwoStageSettings
 from ..plan.prepare import PreparedPlan, prepare, read_plan
 from ..plan.resources import PlannedJudges, judges_in_plan, used_resources, with_cheap_metrics
-from ..report.explain import resolve_result_metric, to_sample_judgements
 from ..runtime.imports import search_folders, store_folders
 from ..runtime.secrets import Secrets
 from ..store.connect import default_store
@@ -99,12 +98,14 @@ def rescoring_metrics(
     conventions: str | Conventions | None = None,
     judges: PlannedJudges | None = None,
     need_key: bool = True,
+    planned: bool | None = None,
 ) -> tuple[list[Metric] | None, PlannedJudges]:
-    """The metrics for rescoring a run and their judges; by default those of its plan.
+    """The metrics for rescoring a run and their judges; ``planned``: those of its plan, the default without metrics.
 
     Metrics of ``None`` stand for all that the data supports.
     """
-    specs = list(metrics) or record.plan.get("metrics") or None
+    is_planned = not metrics if planned is None else planned
+    specs = (record.plan.get("metrics") if is_planned else list(metrics)) or None
     judges = judges or judges_of_run(store, record, specs)
     folders = [Path.cwd()] if metrics else [judges.folder, Path.cwd()]
     two_stage = judges.settings.two_stage
@@ -403,9 +404,12 @@ def preview_stored(
     conventions: str | Conventions | None = None,
     judges: PlannedJudges | None = None,
     until_decided: bool = False,
+    planned: bool | None = None,
 ) -> tuple[Preview, list[str]]:
     """Estimate the judging for rescoring a stored run, with notes; ``until_decided`` as for ``rescore``."""
-    chosen, judges = rescoring_metrics(store, record, metrics, conventions=conventions, judges=judges, need_key=False)
+    chosen, judges = rescoring_metrics(
+        store, record, metrics, conventions=conventions, judges=judges, need_key=False, planned=planned
+    )
     samples, outputs = _stored(store, record)
     policy = judges.settings.policy_for(store.file, judges.folder)
     if judges.settings.two_stage is not None:
@@ -530,6 +534,8 @@ def read_panel_votes(
 ) -> PanelVotes:
     """The stored votes on the first answer to each sample; raises unless a panel gave one vote per answer."""
     result = next(one for one in store.results(record.run_id) if one.name == metric)
+    from ..report.explain import resolve_result_metric  # reports are slow to import
+
     found = resolve_result_metric(result, record, {}).metric
     rows: dict[int, list[StoredJudgement]] = defaultdict(list)
     for row in store.judgements(record.run_id):
@@ -572,6 +578,8 @@ def _replayed_polls(
     metric: JudgedMetric, sample: EvaluationSample, output: SystemOutputs, rows: Sequence[StoredJudgement]
 ) -> list[Poll]:
     """The polls about one answer, from the stored judgements; none if they do not match the present requests."""
+    from ..report.explain import to_sample_judgements
+
     with judged_item(sample.sample_id, _answer(output)) as item:
         metric.replay(sample, output, ExplainContext(judgements=to_sample_judgements(rows)))
     return item.polls

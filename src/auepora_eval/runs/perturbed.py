@@ -119,11 +119,12 @@ def _was_edited(sample: EvaluationSample, output: SystemOutputs) -> bool:
 
 def _metrics(request: RunRequest, names: Sequence[str]) -> list[Metric] | None:
     """The metrics of the plan and those of these names; ``None`` selects all that the data supports."""
-    if request.metrics is None:
+    if request.metrics is None and not request.targets:
         return None
-    known = {getattr(type(one), "registered_as", one.name) for one in request.metrics}
+    planned = request.metrics or ()
+    known = {getattr(type(one), "registered_as", one.name) for one in planned}
     more = [name for name in names if name not in known]
-    return [*request.metrics, *resolve_metrics(more, request.conventions)]
+    return [*planned, *resolve_metrics(more, request.conventions)]
 
 
 def arm_results(results: Results | None) -> Results | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -20,7 +20,7 @@ from ..core.rag_interface import SimpleRAGSystem
 from ..core.registry import Spec, spec_of
 from ..core.results import Results, to_json_value
 from ..core.slices import SliceSpec, parse_slices, require_slice_values
-from ..core.types import EvaluationSample, SystemOutputs
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..engine.evaluate import Metrics, resolve_metrics
 from ..engine.gold_match import GoldReading, MatchChoice
 from ..errors import (
@@ -70,8 +70,10 @@ class RunRequest:
     dataset_name: str
     samples: Sequence[EvaluationSample]
     metrics: Sequence[Metric] | None
-    """``None`` selects all that the data supports."""
+    """``None`` selects all that the data supports, or those of ``targets``."""
     conventions: Conventions
+    targets: tuple[TargetCategory, ...] = ()
+    """The targets whose supported metrics are computed, too."""
     match: MatchChoice = "id"
     """How gold is matched; ``auto`` is resolved when the outputs are stored, unless the plan has a resolution."""
     system: object | None = None
@@ -99,6 +101,8 @@ class RunRequest:
     """Configuration of the system: versions of chunker, embedding, model, prompt."""
     commit: str | None = None
     tags: Sequence[str] = ()
+    part: Container[int] | None = None
+    """The positions of the samples to call the system for; then the run is stopped and not scored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +235,9 @@ def _execute(
             summary = _collect_outputs(request, store, record, done, stop, counter)
             if summary.ended != "done":
                 return _finish_early(store, record, summary, counter)
+            if request.part is not None:
+                store.finish(record.run_id, RunStatus.STOPPED, message="not all samples were asked")
+                return RunOutcome(store.find(record.run_id), "finished", None, counter.stored, counter.failed)
             record, reading = _resolve_gold(request, store, record)
             rules = request.conventions
             if reading is not None:
@@ -249,6 +256,7 @@ def _execute(
                 judge_progress=watcher.judging,
                 secrets=request.secrets,
                 corpus=request.corpus,
+                targets=request.targets,
             )
             results = score_run(job, judging_steps(request.stop, request.two_stage, watcher.look))
             store.finish(record.run_id)
@@ -330,6 +338,8 @@ def _collect_outputs(
     if request.outputs is not None:
         return _copy_saved(request.outputs, store, record, counter)
     to_do = len(request.samples) * request.repeats - len(done)
+    if request.part is not None:
+        to_do = sum(1 for _ in _tasks(request, done))
     counter.callbacks.started(record, to_do)
 
     def deliver(answers: list[TaskOutput]) -> None:
@@ -355,7 +365,7 @@ def _collect_outputs(
 def _tasks(request: RunRequest, done: set[tuple[int, int]]) -> Iterator[Task]:
     for repeat in range(request.repeats):
         for position, sample in enumerate(request.samples):
-            if (position, repeat) not in done:
+            if (position, repeat) not in done and (request.part is None or position in request.part):
                 yield Task(position, sample, repeat)
 
 
@@ -478,17 +488,19 @@ def open_plan(
     tags: Sequence[str] = (),
     variants: SampleTransform | None = None,
     samples: SampleSet | None = None,
+    is_checked: bool = False,
 ) -> Iterator[tuple[RunRequest, RunStore, str]]:
     """Prepare a plan and open its store: the request of its run, the store and where it is.
 
-    Afterwards the system is closed. Errors contain no secrets of the plan.
+    Afterwards the system is closed. Errors contain no secrets of the plan. The warnings about a plan that
+    ``is_checked`` were shown before.
     """
     prepared = prepare(plan, limit=limit, variants=variants, samples=samples)
     if samples is not None and limit is not None:
         samples = samples.restrict(prepared.samples)
     secrets = Secrets(plan.secrets)
     with secrets.redact_errors(), closing_system(prepared.system, secrets):
-        for warning in prepared.warnings:
+        for warning in () if is_checked else prepared.warnings:
             warn(secrets.message(warning))
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
@@ -634,6 +646,7 @@ def plan_request(
         samples=prepared.samples,
         metrics=prepared.metrics,
         conventions=prepared.conventions,
+        targets=plan.targets,
         match=plan.match,
         system=prepared.system,
         outputs=prepared.outputs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from ..core.metrics_base import Metric
 from ..core.registry import Spec
 from ..core.results import Results
 from ..core.slices import SliceSpec
+from ..core.targets import find_targets
+from ..core.types import TargetCategory
 from ..engine.evaluate import Progress
 from ..engine.executors import make_executor
 from ..engine.gold_match import MatchChoice
@@ -93,13 +95,17 @@ def rescore(
     until_decided: bool = False,
     continue_judging: bool = False,
     on_look: LookProgress = ignore_looks,
+    targets: Sequence[TargetCategory] = (),
+    judged: Set[str] = frozenset(),
 ) -> Results:
     """Compute metrics on stored outputs. The system is not called; results with other signatures are kept.
 
-    Conventions, slices, metrics and judges (``judges_of_run``) are those of the plan of the run unless given; without
-    metrics in the plan, all that the data supports are computed. An incomplete run is refused unless ``incomplete`` is
-    set; missing outputs then count as failures. ``qrels`` replace the gold of the run; without ``metrics``, only
-    metrics that need gold and no judge are computed then. Their signatures differ from those with the gold of the run.
+    Conventions, slices, metrics and judges (``judges_of_run``) are those of the plan of the run unless given, as are
+    ``targets``, of which all metrics are computed that the data supports; without both, all that it supports are
+    computed. Metrics that are ``judged`` are left out where the data does not support them. An incomplete run is
+    refused unless ``incomplete`` is set; missing outputs then count as failures. ``qrels`` replace the gold of the run;
+    without ``metrics``, only metrics that need gold and no judge are computed then. Their signatures differ from those
+    with the gold of the run.
     Gold is matched as in the run, or as ``match`` says: ``auto``, ``id``, ``span``, ``text`` or ``parent``; the plan of
     the run stays. Other gold than that of a run that does not match by id is matched by ``auto``.
     ``corpus`` is the file of the documents that answers may cite; by default that of the plan, if it still exists.
@@ -115,7 +121,10 @@ def rescore(
         )
     if qrels is not None and (until_decided or continue_judging):
         raise BadValueError("judging stops early on the gold of the run only; leave out the qrels")
-    gold_metrics_only = qrels is not None and not metrics
+    planned = not metrics and not targets
+    gold_metrics_only = qrels is not None and planned
+    if planned:
+        targets = find_targets(record.plan.get("targets") or ())
     rules = conventions_of_run(record, conventions)
     samples = lazy_samples(store, record.run_id) if qrels is None else with_gold(store.samples(record.run_id), qrels)
     reading = None
@@ -123,7 +132,7 @@ def rescore(
         reading = read_gold(store, record, samples, rules, match or "auto")
         rules = replace(rules, match=reading.resolved.match)
     chosen, judges = rescoring_metrics(
-        store, record, metrics, conventions=rules, judges=judges, need_key=not gold_metrics_only
+        store, record, metrics, conventions=rules, judges=judges, need_key=not gold_metrics_only, planned=planned
     )
     if gold_metrics_only and chosen is not None:
         chosen = [one for one in chosen if reads_gold(one)] or None
@@ -146,6 +155,8 @@ def rescore(
         judge_progress=judge_progress,
         secrets=judges.secrets,
         corpus=planned_corpus(record, judges.folder) if corpus is None else Path(corpus),
+        targets=() if gold_metrics_only else targets,
+        judged=judged,
     )
     stop = StopRequest(settings.stop, is_explicit=until_decided, proceed=continue_judging)
     with rescoring(store, record):

@@ -14,8 +14,8 @@ from ..core.batch import Batch
 from ..core.metrics_base import BatchMetric, Metric, PerSampleMetric, RunInfo, apply_failure_policy, is_judged
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, SystemOutputs
+from ..engine.targets import COMPLETE_OUTPUT
 from ..errors import BadValueError, JudgeError, did_you_mean
-from ..io.validate import COMPLETE_OUTPUT
 from ..judge.cache import stored_request_key
 from ..judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, critic_name
 from ..judge.metric import judge_batch, judged_parts

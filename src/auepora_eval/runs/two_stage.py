@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.metrics_base import BatchMetric, Metric, RunInfo, is_judged, run_signature, sample_clusters
@@ -18,15 +17,15 @@ from ..core.scores import NOT_JUDGED, Scores, Status
 from ..core.slices import Slice
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..engine.evaluate import evaluate
+from ..engine.targets import COMPLETE_OUTPUT
 from ..errors import AueporaWarning, BadValueError
-from ..io.validate import COMPLETE_OUTPUT
 from ..judge.critic import JudgePolicy
 from ..judge.metric import JudgedMetric
 from ..judge.preview import Preview, preview
 from ..judge.session import JudgeSession
 from ..plan.model import MIN_BUDGET, TwoStageSettings
 from ..stats.calibration import MAX_WEIGHT, CorrectedMean, corrected_mean
-from ..stats.intervals import Interval
+from ..stats.intervals import Bools, Floats, Ints, interval_ends
 from ..stats.sampling import (
     Forecast,
     StratifiedDraw,
@@ -39,10 +38,6 @@ from ..stats.sampling import (
 from ..stats.stacking import Calibrator, cross_fit, fit_calibrator
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, result_with_scores
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
-Bools = npt.NDArray[np.bool_]
 
 DETAILS = "two_stage"
 """The key of the details of a result."""
@@ -575,8 +570,7 @@ def _draw_weights(judged: MetricResult, rows: Ints) -> Floats | None:
     if not details:
         return None
     strata = np.array(details["draw"]["strata"], dtype=np.intp)[rows]
-    found: Floats = 1 / np.array(details["draw"]["probabilities"])[strata]
-    return found
+    return 1 / np.array(details["draw"]["probabilities"])[strata]
 
 
 def _is_feature(result: MetricResult) -> bool:
@@ -713,13 +707,13 @@ class _Correction:
             "failed": int((self.unusable & rows).sum()),
             "system_failures": int((self.failed & rows).sum()),
             "value": None if found is None else found.value,
-            "interval": None if found is None else _ends(found.interval),
+            "interval": None if found is None else interval_ends(found.interval),
             "scores_mean": result.value if result.defined else None,
             "weight": None if found is None else found.weight,
             "cap": MAX_WEIGHT,
             "these": {
                 "target": f"what '{expensive}' would say of these {population:,} answers",
-                "interval": None if these is None else _ends(these.interval),
+                "interval": None if these is None else interval_ends(these.interval),
             },
             "cheap": {
                 "metric": self.cheap.name,
@@ -730,7 +724,7 @@ class _Correction:
             "expensive": {
                 "judge": expensive,
                 "value": None if alone is None else alone.value,
-                "interval": None if alone is None else _ends(alone.interval),
+                "interval": None if alone is None else interval_ends(alone.interval),
             },
         }
         result.details.pop("bounds", None)
@@ -747,7 +741,3 @@ class _Correction:
                 "units": interval.units,
                 "flags": list(interval.flags),
             }
-
-
-def _ends(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else [interval.low, interval.high]

@@ -104,10 +104,10 @@ def hold_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    held: list[int] = []
+    received: list[int] = []
 
     def hold(number: int, frame: FrameType | None) -> None:
-        held.append(number)
+        received.append(number)
 
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     handled = [one for one in numbers if callable(signal.getsignal(one))]
@@ -117,7 +117,7 @@ def hold_signals() -> Iterator[None]:
     finally:
         for number, original in before.items():
             signal.signal(number, original)
-        for number in held:
+        for number in received:
             signal.raise_signal(number)
 
 

@@ -228,8 +228,7 @@ def hash_ids(ids: Sequence[str]) -> Hashes:
     data = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8).astype(np.uint64)
     powers = np.cumprod(np.full(int(sizes.max()), _FACTOR, dtype=np.uint64))
     places = np.arange(len(data)) - np.repeat(starts, sizes)
-    hashes: Hashes = np.add.reduceat((data + np.uint64(1)) * powers[places], starts)
-    return hashes
+    return np.add.reduceat((data + np.uint64(1)) * powers[places], starts)
 
 
 def make_id_hashes(ids: Sequence[str], absent: Sequence[int] = ()) -> IdHashes:
@@ -549,8 +548,7 @@ def _to_list(column: pa.Array) -> list[Any]:
 def _required_strings(column: pa.Array) -> list[str]:
     if column.null_count:
         raise _UnsupportedColumnError
-    values: list[str] = _to_list(column)
-    return values
+    return _to_list(column)
 
 
 def _ids(column: pa.Array) -> list[str]:

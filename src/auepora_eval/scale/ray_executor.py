@@ -214,11 +214,7 @@ def import_ray() -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which it would else warn about
     # The death of a worker is reported with its batch; Ray would print it on standard output.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed while executing a task")
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingDependencyError("ray", purpose="executor 'ray'", install="'auepora-eval[ray]'") from error
-    return ray
+    return MissingDependencyError.import_module("ray", purpose="executor 'ray'", install="'auepora-eval[ray]'")
 
 
 @dataclass

@@ -128,6 +128,11 @@ class Interval:
     """Why it may cover less than ``level``: ``few``, ``skewed``, ``unbounded``, ``unstable``."""
 
 
+def interval_ends(interval: Interval | None) -> list[float] | None:
+    """Both ends of an interval, for JSON."""
+    return None if interval is None else [interval.low, interval.high]
+
+
 def wilson_interval(successes: float, n: int, *, level: float = 0.95) -> Interval:
     """Wilson's score interval of a proportion: those whose sampling error would explain the observed one.
 
@@ -497,7 +502,7 @@ class Estimate:
         """For JSON."""
         return {
             "value": self.value,
-            "interval": None if self.interval is None else [self.interval.low, self.interval.high],
+            "interval": interval_ends(self.interval),
             "units": self.units,
             "why_undefined": self.why_undefined,
         }

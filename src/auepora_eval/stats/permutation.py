@@ -333,7 +333,7 @@ def max_t(flips: SignFlips, among: Sequence[int] | None = None) -> Floats:
     larger than one of them. Stepping down never gives a larger p-value than comparing all of them with the largest of
     all, and controls the same error rate.
     """
-    columns = np.arange(len(flips.z)) if among is None else np.unique(np.asarray(among, dtype=np.intp))
+    columns = np.arange(len(flips.z)) if among is None else np.array(sorted(set(among)), dtype=np.intp)
     if len(columns) and (columns[0] < 0 or columns[-1] >= len(flips.z)):
         raise BadValueError(f"there are {len(flips.z)} metrics, numbered from 0, but {columns.tolist()} are asked for")
     adjusted = np.full(len(flips.z), np.nan)

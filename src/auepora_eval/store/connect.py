@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
-
-from sqlalchemy import URL, Connection, create_engine, event, make_url
-from sqlalchemy.engine import Engine
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from urllib.parse import parse_qsl, unquote
 
 from ..errors import AueporaError, MissingDependencyError, StoreError
 from ..io.codec import LineError
@@ -58,28 +56,101 @@ def _postgresql_message(error: BaseException, message: str, timeout: float) -> s
 
 # --- connections, with errors that name the store --------------------------------------------------------------------
 
-_BEGIN_OPTION = "auepora_begin"
+_MAX_IDLE = 5
+"""Number of connections that are kept open for the next transaction."""
+
+
+@lru_cache(maxsize=256)
+def _psycopg_statement(statement: str) -> str:
+    return statement.replace("%", "%%").replace("?", "%s")
+
+
+class DatabaseConnection:
+    """A connection of a driver, in a transaction. ``?`` in a statement is the place of a value."""
+
+    def __init__(self, driver: Any, *, is_postgresql: bool) -> None:
+        self.driver, self.is_postgresql = driver, is_postgresql
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Execute a statement that changes something; returns the number of rows that it changed."""
+        with closing(self.driver.cursor()) as cursor:
+            cursor.execute(self._driver_statement(statement), values)
+            return int(cursor.rowcount)
+
+    def execute_many(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Execute a statement once per row."""
+        if rows:
+            with closing(self.driver.cursor()) as cursor:
+                cursor.executemany(self._driver_statement(statement), list(rows))
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        with closing(self.driver.cursor()) as cursor:
+            cursor.execute(self._driver_statement(statement), values)
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found
+
+    def first(self, statement: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        """Return the first row of a query, if it has any."""
+        with closing(self.driver.cursor()) as cursor:
+            cursor.execute(self._driver_statement(statement), values)
+            found: tuple[Any, ...] | None = cursor.fetchone()
+        return found
+
+    def records(self, statement: str, values: Sequence[Any] = ()) -> list[Record]:
+        """Return the rows of a query as mappings from column to value."""
+        with closing(self.driver.cursor()) as cursor:
+            cursor.execute(self._driver_statement(statement), values)
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def has_table(self, name: str) -> bool:
+        """Whether there is a table with this name."""
+        if self.is_postgresql:
+            found = "SELECT 1 FROM pg_catalog.pg_class WHERE relname = ? AND pg_catalog.pg_table_is_visible(oid)"
+            return self.first(found, (name,)) is not None
+        return name in self.file_tables()
+
+    def file_tables(self) -> list[str]:
+        """The tables of an SQLite file."""
+        found = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+        return [name for (name,) in found if not name.startswith("sqlite_")]
+
+    def _driver_statement(self, statement: str) -> str:
+        return _psycopg_statement(statement) if self.is_postgresql else statement
+
+
+Record = dict[str, Any]
+"""A row as a mapping from column to value."""
 
 
 class Database:
-    """An open database: read and write transactions, with errors that name the store."""
+    """An open database: read and write transactions, with errors that name the store.
 
-    def __init__(self, engine: Engine, label: str, *, timeout: float, secrets: Secrets, read_only: bool) -> None:
-        self.engine, self.label, self.read_only = engine, label, read_only
+    Connections are reused; each is used by one thread at a time.
+    """
+
+    def __init__(
+        self,
+        open_driver: Callable[[], Any],
+        label: str,
+        *,
+        driver_error: type[Exception],
+        timeout: float,
+        secrets: Secrets,
+        read_only: bool = False,
+    ) -> None:
+        self.label, self.read_only = label, read_only
+        self.is_postgresql = driver_error is not sqlite3.Error
+        self._open_driver, self._driver_error = open_driver, driver_error
         self._timeout, self._secrets = timeout, secrets
+        self._idle: list[Any] = []
         self._writing = threading.RLock()
-        assert engine.dialect.dbapi is not None
-        self._driver_error: type[Exception] = engine.dialect.dbapi.Error
-
-    @property
-    def is_postgresql(self) -> bool:
-        """Whether the database is PostgreSQL."""
-        return self.engine.dialect.name == "postgresql"
 
     @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> Iterator[DatabaseConnection]:
         """Open a read transaction."""
-        with self._translate_errors(), self.engine.connect() as connection:
+        with self._translate_errors(), self._transaction("BEGIN") as connection:
             try:
                 yield connection
             except _DAMAGE as error:
@@ -88,47 +159,67 @@ class Database:
                 raise self._damaged(error) from error
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self) -> Iterator[DatabaseConnection]:
         """Open a write transaction: committed at the end of the block, rolled back on an exception. One at a time."""
         if self.read_only:
             raise StoreError(self.label, "is read-only: nothing can be written to it; copy it, or change its rights")
-        with (
-            self._translate_errors(),
-            self._writing,
-            self.engine.connect() as connection,
-            connection.execution_options(**{_BEGIN_OPTION: "BEGIN IMMEDIATE"}).begin(),
-        ):
+        with self._translate_errors(), self._writing, self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
-
-    def execute_many(self, connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Execute a statement once per row, through the driver; ``?`` is a placeholder."""
-        if rows:
-            with closing(connection.connection.cursor()) as cursor:
-                cursor.executemany(self._driver_sql(statement), list(rows))
-
-    def fetch_first(self, connection: Connection, statement: str, *values: Any) -> tuple[Any, ...] | None:
-        """Return the first row of a statement, through the driver: ten times as fast as a SQLAlchemy query."""
-        with closing(connection.connection.cursor()) as cursor:
-            cursor.execute(self._driver_sql(statement), values)
-            found = cursor.fetchone()
-        return None if found is None else tuple(found)
-
-    def _driver_sql(self, statement: str) -> str:
-        return statement.replace("?", "%s") if self.is_postgresql else statement
+            connection.driver.commit()
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections that are not in use; others are closed at the end of their transaction."""
         with self._translate_errors():
-            self.engine.dispose()
+            while self._idle:
+                self._idle.pop().close()
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[DatabaseConnection]:
+        """A connection in a transaction, which is rolled back unless the block commits it."""
+        driver = self._take()
+        try:
+            if not self.is_postgresql:  # psycopg begins a transaction by itself
+                driver.execute(begin)
+            yield DatabaseConnection(driver, is_postgresql=self.is_postgresql)
+        finally:
+            self._put_back(driver)
+
+    def _take(self) -> Any:
+        """A connection that was used before, or a new one."""
+        with suppress(IndexError):
+            while True:
+                driver = self._idle.pop()
+                if self._is_alive(driver):
+                    return driver
+        return self._open_driver()
+
+    def _is_alive(self, driver: Any) -> bool:
+        """Whether the server still answers; files always do."""
+        if not self.is_postgresql:
+            return True
+        try:
+            driver.execute("SELECT 1")
+            driver.rollback()
+        except self._driver_error:
+            driver.close()
+            return False
+        return True
+
+    def _put_back(self, driver: Any) -> None:
+        try:
+            driver.rollback()
+        except self._driver_error:  # it lost its server, or its file cannot be written
+            driver.close()
+            return
+        if len(self._idle) < _MAX_IDLE:
+            self._idle.append(driver)
+        else:
+            driver.close()
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
         try:
             yield
-        except DBAPIError as error:
-            raise self._store_error(error.orig if error.orig is not None else error) from error
-        except SQLAlchemyError as error:
-            raise self._store_error(error) from error
         except self._driver_error as error:
             raise self._store_error(error) from error
         except UnicodeDecodeError as error:  # the message of SQLite quotes what is damaged
@@ -178,7 +269,7 @@ def connect(target: str | Path, *, create: bool, timeout: float) -> Database:
     if not colon:
         return _open_sqlite_store(Path(text), create=create, timeout=timeout)
     if scheme in ("postgres", "postgresql", "postgresql+psycopg"):
-        return _open_postgresql_store(f"postgresql+psycopg://{rest}", timeout=timeout)
+        return _open_postgresql_store(rest, timeout=timeout)
     if scheme == "sqlite":
         path = rest.removeprefix("/")
         if not path or path == ":memory:":
@@ -206,46 +297,62 @@ def _open_sqlite_store(path: Path, *, create: bool, timeout: float) -> Database:
     def open_one() -> sqlite3.Connection:
         return open_sqlite(path, timeout=timeout, read_only=read_only, synchronous="FULL")
 
-    engine = create_engine(f"sqlite:///{label}", creator=open_one, hide_parameters=True)
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # The driver starts no transaction by itself (isolation_level=None): this event does.
-        connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN_OPTION, "BEGIN"))
-
-    return Database(engine, label, timeout=timeout, secrets=Secrets(), read_only=read_only)
+    return Database(
+        open_one, label, driver_error=sqlite3.Error, timeout=timeout, secrets=Secrets(), read_only=read_only
+    )
 
 
 # --- PostgreSQL ------------------------------------------------------------------------------------------------------
 
 
-def _open_postgresql_store(text: str, *, timeout: float) -> Database:
-    try:
-        url = make_url(text)
-    except (ArgumentError, ValueError):
-        # The URL may contain a password: neither it nor the original error is shown.
-        raise StoreError("postgresql://...", "is not a URL; write postgresql://user@host:5432/database") from None
-    if url.password and "@" in f"{url.host}{url.database}":
+_ADDRESS = re.compile(
+    r"(?:(?P<user>[^:/]*)(?::(?P<password>[^@]*))?@)?(?:\[(?P<ipv6>[^\]/?]+)\]|(?P<host>[^/:?]*))"
+    r"(?::(?P<port>\d*))?(?:/(?P<database>[^?]*))?(?:\?(?P<query>.*))?",
+    re.DOTALL,
+)
+"""What follows ``postgresql://``. A password may hold any character but an @."""
+
+
+def _open_postgresql_store(address: str, *, timeout: float) -> Database:
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        # The address may contain a password: neither it nor the original error is shown.
+        raise StoreError("postgresql://...", "is not a URL; write postgresql://user@host:5432/database")
+    parts = found.groupdict(default="")
+    parts["host"] += parts.pop("ipv6")
+    if parts["password"] and "@" in parts["host"] + parts["database"]:
         raise StoreError("postgresql://...", "is not a URL; in a user or password write @ as %40")
-    label, secrets = _redact_url(url)
-    try:
-        import psycopg  # noqa: F401 - imported here for a helpful error
-    except ImportError as error:
-        raise MissingDependencyError(
-            "psycopg", purpose="a store on PostgreSQL", install="'auepora-eval[postgres]'"
-        ) from error
-    arguments: dict[str, Any] = {"options": f"-c lock_timeout={max(1, round(timeout * 1000))}"}
-    if "options" in url.query:
-        arguments["options"] += f" {url.query['options']}"
-    if "connect_timeout" not in url.query:
-        arguments["connect_timeout"] = 10
-    engine = create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=arguments)
-    return Database(engine, label, timeout=timeout, secrets=secrets, read_only=False)
+    psycopg = MissingDependencyError.import_module(
+        "psycopg", purpose="a store on PostgreSQL", install="'auepora-eval[postgres]'"
+    )
+    given = dict(parse_qsl(parts["query"]))
+    lock_timeout = f"-c lock_timeout={max(1, round(timeout * 1000))}"
+    settings = {
+        "user": unquote(parts["user"]),
+        "password": unquote(parts["password"]),
+        "host": parts["host"],
+        "port": parts["port"],
+        "dbname": parts["database"],
+        "connect_timeout": "10",
+        **given,
+        "options": f"{lock_timeout} {given.get('options', '')}",
+    }
+    arguments: dict[str, Any] = {key: value for key, value in settings.items() if value}
+    passwords = [parts["password"], given.get("password"), given.get("sslpassword")]
+    hidden = {password for password in passwords if password}
+    return Database(
+        partial(psycopg.connect, **arguments),
+        _redacted_address(parts),
+        driver_error=psycopg.Error,
+        timeout=timeout,
+        secrets=Secrets(hidden | {unquote(password) for password in hidden}),
+    )
 
 
-def _redact_url(url: URL) -> tuple[str, Secrets]:
-    """Return the URL without its password and options, and the secrets in it."""
-    passwords = [url.password, *(url.query.get(key) for key in ("password", "sslpassword"))]
-    hidden = {str(password) for password in passwords if password}
-    redacted = url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
-    return redacted, Secrets(hidden | {unquote(one) for one in hidden})
+def _redacted_address(parts: Mapping[str, str]) -> str:
+    """The address without its password and parameters."""
+    password = ":***" if parts["password"] else ""
+    user = f"{parts['user']}{password}@" if parts["user"] else ""
+    host = f"[{parts['host']}]" if ":" in parts["host"] else parts["host"]
+    port = f":{parts['port']}" if parts["port"] else ""
+    return f"postgresql://{user}{host}{port}/{parts['database']}"

@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from sqlalchemy import Connection, select
-
+from .connect import DatabaseConnection
 from .records import from_json
 from .rows import get_run, read_output_chunk
-from .schema import runs
 
 
-def outputs_digest(connection: Connection, run_id: str) -> str:
+def outputs_digest(connection: DatabaseConnection, run_id: str) -> str:
     """The digest of all outputs of a run as they are stored: documents have hashes in place of texts."""
     found = hashlib.sha256()
     after: tuple[int, int] | None = (-1, -1)
@@ -23,9 +21,9 @@ def outputs_digest(connection: Connection, run_id: str) -> str:
     return found.hexdigest()
 
 
-def stored_usage(connection: Connection, run_id: str, *, to_change: bool = True) -> tuple[dict[str, Any], Any]:
+def stored_usage(connection: DatabaseConnection, run_id: str, *, to_change: bool = True) -> tuple[dict[str, Any], Any]:
     """The judge usage of a run with the digest that is stored beside it, and the scoring in progress."""
     get_run(connection, run_id, to_change=to_change)
-    query = select(runs.c.usage_json).where(runs.c.run_id == run_id)
-    usage = from_json(connection.execute(query).scalar_one() or "{}")
+    found = connection.rows("SELECT usage_json FROM eval_runs WHERE run_id = ?", (run_id,))
+    usage = from_json(found[0][0] or "{}")
     return usage, usage.pop("in_progress", None)

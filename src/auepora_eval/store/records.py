@@ -13,12 +13,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import RowMapping
 
 from ..core.conventions import Conventions
 from ..core.types import SystemOutputs
 from ..errors import AueporaError
 from ..runtime.processes import process_exists, process_name
+from .connect import Record
 
 if TYPE_CHECKING:
     from ..core.metrics_base import RunInfo
@@ -111,6 +111,8 @@ class RunStatus(StrEnum):
     FAILED = "failed"
     INTERRUPTED = "interrupted"
     """Stored as running, but its process is gone: it was killed, or its host failed. It can be resumed."""
+    ELIMINATED = "eliminated"
+    """Left a sweep before all of its samples were asked: another configuration is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,11 @@ class RunRecord:
     """The process and the judge usage of a scoring that has not ended, which ``usage`` does not include yet."""
 
     @property
+    def status_text(self) -> str:
+        """The status, of a run that left a sweep with the number of its samples: ``eliminated after 150``."""
+        return self.message or self.status.value if self.status is RunStatus.ELIMINATED else self.status.value
+
+    @property
     def is_rescored(self) -> bool:
         """Whether the run had ended and is scored again, or was when the process was killed."""
         return self.judging is not None and self.status not in (RunStatus.RUNNING, RunStatus.INTERRUPTED)
@@ -170,7 +177,7 @@ class StoredOutput:
     """After reading: the key of the text of each retrieved document; equal texts have equal keys."""
 
 
-def record_from_row(row: RowMapping) -> RunRecord:
+def record_from_row(row: Record) -> RunRecord:
     """Return the record of a row of ``eval_runs``; a running run whose process is gone is interrupted."""
     status = RunStatus(row["status"])
     if status is RunStatus.RUNNING and not is_running(row["process"]):

@@ -12,14 +12,13 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, func, select, tuple_, update
 
 from ..core.results import Results, to_json_value
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
 from ..errors import BadValueError, UnknownMetricError, UnknownRunError, did_you_mean
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets
-from .connect import Database
+from .connect import Database, DatabaseConnection, Record
 from .records import (
     RUN_PREFIX,
     RunRecord,
@@ -34,7 +33,7 @@ from .records import (
     to_json,
     utc_now,
 )
-from .schema import documents, insert_statement, judgements, query_results, runs, samples, scores, versions
+from .schema import insert_statement, judgements, placeholders, query_results, samples, scores
 from .texts import (
     KnownTexts,
     TextKeys,
@@ -56,10 +55,11 @@ PERTURBED_TAG = "perturbed"
 """The tag of runs with perturbed documents."""
 _LATEST = re.compile(r"latest(?:~(\d+))?")
 _MAX_LISTED = 8
+NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC"
 
 
 def list_runs(
-    connection: Connection,
+    connection: DatabaseConnection,
     *,
     name: str | None = None,
     tag: str | None = None,
@@ -68,18 +68,19 @@ def list_runs(
     limit: int | None = None,
 ) -> list[RunRecord]:
     """Return the matching runs, newest first."""
-    query = select(runs).order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
     wanted = None if status is None else _status(status)
+    conditions: dict[str, str] = {}
     if name is not None:
-        query = query.where(runs.c.name == clean_column_text(name))
+        conditions["name = ?"] = clean_column_text(name)
     if wanted is not None:  # interrupted runs are stored as running
         stored = RunStatus.RUNNING if wanted is RunStatus.INTERRUPTED else wanted
-        query = query.where(runs.c.status == stored.value)
+        conditions["status = ?"] = stored.value
     if dataset is not None:
-        query = query.where(runs.c.dataset_name == clean_column_text(dataset))
+        conditions["dataset_name = ?"] = clean_column_text(dataset)
+    query = f"SELECT * FROM eval_runs WHERE {' AND '.join(conditions) or 'TRUE'} {NEWEST_FIRST}"
     if limit is not None and tag is None and wanted not in (RunStatus.RUNNING, RunStatus.INTERRUPTED):
-        query = query.limit(limit)
-    found = map(record_from_row, connection.execute(query).mappings())
+        query += f" LIMIT {limit:d}"
+    found = map(record_from_row, connection.records(query, list(conditions.values())))
     matching = (one for one in found if (tag is None or tag in one.tags) and wanted in (None, one.status))
     return list(islice(matching, limit))
 
@@ -92,37 +93,37 @@ def _status(status: RunStatus | str) -> RunStatus:
         raise BadValueError(f"unknown status {status!r}; choose one of: {known}") from None
 
 
-def _has_id(run_id: str) -> ColumnElement[bool]:
-    """Return the condition for a run with that id."""
-    return runs.c.run_id == clean_column_text(run_id)
-
-
-def get_run(connection: Connection, run_id: str, *, to_change: bool = False) -> RunRecord:
+def get_run(connection: DatabaseConnection, run_id: str, *, to_change: bool = False) -> RunRecord:
     """Return the run with that id; with ``to_change`` its row is locked."""
-    query = select(runs).where(_has_id(run_id))
-    row = connection.execute(query.with_for_update() if to_change else query).mappings().one_or_none()
-    if row is None:
+    lock = " FOR UPDATE" if to_change and connection.is_postgresql else ""  # SQLite has only one writer at a time
+    found = connection.records(f"SELECT * FROM eval_runs WHERE run_id = ?{lock}", (clean_column_text(run_id),))
+    if not found:
         raise unknown_run_error(run_id)
-    return record_from_row(row)
+    return record_from_row(found[0])
 
 
-def require_run(database: Database, connection: Connection, run_id: str) -> None:
+def require_run(connection: DatabaseConnection, run_id: str) -> None:
     """Raise if there is no run with that id: it may have been deleted."""
-    query = "SELECT 1 FROM eval_runs WHERE run_id = ?"
-    if database.fetch_first(connection, query, clean_column_text(run_id)) is None:
+    if connection.first("SELECT 1 FROM eval_runs WHERE run_id = ?", (clean_column_text(run_id),)) is None:
         raise unknown_run_error(run_id)
 
 
-def update_run(connection: Connection, run_id: str, values: Mapping[str, Any]) -> None:
+def update_run(connection: DatabaseConnection, run_id: str, values: Mapping[str, Any]) -> None:
     """Update columns of a run."""
-    if connection.execute(update(runs).where(_has_id(run_id)).values(values)).rowcount == 0:
+    if not _change_run(connection, "run_id = ?", (clean_column_text(run_id),), values):
         raise unknown_run_error(run_id)
 
 
-def claim_run(connection: Connection, run_id: str, owner: str, values: Mapping[str, Any]) -> bool:
+def claim_run(connection: DatabaseConnection, run_id: str, owner: str, values: Mapping[str, Any]) -> bool:
     """Update columns of a run if it still belongs to a process; return whether it did."""
-    query = update(runs).where(_has_id(run_id), runs.c.process == owner).values(values)
-    return connection.execute(query).rowcount > 0
+    return _change_run(connection, "run_id = ? AND process = ?", (clean_column_text(run_id), owner), values)
+
+
+def _change_run(
+    connection: DatabaseConnection, condition: str, known: Sequence[str], values: Mapping[str, Any]
+) -> bool:
+    changes = ", ".join(f"{name} = ?" for name in values)
+    return connection.execute(f"UPDATE eval_runs SET {changes} WHERE {condition}", [*values.values(), *known]) > 0
 
 
 def unknown_run_error(text: str, hint: str = "; `auepora runs` lists them all") -> UnknownRunError:
@@ -130,16 +131,15 @@ def unknown_run_error(text: str, hint: str = "; `auepora runs` lists them all") 
     return UnknownRunError(f"no run is called '{text}'{hint}")
 
 
-def find_run(connection: Connection, text: str) -> RunRecord:
+def find_run(connection: DatabaseConnection, text: str) -> RunRecord:
     """Find a run by id, prefix of an id, name (the latest), ``latest`` or ``latest~1``.
 
     Replays and perturbed runs do not evaluate the system itself: ``latest`` skips them, and so does a name that another
     run has.
     """
-    query = select(runs.c.run_id, runs.c.name, runs.c.tags_json)
     rows = [
         (run_id, name, not {REPLAY_TAG, PERTURBED_TAG}.isdisjoint(from_json(tags)))
-        for run_id, name, tags in connection.execute(query.order_by(runs.c.created_at.desc(), runs.c.run_id.desc()))
+        for run_id, name, tags in connection.rows(f"SELECT run_id, name, tags_json FROM eval_runs {NEWEST_FIRST}")
     ]
     if not rows:
         raise UnknownRunError(f"no run is called '{text}': the store holds no runs yet")
@@ -185,8 +185,7 @@ _INSERT_SAMPLE = insert_statement(samples)
 
 
 def write_samples(
-    database: Database,
-    connection: Connection,
+    connection: DatabaseConnection,
     fingerprint: str,
     rows: Iterable[EvaluationSample],
     keys: TextKeys,
@@ -195,8 +194,7 @@ def write_samples(
     """Write the samples of a dataset with their document texts, unless they are already stored."""
     from ..io.golden import canonical_line  # imports NumPy, which listings of runs do not need
 
-    known = select(samples.c.position).where(samples.c.fingerprint == fingerprint).limit(1)
-    if connection.execute(known).first() is not None:
+    if connection.first("SELECT 1 FROM eval_samples WHERE fingerprint = ? LIMIT 1", (fingerprint,)) is not None:
         return
     source = enumerate(rows)
     while chunk := list(islice(source, CHUNK)):
@@ -205,11 +203,11 @@ def write_samples(
         for position, sample in chunk:
             line, row = canonical_line(sample)
             packed.append((fingerprint, position, pack_sample(row, line, keys)))
-        known_texts.write(database, connection, keys.texts)
-        database.execute_many(connection, _INSERT_SAMPLE, packed)
+        known_texts.write(connection, keys.texts)
+        connection.execute_many(_INSERT_SAMPLE, packed)
 
 
-def sample_chunks(connection: Connection, fingerprint: str) -> Iterator[list[bytes]]:
+def sample_chunks(connection: DatabaseConnection, fingerprint: str) -> Iterator[list[bytes]]:
     """Yield the packed samples of a dataset in their order, in chunks."""
     after: int | None = -1
     while after is not None:
@@ -217,15 +215,13 @@ def sample_chunks(connection: Connection, fingerprint: str) -> Iterator[list[byt
         yield rows
 
 
-def read_sample_chunk(connection: Connection, fingerprint: str, after: int) -> tuple[list[bytes], int | None]:
+def read_sample_chunk(connection: DatabaseConnection, fingerprint: str, after: int) -> tuple[list[bytes], int | None]:
     """Return the next packed samples after a position; and the next cursor."""
     query = (
-        select(samples.c.position, samples.c.sample)
-        .where(samples.c.fingerprint == fingerprint, samples.c.position > after)
-        .order_by(samples.c.position)
-        .limit(CHUNK)
+        'SELECT "position", sample FROM eval_samples WHERE fingerprint = ? AND "position" > ? '
+        f'ORDER BY "position" LIMIT {CHUNK}'
     )
-    rows = connection.execute(query).all()
+    rows = connection.rows(query, (fingerprint, after))
     return [bytes(data) for _, data in rows], rows[-1][0] if len(rows) == CHUNK else None
 
 
@@ -246,24 +242,26 @@ def stream_samples(
         yield from found
 
 
-def _unpack_samples(connection: Connection, chunk: list[bytes], reader: TextReader | None) -> list[EvaluationSample]:
+def _unpack_samples(
+    connection: DatabaseConnection, chunk: list[bytes], reader: TextReader | None
+) -> list[EvaluationSample]:
     keys = (key for data in chunk if b'"text"' in data for key in sample_text_keys(data))
     known_texts = None if reader is None else reader.read(connection, keys)
     return [unpack_sample(data, known_texts) for data in chunk]
 
 
 def read_sample(
-    database: Database, connection: Connection, fingerprint: str, position: int, *, texts: bool = True
+    database: Database, connection: DatabaseConnection, fingerprint: str, position: int, *, texts: bool = True
 ) -> EvaluationSample:
     """Read the sample at a position; ``UnknownRunError`` where its runs have been deleted."""
-    query = select(samples.c.sample).where(samples.c.fingerprint == fingerprint, samples.c.position == position)
-    data = connection.execute(query).scalar_one_or_none()
-    if data is None:
+    query = 'SELECT sample FROM eval_samples WHERE fingerprint = ? AND "position" = ?'
+    found = connection.first(query, (fingerprint, position))
+    if found is None:
         raise UnknownRunError(f"the samples of dataset {fingerprint[:12]} have been deleted with their runs")
-    return _unpack_samples(connection, [bytes(data)], TextReader(database) if texts else None)[0]
+    return _unpack_samples(connection, [bytes(found[0])], TextReader(database) if texts else None)[0]
 
 
-def read_sample_ids(connection: Connection, fingerprint: str) -> list[str]:
+def read_sample_ids(connection: DatabaseConnection, fingerprint: str) -> list[str]:
     """Read the ids of the samples of a dataset."""
     return [packed_sample_id(data) for chunk in sample_chunks(connection, fingerprint) for data in chunk]
 
@@ -301,13 +299,13 @@ def _redact(secrets: Secrets, output: SystemOutputs) -> SystemOutputs:
     return redacted
 
 
-def write_outputs(database: Database, connection: Connection, rows: list[Row], *, replace: bool) -> None:
+def write_outputs(connection: DatabaseConnection, rows: list[Row], *, replace: bool) -> None:
     """Write rows; an existing one is kept, or replaced."""
-    database.execute_many(connection, _UPSERT_OUTPUT if replace else _INSERT_OUTPUT, rows)
+    connection.execute_many(_UPSERT_OUTPUT if replace else _INSERT_OUTPUT, rows)
 
 
 def read_output_chunk(
-    connection: Connection,
+    connection: DatabaseConnection,
     run_id: str,
     after: RepeatPosition,
     *,
@@ -315,38 +313,31 @@ def read_output_chunk(
     position: int | None = None,
 ) -> tuple[list[tuple[int, int, str, bytes]], RepeatPosition | None]:
     """Return the next rows after a (repeat, position): repeat, position, id, bytes; and the next cursor."""
-    query = (
-        select(query_results.c.repeat, query_results.c.position, query_results.c.sample_id, query_results.c.outputs)
-        .where(query_results.c.run_id == run_id)
-        .order_by(query_results.c.repeat, query_results.c.position)
-        .limit(CHUNK)
-    )
     if repeat is None:
-        query = query.where(tuple_(query_results.c.repeat, query_results.c.position) > after)
+        condition, values = '(repeat, "position") > (?, ?)', [run_id, *after]
     else:  # not the tuple as well: SQLite would sort all further rows for each chunk
-        query = query.where(query_results.c.repeat == repeat, query_results.c.position > after[1])
+        condition, values = 'repeat = ? AND "position" > ?', [run_id, repeat, after[1]]
     if position is not None:
-        query = query.where(query_results.c.position == position)
-    rows = [(number, position, name, bytes(data)) for number, position, name, data in connection.execute(query)]
+        condition += ' AND "position" = ?'
+        values.append(position)
+    query = (
+        f'SELECT repeat, "position", sample_id, outputs FROM eval_query_results WHERE run_id = ? AND {condition} '
+        f'ORDER BY repeat, "position" LIMIT {CHUNK}'
+    )
+    rows = [(number, index, name, bytes(data)) for number, index, name, data in connection.rows(query, values)]
     return rows, (rows[-1][0], rows[-1][1]) if len(rows) == CHUNK else None
 
 
 def read_queries(
-    connection: Connection, record: RunRecord, positions: Sequence[int]
+    connection: DatabaseConnection, record: RunRecord, positions: Sequence[int]
 ) -> tuple[dict[int, bytes], dict[int, bytes]]:
     """Return the packed samples at some positions, and their packed outputs of the first repeat."""
-    of_samples = select(samples.c.position, samples.c.sample).where(
-        samples.c.fingerprint == record.fingerprint, samples.c.position.in_(positions)
-    )
-    of_outputs = select(query_results.c.position, query_results.c.outputs).where(
-        query_results.c.run_id == record.run_id,
-        query_results.c.repeat == 0,
-        query_results.c.position.in_(positions),
-    )
-    found = [
-        {position: bytes(data) for position, data in connection.execute(query)} for query in (of_samples, of_outputs)
-    ]
-    return found[0], found[1]
+    wanted = f'"position" IN {placeholders(positions)}'
+    of_samples = f'SELECT "position", sample FROM eval_samples WHERE fingerprint = ? AND {wanted}'
+    of_outputs = f'SELECT "position", outputs FROM eval_query_results WHERE run_id = ? AND repeat = 0 AND {wanted}'
+    samples = connection.rows(of_samples, [record.fingerprint, *positions])
+    outputs = connection.rows(of_outputs, [record.run_id, *positions])
+    return {at: bytes(data) for at, data in samples}, {at: bytes(data) for at, data in outputs}
 
 
 def read_outputs(
@@ -379,34 +370,31 @@ def read_outputs(
         yield from chunk
 
 
-def stored_positions(connection: Connection, run_id: str, *, failed: bool = False) -> set[RepeatPosition]:
+def stored_positions(connection: DatabaseConnection, run_id: str, *, failed: bool = False) -> set[RepeatPosition]:
     """Return the (position, repeat) of all outputs, or of the failed ones."""
-    query = select(query_results.c.position, query_results.c.repeat).where(query_results.c.run_id == run_id)
+    query = 'SELECT "position", repeat FROM eval_query_results WHERE run_id = ?'
     if failed:
-        query = query.where(query_results.c.error.is_not(None))
-    return {(position, repeat) for position, repeat in connection.execute(query)}
+        query += " AND error IS NOT NULL"
+    return {(position, repeat) for position, repeat in connection.rows(query, (run_id,))}
 
 
-def count_outputs(connection: Connection, run_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+def count_outputs(connection: DatabaseConnection, run_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Return the number of outputs of each run, and how many of them failed."""
     done, failed = dict.fromkeys(run_ids, 0), dict.fromkeys(run_ids, 0)
     for chunk in _chunks(run_ids):
-        query = (
-            select(query_results.c.run_id, func.count())
-            .where(query_results.c.run_id.in_(chunk))
-            .group_by(query_results.c.run_id)
-        )
+        query = f"SELECT run_id, count(*) FROM eval_query_results WHERE run_id IN {placeholders(chunk)}"
         # Two queries, because each of them reads an index only.
-        done.update((run_id, count) for run_id, count in connection.execute(query))
-        query = query.where(query_results.c.error.is_not(None))
-        failed.update((run_id, count) for run_id, count in connection.execute(query))
+        done.update((run_id, count) for run_id, count in connection.rows(f"{query} GROUP BY run_id", chunk))
+        query += " AND error IS NOT NULL"
+        failed.update((run_id, count) for run_id, count in connection.rows(f"{query} GROUP BY run_id", chunk))
     return {run_id: (done[run_id], failed[run_id]) for run_id in run_ids}
 
 
 # --- judgements: the reply of a judge for each sample and metric, or the reason of its failure -----------------------
 
 _UPSERT_JUDGEMENT = insert_statement(judgements, replace=True)
-_JUDGEMENT_KEY = [column for column in judgements.primary_key if column.name != "run_id"]
+_JUDGEMENT_KEY = judgements.key[1:]  # without the run
+_IN_ORDER = 'ORDER BY score_key, repeat, "position", judge_repeat, request'
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,10 +424,10 @@ _JUDGEMENT_FIELDS = [one.name for one in fields(StoredJudgement) if one.name != 
 
 
 def write_judgements(
-    database: Database, connection: Connection, run_id: str, rows: Sequence[StoredJudgement], secrets: Secrets
+    connection: DatabaseConnection, run_id: str, rows: Sequence[StoredJudgement], secrets: Secrets
 ) -> None:
     """Write judgements; one of the same request is replaced."""
-    database.execute_many(connection, _UPSERT_JUDGEMENT, [_row(run_id, one, secrets) for one in rows])
+    connection.execute_many(_UPSERT_JUDGEMENT, [_row(run_id, one, secrets) for one in rows])
 
 
 def _row(run_id: str, one: StoredJudgement, secrets: Secrets) -> tuple[Any, ...]:
@@ -460,54 +448,55 @@ def read_judgements(
     database: Database, run_id: str, *, position: int | None = None, failed: bool = False
 ) -> Iterator[StoredJudgement]:
     """Yield the judgements of a run, or of one sample, or the failed ones; read in chunks."""
-    query = select(judgements).where(judgements.c.run_id == run_id).order_by(*_JUDGEMENT_KEY).limit(CHUNK)
+    query = "SELECT * FROM eval_judgements WHERE run_id = ?"
     if failed:
-        query = query.where(judgements.c.reason.is_not(None))
+        query += " AND reason IS NOT NULL"
     if position is not None:
         yield from _read_sample_judgements(database, query, run_id, position)
         return
+    query += f' AND (score_key, repeat, "position", judge_repeat, request) > (?, ?, ?, ?, ?) {_IN_ORDER} LIMIT {CHUNK}'
     after: tuple[Any, ...] | None = ("", -1, -1, -1, "")
     while after is not None:
         with database.read() as connection:
-            rows = connection.execute(query.where(tuple_(*_JUDGEMENT_KEY) > after)).mappings().all()
+            rows = connection.records(query, (run_id, *after))
         yield from map(_judgement_from_row, rows)
-        after = tuple(rows[-1][column.name] for column in _JUDGEMENT_KEY) if len(rows) == CHUNK else None
+        after = tuple(rows[-1][column] for column in _JUDGEMENT_KEY) if len(rows) == CHUNK else None
 
 
-def _read_sample_judgements(
-    database: Database, query: Select[Any], run_id: str, position: int
-) -> Iterator[StoredJudgement]:
+def _read_sample_judgements(database: Database, query: str, run_id: str, position: int) -> Iterator[StoredJudgement]:
     """Yield the judgements of one sample: one lookup per metric and repeat, since the key has them before it."""
-    group = [judgements.c.score_key, judgements.c.repeat]
-    groups = select(*group).where(judgements.c.run_id == run_id).order_by(*group).limit(1)
-    rows: list[RowMapping] = []
+    same = f'{query} AND score_key = ? AND repeat = ? AND "position" = ? {_IN_ORDER}'
+    next_group = (
+        "SELECT score_key, repeat FROM eval_judgements WHERE run_id = ? AND (score_key, repeat) > (?, ?) "
+        "ORDER BY score_key, repeat LIMIT 1"
+    )
+    rows: list[Record] = []
     with database.read() as connection:
-        after = connection.execute(groups).first()
-        while after is not None:
-            score_key, repeat = after
-            same = (group[0] == score_key, group[1] == repeat, judgements.c.position == position)
-            rows += connection.execute(query.limit(None).where(*same)).mappings().all()
-            after = connection.execute(groups.where(tuple_(*group) > (score_key, repeat))).first()
+        group = connection.first(next_group, (run_id, "", -1))
+        while group is not None:
+            rows += connection.records(same, (run_id, *group, position))
+            group = connection.first(next_group, (run_id, *group))
     yield from map(_judgement_from_row, rows)
 
 
-def _judgement_from_row(row: RowMapping) -> StoredJudgement:
+def _judgement_from_row(row: Record) -> StoredJudgement:
     return StoredJudgement(
         **{name: row[name] for name in _JUDGEMENT_FIELDS}, body=msgspec.json.decode(bytes(row["body"]))
     )
 
 
-def count_judgements(connection: Connection, run_id: str) -> tuple[int, int]:
+def count_judgements(connection: DatabaseConnection, run_id: str) -> tuple[int, int]:
     """Return the number of judgements, and how many of them failed."""
-    query = select(func.count(), func.count(judgements.c.reason)).where(judgements.c.run_id == run_id)
-    total, failed = connection.execute(query).one()
+    query = "SELECT count(*), count(reason) FROM eval_judgements WHERE run_id = ?"
+    [(total, failed)] = connection.rows(query, (run_id,))
     return int(total), int(failed)
 
 
-def delete_judgements(connection: Connection, run_id: str, metrics: Collection[tuple[str, str]]) -> None:
+def delete_judgements(connection: DatabaseConnection, run_id: str, metrics: Collection[tuple[str, str]]) -> None:
     """Delete the judgements of these metrics, given by name and signature."""
     keys = [score_key(clean_column_text(name), clean_column_text(signature)) for name, signature in metrics]
-    connection.execute(delete(judgements).where(judgements.c.run_id == run_id, judgements.c.score_key.in_(keys)))
+    query = f"DELETE FROM eval_judgements WHERE run_id = ? AND score_key IN {placeholders(keys)}"
+    connection.execute(query, [run_id, *keys])
 
 
 # --- deletion of runs, with the samples and texts that no other run references ---------------------------------------
@@ -515,42 +504,44 @@ def delete_judgements(connection: Connection, run_id: str, metrics: Collection[t
 _CHUNK_SIZE = 500
 
 
-def delete_runs(database: Database, connection: Connection, run_ids: Sequence[str]) -> None:
+def delete_runs(connection: DatabaseConnection, run_ids: Sequence[str]) -> None:
     """Delete these runs and the samples and texts that only they reference; other writers wait."""
-    block_deletions(database, connection, and_writers=True)
+    block_deletions(connection, and_writers=True)
     for run_id in run_ids:
-        require_run(database, connection, run_id)
+        require_run(connection, run_id)
     orphans = _orphaned_fingerprints(connection, run_ids)
     keys = {key for run_id in run_ids for key in _output_keys(connection, run_id)}
     keys |= {key for fingerprint in orphans for key in _sample_keys(connection, fingerprint)}
-    for table in (query_results, scores, judgements, runs):
-        for chunk in _chunks(run_ids):
-            connection.execute(delete(table).where(table.c.run_id.in_(chunk)))
-    for chunk in _chunks(orphans):
-        connection.execute(delete(samples).where(samples.c.fingerprint.in_(chunk)))
-    for chunk in _chunks(sorted(_unreferenced_keys(connection, keys))):
-        connection.execute(delete(documents).where(documents.c.hash.in_(chunk)))
-    connection.execute(update(versions).values(deletions=versions.c.deletions + 1))
+    for table in ("eval_query_results", "eval_scores", "eval_judgements", "eval_runs"):
+        _delete_where(connection, table, "run_id", run_ids)
+    _delete_where(connection, "eval_samples", "fingerprint", orphans)
+    _delete_where(connection, "eval_documents", "hash", sorted(_unreferenced_keys(connection, keys)))
+    connection.execute("UPDATE eval_schema SET deletions = deletions + 1")
+
+
+def _delete_where(connection: DatabaseConnection, table: str, column: str, values: Sequence[str]) -> None:
+    for chunk in _chunks(values):
+        connection.execute(f"DELETE FROM {table} WHERE {column} IN {placeholders(chunk)}", chunk)
 
 
 def _chunks(items: Sequence[str]) -> Iterator[Sequence[str]]:
     return (items[start : start + _CHUNK_SIZE] for start in range(0, len(items), _CHUNK_SIZE))
 
 
-def _orphaned_fingerprints(connection: Connection, run_ids: Sequence[str]) -> list[str]:
+def _orphaned_fingerprints(connection: DatabaseConnection, run_ids: Sequence[str]) -> list[str]:
     deleted = set(run_ids)
-    known = list(connection.execute(select(runs.c.run_id, runs.c.fingerprint)))
+    known = connection.rows("SELECT run_id, fingerprint FROM eval_runs")
     kept = {fingerprint for run_id, fingerprint in known if run_id not in deleted}
     return sorted({fingerprint for run_id, fingerprint in known if run_id in deleted} - kept)
 
 
-def _unreferenced_keys(connection: Connection, keys: set[str]) -> set[str]:
+def _unreferenced_keys(connection: DatabaseConnection, keys: set[str]) -> set[str]:
     """Return the keys that nothing in the store references; stops when all of them are referenced."""
     remaining = set(keys)
     if remaining:
-        for (fingerprint,) in connection.execute(select(samples.c.fingerprint).distinct()).all():
+        for (fingerprint,) in connection.rows("SELECT DISTINCT fingerprint FROM eval_samples"):
             remaining.difference_update(_sample_keys(connection, fingerprint))
-    for (run_id,) in connection.execute(select(runs.c.run_id)).all() if remaining else ():
+    for (run_id,) in connection.rows("SELECT run_id FROM eval_runs") if remaining else ():
         for key in _output_keys(connection, run_id):
             remaining.discard(key)
         if not remaining:
@@ -558,13 +549,13 @@ def _unreferenced_keys(connection: Connection, keys: set[str]) -> set[str]:
     return remaining
 
 
-def _sample_keys(connection: Connection, fingerprint: str) -> Iterator[str]:
+def _sample_keys(connection: DatabaseConnection, fingerprint: str) -> Iterator[str]:
     for rows in sample_chunks(connection, fingerprint):
         for data in rows:
             yield from sample_text_keys(data)
 
 
-def _output_keys(connection: Connection, run_id: str) -> Iterator[str]:
+def _output_keys(connection: DatabaseConnection, run_id: str) -> Iterator[str]:
     after: tuple[int, int] | None = (-1, -1)
     while after is not None:
         rows, after = read_output_chunk(connection, run_id, after)
@@ -575,15 +566,13 @@ def _output_keys(connection: Connection, run_id: str) -> Iterator[str]:
 # --- results of metrics in the store: one row per metric and signature, scores as columns of bytes -------------------
 # ``score_columns`` is imported where scores are read or written: listings need none, and so no NumPy.
 
-_RESULT_COLUMNS = tuple(column.name for column in scores.columns)
-_SUMMARY = (scores.c.name, scores.c.signature, scores.c.target, scores.c.result_json)
-"""The columns of a result without its scores."""
+_SUMMARY = "SELECT run_id, name, signature, target, result_json, computed_at FROM eval_scores"
+"""Reads results without their scores."""
 _UPSERT_RESULT = insert_statement(scores, replace=True)
 
 
 def write_results(
-    database: Database,
-    connection: Connection,
+    connection: DatabaseConnection,
     run_id: str,
     results: Sequence[MetricResult],
     secrets: Secrets,
@@ -591,11 +580,8 @@ def write_results(
     position: int | None,
 ) -> None:
     """Write results; one of the same name and signature is replaced. Without a position, new names are appended."""
-    existing = connection.execute(
-        select(scores.c.name, func.min(scores.c.position), func.max(scores.c.computed_at))
-        .where(scores.c.run_id == run_id)
-        .group_by(scores.c.name)
-    ).all()
+    known = 'SELECT name, min("position"), max(computed_at) FROM eval_scores WHERE run_id = ? GROUP BY name'
+    existing = connection.rows(known, (run_id,))
     positions = {name: index for name, index, _ in existing}
     # Later than every existing result, whatever the clock says: the latest result of a name counts.
     computed = max([utc_now(), *(from_iso(moment) + timedelta(microseconds=1) for _, _, moment in existing)])
@@ -605,12 +591,12 @@ def write_results(
             index = positions.setdefault(result.name, max(positions.values(), default=-1) + 1)
         reducer = reducers.get(result.name, "")
         row = _result_row(run_id, result, index, to_iso(computed), secrets, reducer)
-        database.execute_many(connection, _UPSERT_RESULT, [row])  # one by one: the scores of a row may be large
+        connection.execute_many(_UPSERT_RESULT, [row])  # one by one: the scores of a row may be large
         computed += timedelta(microseconds=1)
 
 
 def read_results(
-    connection: Connection,
+    connection: DatabaseConnection,
     run_id: str,
     *,
     every_signature: bool,
@@ -618,12 +604,8 @@ def read_results(
     with_scores: bool = True,
 ) -> Results:
     """Read the results of a run by position; the latest of each name, or all, oldest first."""
-    query = (
-        select(*_SUMMARY, scores.c.computed_at)
-        .where(scores.c.run_id == run_id)
-        .order_by(scores.c.position, scores.c.name, scores.c.computed_at)
-    )
-    rows = connection.execute(query).mappings().all()
+    query = f'{_SUMMARY} WHERE run_id = ? ORDER BY "position", name, computed_at'
+    rows = connection.records(query, (run_id,))
     chosen = rows if every_signature else _latest_rows(rows)
     found = [
         read_one(connection, run_id, row["name"], row["signature"]) if with_scores else _result_from_row(row)
@@ -632,18 +614,18 @@ def read_results(
     return Results(found, sample_ids=sample_ids, run_id=run_id)
 
 
-def _latest_rows(rows: Sequence[RowMapping]) -> list[RowMapping]:
+def _latest_rows(rows: Sequence[Record]) -> list[Record]:
     """The rows of the latest result of each name."""
     latest = {row["name"]: row["computed_at"] for row in sorted(rows, key=lambda row: str(row["computed_at"]))}
     return [row for row in rows if row["computed_at"] == latest[row["name"]]]
 
 
-def read_summaries(connection: Connection, run_ids: Sequence[str]) -> dict[str, Results]:
+def read_summaries(connection: DatabaseConnection, run_ids: Sequence[str]) -> dict[str, Results]:
     """Read the results of several runs by position, the latest of each name, without scores."""
-    found: dict[str, list[RowMapping]] = {run_id: [] for run_id in run_ids}
-    query = select(scores.c.run_id, *_SUMMARY, scores.c.computed_at).order_by(scores.c.position, scores.c.name)
+    found: dict[str, list[Record]] = {run_id: [] for run_id in run_ids}
     for chunk in _chunks(run_ids):
-        for row in connection.execute(query.where(scores.c.run_id.in_(chunk))).mappings():
+        query = f'{_SUMMARY} WHERE run_id IN {placeholders(chunk)} ORDER BY "position", name'
+        for row in connection.records(query, chunk):
             found[row["run_id"]].append(row)
     return {
         run_id: Results([_result_from_row(row) for row in _latest_rows(rows)], run_id=run_id)
@@ -651,40 +633,36 @@ def read_summaries(connection: Connection, run_ids: Sequence[str]) -> dict[str, 
     }
 
 
-def latest_results(connection: Connection) -> dict[str, tuple[int, str]]:
+def latest_results(connection: DatabaseConnection) -> dict[str, tuple[int, str]]:
     """Return for each run with results their number, and the time of the latest."""
-    query = select(scores.c.run_id, func.count(), func.max(scores.c.computed_at)).group_by(scores.c.run_id)
-    return {run_id: (number, moment) for run_id, number, moment in connection.execute(query)}
+    query = "SELECT run_id, count(*), max(computed_at) FROM eval_scores GROUP BY run_id"
+    return {run_id: (number, moment) for run_id, number, moment in connection.rows(query)}
 
 
-def latest_result(connection: Connection, run_id: str) -> tuple[int, str | None]:
+def latest_result(connection: DatabaseConnection, run_id: str) -> tuple[int, str | None]:
     """Return the number of results of a run, and the time of the latest."""
-    query = select(func.count(), func.max(scores.c.computed_at)).where(scores.c.run_id == run_id)
-    number, moment = connection.execute(query).one()
+    query = "SELECT count(*), max(computed_at) FROM eval_scores WHERE run_id = ?"
+    [(number, moment)] = connection.rows(query, (run_id,))
     return number, moment
 
 
-def read_result(connection: Connection, run_id: str, name: str) -> MetricResult:
+def read_result(connection: DatabaseConnection, run_id: str, name: str) -> MetricResult:
     """Read the result of that name (the latest) or signature."""
-    keys = (
-        select(scores.c.name, scores.c.signature)
-        .where(scores.c.run_id == run_id)
-        .order_by(scores.c.computed_at.desc(), scores.c.name)
-    )
-    listed = [(one, signature) for one, signature in connection.execute(keys)]
+    keys = "SELECT name, signature FROM eval_scores WHERE run_id = ? ORDER BY computed_at DESC, name"
+    listed = connection.rows(keys, (run_id,))
     for key in listed:
         if name == key[0] or (name and name == key[1]):
             return read_one(connection, run_id, *key)
-    raise UnknownMetricError(name, {one for one, _ in listed})
+    raise UnknownMetricError(name, {known for known, _ in listed})
 
 
-def read_one(connection: Connection, run_id: str, name: str, signature: str) -> MetricResult:
+def read_one(connection: DatabaseConnection, run_id: str, name: str, signature: str) -> MetricResult:
     """Read the result of that name and signature; raises if the run was deleted or scored again since it was listed."""
-    where = (scores.c.run_id == run_id) & (scores.c.score_key == score_key(name, signature))
-    row = connection.execute(select(scores).where(where)).mappings().first()
-    if row is None:
+    query = "SELECT * FROM eval_scores WHERE run_id = ? AND score_key = ?"
+    found = connection.records(query, (run_id, score_key(name, signature)))
+    if not found:
         raise UnknownRunError(f"'{run_id}' was deleted, or '{name}' was computed again; read the run again")
-    return _result_from_row(row)
+    return _result_from_row(found[0])
 
 
 # --- one result ------------------------------------------------------------------------------------------------------
@@ -715,10 +693,10 @@ def _result_row(
         "rows": 0,
         **columns,
     }
-    return tuple(values.get(name) for name in _RESULT_COLUMNS)
+    return tuple(values.get(column) for column in scores.columns)
 
 
-def _result_from_row(row: RowMapping) -> MetricResult:
+def _result_from_row(row: Record) -> MetricResult:
     document = from_json(row["result_json"])
     result = _from_document(document, row["name"], TargetCategory[row["target"]], row["signature"] or None)
     if row.get("values") is not None:

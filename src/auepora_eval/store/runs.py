@@ -13,8 +13,6 @@ from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
-from sqlalchemy import Connection, RowMapping, func, inspect, select, update
-
 from .._version import __version__
 from ..core.dataset import LazySamples
 from ..core.results import Results, query_texts
@@ -23,7 +21,7 @@ from ..errors import BadValueError, StoreError, UnknownRunError
 from ..io.codec import DocumentRow, SampleRow
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets, reject_secrets
-from .connect import Database, connect
+from .connect import Database, DatabaseConnection, Record, connect
 from .digests import outputs_digest, stored_usage
 from .records import (
     HEARTBEAT_INTERVAL_S,
@@ -45,6 +43,7 @@ from .records import (
 )
 from .rows import (
     CHUNK,
+    NEWEST_FIRST,
     StoredJudgement,
     claim_run,
     count_judgements,
@@ -79,7 +78,7 @@ from .rows import (
     write_samples,
 )
 from .schema import decisions as decision_table
-from .schema import insert_statement, migrate, query_results, runs
+from .schema import insert_statement, migrate, runs
 from .texts import (
     KnownTexts,
     PackedOutput,
@@ -89,6 +88,7 @@ from .texts import (
     decode_packed_sample,
 )
 
+_INSERT_RUN = insert_statement(runs)
 _MAX_POSITIONS = 500  # old versions of SQLite allow 999 values per statement
 
 
@@ -188,27 +188,26 @@ class RunStore:
         fingerprint = dataset_fingerprint(samples)
         with self._lock, self._writing_texts(block_writers=len(samples) > CHUNK) as connection:
             with gc_paused():
-                write_samples(self._database, connection, fingerprint, samples, self._keys, self._known_texts)
-            if connection.execute(runs.select().where(runs.c.run_id == run_id)).first() is not None:
+                write_samples(connection, fingerprint, samples, self._keys, self._known_texts)
+            values = {
+                "run_id": run_id,
+                "name": self._text(name),
+                "status": RunStatus.RUNNING.value,
+                "created_at": to_iso(utc_now()),
+                "plan_json": self._json(dict(plan)),
+                "config_json": self._json(dict(config or {})),
+                "dataset_name": self._text(dataset_name),
+                "fingerprint": fingerprint,
+                "num_samples": len(samples),
+                "repeats": repeats,
+                "commit_hash": None if commit is None else self._text(commit),
+                "tags_json": self._json(_distinct(tags)),
+                "version": __version__,
+                "process": this_process(),
+            }
+            added = connection.execute(_INSERT_RUN, [values.get(column) for column in runs.columns])
+            if not added:
                 raise BadValueError(f"there is a run '{run_id}' already; choose another id")
-            connection.execute(
-                runs.insert().values(
-                    run_id=run_id,
-                    name=self._text(name),
-                    status=RunStatus.RUNNING.value,
-                    created_at=to_iso(utc_now()),
-                    plan_json=self._json(dict(plan)),
-                    config_json=self._json(dict(config or {})),
-                    dataset_name=self._text(dataset_name),
-                    fingerprint=fingerprint,
-                    num_samples=len(samples),
-                    repeats=repeats,
-                    commit_hash=None if commit is None else self._text(commit),
-                    tags_json=self._json(_distinct(tags)),
-                    version=__version__,
-                    process=this_process(),
-                )
-            )
             return get_run(connection, run_id)
 
     def get(self, run_id: str) -> RunRecord:
@@ -279,7 +278,7 @@ class RunStore:
         """Delete runs, with the samples and texts that no other run references. Other writers wait."""
         listed = list(_distinct(run_ids))
         with self._database.write() as connection:
-            delete_runs(self._database, connection, listed)
+            delete_runs(connection, listed)
 
     def as_stored(self, value: Any) -> Any:
         """Return a plan or config as ``RunRecord`` has it, without secrets, to compare it with a stored one."""
@@ -306,8 +305,8 @@ class RunStore:
             self._keys.clear()
             rows = encode_output_rows(run_id, outputs, self._secrets, self._keys)
             with self._writing_texts(run_id) as connection:
-                self._known_texts.write(self._database, connection, self._keys.texts)
-                write_outputs(self._database, connection, rows, replace=replace)
+                self._known_texts.write(connection, self._keys.texts)
+                write_outputs(connection, rows, replace=replace)
 
     def outputs(
         self,
@@ -351,14 +350,14 @@ class RunStore:
         """
         with self._writing(run_id) as connection:
             reducers = {result.name: reducer}
-            write_results(self._database, connection, run_id, [result], self._secrets, reducers, position)
+            write_results(connection, run_id, [result], self._secrets, reducers, position)
 
     def put_results(
         self, run_id: str, results: Sequence[MetricResult], *, reducers: Mapping[str, str] | None = None
     ) -> None:
         """Store several results; ``reducers`` are the reducers by metric name."""
         with self._writing(run_id) as connection:
-            write_results(self._database, connection, run_id, results, self._secrets, reducers or {}, None)
+            write_results(connection, run_id, results, self._secrets, reducers or {}, None)
 
     def result(self, run_id: str, name: str) -> MetricResult:
         """Return the result with that name (the latest signature) or that signature."""
@@ -376,7 +375,7 @@ class RunStore:
     def put_judgements(self, run_id: str, rows: Sequence[StoredJudgement]) -> None:
         """Store judgements; one of the same request is replaced."""
         with self._writing(run_id) as connection:
-            write_judgements(self._database, connection, run_id, rows, self._secrets)
+            write_judgements(connection, run_id, rows, self._secrets)
 
     def clear_judgements(self, run_id: str, metrics: Collection[tuple[str, str]]) -> None:
         """Delete the judgements of metrics with these names and signatures."""
@@ -419,29 +418,29 @@ class RunStore:
     # --- helpers -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _reading(self, run_id: str) -> Iterator[Connection]:
+    def _reading(self, run_id: str) -> Iterator[DatabaseConnection]:
         """Open a read transaction on an existing run."""
         with self._database.read() as connection:
-            require_run(self._database, connection, run_id)
+            require_run(connection, run_id)
             yield connection
 
     @contextmanager
-    def _writing(self, run_id: str | None = None, *, block_writers: bool = False) -> Iterator[Connection]:
+    def _writing(self, run_id: str | None = None, *, block_writers: bool = False) -> Iterator[DatabaseConnection]:
         """Open a write transaction, on an existing run if one is named, that blocks deletions of runs.
 
         With ``block_writers`` other writers of texts wait, too.
         """
         with self._database.write() as connection:
-            block_deletions(self._database, connection, and_writers=block_writers)
+            block_deletions(connection, and_writers=block_writers)
             if run_id is not None:
-                require_run(self._database, connection, run_id)
+                require_run(connection, run_id)
             yield connection
 
     @contextmanager
-    def _writing_texts(self, run_id: str | None = None, *, block_writers: bool = False) -> Iterator[Connection]:
+    def _writing_texts(self, run_id: str | None = None, *, block_writers: bool = False) -> Iterator[DatabaseConnection]:
         """Open a write transaction that may write texts; texts that are not in sorted order block other writers."""
         with self._writing(run_id, block_writers=block_writers) as connection:
-            self._known_texts.begin(self._database, connection)
+            self._known_texts.begin(connection)
             yield connection
         self._known_texts.mark_committed()
 
@@ -509,10 +508,9 @@ def active_runs(store: RunStore, *, since: datetime) -> list[RunRecord]:
 
     Those whose process ended before the run was finished are included if it last reported after ``since``.
     """
-    marked = runs.c.usage_json.contains('"in_progress"', autoescape=True)
-    query = select(runs).where((runs.c.status == RunStatus.RUNNING.value) | marked)
+    query = f"SELECT * FROM eval_runs WHERE status = ? OR usage_json LIKE ? {NEWEST_FIRST}"
     with store._database.read() as connection:
-        rows = connection.execute(query.order_by(runs.c.created_at.desc(), runs.c.run_id.desc())).mappings()
+        rows = connection.records(query, (RunStatus.RUNNING.value, '%"in_progress"%'))
         records = [record_from_row(row) for row in rows]
     return [
         one
@@ -526,11 +524,13 @@ def failure_counts(store: RunStore, run_id: str) -> Counter[str]:
     """Return the number of failed outputs of a run by the reason of the failure."""
     from ..core.batch import failure_reason  # imports NumPy
 
-    start = func.substr(query_results.c.error, 1, 60).label("start")
-    query = select(start, func.count()).where(query_results.c.run_id == run_id, query_results.c.error.is_not(None))
+    query = (
+        "SELECT substr(error, 1, 60) AS beginning, count(*) FROM eval_query_results "
+        "WHERE run_id = ? AND error IS NOT NULL GROUP BY beginning"
+    )
     counts: Counter[str] = Counter()
     with store._database.read() as connection:
-        for text, count in connection.execute(query.group_by("start")):
+        for text, count in connection.rows(query, (run_id,)):
             counts[failure_reason(text)] += count
     return counts
 
@@ -752,7 +752,6 @@ def record_decision(
     The order of the runs is replaced with the body. Raises ``StoreError`` if the store is read-only.
     """
     key = decision_key(kind, runs, metrics)
-    own = (decision_table.c.fingerprint == fingerprint) & (decision_table.c.decision_key == key)
     with store._database.write() as connection:
         values = (
             fingerprint,
@@ -763,30 +762,33 @@ def record_decision(
             store._json([clean_column_text(name) for name in metrics]),
             store._json(dict(body)),
         )
-        store._database.execute_many(connection, _INSERT_DECISION, [values])
-        if replace:
-            changes = {"runs_json": values[4], "body_json": values[-1]}  # the verdict is about the runs in this order
-            connection.execute(update(decision_table).where(own).values(changes))
-        return _decision(connection.execute(select(decision_table).where(own)).mappings().one())
+        connection.execute(_INSERT_DECISION, values)
+        if replace:  # the verdict is about the runs in this order
+            change = "UPDATE eval_decisions SET runs_json = ?, body_json = ? WHERE fingerprint = ? AND decision_key = ?"
+            connection.execute(change, (values[4], values[-1], fingerprint, key))
+        stored = "SELECT * FROM eval_decisions WHERE fingerprint = ? AND decision_key = ?"
+        return _decision(connection.records(stored, (fingerprint, key))[0])
 
 
 def decisions(
     store: RunStore, *, fingerprint: str | None = None, kind: DecisionKind | None = None, run_id: str | None = None
 ) -> list[Decision]:
     """Return the recorded decisions, oldest first: all, those on a dataset, of a kind, or about a run."""
-    query = select(decision_table).order_by(decision_table.c.recorded_at, decision_table.c.decision_key)
+    conditions: dict[str, str] = {}
     if fingerprint is not None:
-        query = query.where(decision_table.c.fingerprint == fingerprint)
+        conditions["fingerprint = ?"] = fingerprint
     if kind is not None:
-        query = query.where(decision_table.c.kind == kind)
+        conditions["kind = ?"] = kind
+    where = " AND ".join(conditions) or "TRUE"
+    query = f"SELECT * FROM eval_decisions WHERE {where} ORDER BY recorded_at, decision_key"
     with store._database.read() as connection:
-        if store._database.read_only and not inspect(connection).has_table(decision_table.name):
+        if store._database.read_only and not connection.has_table(decision_table.name):
             return []  # a read-only store of an earlier version
-        found = [_decision(row) for row in connection.execute(query).mappings()]
+        found = [_decision(row) for row in connection.records(query, list(conditions.values()))]
     return found if run_id is None else [one for one in found if run_id in one.runs]
 
 
-def _decision(row: RowMapping) -> Decision:
+def _decision(row: Record) -> Decision:
     return Decision(
         fingerprint=row["fingerprint"],
         key=row["decision_key"],

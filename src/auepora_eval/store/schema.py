@@ -3,167 +3,142 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Integer,
-    LargeBinary,
-    MetaData,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-    inspect,
-    select,
-    text,
-    update,
-)
+from typing import NamedTuple
 
 from ..errors import StoreError
-from .connect import Database
+from .connect import Database, DatabaseConnection
 from .records import score_key
 
-metadata = MetaData()
 
-versions = Table(
-    "eval_schema",
-    metadata,
-    Column("version", Integer, nullable=False),
-    Column("deletions", BigInteger, nullable=False),
-)
-"""One row. ``deletions`` counts deletions of runs: after one, cached keys of texts are invalid."""
+class StoredTable(NamedTuple):
+    """A table with its columns and the columns of its key."""
 
-runs = Table(
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+
+
+runs = StoredTable(
     "eval_runs",
-    metadata,
-    Column("run_id", Text, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("created_at", Text, nullable=False),
-    Column("finished_at", Text),
-    Column("plan_json", Text, nullable=False),
-    Column("config_json", Text, nullable=False),
-    Column("dataset_name", Text, nullable=False),
-    Column("fingerprint", Text, nullable=False),
-    Column("num_samples", Integer, nullable=False),
-    Column("repeats", Integer, nullable=False),
-    Column("commit_hash", Text),
-    Column("tags_json", Text, nullable=False),
-    Column("version", Text, nullable=False),
-    Column("process", Text, nullable=False),
-    Column("aggregate_json", Text),
-    Column("message", Text),
-    Column("usage_json", Text),
+    columns=(
+        "run_id",
+        "name",
+        "status",
+        "created_at",
+        "finished_at",
+        "plan_json",
+        "config_json",
+        "dataset_name",
+        "fingerprint",
+        "num_samples",
+        "repeats",
+        "commit_hash",
+        "tags_json",
+        "version",
+        "process",
+        "aggregate_json",
+        "message",
+        "usage_json",
+    ),
+    key=("run_id",),
 )
 """``process`` is ``host:pid:start@heartbeat``; a run whose process is gone keeps the status that it had."""
 
-query_results = Table(
+query_results = StoredTable(
     "eval_query_results",
-    metadata,
-    Column("run_id", Text, nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("repeat", Integer, nullable=False),
-    Column("sample_id", Text, nullable=False),
-    Column("error", Text),
-    Column("outputs", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("run_id", "repeat", "position"),
+    columns=("run_id", "position", "repeat", "sample_id", "error", "outputs"),
+    key=("run_id", "repeat", "position"),
 )
 
-samples = Table(
+samples = StoredTable(
     "eval_samples",
-    metadata,
-    Column("fingerprint", Text, nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("sample", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("fingerprint", "position"),
+    columns=("fingerprint", "position", "sample"),
+    key=("fingerprint", "position"),
 )
 
-documents = Table(
+documents = StoredTable(
     "eval_documents",
-    metadata,
-    Column("hash", Text, primary_key=True),
-    Column("text", LargeBinary, nullable=False),
+    columns=("hash", "text"),
+    key=("hash",),
 )
 """The texts are UTF-8 bytes, since TEXT of PostgreSQL cannot store every character."""
 
-scores = Table(
+scores = StoredTable(
     "eval_scores",
-    metadata,
-    Column("run_id", Text, nullable=False),
-    Column("score_key", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("signature", Text, nullable=False),
-    Column("target", Text, nullable=False),
-    Column("reducer", Text, nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("computed_at", Text, nullable=False),
-    Column("result_json", Text, nullable=False),
-    Column("rows", Integer, nullable=False),
-    Column("values", LargeBinary),
-    Column("status", LargeBinary),
-    Column("reason_codes", LargeBinary),
-    Column("reasons", Text),
-    Column("statistics", LargeBinary),
-    Column("width", Integer),
-    Column("keys_json", Text),
-    Column("repeats", LargeBinary),
-    PrimaryKeyConstraint("run_id", "score_key"),
+    columns=(
+        "run_id",
+        "score_key",
+        "name",
+        "signature",
+        "target",
+        "reducer",
+        "position",
+        "computed_at",
+        "result_json",
+        "rows",
+        "values",
+        "status",
+        "reason_codes",
+        "reasons",
+        "statistics",
+        "width",
+        "keys_json",
+        "repeats",
+    ),
+    key=("run_id", "score_key"),
 )
 """``score_key`` is a hash of name and signature, which may be too long for a key."""
 
-judgements = Table(
+judgements = StoredTable(
     "eval_judgements",
-    metadata,
-    Column("run_id", Text, nullable=False),
-    Column("score_key", Text, nullable=False),
-    Column("repeat", Integer, nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("judge_repeat", Integer, nullable=False),
-    Column("request", Text, nullable=False),
-    Column("metric", Text, nullable=False),
-    Column("signature", Text, nullable=False),
-    Column("critic", Text, nullable=False),
-    Column("prompt_id", Text, nullable=False),
-    Column("reason", Text),
-    Column("body", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("run_id", "score_key", "repeat", "position", "judge_repeat", "request"),
+    columns=(
+        "run_id",
+        "score_key",
+        "repeat",
+        "position",
+        "judge_repeat",
+        "request",
+        "metric",
+        "signature",
+        "critic",
+        "prompt_id",
+        "reason",
+        "body",
+    ),
+    key=("run_id", "score_key", "repeat", "position", "judge_repeat", "request"),
 )
 """``score_key`` as in ``scores``, for the metric of the request."""
 
-decisions = Table(
+decisions = StoredTable(
     "eval_decisions",
-    metadata,
-    Column("fingerprint", Text, nullable=False),
-    Column("decision_key", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("recorded_at", Text, nullable=False),
-    Column("runs_json", Text, nullable=False),
-    Column("metrics_json", Text, nullable=False),
-    Column("body_json", Text, nullable=False),
-    PrimaryKeyConstraint("fingerprint", "decision_key"),
+    columns=("fingerprint", "decision_key", "kind", "recorded_at", "runs_json", "metrics_json", "body_json"),
+    key=("fingerprint", "decision_key"),
 )
 """What a dataset decided; ``decision_key`` is a hash (``decisions.decision_key``). Deletions of runs keep the rows."""
 
 
-def insert_statement(table: Table, *, replace: bool = False) -> str:
+def insert_statement(table: StoredTable, *, replace: bool = False) -> str:
     """An INSERT of all columns, with ``?`` for each value; a row with the same key is kept, or replaced."""
-    names = [f'"{column.name}"' for column in table.columns]
-    keys = [f'"{column.name}"' for column in table.primary_key]
+    names = [f'"{column}"' for column in table.columns]
+    keys = [f'"{column}"' for column in table.key]
     updates = ", ".join(f"{name} = excluded.{name}" for name in names if name not in keys)
     action = f"({', '.join(keys)}) DO UPDATE SET {updates}" if replace else "DO NOTHING"
     values = ", ".join("?" * len(names))
-    # All names come from the table.
-    return f'INSERT INTO "{table.name}" ({", ".join(names)}) VALUES ({values}) ON CONFLICT {action}'  # noqa: S608
+    return f'INSERT INTO "{table.name}" ({", ".join(names)}) VALUES ({values}) ON CONFLICT {action}'
+
+
+def placeholders(values: Sequence[object]) -> str:
+    """The places of a list of values, for ``IN``; an empty list has one that equals nothing."""
+    return f"({', '.join('?' * len(values)) or 'NULL'})"
 
 
 # --- migrations from an empty database to the current schema, each in its own transaction ----------------------------
 
-Migration = Callable[[Connection], None]
+Migration = Callable[[DatabaseConnection], None]
 
 
-def _create_tables(connection: Connection) -> None:
-    is_server = connection.dialect.name == "postgresql"
+def _create_tables(connection: DatabaseConnection) -> None:
+    is_server = connection.is_postgresql
     blob = "BYTEA" if is_server else "BLOB"
     # Samples are read in order: SQLite stores them clustered by their key.
     by_key = "" if is_server else " WITHOUT ROWID"
@@ -191,23 +166,19 @@ def _create_tables(connection: Connection) -> None:
             statistics {blob}, width INTEGER, keys_json TEXT, PRIMARY KEY (run_id, name, signature))""",
     )
     for statement in statements:
-        connection.exec_driver_sql(statement)
+        connection.execute(statement)
 
 
-def _key_scores_by_hash(connection: Connection) -> None:
+def _key_scores_by_hash(connection: DatabaseConnection) -> None:
     """Key results by a hash of name and signature: PostgreSQL limits the length of keys."""
-    connection.exec_driver_sql("ALTER TABLE eval_scores ADD COLUMN score_key TEXT")
-    known = connection.exec_driver_sql("SELECT run_id, name, signature FROM eval_scores").all()
-    change = text(
-        "UPDATE eval_scores SET score_key = :score_key "
-        "WHERE run_id = :run_id AND name = :name AND signature = :signature"
-    )
-    for run_id, name, signature in known:
-        key = score_key(name, signature)
-        connection.execute(change, {"score_key": key, "run_id": run_id, "name": name, "signature": signature})
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql("ALTER TABLE eval_scores DROP CONSTRAINT eval_scores_pkey")
-        connection.exec_driver_sql("ALTER TABLE eval_scores ADD PRIMARY KEY (run_id, score_key)")
+    connection.execute("ALTER TABLE eval_scores ADD COLUMN score_key TEXT")
+    known = connection.rows("SELECT run_id, name, signature FROM eval_scores")
+    change = "UPDATE eval_scores SET score_key = ? WHERE run_id = ? AND name = ? AND signature = ?"
+    keys = [(score_key(name, signature), run_id, name, signature) for run_id, name, signature in known]
+    connection.execute_many(change, keys)
+    if connection.is_postgresql:
+        connection.execute("ALTER TABLE eval_scores DROP CONSTRAINT eval_scores_pkey")
+        connection.execute("ALTER TABLE eval_scores ADD PRIMARY KEY (run_id, score_key)")
         return
     # SQLite cannot change the key of a table: create a new table.
     columns = (
@@ -220,16 +191,16 @@ def _key_scores_by_hash(connection: Connection) -> None:
             target TEXT NOT NULL, reducer TEXT NOT NULL, "position" INTEGER NOT NULL, computed_at TEXT NOT NULL,
             result_json TEXT NOT NULL, "rows" INTEGER NOT NULL, "values" BLOB, status BLOB, reason_codes BLOB,
             reasons TEXT, statistics BLOB, width INTEGER, keys_json TEXT, PRIMARY KEY (run_id, score_key))""",
-        f"INSERT INTO eval_scores_by_hash ({columns}) SELECT {columns} FROM eval_scores",  # noqa: S608 -- our own names
+        f"INSERT INTO eval_scores_by_hash ({columns}) SELECT {columns} FROM eval_scores",
         "DROP TABLE eval_scores",
         "ALTER TABLE eval_scores_by_hash RENAME TO eval_scores",
     ):
-        connection.exec_driver_sql(statement)
+        connection.execute(statement)
 
 
-def _add_judgements(connection: Connection) -> None:
+def _add_judgements(connection: DatabaseConnection) -> None:
     """Add judgements and judge usage."""
-    is_server = connection.dialect.name == "postgresql"
+    is_server = connection.is_postgresql
     blob, by_key = ("BYTEA", "") if is_server else ("BLOB", " WITHOUT ROWID")
     for statement in (
         f"""CREATE TABLE eval_judgements (
@@ -240,18 +211,18 @@ def _add_judgements(connection: Connection) -> None:
         """CREATE INDEX eval_judgements_failed ON eval_judgements (run_id) WHERE reason IS NOT NULL""",
         "ALTER TABLE eval_runs ADD COLUMN usage_json TEXT",
     ):
-        connection.exec_driver_sql(statement)
+        connection.execute(statement)
 
 
-def _add_repeats(connection: Connection) -> None:
+def _add_repeats(connection: DatabaseConnection) -> None:
     """Add the scores of each repeat, for metrics that are not means over samples."""
-    blob = "BYTEA" if connection.dialect.name == "postgresql" else "BLOB"
-    connection.exec_driver_sql(f"ALTER TABLE eval_scores ADD COLUMN repeats {blob}")
+    blob = "BYTEA" if connection.is_postgresql else "BLOB"
+    connection.execute(f"ALTER TABLE eval_scores ADD COLUMN repeats {blob}")
 
 
-def _add_decisions(connection: Connection) -> None:
+def _add_decisions(connection: DatabaseConnection) -> None:
     """Add what a dataset decided: comparisons, sweeps, gates and sequential designs."""
-    connection.exec_driver_sql(
+    connection.execute(
         """CREATE TABLE eval_decisions (
             fingerprint TEXT NOT NULL, decision_key TEXT NOT NULL, kind TEXT NOT NULL, recorded_at TEXT NOT NULL,
             runs_json TEXT NOT NULL, metrics_json TEXT NOT NULL, body_json TEXT NOT NULL,
@@ -267,18 +238,21 @@ READABLE_VERSION = 4
 _ADVISORY_LOCK = 0x61756570  # key of the advisory lock that serialises migrations on PostgreSQL
 
 
-def schema_version(connection: Connection) -> int:
+def schema_version(connection: DatabaseConnection) -> int:
     """Return the number of applied migrations; 0 if there is no store yet."""
-    if not inspect(connection).has_table(versions.name):
+    if not connection.has_table("eval_schema"):
         return 0
-    return int(connection.execute(select(versions.c.version)).scalar_one())
+    found = connection.first("SELECT version FROM eval_schema")
+    if found is None:
+        raise ValueError("the version of its tables is missing")
+    return int(found[0])
 
 
 def migrate(database: Database, *, create: bool, steps: Sequence[Migration] = MIGRATIONS) -> None:
     """Apply missing migrations. Several processes may do so at once: each step is applied by one of them."""
     with database.read() as connection:
         version = schema_version(connection)
-        foreign = version == 0 and not database.is_postgresql and inspect(connection).get_table_names()
+        foreign = version == 0 and not database.is_postgresql and connection.file_tables()
     if foreign:  # a PostgreSQL database may be shared; a file with other tables is probably a mistake
         raise StoreError(database.label, f"is a database of something else (it has a table {foreign[0]}); name another")
     if version == 0 and not create:
@@ -287,8 +261,8 @@ def migrate(database: Database, *, create: bool, steps: Sequence[Migration] = MI
         return
     while version < len(steps):
         with database.write() as connection:
-            if connection.dialect.name == "postgresql":
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
+            if connection.is_postgresql:
+                connection.execute(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
             version = schema_version(connection)
             if version < len(steps):
                 _apply_migration(connection, steps, version)
@@ -299,9 +273,10 @@ def migrate(database: Database, *, create: bool, steps: Sequence[Migration] = MI
         )
 
 
-def _apply_migration(connection: Connection, steps: Sequence[Migration], version: int) -> None:
+def _apply_migration(connection: DatabaseConnection, steps: Sequence[Migration], version: int) -> None:
     if version == 0:
-        connection.exec_driver_sql("CREATE TABLE eval_schema (version INTEGER NOT NULL, deletions BIGINT NOT NULL)")
-        connection.execute(versions.insert().values(version=0, deletions=0))
+        # ``deletions`` counts deletions of runs: after one, cached keys of texts are invalid.
+        connection.execute("CREATE TABLE eval_schema (version INTEGER NOT NULL, deletions BIGINT NOT NULL)")
+        connection.execute("INSERT INTO eval_schema (version, deletions) VALUES (0, 0)")
     steps[version](connection)
-    connection.execute(update(versions).values(version=version + 1))
+    connection.execute("UPDATE eval_schema SET version = ?", (version + 1,))

@@ -9,14 +9,13 @@ from itertools import repeat as endlessly
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, select
 
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
 from ..errors import StoreError
 from ..io.codec import DocumentRow, Id, LineError, ResponseRow, SampleRow, decode_output, decode_sample, encode_output
 from ..runtime.secrets import Secrets
-from .connect import Database
-from .schema import documents, insert_statement
+from .connect import Database, DatabaseConnection
+from .schema import documents, insert_statement, placeholders
 
 _DIGEST_BYTES = 16
 _MAX_KEYS = 50_000
@@ -27,11 +26,11 @@ _CHUNK_SIZE = 500  # old versions of SQLite allow 999 values per statement
 _INSERT = insert_statement(documents)
 
 
-def block_deletions(database: Database, connection: Connection, *, and_writers: bool = False) -> None:
+def block_deletions(connection: DatabaseConnection, *, and_writers: bool = False) -> None:
     """Block deletions of runs until the end of this transaction; with ``and_writers`` also writers of texts."""
-    if database.is_postgresql:  # SQLite has only one writer at a time
+    if connection.is_postgresql:  # SQLite has only one writer at a time
         mode = "SHARE ROW EXCLUSIVE" if and_writers else "ROW EXCLUSIVE"
-        connection.exec_driver_sql(f"LOCK TABLE eval_documents IN {mode} MODE")
+        connection.execute(f"LOCK TABLE eval_documents IN {mode} MODE")
 
 
 def text_key(data: bytes) -> str:
@@ -85,18 +84,18 @@ class KnownTexts:
         self._new: list[str] = []
         self._deletions = -1
 
-    def begin(self, database: Database, connection: Connection) -> None:
+    def begin(self, connection: DatabaseConnection) -> None:
         """Call at the beginning of a transaction that writes texts."""
         self._new = []
-        (deletions,) = database.fetch_first(connection, "SELECT deletions FROM eval_schema") or (-1,)
+        (deletions,) = connection.first("SELECT deletions FROM eval_schema") or (-1,)
         if deletions != self._deletions or len(self._known) > _MAX_WRITTEN:
             self._known, self._deletions = set(), deletions
 
-    def write(self, database: Database, connection: Connection, texts: Mapping[str, str]) -> None:
+    def write(self, connection: DatabaseConnection, texts: Mapping[str, str]) -> None:
         """Write the texts that are not stored yet, in a transaction that blocks deletions."""
         # In sorted order, so that two writers of the same texts cannot deadlock.
         new = sorted(texts.keys() - self._known)
-        database.execute_many(connection, _INSERT, [(key, texts[key].encode()) for key in new])
+        connection.execute_many(_INSERT, [(key, texts[key].encode()) for key in new])
         self._new += new
 
     def mark_committed(self) -> None:
@@ -113,7 +112,7 @@ class TextReader:
         self._cache: dict[str, str] = {}
         self._characters = 0
 
-    def read(self, connection: Connection, keys: Iterable[str]) -> Mapping[str, str]:
+    def read(self, connection: DatabaseConnection, keys: Iterable[str]) -> Mapping[str, str]:
         """Return the texts of these keys, by key."""
         requested = dict.fromkeys(keys)
         requested.pop("", None)
@@ -123,8 +122,8 @@ class TextReader:
         missing = [key for key in requested if key not in self._cache]
         for start in range(0, len(missing), _CHUNK_SIZE):
             chunk = missing[start : start + _CHUNK_SIZE]
-            found = connection.execute(select(documents.c.hash, documents.c.text).where(documents.c.hash.in_(chunk)))
-            for key, data in found:
+            query = f'SELECT hash, "text" FROM eval_documents WHERE hash IN {placeholders(chunk)}'
+            for key, data in connection.rows(query, chunk):
                 text = bytes(data).decode()
                 self._cache[key] = text
                 self._characters += len(text)

@@ -7,7 +7,9 @@
 ``runs_page``   the list of runs; ``run_filter``, ``run_table`` and ``run_trend`` its conditions, rows and trend
 ``run_page``    one run
 ``compare_page``  two or more runs; ``compare_card`` the numbers of two
-``query_list``  the queries of one or two runs, with filters; ``reading`` their texts with marks
+``query_list``  the queries of one or two runs, with filters; ``reading`` their texts with marks,
+                ``difference_strip`` how much two runs differ on them
+``groups_page``  wrong answers grouped by terms
 ``numbers``     values, differences and times as pages show them
 ``query_page``  one query
 ``live_page``   runs in progress, and plans

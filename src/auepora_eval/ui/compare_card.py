@@ -1,4 +1,4 @@
-"""The card of a comparison of two runs: primary metrics on one scale, what got worse on its own, the others folded."""
+"""The card of a comparison: primary metrics on one scale, what got worse on its own, the others folded; leaderboard."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from ..core.registry import metric as registered
 from ..core.results import UNITS
 from ..core.targets import TARGETS
 from ..errors import AueporaError
+from ..features.matching import MATCH_WORDS
 from ..render.html import interval_text, metric_range, pluralize, seconds_text, value_text
 from ..render.tables import format_value
+from ..store.records import RunRecord, plan_conventions
 from .numbers import MINUS, decimals_of, with_minus
 
 GLYPHS = {"better": "▲", "worse": "▼", "equal": "=", "open": "◇"}
@@ -91,7 +93,7 @@ def comparison_card(board: Leaderboard) -> ComparisonCard:
     """The card of two runs."""
     usual = Counter(one.n for one in board.comparisons).most_common(1)
     usual_n = usual[0][0] if usual else 0
-    rows = {metric.name: _card_row(metric, usual_n) for metric in board.metrics}
+    rows = {one.name: _card_row(one, one.pairs[0].comparison, usual_n) for one in board.metrics}
     primary = [metric.name for metric in board.metrics if metric.primary]
     guarded = [one.metric for one in board.guardrails if one.state == "worse"]
     fallen = [name for name in dict.fromkeys([*guarded, *board.fallen]) if name in rows and name not in primary]
@@ -107,6 +109,58 @@ def comparison_card(board: Leaderboard) -> ComparisonCard:
         groups,
         _foot(board, len(primary)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderCell:
+    """The value of a run in a leaderboard, and what it is compared with the first run."""
+
+    value: str
+    is_unbeaten: bool
+    """Whether no other run is significantly better, where that sets some of them apart."""
+    difference: CardRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderGroup:
+    """Metrics of a leaderboard: the primary ones, or the others of a target."""
+
+    title: str
+    rows: Sequence[tuple[LeaderboardMetric, Sequence[LeaderCell]]]
+
+
+def leaderboard_card(board: Leaderboard) -> list[LeaderGroup]:
+    """The metrics of three or more runs, the primary ones first."""
+    found = [LeaderGroup("Primary metrics", [(one, _leader_cells(one)) for one in board.metrics if one.primary])]
+    for target, entry in TARGETS.items():
+        own = [one for one in board.metrics if one.target == target.name and not one.primary]
+        found.append(LeaderGroup(entry.title, [(one, _leader_cells(one)) for one in own]))
+    return [group for group in found if group.rows]
+
+
+def _leader_cells(metric: LeaderboardMetric) -> list[LeaderCell]:
+    against_first = {pair.second: pair.comparison for pair in metric.pairs if pair.first == 0}
+    unbeaten = metric.unbeaten() if metric.primary else []
+    cells = []
+    for run, value in enumerate(metric.values):
+        one = against_first.get(run, metric.pairs[0].comparison)
+        text = "–" if value is None else _shown(one, value)
+        difference = _card_row(metric, one, one.n) if run else None
+        cells.append(LeaderCell(text, run in unbeaten and len(unbeaten) < len(metric.values), difference))
+    return cells
+
+
+def gold_fact(board: Leaderboard, records: Sequence[RunRecord]) -> str:
+    """How gold was matched; empty without metrics of retrieval."""
+    if not any(metric.target.startswith("RETRIEVAL") for metric in board.metrics):
+        return ""
+    changed = {one.match for one in board.comparisons if one.match is not None}
+    ways = [MATCH_WORDS[plan_conventions(record).match] for record in records]
+    if not changed:
+        return f"Gold is matched by {' and '.join(dict.fromkeys(ways))}"
+    words = " and ".join(sorted(MATCH_WORDS[way] for way in changed))
+    stored = " and ".join(dict.fromkeys(ways))
+    return f"Gold is matched by {words} in all runs, recomputed from stored outputs; the stored results have {stored}"
 
 
 def same_metric(name: str) -> str:
@@ -142,9 +196,7 @@ def _group(title: str, rows: Sequence[CardRow]) -> CardGroup:
     return CardGroup(title, rows, DifferenceScale(first * step, last * step, ticks))
 
 
-def _card_row(metric: LeaderboardMetric, usual_n: int) -> CardRow:
-    (pair,) = metric.pairs
-    one = pair.comparison
+def _card_row(metric: LeaderboardMetric, one: MetricComparison, usual_n: int) -> CardRow:
     first, last = one.a, one.b
     values = "–" if first is None or last is None else f"{_shown(one, first)} → {_shown(one, last)}"
     if one.n != usual_n:

@@ -70,9 +70,10 @@ from ..report.score_sections import (
 )
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore, result_summaries
-from .compare_card import comparison_card
+from .compare_card import comparison_card, gold_fact, leaderboard_card
 from .page_request import Fields, PageRequest, page_route
-from .run_page import derivation_url, report_response
+from .run_page import report_response
+from .run_rows import derivation_url
 from .workbench import T, Workbench, make_url, recorded_response, render_blocks, render_template
 
 LARGE = 20_000
@@ -490,11 +491,16 @@ def _metric_names(chosen: ComparisonRequest) -> dict[str, str]:
 
 def _summary_context(chosen: ComparisonRequest, params: Fields) -> dict[str, Any]:
     content = compare_runs_of(chosen)
-    card = None
-    if chosen.is_pair and content.board is not None and content.board.metrics:
-        card = comparison_card(content.board)
-    blocks = "" if card else _cached_html(chosen, "summary", lambda: difference_blocks(chosen, content))
-    return {"content": content, "card": card, "blocks": blocks, "metric": params.get("metric") or content.main}
+    card, leaders, fact, blocks = None, None, "", Markup()
+    board = content.board
+    if board is None or not board.metrics:
+        blocks = _cached_html(chosen, "summary", lambda: difference_blocks(chosen, content))
+    elif chosen.is_pair:
+        card, fact = comparison_card(board), gold_fact(board, chosen.records)
+    else:
+        leaders, fact = leaderboard_card(board), gold_fact(board, chosen.records)
+    metric = params.get("metric") or content.main
+    return {"content": content, "card": card, "leaders": leaders, "fact": fact, "blocks": blocks, "metric": metric}
 
 
 def _details_context(chosen: ComparisonRequest, _: Fields) -> dict[str, Any]:

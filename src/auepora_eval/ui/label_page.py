@@ -23,8 +23,9 @@ from ..annotate.session import UNCLEAR_KEY, LabelChoice, ShownDocument
 from ..errors import AueporaError, BadValueError, ConflictError
 from ..io.labels import UNCLEAR, unclear_reason
 from .batch_page import batch_url
+from .marked_texts import ShownText, show_text
 from .page_request import Fields, PageRequest, page_route
-from .query_page import ShownText, show_text, show_whole_text
+from .query_page import show_whole_text
 from .workbench import describe_error, make_url, render_template
 
 MAX_REASON = 500

@@ -34,7 +34,8 @@ def metric_number(result: MetricResult, value: float) -> str:
     """A value of the metric, with the digits of the result and its unit."""
     if UNITS.get(registered_name(result).partition("[")[0]) == "s":
         return with_minus(seconds_text(value))
-    if is_proportion(result):
+    is_small = result.interval is not None and abs(value) < 10 and decimals_of(result.interval) < 4
+    if is_small or is_proportion(result):
         return with_minus(f"{value:.{decimals_of(result.interval)}f}")
     return with_minus(f"{value:.4g}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import Any
 from urllib.parse import urlencode
@@ -35,8 +35,9 @@ from ..io.sample_sets import load_sample_set, sample_set_names
 from ..render.html import UncutText, pluralize, value_text
 from ..runtime.processes import DaemonThreadPool
 from ..store.records import RunRecord
+from .difference_strip import DifferenceStrip, difference_strip, replace_change
 from .numbers import with_minus
-from .page_request import PageRequest, page_route
+from .page_request import Fields, PageRequest, page_route
 from .reading import DOTS, first_cut_off, read_documents, read_rows
 from .run_filter import TERM
 from .workbench import Workbench, find_position, make_url, render_template
@@ -136,7 +137,7 @@ def swap_runs(found: SampleFilter) -> SampleFilter:
 
 
 def _swap_condition(one: Condition) -> Condition | None:
-    if one.field in ("label", "cluster", "id", "set"):
+    if one.field in ("label", "term", "cluster", "id", "set"):
         return one
     if one.run == "diff":
         value = "0" if float(one.value) == 0 else f"-{one.value}".replace("--", "").replace("-+", "-")
@@ -204,11 +205,24 @@ class ListCell:
     """Read to users of a screen reader after the text."""
 
 
+def _strip(page: QueryListPage) -> DifferenceStrip | None:
+    name = next(iter(page.metrics), "")
+    if len(page.records) < 2 or not name:
+        return None
+
+    def url(conditions: Sequence[Condition]) -> str:
+        return page.url(replace_change(page.filter, name, conditions))
+
+    return difference_strip(page.table, name, page.rows, url, higher_is_better=page.is_higher_better(name))
+
+
 class QueryListPage:
     """What one address of the list shows."""
 
-    def __init__(self, request: PageRequest) -> None:
-        self.workbench, params = request.workbench, request.parameters
+    strip = cached_property(_strip)
+
+    def __init__(self, request: PageRequest, params: Fields) -> None:
+        self.workbench = request.workbench
         self.records = records_of(self.workbench, params)
         self.runs = [one.run_id for one in self.records]
         self.filter = SampleFilter.from_params(params)
@@ -368,7 +382,7 @@ class QueryListPage:
         found.append(("-seconds", "slowest first"))
         for name in self.metrics:
             text = Condition("metric", name).key
-            down = "" if self._higher(name) else "-"
+            down = "" if self.is_higher_better(name) else "-"
             label = self.table.metric_labels[name]
             found.append((f"{down}{text}", f"{label}, worst first"))
             if len(self.records) > 1:
@@ -377,7 +391,8 @@ class QueryListPage:
             found.append((self.filter.sort, self.filter.sort))
         return found
 
-    def _higher(self, name: str) -> bool:
+    def is_higher_better(self, name: str) -> bool:
+        """Whether a higher score of a metric is better."""
         column = next((one for run in reversed(self.table.runs) if (one := run.scores(name)) is not None), None)
         return column is None or column.meta.higher_score_is_better
 
@@ -395,7 +410,7 @@ class QueryListPage:
         for name in self.metrics:
             text = Condition("metric", name).key
             key = f"diff.{text}" if len(self.records) > 1 else text
-            found.append(self.column(self.table.metric_labels[name], key, worst_low=self._higher(name)))
+            found.append(self.column(self.table.metric_labels[name], key, worst_low=self.is_higher_better(name)))
         return found
 
     @property
@@ -406,8 +421,7 @@ class QueryListPage:
 
     def column(self, title: str, key: str, *, worst_low: bool = True, note: str = "") -> ListColumn:
         """A column that can be sorted: the worst first, then the other way round."""
-        up, down = key, f"-{key}"
-        current = self.filter.sort
+        up, down, current = key, f"-{key}", self.filter.sort
         following = {up: down, down: up}.get(current, up if worst_low else down)
         order = {up: "ascending", down: "descending"}.get(current, "none")
         return ListColumn(title, self.url(replace(self.filter, sort=following)), order, note)
@@ -474,7 +488,13 @@ class QueryListPage:
         found += [
             (Condition("label", name).key, self.table.label_values(name)[:_MAX_VALUES]) for name in self.table.labels
         ]
-        return [*dict(found).items(), ("cluster", []), ("id", []), ("set", sample_set_names(self.workbench.labels))]
+        return [
+            *dict(found).items(),
+            ("term", []),
+            ("cluster", []),
+            ("id", []),
+            ("set", sample_set_names(self.workbench.labels)),
+        ]
 
     @property
     def scores(self) -> list[tuple[str, list[str]]]:
@@ -627,7 +647,11 @@ def _with_typed(found: SampleFilter) -> SampleFilter:
 
 
 def _with_addition(found: SampleFilter, params: QueryParams) -> SampleFilter:
-    """The filter with the condition of the menu, where the address has one."""
+    """The filter with the condition of the menu or the range of the strip, where the address has one."""
+    if key := params.get("range", ""):
+        ends = [(">=", params.get("from", "")), ("<=", params.get("to", ""))]
+        conditions = [parse_condition(f"{key}{operator}{end}") for operator, end in ends if end.strip()]
+        return replace_change(found, parse_name(key)[1], conditions)
     name = params.get("add", "")
     if not name:
         return found
@@ -640,9 +664,9 @@ def queries_page(request: PageRequest) -> Response:
 
     A fragment shows the rows that are known before the outputs are read, unless the address has ``wait=1``.
     """
-    found = QueryListPage(request)
+    found = QueryListPage(request, request.parameters)
     part = request.parameters.get("fragment")
-    if "add" in request.parameters and not part:
+    if ("add" in request.parameters or "range" in request.parameters) and not part:
         return RedirectResponse(found.url(), 303)
     template = {"1": "query_list.html", "results": "query_results.html"}.get(part or "", "queries.html")
     return render_template(request, template, list=found)

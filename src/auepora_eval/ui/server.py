@@ -26,6 +26,7 @@ from . import (
     batch_page,
     compare_page,
     gold_page,
+    groups_page,
     label_page,
     live_page,
     query_list,
@@ -33,6 +34,7 @@ from . import (
     review_page,
     run_page,
     runs_page,
+    sweep_page,
 )
 from .security import HOST, Access, SecurityMiddleware
 from .workbench import Workbench, handle_error
@@ -42,12 +44,14 @@ PAGES = (
     run_page,
     compare_page,
     query_list,
+    groups_page,
     query_page,
     live_page,
     label_page,
     batch_page,
     gold_page,
     review_page,
+    sweep_page,
 )
 ASSETS: list[str | tuple[str, str]] = [("auepora_eval.ui", "assets"), ("auepora_eval.render", "assets")]
 """The folders of assets, each with its package."""

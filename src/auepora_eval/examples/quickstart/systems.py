@@ -219,3 +219,30 @@ def baseline() -> QuotingSystem:
             "prompt_version": "none",
         },
     )
+
+
+# --- a system to sweep over: its retriever, its answer rule, and what an answer takes --------------------------------
+
+RETRIEVERS = {"bm25": BM25Retriever, "shared words": SharedWordsRetriever}
+
+
+class MeteredSystem(QuotingSystem):
+    """A quoting system whose outputs have ``usage``: the words that are read and written, as if they were tokens."""
+
+    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+        """Retrieve, quote, and count the words."""
+        output = super().run(sample, top_k=top_k)
+        assert output.response is not None
+        texts = [sample.query, *(item.doc.text for item in output.retrieved)]
+        words = sum(len(plain_words(text)) for text in texts)
+        written = len(plain_words(output.response.text))
+        return replace(output, usage={"model": "quoter", "prompt_tokens": words, "completion_tokens": written})
+
+
+def configured(retriever: str = "bm25", answer: str = "best sentence") -> MeteredSystem:
+    """A system by the name of its retriever and its answer rule: ``best sentence`` or ``first sentence``."""
+    chunks = corpus()
+    generator: Generator = LeadSentenceGenerator()
+    if answer == "best sentence":
+        generator = BestSentenceGenerator(weights(chunk.text for chunk in chunks), context=20)
+    return MeteredSystem(RETRIEVERS[retriever](chunks), generator, config={"chunker_version": CHUNKER_VERSION})

@@ -89,20 +89,16 @@ class Chart:
 
     def to_png(self, *, width: float | None = None, theme: Theme = "light", scale: float = 2.0) -> bytes:
         """A PNG, rendered by vl-convert (in the extra ``report``). ``scale`` is the resolution factor."""
-        try:
-            import vl_convert
-        except ImportError as error:
-            raise MissingDependencyError("vl-convert-python", purpose="drawing a PNG", install=_INSTALL) from error
+        vl_convert = MissingDependencyError.import_module(
+            "vl_convert", package="vl-convert-python", purpose="drawing a PNG", install=_INSTALL
+        )
         spec = self._with_width(_check_width(width))
-        svg: bytes = vl_convert.vegalite_to_png(apply_theme(spec, require_theme(theme)), scale=scale)
-        return svg
+        png: bytes = vl_convert.vegalite_to_png(apply_theme(spec, require_theme(theme)), scale=scale)
+        return png
 
     def to_altair(self) -> Any:
         """The chart as an Altair object (in the extra ``report``)."""
-        try:
-            import altair
-        except ImportError as error:
-            raise MissingDependencyError("altair", purpose="a chart of Altair", install=_INSTALL) from error
+        altair = MissingDependencyError.import_module("altair", purpose="a chart of Altair", install=_INSTALL)
         # Every spec is a vertical concatenation; ``Chart.from_dict`` would try all other kinds first.
         return altair.VConcatChart.from_dict(dict(self.spec))
 

@@ -10,9 +10,9 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from itertools import pairwise
 from typing import Any
-from xml.sax.saxutils import escape
 
 from ...errors import BadValueError
 from .layout import BACKGROUND, LINE, MUTED, SERIES, TEXT, Theme, css_colour, plain_colour, strip_invalid_xml
@@ -32,7 +32,7 @@ def element(name: str, attributes: dict[str, Attribute] | None = None, *children
 
 def escape_text(text: str) -> str:
     """Escape a text for use as content."""
-    return escape(strip_invalid_xml(text))
+    return escape(strip_invalid_xml(text), quote=False)
 
 
 def path_data(places: list[tuple[float, float]]) -> str:
@@ -41,7 +41,7 @@ def path_data(places: list[tuple[float, float]]) -> str:
 
 
 def _value(value: str | float) -> str:
-    return escape(strip_invalid_xml(value), {'"': "&quot;"}) if isinstance(value, str) else _number(value)
+    return escape_text(value).replace('"', "&quot;") if isinstance(value, str) else _number(value)
 
 
 def _number(value: float) -> str:
@@ -590,8 +590,7 @@ class ChartView:
 
     def _axis(self, name: str) -> Mapping[str, Any]:
         channel = self._channels.get(name)
-        axis: Mapping[str, Any] = {} if channel is None else channel.get("axis") or {}
-        return axis
+        return {} if channel is None else channel.get("axis") or {}
 
     def _labels(self, name: str) -> list[_AxisLabel]:
         """The displayed labels of an axis."""

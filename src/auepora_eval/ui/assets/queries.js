@@ -2,6 +2,7 @@
 // Works on every page that contains the fragment /queries?...&fragment=1.
 
 import { announce, clickedLink, onKey, replaceFragment } from "/assets/shell.js";
+import { setUpBrushes } from "/assets/brush.js";
 import "/assets/rows.js";
 
 const FILTER_NAMES = ["q", "where", "sort", "after", "size"];
@@ -26,6 +27,7 @@ async function show(root, params, { all = false } = {}) {
 document.addEventListener("fragment", (event) => {
   const part = event.target.querySelector(".query-part");
   if (!part) return;
+  setUpBrushes(part);
   if ("partial" in part.dataset) show(rootOf(part), paramsOf(rootOf(part)), { all: true });
   showTokens(rootOf(part), part);
   if (!event.target.matches(".query-results")) return;
@@ -47,6 +49,13 @@ function updateAddress(params) {
   for (const name of FILTER_NAMES) url.searchParams.delete(name);
   for (const [name, value] of params) url.searchParams.append(name, value);
   history.replaceState(history.state, "", url);
+  const conditions = (search) => new URLSearchParams(search).getAll("where").join("\n");
+  const chips = [...document.querySelectorAll('.review-lists a[href^="/review"]')];
+  for (const chip of chips) { // the list of the page of review that is shown, if it is one
+    if (conditions(chip.search) === conditions(url.search)) chip.setAttribute("aria-current", "true");
+    else chip.removeAttribute("aria-current");
+  }
+  for (const one of document.querySelectorAll("[data-chosen]")) one.hidden = !chips.some((chip) => chip.hasAttribute("aria-current"));
 }
 
 function search(root) {
@@ -99,8 +108,20 @@ document.addEventListener("submit", async (event) => {
   }
   const params = paramsOf(root);
   params.delete("after");
-  for (const name of ["add", "operator", "value"]) params.set(name, event.target.elements[name].value);
+  const names = event.target.matches(".query-range") ? ["range", "from", "to"] : ["add", "operator", "value"];
+  for (const name of names) params.set(name, event.target.elements[name].value);
   await show(root, params);
+});
+
+// The strip of differences: the selected range replaces the one before.
+document.addEventListener("filter", (event) => {
+  const root = rootOf(event.target);
+  if (!root?.querySelector(".strip")?.contains(event.target)) return;
+  const params = paramsOf(root);
+  params.delete("after");
+  params.set("range", event.detail.field);
+  for (const one of event.detail.conditions) params.set(one.includes(">=") ? "from" : "to", one.split("=").at(-1));
+  show(root, params);
 });
 
 document.addEventListener("click", (event) => {
@@ -108,7 +129,7 @@ document.addEventListener("click", (event) => {
   if (!link) return;
   event.preventDefault();
   const root = rootOf(link);
-  const params = new URL(link.href).searchParams;
+  const params = new URL(link.getAttribute("href"), location.href).searchParams;
   params.delete("run");
   if ("clear" in link.dataset) root.querySelector("#query-search").value = "";
   const sort = root.querySelector("#query-sort");

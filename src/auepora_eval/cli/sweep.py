@@ -1,0 +1,198 @@
+"""``auepora sweep``: run the configurations of a plan, and say which of them to ship."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..render.terminal import progress
+from .console import echo_err, quiet_option, stdout_to_stderr, stop_on_signals
+from .help_pages import Command
+from .judge_options import INTERRUPTED, STOPPED_EARLY, JudgingOptions, judging_options
+from .options import (
+    find_samples,
+    open_store,
+    output_format,
+    refuse_input_as_output,
+    render_document,
+    samples_option,
+    store_option,
+    write_out,
+)
+from .run import resume_command
+
+if TYPE_CHECKING:
+    from ..runs.run import RunCallbacks
+    from ..store.records import StoredOutput
+
+
+@click.command(name="sweep", cls=Command)
+@click.argument("plan", type=click.Path())
+@click.argument("sweep_name", metavar="[NAME]", required=False)
+@click.option("--name", help="Name of the sweep; default: the name of the plan.")
+@click.option("--tag", "tags", multiple=True, help="Tag the runs; repeatable.")
+@samples_option
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N samples.")
+@click.option("--resume", is_flag=True, help="Resume the sweep of this name; prints the answer if all is done.")
+@click.option("--retry-failed", is_flag=True, help="With --resume: retry failed configurations and samples.")
+@click.option(
+    "--parallel",
+    type=click.IntRange(min=1, max=32),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run this many configurations at a time; each makes as many calls at a time as the plan says.",
+)
+@click.option(
+    "--eliminate",
+    is_flag=True,
+    help="Ask tenths of the questions, and let a configuration leave as soon as it is worse than another one.",
+)
+@click.option("--all", "is_whole", is_flag=True, help="Show all configurations, and the effect of each parameter.")
+@judging_options
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@quiet_option
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.html, .json, .md, else the table).")
+def command(
+    plan: str,
+    sweep_name: str | None,
+    name: str | None,
+    tags: tuple[str, ...],
+    samples: str | None,
+    limit: int | None,
+    resume: bool,
+    retry_failed: bool,
+    parallel: int,
+    eliminate: bool,
+    is_whole: bool,
+    judging: JudgingOptions,
+    store: str | None,
+    as_json: bool,
+    output: str | None,
+) -> None:
+    """Run the configurations of a PLAN on the same questions, and say which of them to ship.
+
+    The section 'sweep' of the plan names the values to combine. All configurations are checked before anything is
+    spent; each is a stored run. The answer names the configurations that cannot be told from the best, those that are
+    better or worse than the baseline, and the cheapest that is not worse than the best by 'delta'. The exit code is 3
+    if the sweep is not complete.
+
+    'auepora sweep show NAME' shows the answer of a stored sweep.
+
+    \b
+    auepora sweep plan.yaml --preview
+    auepora sweep plan.yaml --parallel 4
+    auepora sweep plan.yaml --resume
+    auepora sweep plan.yaml --eliminate
+    auepora sweep show my-sweep --all
+    """
+    form = output_format(
+        output, as_json=as_json, no_csv="a sweep cannot be written as CSV; write .json, .md or a table"
+    )
+    if (sweep_name is not None) != (plan == "show"):
+        raise click.UsageError("write auepora sweep PLAN, or auepora sweep show NAME")
+    if sweep_name is not None:
+        show(sweep_name, store, form, output, is_whole=is_whole)
+        return
+    if retry_failed and not resume:
+        raise click.UsageError("--retry-failed goes with --resume")
+    from ..plan.prepare import read_plan
+    from ..plan.source import read_source
+    from ..store.connect import default_store
+    from ..sweep.elimination import make_runner
+    from ..sweep.run import SweepOptions, prepare_sweep
+    from ..systems.calls import Stop
+
+    source = read_source(Path(plan)).with_settings(judging.settings)
+    changes = judging.limits()
+    read = read_plan(source, changes=changes)
+    where = default_store(store, read.store)
+    refuse_input_as_output(output, [plan, where])
+    options = SweepOptions(
+        name, store, limit, find_samples(samples, where), tags, resume, retry_failed, parallel, eliminate
+    )
+    prepared = prepare_sweep(source, options, changes)
+    if judging.preview:
+        text = preview_text(prepared.preview(options))
+        write_out(render_document(form, prepared.preview(options), markdown=text, text=text), output)
+        return
+    stop, shown = Stop(), SweepProgress()
+    words = ["--resume", "--eliminate"] if eliminate else ["--resume"]
+    with progress("asking", prepared.calls or None, rate=True) as advance, stdout_to_stderr(), stop_on_signals(stop):
+        watcher = shown.callbacks(advance)
+        runner = make_runner(prepared, options, stop=stop, watcher=watcher, announce=shown.announce)
+        outcome = runner.run()
+    if outcome.ended != "finished":
+        echo_err(f"Stopped: {outcome.message}", always=True)
+        echo_err(f"To resume: {resume_command('sweep', words)}", always=True)
+    is_complete = show(outcome.sweep.name, prepared.where, form, output, is_whole=is_whole)
+    if outcome.ended != "finished":
+        code = STOPPED_EARLY if runner.meter.exceeded else INTERRUPTED
+        sys.exit(code)
+    if not is_complete:
+        sys.exit(STOPPED_EARLY)
+
+
+class SweepProgress:
+    """Shows how far a sweep is: the number of answers, and a line for each configuration that ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def callbacks(self, advance: Callable[[int], None]) -> RunCallbacks:
+        """The callbacks of each run; ``advance`` gets the number of further answers."""
+        from ..runs.run import RunCallbacks
+
+        def answered(rows: Sequence[StoredOutput]) -> None:
+            with self._lock:
+                advance(len(rows))
+
+        return RunCallbacks(answered=answered)
+
+    def announce(self, line: str) -> None:
+        """Show a line about a configuration."""
+        with self._lock:
+            echo_err(line)
+
+
+def preview_text(found: dict[str, Any]) -> str:
+    """What a sweep would take, as text."""
+    lines = [
+        f"{found['configurations']} configurations on {found['questions']:,} questions: "
+        f"{found['system_calls']:,} calls to the system, {found['judge_calls']:,} judge calls",
+    ]
+    if any(found["judge_tokens"]):
+        prompt, completion = found["judge_tokens"]
+        lines.append(f"judge tokens: {prompt:,} + {completion:,}")
+    if found["judge_cost"] is not None:
+        lines.append(f"judge cost: {found['judge_cost']:.4g}")
+    if found["budget"]:
+        lines.append("budget: " + ", ".join(f"{most:g} {what}" for what, most in found["budget"].items()))
+    return "\n".join([*lines, *found["notes"]])
+
+
+def show(name: str, store: str | None, form: str, output: str | None, *, is_whole: bool) -> bool:
+    """Print the answer of a stored sweep; returns whether it is complete."""
+    from ..compare.sweeps import find_sweep
+    from ..render.markdown import blocks_markdown
+    from ..render.terminal import blocks_text
+    from ..sweep.answer import answer_sweep
+    from ..sweep.page import write_sweep_report
+    from ..sweep.rendering import answer_blocks, answer_document
+
+    with open_store(store, output=output) as opened:
+        answer = answer_sweep(opened, find_sweep(opened, name))
+        if output is not None and output.lower().endswith((".html", ".htm")):
+            write_sweep_report(opened, answer, output)
+            echo_err(f"wrote {output}")
+            output = None
+    blocks = answer_blocks(answer, is_whole=is_whole)
+    document = answer_document(answer)
+    write_out(render_document(form, document, markdown=blocks_markdown(blocks), text=blocks_text(blocks)), output)
+    return answer.is_complete

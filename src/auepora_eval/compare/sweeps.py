@@ -1,0 +1,312 @@
+"""Stored sweeps: runs of several configurations on the same questions, from which one is picked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core.reduce import Clusters
+from ..core.results import Results
+from ..core.scores import Scores, Status
+from ..errors import BadValueError, UnknownRunError, did_you_mean
+from ..plan.source import PlanSource, split_key
+from ..plan.sweep import SWEPT_SECTIONS, Configuration, SweepPlan, make_configurations
+from ..stats.intervals import Bools, Floats, Ints, mean_interval
+from ..stats.selection import ALPHA, ConfigurationScores
+from ..store.records import RunRecord, RunStatus
+from ..store.runs import RunStore
+from .metrics import build_comparisons
+from .pairing import MetricMeta
+
+SWEEP = "sweep"
+"""The key of the plan of a run of a sweep, which is about the sweep."""
+SWEEP_TAG = "sweep:"
+"""The beginning of the tag of the runs of a sweep; its name follows."""
+
+ELIMINATED_TAG = "eliminated"
+"""The tag of a run that is worse than another configuration, by the looks of its sweep."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSweep:
+    """What the plan of each of its runs says of a sweep."""
+
+    name: str
+    configurations: tuple[Configuration, ...]
+    decide: str
+    """The name of the metric that decides."""
+    baseline: int | None = None
+    """The place of the configuration that is shipped."""
+    delta: float | None = None
+    is_grid: bool = False
+    eliminates: bool = False
+
+    @classmethod
+    def of_plan(cls, name: str, plan: SweepPlan, *, eliminates: bool = False) -> StoredSweep:
+        """The sweep of a plan that is run under a name."""
+        return cls(name, plan.configurations, plan.decide, plan.baseline, plan.delta, plan.is_grid, eliminates)
+
+    @classmethod
+    def of_run(cls, record: RunRecord) -> StoredSweep | None:
+        """The sweep of a run; ``None`` if it is not of one."""
+        entry = record.plan.get(SWEEP)
+        if not isinstance(entry, Mapping) or "place" not in entry:
+            return None
+        return cls(
+            entry["name"],
+            tuple(make_configurations(entry["configurations"])),
+            entry["decide"],
+            entry["baseline"],
+            entry["delta"],
+            entry["grid"],
+            entry["eliminate"],
+        )
+
+    @property
+    def tag(self) -> str:
+        """The tag of its runs."""
+        return f"{SWEEP_TAG}{self.name}"
+
+    def entry(self, place: int, setup_s: float | None = None) -> dict[str, Any]:
+        """What the plan of the run of a configuration says of the sweep."""
+        return {
+            "name": self.name,
+            "place": place,
+            "configurations": [dict(configuration.settings) for configuration in self.configurations],
+            "decide": self.decide,
+            "baseline": self.baseline,
+            "delta": self.delta,
+            "grid": self.is_grid,
+            "eliminate": self.eliminates,
+            "setup_s": setup_s,
+        }
+
+    def runs(self, store: RunStore) -> list[RunRecord | None]:
+        """The run of each configuration; ``None`` where there is none yet."""
+        found: list[RunRecord | None] = [None] * len(self.configurations)
+        for record in reversed(store.runs(tag=self.tag)):
+            found[record.plan[SWEEP]["place"]] = record
+        return found
+
+
+def find_sweep(store: RunStore, name: str) -> StoredSweep:
+    """The sweep of that name."""
+    sweep = next((StoredSweep.of_run(record) for record in store.runs(tag=f"{SWEEP_TAG}{name}")), None)
+    if sweep is None:
+        known = sweep_names(store)
+        listing = f"; there are {', '.join(known)}" if known else "; `auepora sweep PLAN` runs one"
+        raise UnknownRunError(f"there is no sweep '{name}'{did_you_mean(name, known, otherwise=listing)}")
+    return sweep
+
+
+def sweep_names(store: RunStore) -> list[str]:
+    """The names of all sweeps, the newest first."""
+    tags = [tag for record in store.runs() for tag in record.tags if tag.startswith(SWEEP_TAG)]
+    return list(dict.fromkeys(tag.removeprefix(SWEEP_TAG) for tag in tags))
+
+
+# --- the scores of all configurations on the same questions, as one table --------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreTable:
+    """Scores with a row per question and a column per configuration; a failed answer has the worst score."""
+
+    values: Floats
+    failed: Bools
+    rows: Ints
+    """The positions of the questions; those without a score in some configuration are left out of all."""
+    left_out: int
+    definition: MetricMeta
+
+    @classmethod
+    def of(cls, columns: Sequence[Scores | None], definition: MetricMeta, n: int) -> ScoreTable:
+        """The table of the scores on ``n`` questions; ``None`` is a configuration whose run failed."""
+        values = np.full((n, len(columns)), definition.worst)
+        failed = np.ones((n, len(columns)), dtype=np.bool_)
+        known = np.ones(n, dtype=np.bool_)
+        for place, scores in enumerate(columns):
+            if scores is None:
+                continue
+            failed[:, place] = scores.status == Status.SYSTEM_FAILED
+            counted = np.isfinite(scores.values)
+            values[counted, place] = scores.values[counted]
+            known &= counted | failed[:, place]
+        rows = np.flatnonzero(known)
+        return cls(values[rows], failed[rows], rows, n - len(rows), definition)
+
+    @property
+    def binary(self) -> bool:
+        """Whether all scores are 0 or 1."""
+        return bool(np.isin(self.values, (0.0, 1.0)).all())
+
+    @property
+    def sign(self) -> float:
+        """-1 where a lower score is better."""
+        return 1.0 if self.definition.higher_score_is_better else -1.0
+
+    def analyse(self, clusters: Clusters | None, places: Sequence[int] | None = None) -> ConfigurationScores:
+        """The statistics of some configurations, by default of all; ``clusters`` has those of all questions."""
+        chosen = list(range(self.values.shape[1])) if places is None else list(places)
+        low, high = self.definition.range
+        inside = None if clusters is None else clusters[self.rows]
+        values, failed = self.sign * self.values[:, chosen], self.failed[:, chosen]
+        return ConfigurationScores(values, clusters=inside, width=high - low, failed=failed)
+
+
+@dataclass(frozen=True, eq=False)
+class SweepScores:
+    """The scores of the deciding metric in the runs of a sweep that finished or failed."""
+
+    sweep: StoredSweep
+    places: tuple[int, ...]
+    """The places of the configurations, in the order of the columns."""
+    table: ScoreTable
+    clusters: Clusters | None
+    """Those of all questions."""
+    label: str
+    """The metric, for display."""
+    notes: tuple[str, ...]
+
+    @property
+    def inside(self) -> Clusters | None:
+        """The clusters of the questions of the table."""
+        return None if self.clusters is None else self.clusters[self.table.rows]
+
+    @cached_property
+    def found(self) -> ConfigurationScores:
+        """The statistics of all configurations together."""
+        return self.table.analyse(self.clusters)
+
+    @property
+    def rivals(self) -> float:
+        """How many times as many rivals each configuration had as are left after an elimination."""
+        return (len(self.sweep.configurations) - 1) / max(len(self.places) - 1, 1)
+
+    def interval(self, column: int) -> tuple[float, float] | None:
+        """The interval of a mean whose end on the side of chance holds for whichever configuration is the best."""
+        values, (lowest, highest) = self.table.values[:, column], self.table.definition.range
+        level = 1 - (1 - self.found.level_of_best()) / self.rivals
+        plain, wide = (
+            mean_interval(
+                values, clusters=self.inside, binary=self.table.binary, lowest=lowest, highest=highest, level=chosen
+            )
+            for chosen in (1 - ALPHA, level)
+        )
+        if plain is None or wide is None:
+            return None
+        return (wide.low, plain.high) if self.table.sign > 0 else (plain.low, wide.high)
+
+
+def read_sweep_scores(store: RunStore, sweep: StoredSweep, runs: Sequence[RunRecord | None]) -> SweepScores | None:
+    """The scores of a sweep, given its runs by configuration; ``None`` if none of them finished."""
+    finished: dict[int, RunRecord] = {}
+    failed: list[int] = []
+    for place, run in enumerate(runs):
+        if run is not None and run.status is RunStatus.FINISHED:
+            finished[place] = run
+        elif run is not None and run.status is RunStatus.FAILED:
+            failed.append(place)
+    if not finished:
+        return None
+    records = list(finished.values())
+    compared = records * 2 if len(records) == 1 else records
+    built = build_comparisons(
+        store, compared, metrics=[sweep.decide], delta=None, primary=[sweep.decide], other_dataset=False
+    )
+    if sweep.decide in built.refused:
+        raise BadValueError(f"'{sweep.decide}' cannot decide the sweep {sweep.name}: {built.refused[sweep.decide]}")
+    pairs = {given.runs: given.pair for given in built.inputs}
+    columns: list[Scores | None] = [pairs[0, 1].first]
+    columns += [pairs[0, place].second for place in range(1, len(records))]
+    columns += [None] * len(failed)
+    table = ScoreTable.of(columns, pairs[0, 1].definition, len(built.shared.ids))
+    notes = dict.fromkeys([*built.inputs[0].notes, *built.notes])
+    label = built.labels.get(sweep.decide, sweep.decide)
+    return SweepScores(sweep, (*finished, *failed), table, built.shared.clusters, label, tuple(notes))
+
+
+# --- a comparison with a run that was picked: all configurations that it was picked among share its error rate -------
+
+
+@dataclass(frozen=True, slots=True)
+class PickedRun:
+    """One of the runs of a comparison, which is one of several configurations on the same questions."""
+
+    place: int
+    """The place of the run in the comparison."""
+    sweep: StoredSweep
+    others: tuple[RunRecord, ...]
+    """The runs of the other configurations that have results."""
+
+    def note(self, label: str) -> str:
+        """Where the run was picked, and what follows."""
+        return (
+            f"{label}: {picked_text(self.sweep)}; its verdicts are adjusted for all of them, and on another dataset "
+            "they need not be"
+        )
+
+
+def picked_text(sweep: StoredSweep) -> str:
+    """Where a run of a sweep was picked."""
+    return f"picked among {len(sweep.configurations)} configurations on these questions (sweep {sweep.name})"
+
+
+def sweep_text(record: RunRecord) -> str | None:
+    """What a run is in its sweep; ``None`` if it is not of one."""
+    sweep = StoredSweep.of_run(record)
+    if sweep is None:
+        return None
+    if record.plan[SWEEP]["place"] == sweep.baseline:
+        return f"the baseline of {len(sweep.configurations)} configurations (sweep {sweep.name})"
+    return picked_text(sweep)
+
+
+def picked_runs(store: RunStore, records: Sequence[RunRecord]) -> list[PickedRun]:
+    """Those of the compared runs that were picked in a sweep; a baseline that was named before it was not picked."""
+    compared = {record.run_id for record in records}
+    found: list[PickedRun] = []
+    for place, record in enumerate(records):
+        sweep = StoredSweep.of_run(record)
+        if sweep is None or any(other.fingerprint != record.fingerprint for other in records):
+            continue
+        if record.plan[SWEEP]["place"] == sweep.baseline:
+            continue
+        others = [run for run in sweep.runs(store) if run is not None and run.run_id not in compared]
+        finished = [run for run in others if run.status is RunStatus.FINISHED]
+        found.append(PickedRun(place, sweep, tuple(finished)))
+    return found
+
+
+def with_values_of_run(source: PlanSource, record: RunRecord) -> PlanSource:
+    """A plan with the values of a run: those of its configuration in a sweep, else those of ``--set``."""
+    sweep = StoredSweep.of_run(record)
+    if sweep is not None:
+        return source.with_settings(sweep.configurations[record.plan[SWEEP]["place"]].settings)
+    values = {key: value for key, value in record.config.items() if split_key(key)[0] in SWEPT_SECTIONS}
+    if not values:
+        raise BadValueError(f"{record.run_id} ({record.name}) has no values besides those of its plan; leave it out")
+    return source.with_settings(values)
+
+
+def with_picked_interval(store: RunStore, record: RunRecord, results: Results) -> Results:
+    """The results of a run that was picked in a sweep, with an interval of the deciding metric that allows for it."""
+    sweep = StoredSweep.of_run(record)
+    if sweep is None or record.plan[SWEEP]["place"] == sweep.baseline or sweep.decide not in results.by_name:
+        return results
+    scores = read_sweep_scores(store, sweep, sweep.runs(store))
+    place = record.plan[SWEEP]["place"]
+    if scores is None or place not in scores.places:
+        return results
+    changed = copy(results)
+    for number, result in enumerate(results):
+        if result.name == sweep.decide:
+            details = {**result.details, "picked": picked_text(sweep)}
+            interval = scores.interval(scores.places.index(place))
+            changed[number] = replace(result, interval=interval, details=details)
+    return changed

@@ -1,0 +1,248 @@
+"""``sweep``: the configurations of a system to choose from, as values of keys of the plan."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from ..errors import did_you_mean
+from ..options import NonEmpty, PositiveFloat, PositiveInt, option_types
+from ..runtime.imports import IMPORT_PATH
+from .source import Findings, PlanSection, Text, describe_value, split_key
+
+MAX_CONFIGURATIONS = 200
+SWEPT_SECTIONS = ("system", "outputs", "run")
+"""Sections whose keys a sweep may set: those of the system, not those of the questions and of the measurement."""
+_LONGEST_VALUE = 30
+
+Settings = Mapping[str, Any]
+"""Values by keys of the plan, as ``--set`` has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepBudget:
+    """``sweep.budget``: what the runs of a sweep may take together."""
+
+    calls: PositiveInt | None = None
+    """Calls of the system."""
+    tokens: PositiveInt | None = None
+    """Tokens of the system, as the usage of its outputs says."""
+    cost: PositiveFloat | None = None
+    """Cost of the system by ``run.prices``, and of the judges by ``judge.prices``."""
+    seconds: PositiveFloat | None = None
+    """Time since the command was started."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepKeys:
+    """``sweep``: which configurations there are, and how one of them is chosen."""
+
+    grid: Annotated[Mapping[str, Any], NonEmpty()] | None = None
+    """By key of the plan the values to combine."""
+    list: Annotated[Sequence[Mapping[str, Any]], NonEmpty()] | None = None
+    """The configurations one by one: values by key of the plan."""
+    exclude: Sequence[Mapping[str, Any]] = ()
+    """Combinations of values that are left out."""
+    baseline: Mapping[str, Any] | None = None
+    """The configuration that is shipped, by as many values as say which it is."""
+    decide: Text | None = None
+    """The metric that decides; by default the first primary one."""
+    delta: PositiveFloat | None = None
+    """The largest loss that a cheaper configuration is worth."""
+    setup: Text | None = None
+    """A command, or ``module:function``, that prepares a configuration; ``{name}`` is the value of a key."""
+    budget: SweepBudget | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One configuration: values of keys of the plan."""
+
+    settings: Settings
+    values: Mapping[str, str]
+    """The values as text, by the short names of the keys; ``-`` where the configuration has that of the plan."""
+
+    @property
+    def label(self) -> str:
+        """The values in one line."""
+        return ", ".join(self.values.values())
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlan:
+    """A sweep: its configurations, and how one of them is chosen."""
+
+    configurations: tuple[Configuration, ...]
+    decide: str
+    baseline: int | None = None
+    """The place of the configuration that is shipped."""
+    delta: float | None = None
+    setup: str | None = None
+    budget: SweepBudget = field(default_factory=SweepBudget)
+    is_grid: bool = False
+    """Whether every combination of values is there, so that each parameter has an effect of its own."""
+
+
+def sweep_section(findings: Findings, primary: Sequence[str], metrics: Sequence[str] | None) -> SweepPlan | None:
+    """Read ``sweep``; ``None`` if it is missing, or after an error. ``metrics`` are the names of those of the plan."""
+    value = findings.source.values.get("sweep")
+    section = None if value is None else findings.section("sweep", value, known=option_types(SweepKeys))
+    if section is None:
+        return None
+    before = len(findings.errors)
+    keys, _ = section.read(SweepKeys)
+    if len(findings.errors) == before and section.only_key(("grid", "list"), "grid and list") is not None:
+        chosen = _all_settings(section, keys)
+        _check_keys(section, chosen)
+        decide = _deciding_metric(section, keys["decide"], primary, metrics)
+        if len(findings.errors) == before:
+            return _sweep_plan(section, keys, chosen, decide)
+    return None
+
+
+def _all_settings(section: PlanSection, keys: Mapping[str, Any]) -> list[Settings]:
+    """The settings of all configurations, before any is excluded."""
+    if keys["list"] is not None:
+        return list(keys["list"])
+    for key, values in keys["grid"].items():
+        if not isinstance(values, list) or not values:
+            section.add(f"grid.{key}", f"must be a list of values to combine, not {describe_value(values)}")
+            return []
+    return [dict(zip(keys["grid"], values, strict=True)) for values in itertools.product(*keys["grid"].values())]
+
+
+def _check_keys(section: PlanSection, chosen: Iterable[Settings]) -> None:
+    where = "grid.{}" if section.has("grid") else "list"
+    for key in dict.fromkeys(itertools.chain.from_iterable(chosen)):
+        if split_key(key)[0] not in SWEPT_SECTIONS:
+            listing = ", ".join(f"{name}.*" for name in SWEPT_SECTIONS)
+            section.add(
+                where.format(key),
+                f"'{key}' cannot be swept: the questions and the metrics are the same for all configurations; "
+                f"keys that can are {listing}",
+            )
+
+
+def _deciding_metric(
+    section: PlanSection, chosen: str | None, primary: Sequence[str], metrics: Sequence[str] | None
+) -> str:
+    """The name of the metric that decides."""
+    if chosen is None and not primary:
+        section.add("decide", "is missing; name the metric that decides, here or under 'primary'")
+    name = chosen or next(iter(primary), "")
+    if chosen is not None and metrics is not None and name not in metrics:
+        section.add("decide", f"'{name}' is not among the metrics{did_you_mean(name, metrics)}")
+    return name
+
+
+def _sweep_plan(section: PlanSection, keys: Mapping[str, Any], chosen: list[Settings], decide: str) -> SweepPlan | None:
+    names = short_names(itertools.chain.from_iterable(chosen))
+    where = "grid" if section.has("grid") else "list"
+    kept = list(chosen)
+    for place, combination in enumerate(keys["exclude"]):
+        excluded = _matching(section, f"exclude[{place}]", names, combination, chosen)
+        if not excluded:
+            section.add(f"exclude[{place}]", "no configuration has these values")
+        kept = [settings for settings in kept if settings not in excluded]
+    if not 2 <= len(kept) <= MAX_CONFIGURATIONS:
+        section.add(
+            where,
+            f"there are {len(kept)} configurations to choose from; a sweep has 2 to {MAX_CONFIGURATIONS}",
+        )
+    configurations = make_configurations(kept)
+    for label, count in Counter(configuration.label for configuration in configurations).items():
+        if count > 1:
+            section.add(where, f"there are {count} configurations '{label}'")
+    baseline = _baseline(section, names, keys["baseline"], kept)
+    if section.has("setup"):
+        _check_setup(section, keys["setup"], names)
+    if section.findings.errors:
+        return None
+    return SweepPlan(
+        tuple(configurations),
+        decide,
+        baseline,
+        keys["delta"],
+        keys["setup"],
+        keys["budget"] or SweepBudget(),
+        is_grid=section.has("grid") and len(kept) == len(chosen),
+    )
+
+
+def short_names(keys: Iterable[str]) -> dict[str, str]:
+    """A short name for each key: its last part, or the whole key where another one ends in the same way."""
+    endings = {key: split_key(key)[-1] for key in keys}
+    counts = Counter(endings.values())
+    repeated = {key: key for key, ending in endings.items() if counts[ending] > 1}
+    return endings | repeated
+
+
+def make_configurations(every: Sequence[Settings]) -> list[Configuration]:
+    """The configurations with these settings, with their values as text."""
+    names = short_names(itertools.chain.from_iterable(every))
+    found = []
+    for settings in every:
+        values = dict.fromkeys(names.values(), "-")
+        values.update({names[key]: format_value(value) for key, value in settings.items()})
+        found.append(Configuration(dict(settings), values))
+    return found
+
+
+def format_value(value: Any) -> str:
+    """A value of a configuration in one short line."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_VALUE else f"{line[: _LONGEST_VALUE - 1]}…"
+
+
+def _matching(
+    section: PlanSection,
+    where: str,
+    names: Mapping[str, str],
+    combination: Mapping[str, Any],
+    chosen: Iterable[Settings],
+) -> list[Settings]:
+    """The settings that have these values, by key or short name."""
+    keys = {name: key for key, name in names.items()} | {key: key for key in names}
+    wanted: dict[str, Any] = {}
+    for name, value in combination.items():
+        if name in keys:
+            wanted[keys[name]] = value
+        else:
+            section.add(where, f"'{name}' is no key of the sweep{did_you_mean(name, keys)}")
+    return [settings for settings in chosen if wanted and all(settings.get(key) == wanted[key] for key in wanted)]
+
+
+def _baseline(
+    section: PlanSection, names: Mapping[str, str], values: Mapping[str, Any] | None, kept: list[Settings]
+) -> int | None:
+    if values is None:
+        return None
+    found = _matching(section, "baseline", names, values, kept)
+    if len(found) != 1:
+        section.add("baseline", f"{len(found)} configurations have these values; give as many as say which one it is")
+        return None
+    return kept.index(found[0])
+
+
+def _check_setup(section: PlanSection, setup: str, names: Mapping[str, str]) -> None:
+    try:
+        list(setup_words(setup, dict.fromkeys(names.values(), "")))
+    except (KeyError, ValueError) as error:
+        section.add("setup", f"cannot be filled: {error}; the names are {', '.join(names.values())}")
+
+
+def setup_words(setup: str, values: Mapping[str, str]) -> Iterator[str]:
+    """The words of a setup command, in which ``{name}`` stands for a value of the configuration."""
+    for word in shlex.split(setup):
+        yield word.format_map(values)
+
+
+def is_hook(setup: str) -> bool:
+    """Whether a setup is a function and not a command."""
+    return IMPORT_PATH.fullmatch(setup) is not None

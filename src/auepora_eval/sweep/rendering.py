@@ -1,0 +1,270 @@
+"""The answer of a sweep as blocks, conclusion first, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ..render.blocks import Block, Bullets, Cell, Prose, Row, Table, TableColumn, Tone, simple_table
+from ..render.tables import format_value
+from .answer import ConfigurationResult, SweepAnswer
+
+SCHEMA = 1
+MAX_ROWS = 12
+_LISTED = 3
+
+# --- the sentences ---------------------------------------------------------------------------------------------------
+
+
+def conclusion(answer: SweepAnswer) -> list[str]:
+    """What to ship, and why, in sentences; the first one is the conclusion."""
+    if not answer.is_complete:
+        missing = [result for result in answer.results if result.status not in _ENDED]
+        count = f"{len(missing)} of {len(answer.results)} configurations are not finished"
+        return [f"Not complete: {count}, so that there is no conclusion; `auepora sweep PLAN --resume` continues."]
+    if not answer.kept:
+        return ["No configuration finished, so that there is no conclusion."]
+    return [_cheapest_text(answer), _best_text(answer), *_baseline_texts(answer), *_guardrail_texts(answer)]
+
+
+_ENDED = ("finished", "failed")
+
+
+def _names(results: Sequence[ConfigurationResult]) -> str:
+    """The first labels, in brackets where one has several values."""
+    labels = []
+    for result in results[:_LISTED]:
+        is_alone = len(result.configuration.values) == 1
+        labels.append(result.label if is_alone else f"({result.label})")
+    more = len(results) - len(labels)
+    if more:
+        return f"{', '.join(labels)} and {more} more"
+    *first, last = labels
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _cheapest_text(answer: SweepAnswer) -> str:
+    """The cheapest configuration that is not worse than the best, or how far behind the cheapest may be."""
+    count = len(answer.results)
+    kept, delta = answer.kept, answer.sweep.delta
+    if not answer.cost_name:
+        shown = f"Ship {_names(kept)}" if len(kept) == 1 else f"{len(kept)} of {count} configurations may be the best"
+        return f"{shown}; what they cost is not known: add run.prices, or let the system report its tokens."
+    within = answer.cheapest(answer.not_worse)
+    if within:
+        return (
+            f"Ship {_names(within)}: the cheapest of {count} configurations that is not worse than the best by more "
+            f"than {delta:g} on {answer.metric} ({_price_text(answer, within[0])})."
+        )
+    cheapest = answer.cheapest(kept)
+    if not cheapest:
+        return "No configuration that may be the best keeps the margins of the guardrails: none is recommended."
+    distance = cheapest[0].distance
+    assert distance is not None
+    behind = f"it may be up to {format_value(max(distance.most, 0.0))} behind the best"
+    if distance.n_needed:
+        behind += f"; about {distance.n_needed:,} questions would show whether it is within {delta:g}"
+    shown = "" if delta is None else f" None is shown to be within {delta:g} of the best."
+    return (
+        f"Ship {_names(cheapest)}: the cheapest that cannot be told from the best on {answer.metric} "
+        f"({_price_text(answer, cheapest[0])}); {behind}.{shown}"
+    )
+
+
+def _price_text(answer: SweepAnswer, result: ConfigurationResult) -> str:
+    value = answer.price(result)
+    return f"{value:.4g} per question" if answer.cost_name == "cost" else f"{value:.4g} tokens per question"
+
+
+def _best_text(answer: SweepAnswer) -> str:
+    """The configurations that cannot be told from the best, and the mean of the best with its interval."""
+    kept, leaders = answer.kept, answer.leaders
+    assert leaders[0].mean is not None
+    mean = format_value(leaders[0].mean)
+    if answer.interval is not None:
+        mean += f" ({format_value(answer.interval[0])} to {format_value(answer.interval[1])})"
+    if len(kept) == 1:
+        return f"The best on {answer.metric}: {_names(kept)}, {mean}."
+    highest = f"the best mean is that of {_names(leaders)}, {mean}"
+    if len(leaders) > 1:
+        highest = f"{len(leaders)} of them have the same mean, {mean}"
+    return f"{len(kept)} of {len(answer.results)} cannot be told from the best on {answer.metric}; {highest}."
+
+
+def _baseline_texts(answer: SweepAnswer) -> list[str]:
+    if answer.baseline is None:
+        return ["There is no baseline, so that nothing is said about what is shipped now."]
+    groups = {verdict: [r for r in answer.results if r.verdict == verdict] for verdict in ("better", "worse")}
+    found = [f"{verdict}: {_names(results)}" for verdict, results in groups.items() if results]
+    label = _names([answer.baseline])
+    return [f"Against the baseline {label}: {'; '.join(found) or 'no configuration is better or worse'}."]
+
+
+def _guardrail_texts(answer: SweepAnswer) -> list[str]:
+    broken = [result for result in answer.kept if not result.is_guarded]
+    if not broken:
+        return []
+    outcome = next(outcome for outcome in broken[0].guardrails if outcome.state != "within_margin")
+    return [f"Not recommended: {_names(broken)}: {outcome.describe()}."]
+
+
+# --- the tables ------------------------------------------------------------------------------------------------------
+
+_YES_NO = {True: "yes", False: "no"}
+_TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
+
+
+def configurations_table(answer: SweepAnswer, most: int | None = MAX_ROWS) -> Table:
+    """A row per configuration, the best mean first."""
+    names = list(answer.results[0].configuration.values)
+    columns: list[TableColumn | str] = [
+        *names,
+        TableColumn(answer.metric, number=True),
+        TableColumn("may be best", brief=True),
+        TableColumn("baseline"),
+        TableColumn("behind", number=True),
+        *(TableColumn(label, number=True, minor=True) for label in answer.other_metrics.values()),
+        TableColumn(answer.cost_name or "cost", number=True),
+        TableColumn("seconds", number=True, minor=True),
+        TableColumn("setup", number=True, minor=True),
+        TableColumn("failed", number=True, minor=True),
+        TableColumn("Pareto", brief=True, minor=True),
+        TableColumn("status", minor=True),
+    ]
+    rows = [_row(answer, result) for result in answer.results[:most]]
+    shown = [place for place, column in enumerate(columns) if place < len(names) or _is_shown(column, rows, place)]
+    return simple_table([columns[place] for place in shown], [[row[place] for place in shown] for row in rows])
+
+
+def _is_shown(column: TableColumn | str, rows: Sequence[Row], place: int) -> bool:
+    """Whether a column says something."""
+    assert isinstance(column, TableColumn)
+    usual = {"failed": "0", "status": "finished"}.get(column.title, "")
+    cells = (row[place] for row in rows)
+    return any((cell.text if isinstance(cell, Cell) else cell) not in ("", usual) for cell in cells)
+
+
+def _row(answer: SweepAnswer, result: ConfigurationResult) -> Row:
+    amounts = result.amounts
+    verdict, kept, failed, efficient, behind = result.verdict, "", "", "", None
+    if result.place == answer.sweep.baseline:
+        verdict = "shipped"
+    if result.mean is not None:
+        failed = str(result.failed)
+    if result.mean is not None and answer.is_complete:
+        kept = _YES_NO[result.is_kept]
+    if result.is_efficient:
+        efficient = "yes"
+    if result.distance is not None:
+        behind = max(result.distance.most, 0.0)
+    return [
+        *result.configuration.values.values(),
+        _number(result.mean),
+        kept,
+        Cell(verdict, _TONES.get(verdict, "")),
+        _number(behind),
+        *(_number(result.others.get(name)) for name in answer.other_metrics),
+        _number(getattr(amounts, answer.cost_name or "cost"), "{:.4g}"),
+        _number(amounts.latency, "{:.3g}"),
+        _number(amounts.setup_s, "{:.3g} s"),
+        failed,
+        efficient,
+        result.status,
+    ]
+
+
+def _number(value: float | None, form: str = "") -> str:
+    if value is None:
+        return ""
+    return form.format(value) if form else format_value(value)
+
+
+def effects_table(answer: SweepAnswer) -> Table | None:
+    """The effect of each value of each parameter of a complete grid."""
+    rows: list[Row] = []
+    for name, effects in answer.effects.items():
+        for value, effect in effects.items():
+            ends = f"{effect.low:+.4f} to {effect.high:+.4f}"
+            rows.append([f"{name} {value}", f"{effect.effect:+.4f}", ends])
+    columns: list[TableColumn | str] = ["parameter", TableColumn("effect", number=True), "95 % interval"]
+    return simple_table(columns, rows) if rows else None
+
+
+def answer_blocks(answer: SweepAnswer, *, is_whole: bool = False) -> list[Block]:
+    """The conclusion, the table and the notes; ``is_whole`` adds all rows and the effects of single parameters."""
+    first, *more = conclusion(answer)
+    most = None if is_whole else MAX_ROWS
+    blocks: list[Block] = [Prose(first), Bullets(more), configurations_table(answer, most)]
+    if is_whole and (effects := effects_table(answer)) is not None:
+        blocks.append(effects)
+    blocks.append(Bullets(answer_notes(answer, is_whole=is_whole)))
+    return blocks
+
+
+def answer_notes(answer: SweepAnswer, *, is_whole: bool = False) -> list[str]:
+    """What the columns mean, and what else there is to know."""
+    notes = [
+        "behind: how far it may be behind the best (95 %, all bounds together); Pareto: no other is at least as good, "
+        "cheap and fast by the values alone, without a test"
+    ]
+    more = len(answer.results) - MAX_ROWS
+    if more > 0 and not is_whole:
+        notes.append(f"{more} more configurations: `auepora sweep show {answer.sweep.name} --all`")
+    if answer.left_out:
+        notes.append(f"left out: {answer.left_out} questions without a score in one of the configurations")
+    if answer.other_metrics:
+        notes.append(f"{answer.metric} decides; {', '.join(answer.other_metrics.values())}: no verdict")
+    if answer.register is not None and answer.register.note:
+        notes.append(answer.register.note)
+    return [*notes, *answer.notes]
+
+
+# --- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def answer_document(answer: SweepAnswer) -> dict[str, Any]:
+    """The answer as a JSON document."""
+    return {
+        "schema": SCHEMA,
+        "sweep": answer.sweep.name,
+        "complete": answer.is_complete,
+        "conclusion": conclusion(answer),
+        "metric": answer.sweep.decide,
+        "higher_is_better": answer.higher_is_better,
+        "delta": answer.sweep.delta,
+        "samples": answer.samples,
+        "left_out": answer.left_out,
+        "best_interval": answer.interval,
+        "compared_by": answer.cost_name or None,
+        "not_distinguishable": [result.label for result in answer.kept],
+        "cheapest_not_worse": [result.label for result in answer.cheapest(answer.not_worse)],
+        "configurations": [_result_document(answer, result) for result in answer.results],
+        "effects": {
+            name: {value: asdict(effect) for value, effect in effects.items()}
+            for name, effects in answer.effects.items()
+        },
+        "notes": answer_notes(answer, is_whole=True),
+    }
+
+
+def _result_document(answer: SweepAnswer, result: ConfigurationResult) -> dict[str, Any]:
+    run_id = None if result.record is None else result.record.run_id
+    test = None if result.test is None else asdict(result.test)
+    distance = None if result.distance is None else asdict(result.distance)
+    return {
+        "run_id": run_id,
+        "status": result.status,
+        "settings": dict(result.configuration.settings),
+        "mean": result.mean,
+        "failed": result.failed,
+        "may_be_best": result.is_kept,
+        "is_baseline": result.place == answer.sweep.baseline,
+        "verdict": result.verdict or None,
+        "against_baseline": test,
+        "behind_best": distance,
+        "others": {name: result.others.get(name) for name in answer.other_metrics},
+        "guardrails": {outcome.metric: outcome.state for outcome in result.guardrails},
+        "pareto": result.is_efficient,
+        **asdict(result.amounts),
+    }

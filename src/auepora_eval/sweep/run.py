@@ -1,0 +1,458 @@
+"""Run a sweep: check all configurations before anything is spent, then run each as ``auepora run`` does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..compare.sweeps import SWEEP, StoredSweep
+from ..core.metrics_base import BatchMetric, Metric
+from ..core.registry import metric
+from ..core.types import EvaluationSample, SystemOutputs
+from ..engine.evaluate import resolve_metrics
+from ..errors import AueporaError, BadValueError, PlanError, StoreError, UnknownRunError
+from ..features.usage import COMPLETION, PROMPT, token_count, usage_by_model
+from ..io.golden import dataset_fingerprint
+from ..io.sample_sets import SampleSet
+from ..judge.metric import judged_parts
+from ..plan.model import Plan, plan_changes
+from ..plan.prepare import PreparedPlan, build_system, prepare, read_plan
+from ..plan.source import PlanSource
+from ..plan.sweep import SweepBudget, SweepPlan, is_hook, setup_words, short_names
+from ..runs.judging import preview_plan
+from ..runs.run import (
+    RunCallbacks,
+    RunOutcome,
+    RunRequest,
+    closing_system,
+    open_plan,
+    plan_request,
+    start_or_resume,
+    warn,
+)
+from ..runtime.imports import import_object, search_folders
+from ..runtime.secrets import Secrets
+from ..store.connect import default_store
+from ..store.records import RunRecord, RunStatus, StoredOutput
+from ..store.runs import RunStore
+from ..systems.calls import Stop
+
+# --- the check: every error before anything is spent -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """How a sweep is run."""
+
+    name: str | None = None
+    """By default that of the plan."""
+    store: str | None = None
+    limit: int | None = None
+    samples: SampleSet | None = None
+    tags: Sequence[str] = ()
+    resume: bool = False
+    retry_failed: bool = False
+    parallel: int = 1
+    """The number of configurations that run at a time."""
+    eliminate: bool = False
+    """Whether configurations leave as soon as they are known to be worse."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSweep:
+    """A sweep whose configurations are checked, ready to run."""
+
+    sweep: StoredSweep
+    plan: SweepPlan
+    plans: tuple[Plan, ...]
+    """The plan of each configuration."""
+    stored: tuple[Mapping[str, Any], ...]
+    """The same as it is stored, without what is about the sweep."""
+    samples: Sequence[EvaluationSample]
+    calls: int
+    """Calls of the system, without retries."""
+    deciding: Metric
+    where: str
+    """The store."""
+
+    def preview(self, options: SweepOptions) -> dict[str, Any]:
+        """The counts, and an estimate of the judging of all configurations. Nothing is called."""
+        found, notes = preview_plan(self.plans[0], store=options.store, limit=options.limit, sample_set=options.samples)
+        count = len(self.plans)
+        total = found.total
+        cost = None if total.cost is None else total.cost * count
+        return {
+            "configurations": count,
+            "questions": len(self.samples),
+            "system_calls": self.calls,
+            "judge_calls": total.calls * count,
+            "judge_tokens": [total.prompt_tokens * count, total.completion_tokens * count],
+            "judge_cost": cost,
+            "budget": {key: value for key, value in _budget_items(self.plan.budget) if value is not None},
+            "notes": notes,
+        }
+
+
+def _budget_items(budget: SweepBudget) -> list[tuple[str, float | None]]:
+    return [(key, getattr(budget, key)) for key in ("calls", "tokens", "cost", "seconds")]
+
+
+def prepare_sweep(
+    source: PlanSource, options: SweepOptions = SweepOptions(), changes: Mapping[str, Any] | None = None
+) -> PreparedSweep:
+    """Check a sweep: its keys, data, metrics and budget. Neither a setup nor a system is called."""
+    whole = read_plan(source, changes=changes)
+    if whole.sweep is None:
+        raise PlanError(source.path, None, "sweep", "is missing; write sweep: {grid: {run.top_k: [3, 5, 10]}}")
+    left_out = dict.fromkeys(("sweep", "gates", "report"))
+    plans, stored = [], []
+    warnings: dict[str, None] = {}
+    prepared: PreparedPlan | None = None
+    calls = 0
+    for configuration in whole.sweep.configurations:
+        plan = read_plan(source.with_settings(configuration.settings), changes={**(changes or {}), **left_out})
+        prepared = prepare(plan, need_system=False, limit=options.limit, samples=options.samples)
+        calls += prepared.calls
+        plans.append(plan)
+        stored.append(plan_request(prepared, samples=options.samples).plan)
+        warnings.update(dict.fromkeys(map(Secrets(plan.secrets).message, prepared.warnings)))
+    assert prepared is not None
+    for warning in warnings:
+        warn(warning)
+    deciding = _require_deciding(whole, prepared, options)
+    budget = whole.sweep.budget
+    if budget.calls is not None and budget.calls < calls and not options.eliminate:
+        problem = f"{budget.calls:,} calls are too few: {len(plans)} configurations take {calls:,}"
+        raise PlanError(source.path, source.line("sweep.budget.calls"), "sweep.budget.calls", problem)
+    if budget.cost is not None and not (whole.resolved["run"].get("prices") or whole.judge.policy.prices):
+        problem = "needs prices of models, under run.prices or judge.prices"
+        raise PlanError(source.path, source.line("sweep.budget.cost"), "sweep.budget.cost", problem)
+    name = options.name or whole.name
+    where = default_store(options.store, whole.store)
+    sweep = StoredSweep.of_plan(name, whole.sweep, eliminates=options.eliminate)
+    return PreparedSweep(sweep, whole.sweep, tuple(plans), tuple(stored), prepared.samples, calls, deciding, where)
+
+
+def _require_deciding(plan: Plan, prepared: PreparedPlan, options: SweepOptions) -> Metric:
+    """The metric that decides; raises unless it is a mean of one score for each question."""
+    assert plan.sweep is not None
+    name = plan.sweep.decide
+    known = prepared.metrics or resolve_metrics([name], prepared.conventions)
+    found = next((chosen for chosen in known if chosen.name == name), None)
+    problem = None
+    if not isinstance(found, BatchMetric) or found.reducer.name != "mean" or found.is_paired:
+        problem = f"'{name}' is no mean of scores of single questions"
+    elif not found.metadata.has_direction:
+        problem = f"neither a higher nor a lower '{name}' is better"
+    elif not all(abs(end) < float("inf") for end in found.range):
+        problem = f"'{name}' has no worst score, at which a failed answer could count"
+    elif plan.judge.stop is not None or plan.judge.two_stage is not None:
+        problem = "judging that stops early, or in two stages, does not score every question; leave it out"
+    elif options.eliminate and any(judged_parts(found)) and not plan.judge.cache:
+        problem = f"'{name}' is judged, and --eliminate needs the cache of judgements"
+    if problem is not None:
+        raise PlanError(plan.path, plan.source.line("sweep.decide"), "sweep.decide", problem)
+    assert found is not None
+    return found
+
+
+# --- the budget of all runs together ---------------------------------------------------------------------------------
+
+
+class BudgetMeter:
+    """Counts what the runs of a sweep take, and stops them when that is more than the budget."""
+
+    def __init__(self, budget: SweepBudget, prices: Mapping[str, Any], stop: Stop) -> None:
+        self.budget, self.stop = budget, stop
+        self.exceeded = ""
+        """What is spent, in words; empty while there is some left."""
+        self._used = {"calls": 0.0, "tokens": 0.0, "cost": 0.0}
+        self._cost: Any = metric({"total_cost": {"prices": dict(prices)}}) if prices else None
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+
+    def add(self, outputs: Sequence[StoredOutput]) -> None:
+        """Count stored outputs."""
+        with self._lock:
+            for row in outputs:
+                self._used["calls"] += 1
+                self._used["tokens"] += output_tokens(row.output) or 0
+                if self._cost is not None:
+                    self._used["cost"] += self._cost.cost_of(row.output).value or 0.0
+            self._check()
+
+    def add_judging(self, record: RunRecord) -> None:
+        """Count the cost of the judges of a run."""
+        with self._lock:
+            total = (record.usage or {}).get("total") or {}
+            self._used["cost"] += total.get("cost") or 0.0
+            self._check()
+
+    def _check(self) -> None:
+        used = {**self._used, "seconds": time.monotonic() - self._began}
+        for key, most in _budget_items(self.budget):
+            # All calls that the plan takes fit into the budget, so that reaching it is no reason to stop.
+            if most is not None and used[key] > most and not self.exceeded:
+                self.exceeded = f"the budget of {most:g} {key} is spent"
+                self.stop.finish()
+
+
+def output_tokens(output: SystemOutputs) -> int | None:
+    """The tokens of an output; ``None`` where its usage does not say."""
+    counts = []
+    for usage in usage_by_model(output.usage).values():
+        try:
+            counts += [token_count(usage, kind) for kind in (PROMPT, COMPLETION)]
+        except BadValueError:
+            return None
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+# --- the runs --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOutcome:
+    """How a sweep ended. The answer is in the store."""
+
+    sweep: StoredSweep
+    ended: str
+    """``finished`` or ``stopped``."""
+    message: str = ""
+    store: str = field(repr=False, default="")
+
+
+Announce = Callable[[str], None]
+"""Called with a line about a configuration."""
+
+
+def announce_nothing(_line: str) -> None:
+    """Print no progress."""
+
+
+class SweepRunner:
+    """Runs the configurations of a sweep. One that fails does not stop the others."""
+
+    def __init__(
+        self,
+        prepared: PreparedSweep,
+        options: SweepOptions,
+        *,
+        stop: Stop | None = None,
+        watcher: RunCallbacks = RunCallbacks(),
+        announce: Announce = announce_nothing,
+    ) -> None:
+        self.prepared, self.options, self.announce = prepared, options, announce
+        self.sweep = prepared.sweep
+        self.stop = stop or Stop()
+        self._watcher = watcher
+        prices = prepared.plans[0].resolved["run"].get("prices") or {}
+        self.meter = BudgetMeter(prepared.plan.budget, prices, self.stop)
+        self._setup_s: dict[int, float] = {}
+        self._building = threading.Lock()
+        self.store = RunStore.open(prepared.where, secrets=prepared.plans[0].secrets)
+        self.records: dict[int, RunRecord] = {}
+        """The run of each configuration by its place."""
+
+    def run(self) -> SweepOutcome:
+        """Run all configurations, or what is missing of them."""
+        with self.store:
+            self._find_earlier()
+            self._set_up()
+            self._check_systems()
+            self.run_all()
+        if self.meter.exceeded or self.stop.finishing:
+            return SweepOutcome(self.sweep, "stopped", self.meter.exceeded or "interrupted", self.prepared.where)
+        return SweepOutcome(self.sweep, "finished", store=self.prepared.where)
+
+    def run_all(self) -> None:
+        """Run every configuration to the end."""
+        self.run_each(range(len(self.prepared.plans)))
+
+    def _find_earlier(self) -> None:
+        """Find the runs of a sweep that is resumed; without ``resume`` there must be none of this name."""
+        earlier = self.store.runs(tag=self.sweep.tag)
+        if earlier and not self.options.resume:
+            raise BadValueError(
+                f"there is a sweep '{self.sweep.name}' in the store; resume it with --resume, look at it with "
+                f"`auepora sweep show {self.sweep.name}`, or give another --name"
+            )
+        if self.options.resume and not earlier:
+            raise UnknownRunError(f"there is no sweep '{self.sweep.name}' to resume; leave out --resume to start one")
+        for record in reversed(earlier):
+            place = record.plan[SWEEP]["place"]
+            self._require_unchanged(record, place)
+            self.records[place] = record
+            self.meter.add(list(self.store.outputs(record.run_id, texts=False)))
+            if self.is_done(place):
+                self.meter.add_judging(record)
+
+    def _require_unchanged(self, record: RunRecord, place: int) -> None:
+        """Raise if the plan of a run, or its questions, are not those of now."""
+        plan = {key: value for key, value in record.plan.items() if key != SWEEP}
+        now = self.store.as_stored({SWEEP: self.sweep.entry(place), "plan": dict(self.prepared.stored[place])})
+        changes = plan_changes(plan, now["plan"])
+        if {**record.plan[SWEEP], "setup_s": None} != now[SWEEP]:
+            changes.append("sweep")
+        if dataset_fingerprint(self.prepared.samples) != record.fingerprint:
+            changes.append("the questions")
+        if changes:
+            what = "; ".join(changes[:5])
+            raise BadValueError(f"cannot resume the sweep '{self.sweep.name}': changed since it was started: {what}")
+
+    def is_done(self, place: int) -> bool:
+        """Whether a configuration needs no further run: it is finished, eliminated, or has failed."""
+        record = self.records.get(place)
+        if record is None or record.status not in (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.ELIMINATED):
+            return False
+        return not (self.options.retry_failed and (record.status is RunStatus.FAILED or self._has_failures(record)))
+
+    def _has_failures(self, record: RunRecord) -> bool:
+        return bool(self.store.counts(record.run_id)[1])
+
+    def _set_up(self) -> None:
+        """Prepare all configurations before the first call; a command that is the same for several runs once."""
+        setup = self.prepared.plan.setup
+        ready: dict[tuple[str, ...], float] = {}
+        names = short_names(key for configuration in self.sweep.configurations for key in configuration.settings)
+        for place, plan in enumerate(self.prepared.plans):
+            if setup is None or self.is_done(place):
+                continue
+            configuration = self.sweep.configurations[place]
+            texts = {names[key]: str(value) for key, value in configuration.settings.items()}
+            words = tuple(setup_words(setup, {**configuration.values, **texts}))
+            if is_hook(setup):
+                words = (setup, configuration.label)
+            if words not in ready:
+                self.announce(f"setup {len(ready) + 1}: {configuration.label}")
+                ready[words] = _run_setup(setup, words, plan, configuration.settings, configuration.label)
+            self._setup_s[place] = ready[words]
+
+    def _check_systems(self) -> None:
+        """Build every system once: what is wrong with its arguments is known before the first call."""
+        for place, plan in enumerate(self.prepared.plans):
+            if plan.system is None or self.is_done(place):
+                continue
+            secrets = Secrets(plan.secrets)
+            with secrets.redact_errors(), search_folders(plan.folder):
+                try:
+                    system = build_system(plan)
+                except AueporaError as error:
+                    label = self.sweep.configurations[place].label
+                    problem = f"the system cannot be built for the configuration '{label}': {error}"
+                    raise PlanError(plan.path, None, f"system.{plan.system.kind}", problem) from error
+                with closing_system(system, secrets):
+                    pass
+
+    def run_each(self, places: Collection[int], part: Collection[int] | None = None) -> None:
+        """Run some configurations, for a ``part`` of the questions or for all."""
+        with ThreadPoolExecutor(self.options.parallel) as threads:
+            jobs = [threads.submit(self._run, place, part) for place in places if not self.is_done(place)]
+            try:
+                for job in jobs:
+                    job.result()
+            except BaseException:
+                self.stop.finish()
+                for job in jobs:
+                    job.cancel()
+                raise
+
+    def _run(self, place: int, part: Collection[int] | None) -> None:
+        """Start or resume the run of one configuration; what is wrong with it alone is stored."""
+        if self.stop.finishing:
+            return
+        label = self.sweep.configurations[place].label
+        try:
+            with self._opened(place) as (request, store):
+                outcome = self._start_or_resume(place, replace(request, part=part), store)
+            self.records[place] = outcome.record
+        except StoreError:
+            raise
+        except AueporaError as error:
+            self.records[place] = self._store_failure(place, str(error))
+        record = self.records[place]
+        if part is None:
+            self.meter.add_judging(record)
+            why = f" ({record.message})" if record.message else ""
+            self.announce(f"{label}: {record.status.value}{why}")
+
+    @contextmanager
+    def _opened(self, place: int) -> Any:
+        """The request of the run of a configuration, and a store of its own thread."""
+        options = self.options
+        opening = open_plan(
+            self.prepared.plans[place],
+            store=options.store,
+            limit=options.limit,
+            tags=(*options.tags, self.sweep.tag),
+            samples=options.samples,
+            is_checked=True,
+        )
+        with self._building:  # the user's code may not be importable from two threads
+            request, store, _ = opening.__enter__()
+        try:
+            yield self._request(place, request), store
+        finally:
+            opening.__exit__(*sys.exc_info())
+
+    def _request(self, place: int, request: RunRequest) -> RunRequest:
+        label = self.sweep.configurations[place].label
+        entry = self.sweep.entry(place, self._setup_s.get(place))
+        return replace(request, name=f"{self.sweep.name} [{label}]", plan={**request.plan, SWEEP: entry})
+
+    def _start_or_resume(self, place: int, request: RunRequest, store: RunStore) -> RunOutcome:
+        earlier = self.records.get(place)
+        watcher = replace(self._watcher, answered=self._on_answers)
+        retry = self.options.retry_failed
+        return start_or_resume(request, store, earlier, retry_failed=retry, stop=self.stop, watcher=watcher)
+
+    def _on_answers(self, rows: Sequence[StoredOutput]) -> None:
+        self._watcher.answered(rows)
+        self.meter.add(rows)
+
+    def _store_failure(self, place: int, message: str) -> RunRecord:
+        """The run of a configuration that failed before its first call."""
+        plan, options = self.prepared.plans[place], self.options
+        record = self.records.get(place)
+        if record is None:
+            prepared = prepare(plan, need_system=False, limit=options.limit, samples=options.samples)
+            tags = (*options.tags, self.sweep.tag)
+            request = self._request(place, plan_request(prepared, tags, store=options.store, samples=options.samples))
+            record = self.store.create_run(
+                request.name,
+                request.samples,
+                dataset_name=request.dataset_name,
+                plan=dict(request.plan),
+                config=dict(request.config),
+                repeats=request.repeats,
+                commit=request.commit,
+                tags=request.tags,
+            )
+        self.store.finish(record.run_id, RunStatus.FAILED, message=message)
+        return self.store.get(record.run_id)
+
+
+def _run_setup(setup: str, words: Sequence[str], plan: Plan, settings: Mapping[str, Any], label: str) -> float:
+    """Prepare a configuration; returns how many seconds it took."""
+    began = time.monotonic()
+    problem = ""
+    try:
+        if is_hook(setup):
+            with search_folders(plan.folder):
+                import_object(setup, plan.folder)(dict(settings))
+        else:
+            done = subprocess.run(list(words), cwd=plan.folder, stdout=sys.stderr, check=False)  # noqa: S603 -- the user's
+            problem = f"exit code {done.returncode}" if done.returncode else ""
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    if problem:
+        raise PlanError(plan.path, None, "sweep.setup", f"failed for the configuration '{label}': {problem}")
+    return time.monotonic() - began

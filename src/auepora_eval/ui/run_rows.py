@@ -1,0 +1,270 @@
+"""The metrics of a run as rows and tiles with links to what is behind each number, and its groups and settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..compare.filters import Condition
+from ..compare.metrics import rank_metrics
+from ..core.results import display_name
+from ..core.targets import TARGETS
+from ..core.types import MetricResult, TargetCategory
+from ..render.html import interval_text, reason_counts, value_text
+from ..report.pages import answers_result
+from ..report.run_sections import StoredRun
+from ..report.score_sections import alternative_values, coverage_notes, interval_flags, value_bar
+from ..store.records import RunRecord
+from .numbers import is_proportion, metric_number
+from .workbench import make_url, run_url
+
+MAX_TILES = 6
+LABELS = "labels."
+MAX_SLICES, MAX_GROUPS = 3, 8
+"""The number of slices beside the metrics, and of groups of each."""
+SCALE_MARGIN = 4 / 3
+"""An axis without an end reaches so much further than the greatest interval on it."""
+
+# --- addresses and conditions ----------------------------------------------------------------------------------------
+
+
+def queries_url(record: RunRecord, *conditions: str) -> str:
+    """The address of the list of queries of a run under some conditions."""
+    return make_url("/queries", run=record.run_id, where=list(conditions))
+
+
+def derivation_url(record: RunRecord, metric: str, sample_id: str | None = None, *, fragment: bool = False) -> str:
+    """The address of the derivation of a metric, or of one sample's score."""
+    return make_url(run_url(record, "derivation"), metric=metric, sample=sample_id, fragment="1" if fragment else None)
+
+
+def outcome_condition(metric: str, outcome: str, operator: str = "=") -> str:
+    """The condition on the outcome of a metric: ``scored``, ``skipped`` or ``failed``, or one with a reason."""
+    return str(Condition("metric", metric, operator=operator, value=outcome))
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionLink:
+    """A link to the queries under a condition."""
+
+    text: str
+    condition: str
+    url: str
+    note: str = ""
+
+
+def condition_link(record: RunRecord, text: str, condition: str, note: str = "") -> ConditionLink:
+    """A link to the queries of a run under a condition."""
+    return ConditionLink(text, condition, queries_url(record, condition), note)
+
+
+# --- a metric as a row or a tile -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """A metric of the run."""
+
+    name: str
+    title: str
+    is_lower_better: bool
+    role: str
+    """``primary``, ``guardrail`` or empty."""
+    value: str
+    unit: str
+    interval: str
+    is_uncertain: bool
+    """Whether the interval may be too narrow."""
+    digits: str
+    """Value and interval with all digits."""
+    bar: tuple[float, float, float] | None
+    count: ConditionLink | None
+    """The number of samples in the value."""
+    left_out: ConditionLink | None
+    """The samples without a score."""
+    notes: Sequence[str]
+    url: str
+    drawer: str
+
+
+@dataclass(frozen=True, slots=True)
+class TargetGroup:
+    """The metrics of one target."""
+
+    title: str
+    question: str
+    rows: Sequence[MetricRow]
+
+
+def score_groups(run: StoredRun) -> list[TargetGroup]:
+    """The metrics of a run by target, in the order of the report."""
+    groups = [
+        TargetGroup(entry.title, entry.question, [metric_row(run, one) for one in run.results if one.target is target])
+        for target, entry in TARGETS.items()
+    ]
+    return [group for group in groups if group.rows]
+
+
+def metric_row(run: StoredRun, result: MetricResult) -> MetricRow:
+    """A metric of a run with its links."""
+    record, details, name = run.record, result.details, result.name
+    notes = [] if result.defined else [str(details.get("undefined_because") or "no sample was scored")]
+    if details.get("num_system_failed"):
+        counted = details.get("num_samples", 0) > details.get("num_scored", 0)
+        notes.append(f"failed answers are {'counted at the worst value' if counted else 'left out'}")
+    notes += [*coverage_notes(result), alternative_values(result)]
+    value, _, unit = (metric_number(result, result.value) if result.defined else "–").partition(" ")
+    return MetricRow(
+        name=name,
+        title=display_name(result).removesuffix(" (s)"),  # the value has its own unit
+        is_lower_better=not run.definitions[name].higher_is_better,
+        role=_role(record, name),
+        value=value,
+        unit=unit,
+        interval=_interval_numbers(result, unit),
+        is_uncertain=bool(interval_flags(result)),
+        digits=f"{value_text(result.known_value)}; {interval_text(result.interval) or 'no interval'}",
+        bar=value_bar(result, *_scale(run, result)),
+        count=_count_link(record, result),
+        left_out=_left_out(record, result),
+        notes=[note for note in notes if note],
+        url=derivation_url(record, name),
+        drawer=derivation_url(record, name, fragment=True),
+    )
+
+
+def _role(record: RunRecord, name: str) -> str:
+    """What the plan calls a metric."""
+    if name in (record.plan.get("primary") or ()):
+        return "primary"
+    return "guardrail" if name in (record.plan.get("guardrails") or ()) else ""
+
+
+def _interval_numbers(result: MetricResult, unit: str) -> str:
+    """The ends of the interval; with their units where one differs from that of the value."""
+    if result.interval is None or not result.defined:
+        return ""
+    ends = [metric_number(result, end) for end in result.interval]
+    if all(end.partition(" ")[2] == unit for end in ends):
+        ends = [end.partition(" ")[0] for end in ends]
+    return " – ".join(ends)
+
+
+def _scale(run: StoredRun, result: MetricResult) -> tuple[float, float]:
+    """The axis of the bar: the range of the metric; metrics without an end share one that shows all of them."""
+    low, high = run.definitions[result.name].range
+    if math.isfinite(high) or not math.isfinite(low):
+        return low, high
+    others = [one for one in run.results if one.target is result.target and one.interval is not None]
+    return low, SCALE_MARGIN * max((one.interval[1] for one in others if one.interval is not None), default=0.0)
+
+
+def _count_link(record: RunRecord, result: MetricResult) -> ConditionLink | None:
+    """The number of samples in the value: those with a score, and failed answers where they count."""
+    details = result.details
+    count, scored = details.get("num_samples"), details.get("num_scored")
+    if count is None:
+        return None
+    if count == scored:
+        return condition_link(record, f"{count:,}", outcome_condition(result.name, "scored"))
+    if scored is not None and count == scored + details.get("num_failed", 0):
+        return condition_link(record, f"{count:,}", outcome_condition(result.name, "skipped", "!="))
+    return ConditionLink(f"{count:,}", "", "")
+
+
+def _left_out(record: RunRecord, result: MetricResult) -> ConditionLink | None:
+    """The number of samples without a score, and why; of several reasons the number, and all in the note."""
+    reasons: list[tuple[int, str, str]] = []
+    for outcome, word in (("skipped", ""), ("failed", "failed: ")):
+        found = reason_counts(result.details, f"{outcome}_")
+        reasons += [(count, f"{word}{reason}", f"{outcome}:{reason}") for reason, count in found.items()]
+        total = result.details.get(f"num_{outcome}", 0)
+        if total and not found:
+            reasons.append((total, outcome, outcome))
+    if not reasons:
+        return None
+    words = [f"{count:,} {reason.replace('_', ' ')}" for count, reason, _ in reasons]
+    if len(reasons) == 1:
+        return condition_link(record, words[0], outcome_condition(result.name, reasons[0][2]))
+    text = f"{sum(count for count, _, _ in reasons):,}, {len(reasons)} reasons"
+    return condition_link(record, text, outcome_condition(result.name, "scored", "!="), ", ".join(words))
+
+
+# --- the tiles -------------------------------------------------------------------------------------------------------
+
+
+def headline_tiles(run: StoredRun) -> list[MetricRow]:
+    """Primary metrics, then guardrails, then latency: at most six.
+
+    A plan without guardrails has the rates of which less is better in their place; one without primary metrics the
+    most important metrics of the run.
+    """
+    by_name = {one.name: one for one in run.results if one.defined}
+    plan = run.record.plan
+    latency = [one for one in by_name.values() if one.target is TargetCategory.LATENCY]
+    latency.sort(key=lambda one: not one.name.startswith("quantile_latency"))
+    primary = plan.get("primary") or rank_metrics(run.record, run.results)[:3]
+    guardrails = plan.get("guardrails") or [name for name, one in by_name.items() if _is_loss_rate(run, one)]
+    names = dict.fromkeys([*primary, *guardrails])
+    found = [by_name[name] for name in names if name in by_name and by_name[name] not in latency[:1]]
+    shown = [*found[: MAX_TILES - len(latency[:1])], *latency[:1]]
+    return [_tile(metric_row(run, one)) for one in shown]
+
+
+def _is_loss_rate(run: StoredRun, result: MetricResult) -> bool:
+    """Whether less is better of a proportion of all answers; causes are a proportion of the wrong ones."""
+    less = not run.definitions[result.name].higher_is_better
+    return less and is_proportion(result) and "causes" not in result.details
+
+
+def _tile(row: MetricRow) -> MetricRow:
+    name, _, rest = row.name.partition("[")
+    if name != "quantile_latency" or not rest.startswith("end_to_end,"):
+        return row
+    return replace(row, title=f"latency, {100 * float(rest.removeprefix('end_to_end,').rstrip(']')):g} %")
+
+
+# --- beside the metrics: groups of queries, and settings -------------------------------------------------------------
+
+
+def sliced_result(run: StoredRun, name: str) -> MetricResult | None:
+    """The metric of the slices beside the table: the chosen one, else that of answers, else the main one."""
+    answers = answers_result(run)
+    wanted = (name, "" if answers is None else answers.name, run.main_metric)
+    found = [run.find_result(one) for one in wanted]
+    return next((one for one in found if one is not None and one.slices), None)
+
+
+def slice_cards(run: StoredRun, result: MetricResult) -> Iterator[dict[str, Any]]:
+    """A metric by the first slices, each with its best groups and the place of the value over all queries."""
+    low, high = _scale(run, result)
+    for name, parts in list(result.slices.items())[:MAX_SLICES]:
+        label, rows = name.removeprefix(LABELS), []
+        known = [(group, part) for group, part in parts.items() if part.defined]
+        known.sort(key=lambda pair: pair[1].value, reverse=run.definitions[result.name].higher_is_better)
+        for group, part in known[:MAX_GROUPS]:
+            link = ConditionLink(group, "", "")
+            if name != label:
+                link = condition_link(run.record, group, label_condition(label, group))
+            rows.append(
+                {
+                    "link": link,
+                    "value": metric_number(part, part.value),
+                    "bar": value_bar(part, low, high),
+                    "count": part.details.get("num_samples", 0),
+                    "is_uncertain": bool(interval_flags(part)),
+                }
+            )
+        yield {
+            "title": f"{display_name(result)} by {label}",
+            "rows": rows,
+            "num_more": len(known) - len(rows),
+            "whole": (result.value - low) / (high - low) if result.defined and math.isfinite(high) else None,
+        }
+
+
+def label_condition(label: str, group: str) -> str:
+    """The condition on a label."""
+    return str(Condition("label", label, value=group))

@@ -1,0 +1,400 @@
+"""The parts of the page of a run, each behind a tab that loads when it is opened."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+from starlette.responses import HTMLResponse
+
+from ..compare.filters import Condition
+from ..core.results import display_name, sequential_details, two_stage_details
+from ..core.types import MetricResult, TargetCategory
+from ..render.blocks import Figure, ReportSection
+from ..render.charts.chart import Chart
+from ..render.charts.svg import BandScale, build_scale, plot_areas
+from ..render.html import MEDIUM, NARROW, ChartRenderer
+from ..report.pages import answers_result
+from ..report.run_sections import (
+    StoredRun,
+    cards_section,
+    check_stored_gates,
+    failures_section,
+    gates_section,
+    judges_section,
+    provenance_section,
+)
+from ..report.score_sections import (
+    distributions_section,
+    latency_section,
+    retrieval_sections,
+    sequential_section,
+    slices_section,
+    two_stage_section,
+)
+from ..runtime.processes import gc_paused
+from ..store.records import RunRecord
+from ..store.runs import samples_contain
+from .page_request import Fields, PageRequest
+from .query_list import QueryListPage
+from .run_rows import LABELS, label_condition, outcome_condition, queries_url, score_groups, slice_cards, sliced_result
+from .workbench import Workbench, render_template, run_url
+
+MAX_GROUPS = 30
+"""The number of groups of a slice that are offered as filters."""
+
+# --- sections of the report ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PageSection:
+    """A section of the page that is built from the sections of the report."""
+
+    title: str
+    build: Callable[[StoredRun], Sequence[ReportSection | None]]
+    """Builds the section; sections that share their work are built together, by the same function."""
+    is_present: Callable[[StoredRun], bool]
+    empty: str = "There is nothing to show."
+
+
+def _retrieval(run: StoredRun) -> list[ReportSection]:
+    return retrieval_sections([run], answers_result(run))
+
+
+def _has_answers(run: StoredRun) -> bool:
+    return run.counts[0] > 0
+
+
+def _has_results(run: StoredRun) -> bool:
+    return bool(run.results)
+
+
+def _has_scores(run: StoredRun) -> bool:
+    return any(result.target is not TargetCategory.LATENCY for result in run.results)
+
+
+NO_RANKINGS = "There are no gold documents, or no rankings, so there is nothing to compute."
+SECTIONS = {
+    "gates": PageSection(
+        "Gates",
+        lambda run: [gates_section(check_stored_gates(run))],
+        lambda run: bool(run.record.plan.get("gates") and run.results),
+    ),
+    "sequential": PageSection(
+        "Judged until a verdict",
+        lambda run: [sequential_section([run])],
+        lambda run: any(sequential_details(one) for one in run.results),
+    ),
+    "two-stage": PageSection(
+        "Two-stage judging",
+        lambda run: [two_stage_section([run])],
+        lambda run: any(two_stage_details(one) for one in run.results),
+    ),
+    "curves": PageSection("Retrieval over k", _retrieval, _has_answers, NO_RANKINGS),
+    "quality": PageSection(
+        "Answers by retrieval rank",
+        _retrieval,
+        lambda run: _has_answers(run) and answers_result(run) is not None,
+        NO_RANKINGS,
+    ),
+    "slices": PageSection(
+        "Slices",
+        lambda run: [slices_section([run], run.main_metric or None)],
+        lambda run: any(one.slices for one in run.results),
+    ),
+    "distributions": PageSection(
+        "Distributions",
+        lambda run: [distributions_section([run])],
+        _has_scores,
+        "No metric has a score per query.",
+    ),
+    "latency": PageSection(
+        "Latency", lambda run: [latency_section([run])], _has_answers, "The outputs of this run have no timings."
+    ),
+    "failures": PageSection(
+        "Failures by cause", lambda run: [failures_section([run])], lambda run: _has_answers(run) or bool(run.results)
+    ),
+    "judges": PageSection("Judges", lambda run: [judges_section([run])], lambda run: bool(run.record.usage)),
+    "cards": PageSection("What the numbers are", lambda run: [cards_section([run])], _has_results),
+    "provenance": PageSection("Provenance", lambda run: [provenance_section([run])], lambda run: True),
+}
+
+
+# --- tabs ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunTab:
+    """A part of the page: sections of the report, unless it has a template of its own."""
+
+    title: str
+    sections: Sequence[str] = ()
+    empty: str = ""
+    """What a run without any of the sections is told."""
+    count: Callable[[StoredRun], int] | None = None
+
+
+def _count_groups(run: StoredRun) -> int:
+    result = sliced_result(run, "")
+    return 0 if result is None else sum(map(len, result.slices.values()))
+
+
+def _count_judges(run: StoredRun) -> int:
+    return len((run.record.usage or {}).get("critics") or ())
+
+
+TABS = {
+    "metrics": RunTab("Metrics", count=lambda run: len(run.results)),
+    "queries": RunTab("Queries", count=lambda run: run.record.num_samples),
+    "slices": RunTab(
+        "Slices",
+        ["slices"],
+        "No metric is divided into groups. Name labels of the dataset in the plan under `slices`.",
+        _count_groups,
+    ),
+    "retrieval": RunTab("Retrieval over k", ["curves", "quality"], "No answer is stored yet."),
+    "distributions": RunTab("Distributions", ["distributions"], "No metric has a score per query."),
+    "latency": RunTab("Latency", ["latency"], "No answer is stored yet."),
+    "failures": RunTab("Failures", ["failures"], "No answer is stored yet.", lambda run: run.counts[1]),
+    "judges": RunTab("Judges", ["judges", "sequential", "two-stage"], "No judge was asked in this run.", _count_judges),
+    "gates": RunTab(
+        "Gates",
+        ["gates"],
+        "The plan of this run has no gates: conditions on metrics that a run must fulfil, under `gates`.",
+    ),
+    "provenance": RunTab("Provenance", ["provenance", "cards"]),
+}
+"""The parts by the word of the address."""
+
+
+def tab_response(request: PageRequest, record: RunRecord, name: str) -> HTMLResponse:
+    """A part of the page without its frame."""
+    workbench, parameters = request.workbench, request.parameters
+    if name == "queries":
+        params = Fields([*parameters.multi_items(), ("run", record.run_id)])
+        return render_template(request, "query_list.html", list=QueryListPage(request, params))
+    run = workbench.run(record)
+    if name == "metrics":
+        chosen = sliced_result(run, parameters.get("metric", ""))
+        return render_template(
+            request,
+            "run_metrics.html",
+            record=record,
+            groups=score_groups(run),
+            chosen=chosen,
+            choices=[one for one in run.results if one.slices],
+            slices=[] if chosen is None else list(slice_cards(run, chosen)),
+        )
+    absent = () if has_gold(workbench, record) else ("curves", "quality")
+    names = [one for one in TABS[name].sections if SECTIONS[one].is_present(run) and one not in absent]
+    offers = gold_offers(workbench, record, run.results) if name == "retrieval" else []
+    return render_template(
+        request,
+        "run_tab.html",
+        sections=[(one, SECTIONS[one].title, _section_html(request, record, one)) for one in names],
+        empty=NO_RANKINGS if absent and name == "retrieval" else TABS[name].empty,
+        offers=offers,
+    )
+
+
+def _section_html(request: PageRequest, record: RunRecord, name: str) -> Markup:
+    """A section; those that share their work are built at the same time."""
+    workbench, build = request.workbench, SECTIONS[name].build
+    names = [one for one, section in SECTIONS.items() if section.build is build]
+    key = (record.run_id, workbench.version(record), "sections", names[0])
+    pages = workbench.cached(key, lambda: _render_sections(request, record, names), size=_text_size)
+    return Markup(pages[name].decode())  # noqa: S704 -- our own template, which escapes all texts
+
+
+def _render_sections(request: PageRequest, record: RunRecord, names: Sequence[str]) -> dict[str, bytes]:
+    """The HTML of sections that are built together, by name."""
+    run, pages = request.workbench.run(record), {}
+    with gc_paused():
+        built = {one.name: one for one in SECTIONS[names[0]].build(run) if one is not None}
+        for name in names:
+            context: dict[str, Any] = {"section": built.get(name), "empty": SECTIONS[name].empty}
+            if name == "gates":
+                context["record_url"] = run_url(record, "decision")
+            drawn = FilterChartRenderer(run, f"{name}-")
+            pages[name] = bytes(render_template(request, "run_section.html", drawn=drawn, **context).body)
+    return pages
+
+
+def _text_size(pages: Mapping[str, bytes]) -> int:
+    return sum(map(len, pages.values()))
+
+
+# --- charts that filter: the scale of the axis for brush.js, and a form or links for the keyboard --------------------
+
+
+class FilterChartRenderer(ChartRenderer):
+    """Renders the figures of a run; an axis that shows a field of queries gets its scale and controls that filter."""
+
+    def __init__(self, run: StoredRun, prefix: str) -> None:
+        super().__init__(prefix)
+        self._run = run
+
+    def __call__(self, figure: Figure) -> list[tuple[str, Any]]:
+        """The SVG in its widths, and the controls below it."""
+        drawn = super().__call__(figure)
+        chart = figure.chart
+        if not figure.field or not isinstance(chart, Chart):
+            return drawn
+        groups = self._groups(figure.field)
+        name = _field_name(figure.field)
+        widths = [figure.width] if figure.width <= MEDIUM else [figure.width, NARROW]
+        choices = [label_condition(figure.field.removeprefix(LABELS), one) for one in groups]
+        scales = [_filter_scale(chart.spec, width, name, choices) for width in widths]
+        if None in scales:
+            return drawn
+        also = self._also(figure.field)
+        scales = [{**scale, "also": also} for scale in scales if scale is not None]
+        wrapped = [(kind, _with_scale(svg, scale)) for (kind, svg), scale in zip(drawn, scales, strict=True)]
+        return [*wrapped, ("filter", self._controls(figure.field, name, groups, also))]
+
+    def _also(self, field: str) -> str:
+        """A condition on all queries of a chart: answers by rank counts the ones with a score."""
+        result = answers_result(self._run) if field == "rank" else None
+        return "" if result is None else outcome_condition(result.name, "scored")
+
+    def _groups(self, field: str) -> list[str]:
+        """The groups of a slice by a label."""
+        parts = next((one.slices[field] for one in self._run.results if field in one.slices), None)
+        return list(parts) if parts and field.startswith(LABELS) else []
+
+    def _controls(self, field: str, name: str, groups: Sequence[str], also: str) -> Markup:
+        if groups:
+            links = [
+                Markup('<li><a class="chip" href="{}" data-where="{}"><bdi>{}</bdi></a></li>').format(
+                    queries_url(self._run.record, condition), condition, group[:80]
+                )
+                for group in groups[:MAX_GROUPS]
+                for condition in [label_condition(field.removeprefix(LABELS), group)]
+            ]
+            return Markup('<ul class="chips" aria-label="Show the queries of a group">{}</ul>').format(
+                Markup("").join(links)
+            )
+        unit = ", in seconds" if field == "seconds" else ""
+        step = "1" if field == "rank" else "any"
+        return Markup(
+            '<form class="range" data-range="{}" data-also="{}" aria-label="Filter the queries by {}{}" hidden>'
+            "<span>Drag over the chart, or filter</span>"
+            '<label>from <input type="number" name="from" step="{}"></label>'
+            '<label>to <input type="number" name="to" step="{}"></label>'
+            '<button class="quiet">Filter</button></form>'
+        ).format(name, also, field, unit, step, step)
+
+
+def _field_name(field: str) -> str:
+    """The field of a figure as a condition names it."""
+    return field if field in ("seconds", "rank") else Condition("metric", field).key
+
+
+def _with_scale(svg: Any, scale: Any) -> Markup:
+    return Markup('<div class="brush" data-scale="{}">{}</div>').format(json.dumps(scale), svg)
+
+
+def _filter_scale(spec: Mapping[str, Any], width: float, name: str, choices: Sequence[str]) -> dict[str, Any] | None:
+    """The place and the scale of the axis that filters; ``None`` where the chart has no such axis."""
+    view, area = spec["vconcat"][0], plot_areas(spec, width)[0]
+    axis = "y" if choices else "x"
+    channels = [layer["encoding"].get(axis) or {} for layer in view["layer"]]
+    channel = next((one for one in channels if "scale" in one), None)
+    if channel is None or len(spec["vconcat"]) > 1:
+        return None
+    scale = build_scale(channel, area[2] if axis == "x" else area[3], upwards=axis == "y")
+    common = {"field": name, "area": [round(one, 2) for one in area]}
+    if not isinstance(scale, BandScale):
+        return {**common, "kind": "log" if scale.log else "linear", "domain": list(scale.domain)}
+    places = [[round(scale.left(one), 2), round(scale.left(one) + scale.width, 2)] for one in scale.places]
+    if choices:
+        if len(choices) != len(places):
+            return None
+        bands = [[*place, choice] for place, choice in zip(places, choices, strict=True)]
+        return {**common, "kind": "choices", "bands": bands}
+    bands = [[*place, *_band_ends(label)] for place, label in zip(places, scale.places, strict=True)]
+    return {**common, "kind": "steps", "bands": bands}
+
+
+def _band_ends(label: str) -> tuple[float | None, float | None]:
+    """The least and the greatest value of a band: ``4–5``, ``> 50``, ``0.333333``; none for a band without a number."""
+    numbers = [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", label.replace("−", "-"))]
+    if not numbers:
+        return None, None
+    if label.startswith(">"):
+        return numbers[0] + 1, None
+    low, high = numbers[0], numbers[-1]
+    digits = re.sub(r"\D", "", label).lstrip("0")
+    margin = 1e-5 * abs(low) if len(digits) >= 6 else 0.0  # the label is rounded to six digits
+    return float(f"{low - margin:.8g}"), float(f"{high + margin:.8g}")
+
+
+# --- what a run lacks, and how to get it -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A way to get numbers that a run lacks: what it gives, and its commands."""
+
+    title: str
+    text: str
+    commands: Sequence[str]
+
+
+def has_gold(workbench: Workbench, record: RunRecord) -> bool:
+    """Whether the samples of a run name relevant documents."""
+    key = (record.fingerprint, "has gold")
+    return workbench.cached(key, lambda: samples_contain(workbench.store, record.run_id, '"relevant_docs"'), size=8)
+
+
+def gold_offers(workbench: Workbench, record: RunRecord, results: Sequence[MetricResult]) -> list[Offer]:
+    """How to get numbers for a run without gold documents; empty where it has gold, or was scored with grades."""
+    is_graded = any(one.defined and one.details.get("judged") is not None for one in results)
+    if is_graded or has_gold(workbench, record) or not record.num_samples:
+        return []
+    run, store = record.run_id, f"--store {shlex.quote(workbench.label)}"
+    return [
+        Offer(
+            "Pool",
+            "Collects the documents that this run returned, each once, for grading; name further runs to pool theirs, "
+            "too. Grades give recall, precision and nDCG, with the proportion of judged documents.",
+            [
+                f"auepora pool {run} {store} -o pool.jsonl",
+                "auepora judge relevance pool.jsonl --judge-model MODEL -o qrels.txt",
+                f"auepora rescore {run} {store} --qrels qrels.txt",
+            ],
+        ),
+        Offer(
+            "Label",
+            "People label a random sample of the answers as right or wrong. That gives the proportion of right answers "
+            "with an interval, and shows whether a judge agrees with people.",
+            [
+                f"auepora label {run} {store} --n 100 --labels labels.jsonl",
+                f"auepora judge calibrate {run} {store} --labels labels.jsonl",
+            ],
+        ),
+        Offer(
+            "Judge",
+            "A model scores every answer: whether the documents support it, and whether they suffice for an answer. "
+            "No gold is needed; compare the judge with labels before you rely on it.",
+            [f"auepora rescore {run} {store} -m llm_faithfulness -m llm_context_sufficiency --judge-model MODEL"],
+        ),
+    ]
+
+
+def cause_offer(workbench: Workbench, run: StoredRun) -> Offer | None:
+    """How to find the causes of wrong answers, for a run with gold, references and no attribution of failures."""
+    targets = {one.target for one in run.results if one.defined}
+    if TargetCategory.GENERATION_CORRECTNESS not in targets or not has_gold(workbench, run.record):
+        return None
+    found = next((one for one in run.results if isinstance(one.details.get("causes"), Mapping)), None)
+    if found is not None:
+        return Offer("", f"No answer is wrong by {display_name(found)}.", ())
+    store = shlex.quote(workbench.label)
+    command = f"auepora rescore {run.record.run_id} --store {store} -m failure_attribution@5"
+    return Offer("", "This command finds the cause of each wrong answer, from retriever to generator:", [command])

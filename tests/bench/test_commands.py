@@ -89,8 +89,8 @@ def test_a_missing_output_is_counted(auepora: Auepora) -> None:
 
 
 def test_a_judge_is_asked_for(auepora: Auepora) -> None:
-    code, out, _ = auepora(*arguments("mtrag"), "-q")
-    assert (code, "not computed: RL_F_idk; needs judge" in out) == (0, True)
+    code, out, _ = auepora(*arguments("asqa"), "-q")
+    assert (code, "not computed: citation_rec, citation_prec; needs nli" in out) == (0, True)
     code, _, err = auepora(*arguments("frames"))
     assert (code, "nothing can be computed: needs judge: give --plan with resources.judge" in err) == (2, True)
 

@@ -42,13 +42,11 @@ class Reading:
     """How records become samples or outputs."""
 
     columns: Mapping[str, str]
-    """By field of our own format its path in a record."""
+    """By field of our own format its path in a record; ``extract.FIELD`` is an expression whose first group is taken."""
     rows: Sequence[str] = ()
     """The keys under which records are, ``*`` for all; none if the file is a list of records."""
     by_id: bool = False
     """Whether the file is an object that has, by field, an object with a value per id."""
-    extract: Mapping[str, str] = field(default_factory=dict)
-    """Regular expressions by field: the value is the first group."""
     join: Mapping[str, Join] = field(default_factory=dict)
     """Second files, by the name under which records have the joined record."""
     number_repeats: bool = False
@@ -67,8 +65,6 @@ class PublishedMetric:
     """What the value is multiplied with: 100 where the script gives per cent."""
     shift: float = 0.0
     """What is added then."""
-    detail: str | None = None
-    """The key of the number in the details of the result, where it is not the value."""
     formula: Literal["value", "complement", "root", "mean_of_slices", "binary_accuracy"] = "value"
     """``complement``: 1 − value. ``root``: its square root. ``mean_of_slices``: the plain mean of the values of the
     first slice. ``binary_accuracy``: 1 / (3 − 2 · value)."""

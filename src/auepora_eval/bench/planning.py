@@ -23,7 +23,7 @@ def write_plan(benchmark: Benchmark, split: str, loaded: Loaded, path: Path, *, 
     write_lines(samples, map(encode_sample, loaded.samples))
     values: dict[str, Any] = {"version": 1, "name": "-".join(filter(None, (benchmark.name, split)))}
     values["dataset"] = {"jsonl": samples.name}
-    if system is None and loaded.has_outputs:
+    if system is None and len(loaded.missing) < len(loaded.samples):
         outputs = path.with_name(f"{path.stem}.outputs.jsonl")
         pairs = zip(loaded.samples, loaded.outputs, strict=True)
         lines = [encode_output(sample.sample_id, output) for sample, output in pairs if output is not None]

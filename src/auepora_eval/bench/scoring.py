@@ -172,7 +172,7 @@ def _number(part: Part, name: str, published: PublishedMetric, results: Mapping[
     other = value if ours is None else _value(part, published, ours)
     shown = ours or result
     interval = None
-    if shown.interval is not None and published.formula == "value" and published.detail is None:
+    if shown.interval is not None and published.formula == "value":
         low, high = shown.interval
         interval = (low * published.scale + published.shift, high * published.scale + published.shift)
     return Number(name, value, other, interval, int(result.details["num_samples"]), published.differs)
@@ -182,9 +182,7 @@ def _value(part: Part, published: PublishedMetric, result: MetricResult) -> floa
     if not result.defined:
         return None
     value = result.value
-    if published.detail is not None:
-        value = float(result.details[published.detail])
-    elif published.formula == "mean_of_slices":
+    if published.formula == "mean_of_slices":
         groups = [group.value for group in result.slices.get(part.slices[0], {}).values() if group.defined]
         value = sum(groups) / len(groups)
     elif published.formula == "binary_accuracy":

@@ -166,7 +166,7 @@ def run_command(
     loaded = load_part(benchmark.parts[found], path, outputs, settings=settings, limit=limit)
     if system is not None:
         scored = _run_system(benchmark, found, loaded, settings, system=system, store=store)
-    elif not loaded.has_outputs:
+    elif len(loaded.missing) == len(loaded.samples):
         raise click.UsageError("none of the samples has an output: give --outputs FILE or --system SYSTEM")
     else:
         scored = _score_saved(benchmark, found, loaded, settings, judge)

@@ -29,7 +29,6 @@ MODULES = {
     "claim_recall": "claims",
     "completion_tokens": "usage",
     "composite": "composite",
-    "conditioned": "composite",
     "containment": "answer_match",
     "context_noise_accuracy": "wrappers",
     "context_tokens": "usage",

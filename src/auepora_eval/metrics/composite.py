@@ -177,60 +177,6 @@ class Composite(CombinedMetric):
         return Score(add_outcome(f"Combined ({self.mean})", self._mean([score.value or 0.0 for score in scores])))
 
 
-@register("conditioned")
-@dataclass(frozen=True)
-class Conditioned(CombinedMetric):
-    r"""Another metric where the question was rightly answered, and 1 or 0 where refusing or answering decides.
-
-    .. math:: u f + (1 - u) (1 - f) M
-
-    u is 1 if the question cannot be answered: `labels[label]` is among `unanswerable`. f is 1 if the system refused: if
-    `refusal`, another metric, is at least 0.5. A refused unanswerable question counts 1, an answered one 0; a refused
-    answerable one 0; otherwise the score is that of `base`, as in MTRAG.
-    """
-
-    base: Any = "token_f1"
-    refusal: Any = "shared_word"
-    unanswerable: Phrases = ("UNANSWERABLE",)
-    label: str = "answerability"
-
-    metadata = declare(
-        skip_reasons={"no_label": "the sample lacks the label that says whether it can be answered"},
-        examples=({"conditioned": {"label": "label", "unanswerable": ["cats"]}},),
-        signature={"label": "label", "unanswerable": "unanswerable"},
-        option_help={
-            "of1": "the metric of answers",
-            "of2": "the metric that finds refusals",
-            "unanswerable": "labels of questions that cannot be answered",
-            "label": "the label that says whether a question can be answered",
-        },
-    )
-
-    def __post_init__(self) -> None:
-        for name in ("base", "refusal"):
-            object.__setattr__(self, name, metric(getattr(self, name)))
-        object.__setattr__(self, "unanswerable", tuple(self.unanswerable))
-        super().__post_init__()
-
-    @property
-    def parts(self) -> Sequence[Any]:
-        """The metric of answers, and the one that finds refusals."""
-        return (self.base, self.refusal)
-
-    def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
-        """The other metric's score, or what follows from the refusal."""
-        if sample.labels.get(self.label) is None:
-            return Score.skip("no_label")
-        answer, refusal = scores
-        if refusal.value is None:
-            return refusal
-        is_unanswerable = str(sample.labels[self.label]) in self.unanswerable
-        if is_unanswerable or refusal.value >= 0.5:
-            right = is_unanswerable and refusal.value >= 0.5
-            return Score(add_outcome("Whether refusing was right", float(right)))
-        return answer
-
-
 @register("truthfulness")
 @dataclass(frozen=True)
 class Truthfulness(CombinedMetric):

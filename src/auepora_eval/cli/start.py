@@ -132,8 +132,9 @@ def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) 
 
 
 @click.command(name="init", cls=Command)
-@click.argument("dataset", type=click.Path())
+@click.argument("dataset", required=False, type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
+@click.option("--bench", metavar="NAME", help="Write the plan of a published benchmark; DATASET is its file.")
 @click.option(
     "--system",
     metavar="KIND",
@@ -158,8 +159,9 @@ def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) 
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def init_command(
-    dataset: str,
+    dataset: str | None,
     outputs: str | None,
+    bench: str | None,
     system: str | None,
     purpose: Purpose | None,
     targets: tuple[TargetCategory, ...],
@@ -178,6 +180,7 @@ def init_command(
     auepora init faq.csv --columns query=question,reference=answer --system my_app.rag:build
     auepora init data.jsonl --system my_app.rag:build --target correctness --target latency
     auepora init data.jsonl --system http://127.0.0.1:8000/ask -o nightly.yaml
+    auepora init hotpot_dev.json pred.json --bench hotpotqa
     """
     from ..plan.starter import starter_plan
     from ..render.terminal import is_terminal, progress
@@ -190,6 +193,14 @@ def init_command(
     target = Path(output)
     if output != "-" and target.exists() and not force:
         raise click.UsageError(f"{output} exists; --force overwrites it, -o writes elsewhere")
+    if bench is not None:
+        from ..bench.planning import write_bench_plan
+
+        write_bench_plan(bench, dataset, outputs, target, system=system)
+        echo_err(f"wrote {output} and its data; then: auepora run {output}")
+        return
+    if dataset is None:
+        raise click.UsageError("give DATASET, or --bench NAME")
     if purpose is None and not targets and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         purpose = _ask_for_purpose()
     with progress(f"looking through {dataset}"):

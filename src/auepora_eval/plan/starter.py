@@ -102,7 +102,7 @@ def starter_plan(
             raise BadValueError(
                 f"{dataset} has no query, so no system can be called; add the questions, or give saved outputs"
             )
-        subject = _system(system or "python")
+        subject = system_section(system or "python")
         support = supported_targets(samples, None, targets=targets)
     else:
         outputs = Path(outputs)
@@ -194,7 +194,7 @@ _CONFIG = """\
   # config: {chunker_version: v1, embedding: my-model, model: my-llm, prompt_version: 3}"""
 
 
-def _system(system: str) -> str:
+def system_section(system: str) -> str:
     """The ``system`` section; a placeholder is marked with EDIT ME."""
     note = "   # EDIT ME" if system in ("python", "http", "command") else ""
     if system == "http" or "://" in system:

@@ -61,7 +61,7 @@ def lucky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunStore, 
         yield store, store_sweep(store, answers)
 
 
-def test_a_comparison_says_that_a_run_was_picked(lucky: tuple[RunStore, list[RunRecord]]) -> None:
+def test_comparisons_name_picked_runs(lucky: tuple[RunStore, list[RunRecord]]) -> None:
     store, records = lucky
     report = compare_runs(records[0].run_id, records[4].run_id, store=store)
     note = "B: picked among 5 configurations on these questions (sweep luck); its verdicts are adjusted for all of them"

@@ -12,7 +12,7 @@ import click
 
 from .console import echo_err, quiet_option
 from .help_pages import Command
-from .options import all_option, target_option
+from .options import all_option, columns_option, target_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,8 +132,9 @@ def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) 
 
 
 @click.command(name="init", cls=Command)
-@click.argument("dataset", type=click.Path())
+@click.argument("dataset", required=False, type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
+@click.option("--bench", metavar="NAME", help="Write the plan of a published benchmark; DATASET is its file.")
 @click.option(
     "--system",
     metavar="KIND",
@@ -145,6 +146,7 @@ def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) 
     type=click.Choice(["retrieval", "answers", "no-gold", "everything"]),
     help="What the plan is for; asked on a terminal, else what the annotations allow.",
 )
+@columns_option()
 @target_option("the plan has all metrics that the data supports for it, instead of those of --for")
 @quiet_option
 @click.option(
@@ -157,11 +159,13 @@ def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) 
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def init_command(
-    dataset: str,
+    dataset: str | None,
     outputs: str | None,
+    bench: str | None,
     system: str | None,
     purpose: Purpose | None,
     targets: tuple[TargetCategory, ...],
+    columns: dict[str, str] | None,
     output: str,
     force: bool,
 ) -> None:
@@ -173,8 +177,10 @@ def init_command(
     \b
     auepora init data.jsonl outputs.jsonl
     auepora init data.jsonl --system my_app.rag:build
+    auepora init faq.csv --columns query=question,reference=answer --system my_app.rag:build
     auepora init data.jsonl --system my_app.rag:build --target correctness --target latency
     auepora init data.jsonl --system http://127.0.0.1:8000/ask -o nightly.yaml
+    auepora init hotpot_dev.json pred.json --bench hotpotqa
     """
     from ..plan.starter import starter_plan
     from ..render.terminal import is_terminal, progress
@@ -187,6 +193,14 @@ def init_command(
     target = Path(output)
     if output != "-" and target.exists() and not force:
         raise click.UsageError(f"{output} exists; --force overwrites it, -o writes elsewhere")
+    if bench is not None:
+        from ..bench.planning import write_bench_plan
+
+        write_bench_plan(bench, dataset, outputs, target, system=system)
+        echo_err(f"wrote {output} and its data; then: auepora run {output}")
+        return
+    if dataset is None:
+        raise click.UsageError("give DATASET, or --bench NAME")
     if purpose is None and not targets and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         purpose = _ask_for_purpose()
     with progress(f"looking through {dataset}"):
@@ -197,6 +211,7 @@ def init_command(
             folder=Path.cwd() if output == "-" else target.parent,
             purpose=purpose,
             targets=targets,
+            columns=columns,
         )
     if output == "-":
         click.echo(text, nl=False)

@@ -115,7 +115,13 @@ def make_environment(*packages: str) -> Environment:
     )
     helpers: dict[str, Any] = {"kind_of": lambda block: type(block).__name__, "at": _percent}
     environment.globals |= helpers
-    environment.filters |= {"breakable": _with_break_points, "cut": _truncate, "whole": _uncut, "ticked": _code_spans}
+    environment.filters |= {
+        "breakable": _with_break_points,
+        "cut": _truncate,
+        "whole": _uncut,
+        "ticked": _code_spans,
+        "prose": _code_spans,
+    }
     return environment
 
 

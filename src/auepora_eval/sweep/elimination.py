@@ -26,7 +26,7 @@ from ..stats.selection import ConfigurationScores, eliminate, look_sizes
 from ..store.records import RunStatus, plan_conventions
 from ..store.runs import iter_samples
 from ..systems.calls import Stop
-from .run import Announce, PreparedSweep, SweepOptions, SweepRunner, announce_nothing
+from .run import Announce, PreparedSweep, SweepOptions, SweepRunner, ignore_line
 
 
 @dataclass(slots=True, eq=False)
@@ -66,7 +66,7 @@ def make_runner(
     *,
     stop: Stop | None = None,
     watcher: RunCallbacks = RunCallbacks(),
-    announce: Announce = announce_nothing,
+    announce: Announce = ignore_line,
 ) -> SweepRunner:
     """The runner of a sweep, with or without elimination."""
     kind = EliminatingRunner if options.eliminate else SweepRunner

@@ -234,8 +234,8 @@ Announce = Callable[[str], None]
 """Called with a line about a configuration."""
 
 
-def announce_nothing(_line: str) -> None:
-    """Print no progress."""
+def ignore_line(line: str) -> None:
+    """Show nothing."""
 
 
 class SweepRunner:
@@ -248,7 +248,7 @@ class SweepRunner:
         *,
         stop: Stop | None = None,
         watcher: RunCallbacks = RunCallbacks(),
-        announce: Announce = announce_nothing,
+        announce: Announce = ignore_line,
     ) -> None:
         self.prepared, self.options, self.announce = prepared, options, announce
         self.sweep = prepared.sweep

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.responses import Response
 
 from ..compare.sweeps import find_sweep
@@ -43,7 +45,7 @@ def read_answer(workbench: Workbench, name: str) -> SweepAnswer:
     key = ("sweep", name, *versions)
     store = CachedStore(workbench.store)
     store.records_decisions = False  # a page is a GET request
-    return workbench.cached(key, lambda: answer_sweep(store, sweep), size=_SIZE)
+    return workbench.cached(key, partial(answer_sweep, store, sweep), size=_SIZE)
 
 
 ROUTES = [page_route("/sweep", sweep_page)]

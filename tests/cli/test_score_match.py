@@ -160,7 +160,7 @@ def test_table_names_the_way(auepora: Auepora) -> None:
     assert code == 0
     assert out.splitlines()[0].split() == ["target", "metric", "value", "95", "%", "interval", "chance"]
     assert out.endswith("conventions: auepora (auto), match parent\n")
-    code, out, err = auepora("score", *ONE_FILE, "-m", "recall@5", "--match", "id")
+    code, out, err = auepora("score", *ONE_FILE, "-m", "recall@5", "--match", "id", "--all")
     assert out.endswith("conventions: auepora (auto), match id\n")
     assert "gold is matched" not in err
 

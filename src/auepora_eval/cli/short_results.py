@@ -10,11 +10,10 @@ from ..core.results import Results, display_name, registered_name, script_note
 from ..core.types import MetricResult
 from ..engine.data_checks import count_system_failures
 from ..render.blocks import Row, TableColumn, simple_table, without_empty_columns
-from ..render.short import ShortForm, group_messages, rounded, rounded_interval
+from ..render.short import ShortForm, group_messages, grouped_warnings, rounded, rounded_interval
 from ..render.tables import UNRELIABLE_NOTE, result_note
 from ..render.terminal import cut_text
 from .judge_options import run_failure
-from .options import grouped_warnings
 
 if TYPE_CHECKING:
     from ..gates import GateReport

@@ -36,7 +36,6 @@ from .judge_options import failure_text, judge_failures, judgements_text, sample
 from .options import (
     ALL_TABLES,
     complete_run,
-    format_time,
     is_short,
     open_store,
     output_format,
@@ -44,11 +43,11 @@ from .options import (
     raw_option,
     render_page,
     require_per_query,
-    run_dict,
     samples_option,
     store_option,
     write_out,
 )
+from .runs import format_time, run_dict
 
 if TYPE_CHECKING:
     from ..compare.filters import QueryRow, SampleFilter

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
+from ..core.results import Results
 from .blocks import Row, Table, simple_table
 from .tables import format_value
 from .terminal import MAX_CELL_WIDTH, aligned, blocks_text, cut_text, printable, text_width
@@ -77,6 +78,19 @@ def group_messages(found: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{first_names(places)}: {message}" for message, places in groups.items()]
 
 
+def grouped_warnings(results: Results) -> list[str]:
+    """The warnings about data and scores; one that several metrics have occurs once, with the first of them."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for warning in results.warnings:
+        name = next((one.name for one in results if f" {one.name}" in warning), "")
+        found.setdefault(warning.replace(name, "") if name else warning, []).append((name, warning))
+    messages = []
+    for (_, first), *more in found.values():
+        also = first_names([name for name, _ in more])
+        messages.append(f"{first} (and {len(more)} more: {also})" if more else first)
+    return messages
+
+
 # --- the layout ------------------------------------------------------------------------------------------------------
 
 WIDTH, MAX_LINES = 100, 25
@@ -134,12 +148,12 @@ def _table_lines(table: Table, room: int) -> list[str]:
 
 def _note_lines(notes: Sequence[tuple[str, str | None]], room: int) -> list[str]:
     """The notes beside their labels, each on fewer lines where there is little room."""
-    said = [(label, text) for label, text in notes if text]
-    width = max((text_width(label) for label, _ in said), default=0) + 2
+    given = [(label, text) for label, text in notes if text]
+    width = max((text_width(label) for label, _ in given), default=0) + 2
     lines: list[str] = []
     for most in range(_MOST_LINES, 0, -1):
         rows: list[tuple[str, str]] = []
-        for label, text in said:
+        for label, text in given:
             rows += zip([label, *repeat("", most)], _wrapped(text, WIDTH - width, most), strict=False)
         lines = aligned(rows, right=()).splitlines()
         if len(lines) <= room:

@@ -175,8 +175,8 @@ def diagnosis_short(
     advice = [("do", text) for text in recommendations(numbers)]
     left = [f"{numbers.left_out} questions were not measured in every arm"] * bool(numbers.left_out)
     causes, arms = causes_table(numbers, short=True), arms_table(numbers, short=True)
-    said = [*advice, ("note", "; ".join([f"right is {correct}", *left, *notes]))]
-    return ShortForm(sentence(numbers), [*([] if causes is None else [causes]), arms], said, commands)
+    listed = [*advice, ("note", "; ".join([f"right is {correct}", *left, *notes]))]
+    return ShortForm(sentence(numbers), [*([] if causes is None else [causes]), arms], listed, commands)
 
 
 def diagnosis_text(numbers: DiagnosisNumbers, correct: str, notes: Sequence[str] = ()) -> str:

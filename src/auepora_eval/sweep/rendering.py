@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ..render.blocks import Block, Bullets, Cell, Prose, Row, Table, TableColumn, Tone, simple_table
+from ..render.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Prose,
+    Row,
+    Table,
+    TableColumn,
+    Tone,
+    simple_table,
+    without_empty_columns,
+)
 from ..render.tables import format_value
 from .answer import ConfigurationResult, SweepAnswer
 
@@ -133,25 +144,21 @@ def configurations_table(answer: SweepAnswer, most: int | None = MAX_ROWS) -> Ta
         TableColumn("status", minor=True),
     ]
     rows = [_row(answer, result) for result in answer.results[:most]]
-    shown = [place for place, column in enumerate(columns) if place < len(names) or _is_shown(column, rows, place)]
-    return simple_table([columns[place] for place in shown], [[row[place] for place in shown] for row in rows])
-
-
-def _is_shown(column: TableColumn | str, rows: Sequence[Row], place: int) -> bool:
-    """Whether a column says something."""
-    assert isinstance(column, TableColumn)
-    usual = {"failed": "0", "status": "finished"}.get(column.title, "")
-    cells = (row[place] for row in rows)
-    return any((cell.text if isinstance(cell, Cell) else cell) not in ("", usual) for cell in cells)
+    return without_empty_columns(simple_table(columns, rows))
 
 
 def _row(answer: SweepAnswer, result: ConfigurationResult) -> Row:
     amounts = result.amounts
-    verdict, kept, failed, efficient, behind = result.verdict, "", "", "", None
+    verdict: Cell | str = ""
+    kept, failed, efficient, status, behind = "", "", "", "", None
+    if result.verdict:
+        verdict = Cell(result.verdict, _TONES.get(result.verdict, ""))
     if result.place == answer.sweep.baseline:
         verdict = "shipped"
-    if result.mean is not None:
+    if result.failed:
         failed = str(result.failed)
+    if not result.is_finished:
+        status = result.status
     if result.mean is not None and answer.is_complete:
         kept = _YES_NO[result.is_kept]
     if result.is_efficient:
@@ -162,7 +169,7 @@ def _row(answer: SweepAnswer, result: ConfigurationResult) -> Row:
         *result.configuration.values.values(),
         _number(result.mean),
         kept,
-        Cell(verdict, _TONES.get(verdict, "")),
+        verdict,
         _number(behind),
         *(_number(result.others.get(name)) for name in answer.other_metrics),
         _number(getattr(amounts, answer.cost_name or "cost"), "{:.4g}"),
@@ -170,7 +177,7 @@ def _row(answer: SweepAnswer, result: ConfigurationResult) -> Row:
         _number(amounts.setup_s, "{:.3g} s"),
         failed,
         efficient,
-        result.status,
+        status,
     ]
 
 
@@ -183,10 +190,8 @@ def _number(value: float | None, form: str = "") -> str:
 def effects_table(answer: SweepAnswer) -> Table | None:
     """The effect of each value of each parameter of a complete grid."""
     rows: list[Row] = []
-    for name, effects in answer.effects.items():
-        for value, effect in effects.items():
-            ends = f"{effect.low:+.4f} to {effect.high:+.4f}"
-            rows.append([f"{name} {value}", f"{effect.effect:+.4f}", ends])
+    for (name, value), effect in answer.effects.items():
+        rows.append([f"{name} {value}", f"{effect.effect:+.4f}", f"{effect.low:+.4f} to {effect.high:+.4f}"])
     columns: list[TableColumn | str] = ["parameter", TableColumn("effect", number=True), "95 % interval"]
     return simple_table(columns, rows) if rows else None
 
@@ -240,10 +245,9 @@ def answer_document(answer: SweepAnswer) -> dict[str, Any]:
         "not_distinguishable": [result.label for result in answer.kept],
         "cheapest_not_worse": [result.label for result in answer.cheapest(answer.not_worse)],
         "configurations": [_result_document(answer, result) for result in answer.results],
-        "effects": {
-            name: {value: asdict(effect) for value, effect in effects.items()}
-            for name, effects in answer.effects.items()
-        },
+        "effects": [
+            {"parameter": name, "value": value, **asdict(effect)} for (name, value), effect in answer.effects.items()
+        ],
         "notes": answer_notes(answer, is_whole=True),
     }
 

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..compare.sweeps import SWEEP, StoredSweep
+from ..compare.sweeps import SWEEP, SWEEP_TAG, sweep_entry
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.registry import metric
 from ..core.types import EvaluationSample, SystemOutputs
@@ -26,7 +26,6 @@ from ..plan.model import Plan, plan_changes
 from ..plan.prepare import PreparedPlan, build_system, prepare, read_plan
 from ..plan.source import PlanSource
 from ..plan.sweep import SweepBudget, SweepPlan, is_hook, setup_words, short_names
-from ..runs.judging import preview_plan
 from ..runs.run import (
     RunCallbacks,
     RunOutcome,
@@ -69,8 +68,7 @@ class SweepOptions:
 class PreparedSweep:
     """A sweep whose configurations are checked, ready to run."""
 
-    sweep: StoredSweep
-    plan: SweepPlan
+    sweep: SweepPlan
     plans: tuple[Plan, ...]
     """The plan of each configuration."""
     stored: tuple[Mapping[str, Any], ...]
@@ -81,27 +79,6 @@ class PreparedSweep:
     deciding: Metric
     where: str
     """The store."""
-
-    def preview(self, options: SweepOptions) -> dict[str, Any]:
-        """The counts, and an estimate of the judging of all configurations. Nothing is called."""
-        found, notes = preview_plan(self.plans[0], store=options.store, limit=options.limit, sample_set=options.samples)
-        count = len(self.plans)
-        total = found.total
-        cost = None if total.cost is None else total.cost * count
-        return {
-            "configurations": count,
-            "questions": len(self.samples),
-            "system_calls": self.calls,
-            "judge_calls": total.calls * count,
-            "judge_tokens": [total.prompt_tokens * count, total.completion_tokens * count],
-            "judge_cost": cost,
-            "budget": {key: value for key, value in _budget_items(self.plan.budget) if value is not None},
-            "notes": notes,
-        }
-
-
-def _budget_items(budget: SweepBudget) -> list[tuple[str, float | None]]:
-    return [(key, getattr(budget, key)) for key in ("calls", "tokens", "cost", "seconds")]
 
 
 def prepare_sweep(
@@ -136,8 +113,8 @@ def prepare_sweep(
         raise PlanError(source.path, source.line("sweep.budget.cost"), "sweep.budget.cost", problem)
     name = options.name or whole.name
     where = default_store(options.store, whole.store)
-    sweep = StoredSweep.of_plan(name, whole.sweep, eliminates=options.eliminate)
-    return PreparedSweep(sweep, whole.sweep, tuple(plans), tuple(stored), prepared.samples, calls, deciding, where)
+    sweep = replace(whole.sweep, name=name, eliminates=options.eliminate)
+    return PreparedSweep(sweep, tuple(plans), tuple(stored), prepared.samples, calls, deciding, where)
 
 
 def _require_deciding(plan: Plan, prepared: PreparedPlan, options: SweepOptions) -> Metric:
@@ -197,7 +174,7 @@ class BudgetMeter:
 
     def _check(self) -> None:
         used = {**self._used, "seconds": time.monotonic() - self._began}
-        for key, most in _budget_items(self.budget):
+        for key, most in asdict(self.budget).items():
             # All calls that the plan takes fit into the budget, so that reaching it is no reason to stop.
             if most is not None and used[key] > most and not self.exceeded:
                 self.exceeded = f"the budget of {most:g} {key} is spent"
@@ -217,17 +194,6 @@ def output_tokens(output: SystemOutputs) -> int | None:
 
 
 # --- the runs --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SweepOutcome:
-    """How a sweep ended. The answer is in the store."""
-
-    sweep: StoredSweep
-    ended: str
-    """``finished`` or ``stopped``."""
-    message: str = ""
-    store: str = field(repr=False, default="")
 
 
 Announce = Callable[[str], None]
@@ -255,23 +221,21 @@ class SweepRunner:
         self.stop = stop or Stop()
         self._watcher = watcher
         prices = prepared.plans[0].resolved["run"].get("prices") or {}
-        self.meter = BudgetMeter(prepared.plan.budget, prices, self.stop)
+        self.meter = BudgetMeter(prepared.sweep.budget, prices, self.stop)
         self._setup_s: dict[int, float] = {}
         self._building = threading.Lock()
         self.store = RunStore.open(prepared.where, secrets=prepared.plans[0].secrets)
         self.records: dict[int, RunRecord] = {}
         """The run of each configuration by its place."""
 
-    def run(self) -> SweepOutcome:
-        """Run all configurations, or what is missing of them."""
+    def run(self) -> str:
+        """Run all configurations, or what is missing of them; returns why it stopped, empty if it did not."""
         with self.store:
             self._find_earlier()
             self._set_up()
             self._check_systems()
             self.run_all()
-        if self.meter.exceeded or self.stop.finishing:
-            return SweepOutcome(self.sweep, "stopped", self.meter.exceeded or "interrupted", self.prepared.where)
-        return SweepOutcome(self.sweep, "finished", store=self.prepared.where)
+        return self.meter.exceeded or ("interrupted" if self.stop.finishing else "")
 
     def run_all(self) -> None:
         """Run every configuration to the end."""
@@ -279,7 +243,7 @@ class SweepRunner:
 
     def _find_earlier(self) -> None:
         """Find the runs of a sweep that is resumed; without ``resume`` there must be none of this name."""
-        earlier = self.store.runs(tag=self.sweep.tag)
+        earlier = self.store.runs(tag=SWEEP_TAG + self.sweep.name)
         if earlier and not self.options.resume:
             raise BadValueError(
                 f"there is a sweep '{self.sweep.name}' in the store; resume it with --resume, look at it with "
@@ -298,7 +262,7 @@ class SweepRunner:
     def _require_unchanged(self, record: RunRecord, place: int) -> None:
         """Raise if the plan of a run, or its questions, are not those of now."""
         plan = {key: value for key, value in record.plan.items() if key != SWEEP}
-        now = self.store.as_stored({SWEEP: self.sweep.entry(place), "plan": dict(self.prepared.stored[place])})
+        now = self.store.as_stored({SWEEP: sweep_entry(self.sweep, place), "plan": dict(self.prepared.stored[place])})
         changes = plan_changes(plan, now["plan"])
         if {**record.plan[SWEEP], "setup_s": None} != now[SWEEP]:
             changes.append("sweep")
@@ -320,7 +284,7 @@ class SweepRunner:
 
     def _set_up(self) -> None:
         """Prepare all configurations before the first call; a command that is the same for several runs once."""
-        setup = self.prepared.plan.setup
+        setup = self.sweep.setup
         ready: dict[tuple[str, ...], float] = {}
         names = short_names(key for configuration in self.sweep.configurations for key in configuration.settings)
         for place, plan in enumerate(self.prepared.plans):
@@ -392,7 +356,7 @@ class SweepRunner:
             self.prepared.plans[place],
             store=options.store,
             limit=options.limit,
-            tags=(*options.tags, self.sweep.tag),
+            tags=(*options.tags, SWEEP_TAG + self.sweep.name),
             samples=options.samples,
             is_checked=True,
         )
@@ -405,7 +369,7 @@ class SweepRunner:
 
     def _request(self, place: int, request: RunRequest) -> RunRequest:
         label = self.sweep.configurations[place].label
-        entry = self.sweep.entry(place, self._setup_s.get(place))
+        entry = sweep_entry(self.sweep, place, self._setup_s.get(place))
         return replace(request, name=f"{self.sweep.name} [{label}]", plan={**request.plan, SWEEP: entry})
 
     def _start_or_resume(self, place: int, request: RunRequest, store: RunStore) -> RunOutcome:
@@ -424,7 +388,7 @@ class SweepRunner:
         record = self.records.get(place)
         if record is None:
             prepared = prepare(plan, need_system=False, limit=options.limit, samples=options.samples)
-            tags = (*options.tags, self.sweep.tag)
+            tags = (*options.tags, SWEEP_TAG + self.sweep.name)
             request = self._request(place, plan_request(prepared, tags, store=options.store, samples=options.samples))
             record = self.store.create_run(
                 request.name,

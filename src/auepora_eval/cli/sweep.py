@@ -104,8 +104,7 @@ def command(
     from ..plan.source import read_source
     from ..runs.run import RunCallbacks
     from ..store.connect import default_store
-    from ..sweep.elimination import make_runner
-    from ..sweep.run import SweepOptions, prepare_sweep
+    from ..sweep.run import SweepOptions, SweepRunner, prepare_sweep
     from ..systems.calls import Stop
 
     source = read_source(Path(plan)).with_settings(judging.settings)
@@ -132,7 +131,7 @@ def command(
         def answered(rows: Sequence[StoredOutput]) -> None:
             advance(len(rows))
 
-        runner = make_runner(prepared, options, stop=stop, watcher=RunCallbacks(answered=answered), announce=echo_err)
+        runner = SweepRunner(prepared, options, stop=stop, watcher=RunCallbacks(answered=answered), announce=echo_err)
         stopped = runner.run()
     if stopped:
         echo_err(f"Stopped: {stopped}", always=True)
@@ -150,8 +149,7 @@ def show(name: str, store: str | None, form: str, output: str | None, *, is_whol
     from ..render.markdown import blocks_markdown
     from ..render.terminal import blocks_text
     from ..sweep.answer import answer_sweep
-    from ..sweep.page import write_sweep_report
-    from ..sweep.rendering import answer_blocks, answer_document
+    from ..sweep.rendering import answer_blocks, answer_document, write_sweep_report
 
     with open_store(store, output=output) as opened:
         answer = answer_sweep(opened, find_sweep(opened, name))

@@ -6,15 +6,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from itertools import compress
 from typing import Any
 
-from ..compare.sweeps import SWEEP, SWEEP_TAG, sweep_entry
+import numpy as np
+
+from ..compare.pairing import metric_meta
+from ..compare.sweeps import ELIMINATED_TAG, SWEEP, SWEEP_TAG, ScoreTable, sweep_entry
+from ..core.clusters import cluster_ids, cluster_key
 from ..core.metrics_base import BatchMetric, Metric
+from ..core.reduce import Clusters
 from ..core.registry import metric
+from ..core.results import Results
+from ..core.scores import Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import resolve_metrics
 from ..errors import AueporaError, BadValueError, PlanError, StoreError, UnknownRunError
@@ -26,9 +34,10 @@ from ..plan.model import Plan, plan_changes
 from ..plan.prepare import PreparedPlan, build_system, prepare, read_plan
 from ..plan.source import PlanSource
 from ..plan.sweep import SweepBudget, SweepPlan, is_hook, setup_words, short_names
+from ..runs.gold import read_gold
+from ..runs.job import ScoringJob
 from ..runs.run import (
     RunCallbacks,
-    RunOutcome,
     RunRequest,
     closing_system,
     open_plan,
@@ -36,11 +45,14 @@ from ..runs.run import (
     start_or_resume,
     warn,
 )
+from ..runs.scoring import score_run
 from ..runtime.imports import import_object, search_folders
 from ..runtime.secrets import Secrets
+from ..stats.intervals import Ints
+from ..stats.selection import ConfigurationScores, eliminate, look_sizes
 from ..store.connect import default_store
-from ..store.records import RunRecord, RunStatus, StoredOutput
-from ..store.runs import RunStore
+from ..store.records import RunRecord, RunStatus, StoredOutput, plan_conventions
+from ..store.runs import RunStore, iter_samples
 from ..systems.calls import Stop
 
 # --- the check: every error before anything is spent -----------------------------------------------------------------
@@ -223,7 +235,6 @@ class SweepRunner:
         prices = prepared.plans[0].resolved["run"].get("prices") or {}
         self.meter = BudgetMeter(prepared.sweep.budget, prices, self.stop)
         self._setup_s: dict[int, float] = {}
-        self._building = threading.Lock()
         self.store = RunStore.open(prepared.where, secrets=prepared.plans[0].secrets)
         self.records: dict[int, RunRecord] = {}
         """The run of each configuration by its place."""
@@ -234,12 +245,11 @@ class SweepRunner:
             self._find_earlier()
             self._set_up()
             self._check_systems()
-            self.run_all()
+            if self.options.eliminate:
+                run_in_looks(self)
+            else:
+                self.run_each(range(len(self.prepared.plans)))
         return self.meter.exceeded or ("interrupted" if self.stop.finishing else "")
-
-    def run_all(self) -> None:
-        """Run every configuration to the end."""
-        self.run_each(range(len(self.prepared.plans)))
 
     def _find_earlier(self) -> None:
         """Find the runs of a sweep that is resumed; without ``resume`` there must be none of this name."""
@@ -333,10 +343,24 @@ class SweepRunner:
         """Start or resume the run of one configuration; what is wrong with it alone is stored."""
         if self.stop.finishing:
             return
-        label = self.sweep.configurations[place].label
+        options, label = self.options, self.sweep.configurations[place].label
         try:
-            with self._opened(place) as (request, store):
-                outcome = self._start_or_resume(place, replace(request, part=part), store)
+            with open_plan(
+                self.prepared.plans[place],
+                store=options.store,
+                limit=options.limit,
+                tags=(*options.tags, SWEEP_TAG + self.sweep.name),
+                samples=options.samples,
+                is_checked=True,
+            ) as (request, store, _):
+                outcome = start_or_resume(
+                    replace(self._request(place, request), part=part),
+                    store,
+                    self.records.get(place),
+                    retry_failed=options.retry_failed,
+                    stop=self.stop,
+                    watcher=replace(self._watcher, answered=self._on_answers),
+                )
             self.records[place] = outcome.record
         except StoreError:
             raise
@@ -348,35 +372,10 @@ class SweepRunner:
             why = f" ({record.message})" if record.message else ""
             self.announce(f"{label}: {record.status.value}{why}")
 
-    @contextmanager
-    def _opened(self, place: int) -> Any:
-        """The request of the run of a configuration, and a store of its own thread."""
-        options = self.options
-        opening = open_plan(
-            self.prepared.plans[place],
-            store=options.store,
-            limit=options.limit,
-            tags=(*options.tags, SWEEP_TAG + self.sweep.name),
-            samples=options.samples,
-            is_checked=True,
-        )
-        with self._building:  # the user's code may not be importable from two threads
-            request, store, _ = opening.__enter__()
-        try:
-            yield self._request(place, request), store
-        finally:
-            opening.__exit__(*sys.exc_info())
-
     def _request(self, place: int, request: RunRequest) -> RunRequest:
         label = self.sweep.configurations[place].label
         entry = sweep_entry(self.sweep, place, self._setup_s.get(place))
         return replace(request, name=f"{self.sweep.name} [{label}]", plan={**request.plan, SWEEP: entry})
-
-    def _start_or_resume(self, place: int, request: RunRequest, store: RunStore) -> RunOutcome:
-        earlier = self.records.get(place)
-        watcher = replace(self._watcher, answered=self._on_answers)
-        retry = self.options.retry_failed
-        return start_or_resume(request, store, earlier, retry_failed=retry, stop=self.stop, watcher=watcher)
 
     def _on_answers(self, rows: Sequence[StoredOutput]) -> None:
         self._watcher.answered(rows)
@@ -420,3 +419,118 @@ def _run_setup(setup: str, words: Sequence[str], plan: Plan, settings: Mapping[s
     if problem:
         raise PlanError(plan.path, None, "sweep.setup", f"failed for the configuration '{label}': {problem}")
     return time.monotonic() - began
+
+
+# --- successive elimination: all get the same questions in one random order, and the worse ones leave ---------------
+
+
+@dataclass(slots=True, eq=False)
+class LookJob(ScoringJob):
+    """The scoring of the questions that a run was asked so far; nothing of it is stored."""
+
+    asked: Collection[int] = ()
+
+    def open(self) -> None:
+        """Read the samples that were asked."""
+        self.samples = list(iter_samples(self.store, self.record.run_id, positions=frozenset(self.asked)))
+        ScoringJob.open(self)
+
+    def _read_outputs(self, repeat: int) -> Iterator[SystemOutputs | None]:
+        chosen = [position in self.asked for position in range(self.record.num_samples)]
+        return compress(ScoringJob._read_outputs(self, repeat), chosen)
+
+    def store_judgements(self) -> AbstractContextManager[None]:
+        """The judgements are in the cache; the last scoring stores them."""
+        return nullcontext()
+
+    def store_results(self, results: Results) -> None:
+        """Store nothing."""
+
+
+def run_in_looks(runner: SweepRunner) -> None:
+    """Ask tenths of the questions, and after each let the configurations leave that are worse than another one.
+
+    It ends when one is left, or when less than half a further one is expected to leave. The rest, and the baseline,
+    are asked to the end.
+    """
+    samples = runner.prepared.samples
+    families = [cluster_key(sample) for sample in samples]
+    clusters = cluster_ids([sample.sample_id for sample in samples], families)
+    units = _random_order(clusters, runner.prepared.plans[0].seed)
+    every = list(range(len(runner.prepared.plans)))
+    living = list(every)
+    for look, size in enumerate(look_sizes(len(units)), start=1):
+        if not size:
+            continue
+        asked = frozenset(np.concatenate(units[:size]).tolist())
+        runner.announce(f"look {look}: {len(asked)} of {len(samples)} questions, {len(living)} configurations")
+        runner.run_each(living, part=asked)
+        if runner.stop.finishing:
+            return
+        found = _analyse(runner, living, asked, clusters)
+        if found is None:
+            continue
+        outcome = eliminate(found, look=look, total=len(samples), configurations=len(every))
+        leaving = [place for place, kept in zip(living, outcome.kept.tolist(), strict=True) if not kept]
+        for place in leaving:
+            _leave(runner, place, len(asked))
+        living = [place for place in living if place not in leaving]
+        if len(living) == 1 or outcome.is_futile:
+            break
+    runner.run_each([place for place in every if place in living or place == runner.sweep.baseline])
+
+
+def _random_order(clusters: Clusters, seed: int) -> list[Ints]:
+    """The positions of the samples of each unit, in a random order of units."""
+    names = np.unique(clusters)
+    order = np.random.default_rng(seed).permutation(names)
+    return [np.flatnonzero(clusters == name) for name in order.tolist()]
+
+
+def _leave(runner: SweepRunner, place: int, asked: int) -> None:
+    """Mark that a configuration left; the baseline is asked to the end all the same."""
+    record = runner.records[place]
+    runner.store.tag(record.run_id, ELIMINATED_TAG)
+    label = runner.sweep.configurations[place].label
+    runner.announce(f"{label}: eliminated after {asked} questions")
+    if place != runner.sweep.baseline and record.status is not RunStatus.FAILED:
+        runner.store.finish(record.run_id, RunStatus.ELIMINATED, message=f"eliminated after {asked}")
+    runner.records[place] = runner.store.get(record.run_id)
+
+
+def _analyse(
+    runner: SweepRunner, living: list[int], asked: frozenset[int], clusters: Clusters
+) -> ConfigurationScores | None:
+    """The scores of the living configurations on what was asked; ``None`` where there are too few."""
+    metric = runner.prepared.deciding
+    assert isinstance(metric, BatchMetric)
+    columns = [_look_scores(runner, place, asked) for place in living]
+    table = ScoreTable.of(columns, metric_meta(metric, None), len(asked))
+    inside = clusters[np.array(sorted(asked))]
+    return table.analyse(inside) if len(np.unique(inside[table.rows])) > 1 else None
+
+
+def _look_scores(runner: SweepRunner, place: int, asked: frozenset[int]) -> Scores | None:
+    """The scores of a configuration on what was asked; ``None`` if its run failed."""
+    record, plan = runner.records[place], runner.prepared.plans[place]
+    if record.status is RunStatus.FAILED:
+        return None
+    rules = plan_conventions(record)
+    reading = None
+    if plan.match == "auto":
+        reading = read_gold(runner.store, record, runner.prepared.samples, rules, "auto")
+        rules = replace(rules, match=reading.resolved.match)
+    job = LookJob(
+        runner.store,
+        record,
+        [runner.prepared.deciding],
+        conventions=rules,
+        reading=reading,
+        options=plan.scoring,
+        policy=plan.judge.policy_for(runner.prepared.where, plan.folder),
+        secrets=plan.secrets,
+        asked=asked,
+    )
+    scores = score_run(job)[0].scores
+    assert isinstance(scores, Scores)
+    return scores

@@ -10,8 +10,7 @@ from ..compare.sweeps import find_sweep, sweep_runs
 from ..errors import BadValueError
 from ..store.runs import CachedStore
 from ..sweep.answer import SweepAnswer, answer_sweep
-from ..sweep.page import answer_sections
-from ..sweep.rendering import conclusion
+from ..sweep.rendering import answer_sections, conclusion
 from .page_request import PageRequest, page_route
 from .workbench import Workbench, render_template
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..compare.pairing import metric_meta
-from ..compare.sweeps import ELIMINATED_TAG, SWEEP, SWEEP_TAG, ScoreTable, sweep_entry
+from ..compare.sweeps import ELIMINATED_TAG, SWEEP, SWEEP_TAG, ScoreTable, sweep_entry, sweep_runs
 from ..core.clusters import cluster_ids, cluster_key
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.reduce import Clusters
@@ -287,10 +287,8 @@ class SweepRunner:
         record = self.records.get(place)
         if record is None or record.status not in (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.ELIMINATED):
             return False
-        return not (self.options.retry_failed and (record.status is RunStatus.FAILED or self._has_failures(record)))
-
-    def _has_failures(self, record: RunRecord) -> bool:
-        return bool(self.store.counts(record.run_id)[1])
+        has_failures = record.status is RunStatus.FAILED or self.store.counts(record.run_id)[1] > 0
+        return not (self.options.retry_failed and has_failures)
 
     def _set_up(self) -> None:
         """Prepare all configurations before the first call; a command that is the same for several runs once."""
@@ -353,7 +351,7 @@ class SweepRunner:
                 samples=options.samples,
                 is_checked=True,
             ) as (request, store, _):
-                outcome = start_or_resume(
+                start_or_resume(
                     replace(self._request(place, request), part=part),
                     store,
                     self.records.get(place),
@@ -361,12 +359,14 @@ class SweepRunner:
                     stop=self.stop,
                     watcher=replace(self._watcher, answered=self._on_answers),
                 )
-            self.records[place] = outcome.record
         except StoreError:
             raise
-        except AueporaError as error:
-            self.records[place] = self._store_failure(place, str(error))
-        record = self.records[place]
+        except AueporaError as error:  # the others go on; a run that was started is stored as failed
+            self.announce(f"{label}: {error}")
+        record = sweep_runs(self.store, self.sweep)[place]
+        if record is None:
+            return
+        self.records[place] = record
         if part is None:
             self.meter.add_judging(record)
             why = f" ({record.message})" if record.message else ""
@@ -380,27 +380,6 @@ class SweepRunner:
     def _on_answers(self, rows: Sequence[StoredOutput]) -> None:
         self._watcher.answered(rows)
         self.meter.add(rows)
-
-    def _store_failure(self, place: int, message: str) -> RunRecord:
-        """The run of a configuration that failed before its first call."""
-        plan, options = self.prepared.plans[place], self.options
-        record = self.records.get(place)
-        if record is None:
-            prepared = prepare(plan, need_system=False, limit=options.limit, samples=options.samples)
-            tags = (*options.tags, SWEEP_TAG + self.sweep.name)
-            request = self._request(place, plan_request(prepared, tags, store=options.store, samples=options.samples))
-            record = self.store.create_run(
-                request.name,
-                request.samples,
-                dataset_name=request.dataset_name,
-                plan=dict(request.plan),
-                config=dict(request.config),
-                repeats=request.repeats,
-                commit=request.commit,
-                tags=request.tags,
-            )
-        self.store.finish(record.run_id, RunStatus.FAILED, message=message)
-        return self.store.get(record.run_id)
 
 
 def _run_setup(setup: str, words: Sequence[str], plan: Plan, settings: Mapping[str, Any], label: str) -> float:
@@ -489,7 +468,9 @@ def _random_order(clusters: Clusters, seed: int) -> list[Ints]:
 
 def _leave(runner: SweepRunner, place: int, asked: int) -> None:
     """Mark that a configuration left; the baseline is asked to the end all the same."""
-    record = runner.records[place]
+    record = runner.records.get(place)
+    if record is None:
+        return
     runner.store.tag(record.run_id, ELIMINATED_TAG)
     label = runner.sweep.configurations[place].label
     runner.announce(f"{label}: eliminated after {asked} questions")
@@ -512,8 +493,8 @@ def _analyse(
 
 def _look_scores(runner: SweepRunner, place: int, asked: frozenset[int]) -> Scores | None:
     """The scores of a configuration on what was asked; ``None`` if its run failed."""
-    record, plan = runner.records[place], runner.prepared.plans[place]
-    if record.status is RunStatus.FAILED:
+    record, plan = runner.records.get(place), runner.prepared.plans[place]
+    if record is None or record.status is RunStatus.FAILED:
         return None
     rules = plan_conventions(record)
     reading = None

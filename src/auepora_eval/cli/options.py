@@ -445,9 +445,20 @@ def refuse_input_as_output(output: str | None, inputs: Sequence[str | None], *, 
             raise click.UsageError(f"{option} {output} is the input {path}; write to another file")
 
 
+_STDOUT = (None, "-", "/dev/stdout")
+"""Names of stdout."""
+all_option = click.option("--all", "every", is_flag=True, help="Print all tables and notes, not only what decides.")
+ALL_TABLES = ("all tables", "the same command with --all")
+
+
+def is_short(form: str, output: str | None, *, every: bool) -> bool:
+    """Whether the short form is printed: on stdout as text, unless ``--all`` is given. Files are complete."""
+    return form == "table" and output in _STDOUT and not every
+
+
 def write_out(text: str, output: str | None) -> None:
     """Print, or write a file atomically."""
-    if output in (None, "-", "/dev/stdout"):  # stdout under any name, which must not be truncated
+    if output in _STDOUT:  # which must not be truncated
         echo(text)
         return
     from ..runtime.files import write_lines
@@ -476,5 +487,20 @@ def show_warnings(results: Results) -> None:
         echo_err(results.gold_match["sentence"])
     if note := script_note(results):
         echo_err(note)
-    for warning in results.warnings:
+    for warning in grouped_warnings(results):
         echo_err(f"Warning: {warning}")
+
+
+def grouped_warnings(results: Results) -> list[str]:
+    """The warnings about data and scores; one that several metrics have occurs once, with the first of them."""
+    from ..render.short import first_names
+
+    found: dict[str, list[tuple[str, str]]] = {}
+    for warning in results.warnings:
+        name = next((one.name for one in results if f" {one.name}" in warning), "")
+        found.setdefault(warning.replace(name, "") if name else warning, []).append((name, warning))
+    messages = []
+    for (_, first), *more in found.values():
+        also = first_names([name for name, _ in more])
+        messages.append(f"{first} (and {len(more)} more: {also})" if more else first)
+    return messages

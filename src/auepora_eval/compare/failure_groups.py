@@ -84,7 +84,8 @@ def choose_rule(table: QueryTable, correct: str | None = None, threshold: float 
             f"from which score on is an answer right? '{correct}' is not a metric of 0 and 1: give --correct-from, "
             "such as 0.5, or another metric (--correct)"
         )
-    return AnswerRule.of_metric(correct, 1.0 if threshold is None else threshold)
+    threshold = 1.0 if threshold is None else threshold
+    return AnswerRule.of_metric(correct, threshold)
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------
@@ -202,13 +203,14 @@ class _GroupReader:
         own = np.flatnonzero(members & failures).tolist()
         examples = list_rows(self.table, self.rows[own[:EXAMPLES]].tolist(), ())
         terms = [self.terms[term] for term in dict.fromkeys([*group.terms, *self.incidence.alike(group.terms[0])])]
-        before, wrong = self.before[group.tested], self.wrong[group.tested]
+        wrong = self.wrong[group.tested]
+        change = difference(self.before[group.tested], wrong) if len(self.table.runs) > 1 else None
         return FailureGroup(
             terms=[term.removeprefix("term=").removeprefix("label.") for term in terms],
             where=terms[0],
             p_value=group.p_value,
             tested=proportion(wrong),
-            change=difference(before, wrong) if len(self.table.runs) > 1 else None,
+            change=change,
             members=int(members.sum()),
             wrong=len(own),
             causes=dict(Counter(filter(None, (causes[row] for row in own))).most_common()),

@@ -109,7 +109,7 @@ def failure_groups(
     >>> [group.terms for group in groups]
     [(0,)]
     """
-    if not incidence.samples == len(wrong) == len(wrong if opposite is None else opposite):
+    if incidence.samples != len(wrong) or (opposite is not None and incidence.samples != len(opposite)):
         raise BadValueError("terms and outcomes must have the same samples")
     in_first, is_counted = _halves(len(wrong), clusters, np.random.default_rng(seed))
     candidates: set[int] = set()

@@ -102,10 +102,12 @@ def _ends(step: int, steps: Sequence[float]) -> tuple[float | None, float | None
     """The ends of the bin so many steps from 0; the outermost ones have one end."""
     if step == 0:
         return 0.0, 0.0
-    near, far = steps[abs(step) - 1], steps[abs(step)]
+    near = steps[abs(step) - 1]
+    far = steps[abs(step)] if abs(step) < SIDE else None
     if step > 0:
-        return near, far if step < SIDE else None
-    return -far if step > -SIDE else None, 0.0 - near
+        return near, far
+    low = None if far is None else -far
+    return low, 0.0 - near
 
 
 def _conditions(name: str, step: int, low: float | None, high: float | None) -> list[Condition]:

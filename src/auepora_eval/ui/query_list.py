@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import Any
 from urllib.parse import urlencode
@@ -205,8 +205,21 @@ class ListCell:
     """Read to users of a screen reader after the text."""
 
 
+def _strip(page: QueryListPage) -> DifferenceStrip | None:
+    name = next(iter(page.metrics), "")
+    if len(page.records) < 2 or not name:
+        return None
+
+    def url(conditions: Sequence[Condition]) -> str:
+        return page.url(replace_change(page.filter, name, conditions))
+
+    return difference_strip(page.table, name, page.rows, url, higher_is_better=page.is_higher_better(name))
+
+
 class QueryListPage:
     """What one address of the list shows."""
+
+    strip = cached_property(_strip)
 
     def __init__(self, request: PageRequest, params: Fields) -> None:
         self.workbench = request.workbench
@@ -408,8 +421,7 @@ class QueryListPage:
 
     def column(self, title: str, key: str, *, worst_low: bool = True, note: str = "") -> ListColumn:
         """A column that can be sorted: the worst first, then the other way round."""
-        up, down = key, f"-{key}"
-        current = self.filter.sort
+        up, down, current = key, f"-{key}", self.filter.sort
         following = {up: down, down: up}.get(current, up if worst_low else down)
         order = {up: "ascending", down: "descending"}.get(current, "none")
         return ListColumn(title, self.url(replace(self.filter, sort=following)), order, note)
@@ -647,18 +659,6 @@ def _with_addition(found: SampleFilter, params: QueryParams) -> SampleFilter:
     return found.with_condition(parse_condition(text))
 
 
-def _strip(page: QueryListPage) -> DifferenceStrip | None:
-    """The differences of two runs in the first metric of the list."""
-    name = next(iter(page.metrics), "")
-    if len(page.records) < 2 or not name:
-        return None
-
-    def url(conditions: Sequence[Condition]) -> str:
-        return page.url(replace_change(page.filter, name, conditions))
-
-    return difference_strip(page.table, name, page.rows, url, higher_is_better=page.is_higher_better(name))
-
-
 def queries_page(request: PageRequest) -> Response:
     """The list as a page; with ``fragment=1`` as a part of another page, with ``fragment=results`` without the menu.
 
@@ -669,7 +669,7 @@ def queries_page(request: PageRequest) -> Response:
     if ("add" in request.parameters or "range" in request.parameters) and not part:
         return RedirectResponse(found.url(), 303)
     template = {"1": "query_list.html", "results": "query_results.html"}.get(part or "", "queries.html")
-    return render_template(request, template, list=found, strip=_strip(found))
+    return render_template(request, template, list=found)
 
 
 def documents_fragment(request: PageRequest) -> Response:

@@ -23,6 +23,7 @@ from helpers.accessibility import (
     axe_script,
     find_problems,
     load_all,
+    small_targets,
     tab_problems,
 )
 from helpers.requirements import REPO, need
@@ -60,7 +61,9 @@ AXE_PAGES = (
     "live",
     "plans",
     "plan",
+    "failure groups",
 )
+TARGET_PAGES = ("runs", "comparison", "leaderboard", "queries", "failure groups")
 PHONE = {"width": PHONE_WIDTH, "height": 800}
 # What a text would add to the page if it were not escaped: elements, handlers, and links that run a script.
 FOREIGN_ELEMENTS = """
@@ -270,6 +273,8 @@ def test_every_page_is_accessible(
                 [f"status {status}"] if (status != 200) is not (name == "error") else []
             )
             problems[name] += page.evaluate(OPTIONS)
+            if name in TARGET_PAGES:
+                problems[name] += small_targets(page)
             if name in TABBED_PAGES:
                 problems[name] += tab_problems(page)
     assert {name: found for name, found in problems.items() if found} == {}

@@ -160,6 +160,36 @@ def test_the_page_of_a_run_is_as_compact_as_its_design(browser: Any, demo: UiSer
     assert narrow["height"] < 4_100 * TOLERANCE
 
 
+def test_a_phone_reaches_baseline_options_and_report(browser: Any, demo: UiServer) -> None:
+    """They are symbols without text on a phone, and keep their names for screen readers."""
+    pair = pair_of(demo)
+    with workbench_page(browser, demo, viewport=PHONE, reduced_motion="reduce") as page:
+        measured(page, demo, "/runs")
+        page.locator("#baseline").select_option(index=1)
+        page.wait_for_url("**baseline=**")
+        measured(page, demo, f"/compare?{pair}")
+        page.get_by_text("Options", exact=True).click()
+        menu = page.get_by_label("Adjustment of p-values")
+        box = menu.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= PHONE["width"]
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Report").click()
+        assert download.value.suggested_filename.endswith(".html")
+
+
+def test_comparisons_among_many_runs_are_as_compact(browser: Any, many: UiServer) -> None:
+    new, other, third = [one.run_id for one in many.workbench.store.runs(status="finished")][:3]
+    with workbench_page(browser, many, viewport=DESKTOP, reduced_motion="reduce") as page:
+        compare = measured(page, many, f"/compare?run={new}&run={other}")
+        queries = measured(page, many, f"/queries?run={new}")
+        leaderboard = measured(page, many, f"/compare?run={new}&run={other}&run={third}")
+        groups = measured(page, many, f"/queries/groups?run={new}&correct=recall@1&correct_from=1")
+    assert compare["row"] < 300 * TOLERANCE
+    assert queries["row"] < 250 * TOLERANCE
+    assert max(compare["height"], queries["height"], leaderboard["height"], groups["height"]) < 2_000 * TOLERANCE
+
+
 def test_no_page_scrolls_to_the_side(browser: Any, demo: UiServer) -> None:
     pair, new = pair_of(demo), demo.workbench.store.runs()[0].run_id
     paths = ["/runs", f"/compare?{pair}", f"/queries?{pair}", f"/queries?run={new}"]
@@ -239,9 +269,10 @@ def test_long_texts_fit(browser: Any, long: UiServer, batch: LabelBatch) -> None
     latest = [one.run_id for one in long.workbench.store.runs()]
     pair, new = f"run={latest[2]}&run={latest[1]}", latest[1]
     paths = ["/runs", f"/compare?{pair}", f"/queries?{pair}", f"/query?{pair}&id=q0", f"/query?run={new}&id=q1"]
-    paths += [f"/runs/{new}?tab={name}" for name in ("metrics", "queries", "slices", "provenance")]
     paths += ["/batches", f"/batches/{batch.id}", f"/label/{batch.id}/item?as=ann", "/live", "/gold", "/plans"]
     paths += [f"/review?run={new}", f"/plans/view?run={new}", "/batches/new?purpose=compare"]
+    paths += [f"/compare?{pair}#query-pane", f"/queries/groups?{pair}&correct=token_f1&correct_from=0.5"]
+    paths += [f"/runs/{new}?tab={name}" for name in TABS]
     with workbench_page(browser, long, viewport=DESKTOP, reduced_motion="reduce") as page:
         assert wide_pages(page, long, paths, (320, 390, 1280)) == []
         for path in (f"/queries?{pair}", f"/runs/{new}?tab=queries"):

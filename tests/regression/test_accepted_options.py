@@ -17,7 +17,10 @@ LIMITS = (
     "--set 'judge.prices={small: {prompt: 1, completion: 2}, golden-judge: {prompt: 1, completion: 2}}'"
 )
 CALLS = f"""\
-compare baseline second -m recall@5 -m token_f1 --primary recall@5 --guardrail token_f1=0.05 --seed 1 --other-dataset
+bench list --target noise_robustness --available
+bench show rgb
+bench check hotpotqa
+compare baseline second --all -m recall@5 -m token_f1 --primary recall@5 --guardrail token_f1=0.05 --seed 1 --other-dataset
 compare baseline second third --delta 0.02 --adjust tukey --store runs.sqlite -q --json --raw -o compared.json
 compare chunks-1 chunks-1b --golden golden.yaml --corpus corpus.jsonl --report compared.html
 compare baseline second --strict-chunker-version
@@ -30,16 +33,16 @@ convert both.json apart.jsonl --outputs apart-out.jsonl
 convert table.csv from-table.jsonl --columns query=Question,reference=Expected
 crosscheck --cases 1 --seed 1 --no-peers --json
 diagnose system-1.yaml --arms none,oracle,retrieved,mixed,each --correct token_f1 --correct-from 0.5 --k 3 --mirage mixed \
- --erag ndcg@3 --utility token_f1 --corpus corpus.jsonl --config baseline --name found --tag a --limit 4 -m recall@5 \
+ --erag precision --utility token_f1 --corpus corpus.jsonl --name found --tag a --limit 4 -m recall@5 \
  --concurrency 1 --store runs.sqlite --json -q -o found.json
-diagnose system-1.yaml --correct token_f1 --correct-from 0.5 --limit 4 --name again --k 3 --corpus corpus.jsonl --store runs.sqlite
+diagnose system-1.yaml --correct token_f1 --correct-from 0.5 --limit 4 --name again --k 3 --corpus corpus.jsonl --all --store runs.sqlite
 diagnose system-1.yaml --correct token_f1 --correct-from 0.5 --limit 4 --name again --k 3 --corpus corpus.jsonl --store runs.sqlite \
  --resume --retry-failed
 diagnose system-1.yaml --preview {LIMITS}
 explain baseline recall@5 --query q01 --models --store runs.sqlite -q --json -o explained.json
 export baseline exported --force --parquet --store runs.sqlite -q --json --raw
 export baseline -o exported-2
-gate baseline -g 'recall@5 >= 0' --junit gates.xml --store runs.sqlite -q --json -o gates.json
+gate baseline --all -g 'recall@5 >= 0' --junit gates.xml --store runs.sqlite -q --json -o gates.json
 gate second --plan open.yaml --against baseline --other-dataset
 gold propose baseline q01 --document d9 --grade 1 --why because --by ann --labels labels --store runs.sqlite -q --json
 gold propose baseline q02 --reference another --why because --by ann --labels labels
@@ -51,8 +54,9 @@ gold export baseline -o corrected.jsonl --labels labels --store runs.sqlite -q -
 help targets
 init data.jsonl --system python --for answers -q -o written.yaml --force
 init data.jsonl --target correctness -o -
+init table.csv --columns query=Question,reference=Expected --system python -o -
 judge bias baseline second -m token_f1 --scale 0-1 --family second=one --judge-family one --seed 1 --store runs.sqlite -q --json
-judge calibrate third second --labels both.jsonl -m token_f1 --these-samples --assume-random --seed 1 --store runs.sqlite -q
+judge calibrate third second --all --labels both.jsonl -m token_f1 --these-samples --assume-random --seed 1 --store runs.sqlite -q
 judge calibrate --scores scores.jsonl --labels ann.jsonl --labels bob.jsonl --threshold 0.5 --assume-random --show 2 --json
 judge relevance pool.jsonl -o grades.txt --plan judged.yaml --judge judge --again --preview -q --json
 judge relevance pool.jsonl -o grades-2.txt {JUDGE} {LIMITS} --preview
@@ -88,7 +92,7 @@ rescore judged -m llm_faithfulness --until-decided judged-2 --stop-metric llm_fa
 rescore judged --continue-judging
 run baseline.yaml --name other --tag a --limit 4 -m recall@5 --conventions trec --match id --no-gates --store own.sqlite -q
 run system-1.yaml --concurrency 1 --keep-going --executor processes --workers 2 --target latency --json --per-query -o r.json
-run open.yaml --against baseline --junit gates-2.xml
+run open.yaml --all --against baseline --junit gates-2.xml
 run baseline.yaml --samples missed --raw
 run repeated.yaml --resume --run repeated --retry-failed
 run system-1.yaml --perturb noise=0,0.5 --perturb-corpus corpus.jsonl --store perturbed.sqlite
@@ -101,7 +105,7 @@ runs tag baseline kept --store runs.sqlite
 runs tag baseline kept --remove --store runs.sqlite
 runs delete too-many --yes --store runs.sqlite
 samples missed --store runs.sqlite -q --json -o set.json
-score data.jsonl a.jsonl --format jsonl --outputs-format jsonl --corpus corpus.jsonl --nuggets nuggets.jsonl -m recall@5 \
+score data.jsonl a.jsonl --all --format jsonl --outputs-format jsonl --corpus corpus.jsonl --nuggets nuggets.jsonl -m recall@5 \
  --target latency --conventions trec -l 1 -c -M 5 --duplicates first --match id --batch-size 4 --slice labels.lang -q --raw
 score table.csv table-out.csv --columns query=Question,reference=Expected --outputs-columns response=Answer -m token_f1
 score --qrels qrels.txt --run run.txt -m recall@5 --json --per-query -o trec.json
@@ -122,9 +126,12 @@ verify baseline --store runs.sqlite -q --json
 
 ONLY_PARSED = """\
 auepora --version --max-line-size 1MB --debug
-demo folder --json -q
+demo folder --all --json -q
+bench run rgb --data en.json --outputs out.jsonl --split dev --strict --limit 5 --system a:b --set noise=0.4 --plan p.yaml \
+ --judge-model m --judge-url http://127.0.0.1:9/v1 --judge-key-env NAME --store s.sqlite --json -q -o out.json
+init hotpot.json pred.json --bench hotpotqa
 crosscheck --model folder --peers
-diagnose plan.yaml --preview
+diagnose plan.yaml --preview --config baseline
 gold propose baseline q03 --valid
 judge relevance pool.jsonl -o grades.txt --prompt prompt.txt
 gold withdraw 5b1f0c6ad2e9 --why no --by ann --labels labels --store runs.sqlite -q --json

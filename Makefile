@@ -78,6 +78,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m tools.cli_reference
 	$(BIN)/python -m tools.help_topics
 	$(BIN)/python -m tools.plan_keys
+	$(BIN)/python -m tools.bench_page
 
 # The golden files that are wording (tests/helpers/wording_files.txt) and their hashes. Other golden files are compared, not written: a
 # test that fails here changed more than wording.

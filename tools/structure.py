@@ -22,7 +22,8 @@ from tools.source_tree import MODULES, ROOT, SOURCE, count_lines, module_name, m
 LAYERS = (
     "_version", "errors", "options", "runtime", "text", "stats", "net", "core", "render", "features", "models", "judge",
     "metrics", "engine", "io", "systems", "perturb", "store", "plan", "compare", "gates", "report", "runs", "sweep",
-    "annotate", "client", "loggers", "scale", "crosscheck", "examples", "ui", "cli", "pytest_plugin", "__main__",
+    "annotate", "bench", "client", "loggers", "scale", "crosscheck", "examples", "ui", "cli", "pytest_plugin",
+    "__main__",
 )  # fmt: skip
 """Packages and top-level modules, lowest first. A module imports from its own package or from a lower one."""
 

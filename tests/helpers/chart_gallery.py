@@ -16,6 +16,7 @@ from auepora_eval.render.charts.curves import (
     trend_chart,
 )
 from auepora_eval.render.charts.intervals import forest_chart, interval_chart, slices_chart, split_chart
+from auepora_eval.render.charts.points import pareto_chart
 from auepora_eval.render.charts.queries import causes_chart, scatter_chart, wins_losses_chart
 
 HOSTILE = [
@@ -218,6 +219,20 @@ GALLERY: dict[str, Callable[[], Chart]] = {
     "a distribution of a metric with an endless name": lambda: distribution_chart(numbers(50), "name_" * 50),
     "thousands of queries": lambda: scatter_chart(numbers(3000), numbers(3000, 1), [f"q{i}" for i in range(3000)]),
     "queries all alike": lambda: scatter_chart([5.0] * 3000, [5.0] * 3000, [f"q{i}" for i in range(3000)]),
+    "configurations": lambda: pareto_chart(
+        [
+            {"name": f"c{place}", "value": value, "cost": place, "efficient": value > 0.5}
+            for place, value in enumerate(numbers(9))
+        ],
+        "f1",
+        "cost",
+    ),
+    "hostile configurations": lambda: pareto_chart(
+        [{"name": name, "value": 0.5, "cost": None if name == "" else 1e-7, "efficient": True} for name in HOSTILE],
+        HOSTILE[0],
+        HOSTILE[1],
+    ),
+    "no configurations": lambda: pareto_chart([{"name": "a", "value": None, "cost": 1}], "f1", "cost"),
     "no queries": lambda: scatter_chart([None], [0.5], ["q"]),
     "wins and losses": lambda: wins_losses_chart(
         [

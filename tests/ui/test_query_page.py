@@ -13,14 +13,14 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.conventions import Conventions, Match
-from auepora_eval.report.browser.gold_marks import connections
 from auepora_eval.report.browser.listing import ClosestSentence, SentenceIndex, judged_claims
 from auepora_eval.report.score_sections import cut_offs, timeline
 from auepora_eval.runs.run import run_system
 from auepora_eval.store.records import RunRecord, StoredOutput
 from auepora_eval.store.rows import StoredJudgement
 from auepora_eval.store.runs import RunStore, sample_at
-from auepora_eval.ui.query_page import Mark, split_marks, split_pieces
+from auepora_eval.ui.marked_texts import Mark, split_marks, split_pieces
+from auepora_eval.ui.query_view import GoldLine, gold_lines
 from helpers.browser_page import chromium
 from helpers.browser_runs import HOSTILE, PWN, hostile_run
 from helpers.ui_server import UiServer, ui_server, workbench_page
@@ -139,7 +139,11 @@ def fill_store(store: RunStore) -> list[RunRecord]:
 def test_marks_split_a_text_without_losing_a_character() -> None:
     text = "one two three"
     parts = split_marks(text, 0, 9, [Mark(0, 3, "a"), Mark(2, 5, "b", "note"), Mark(8, 13, "c")])
-    assert [(part.text, part.kind) for part in parts] == [("one", "a"), (" t", "b"), ("wo ", ""), ("t", "c")]
+    assert [(part.text, part.kind) for part in parts] == [
+        ("on", "a"), ("e", "a b"), (" t", "b"), ("wo ", ""), ("t", "c"),
+    ]  # fmt: skip
+    assert [part.note for part in parts] == ["", "note", "note", "", ""]
+    assert split_marks("", 0, 0, [Mark(0, 3, "a")]) == []
 
 
 @pytest.mark.parametrize("text", ["", "x" * 20_000, "word " * 5_000, "line\n" * 3_000, "short"])
@@ -178,11 +182,26 @@ def test_claims_are_those_of_the_answer() -> None:
     assert judged_claims(JUDGEMENTS, 1, "another repeat") == {}
 
 
-def test_rankings_are_joined_by_id_and_gold_that_moved_down_is_marked() -> None:
-    first, second = ([item.doc for item in run[0].retrieved] for run in (FIRST, [SECOND[0] or FIRST[0]]))
-    joined = connections((first, {"apollo": 1}), (second, {"apollo": 3}))
-    assert joined == [(1, 3, "down"), (2, 1, ""), (3, 2, "")]
-    assert connections((second, {"apollo": 3}), (first, {"apollo": 1}))[-1] == (3, 1, "gold")
+LINES = {
+    "gold in both": ({"a": 1}, {"a": 3}, [("kept", "M0 40C24 40 24 200 48 200")]),
+    "lost": ({"a": 2}, {}, [("lost", "M0 120H28")]),
+    "found": ({}, {"a": 1}, [("found", "M28 40H48")]),
+    "a rank that is not shown is at the edge": ({"a": 1}, {"a": 11}, [("kept", "M0 40C24 40 24 800 48 800")]),
+    "neither rank is shown": ({"a": 11}, {"a": 12}, []),
+    "two": ({"a": 1, "b": 2}, {"b": 1}, [("lost", "M0 40H28"), ("kept", "M0 120C24 120 24 40 48 40")]),
+}
+
+
+@pytest.mark.parametrize("reason", LINES)
+def test_lines_join_gold_and_lost_gold_ends_in_a_cross(reason: str) -> None:
+    first, second, expected = LINES[reason]
+    lines = gold_lines(first, second, 10)
+    assert [(line.kind, line.path(10)) for line in lines] == expected
+    assert [bool(line.cross(10)) for line in lines] == [kind == "lost" for kind, _ in expected]
+
+
+def test_a_cross_is_at_the_rank_that_is_lost() -> None:
+    assert GoldLine(2, None).cross(10) == "M26 114l12 12m0 -12l-12 12"
 
 
 def test_cut_offs_are_the_metrics_of_the_library() -> None:
@@ -232,16 +251,21 @@ def test_two_runs_side_by_side(server: UiServer) -> None:
     text = text_of(reply.text)
     for expected in (
         "When did Apollo land on the Moon?", "Tell me about space.", "Apollo landed in 1969.", "topic: space",
-        "A: rank 1", "B: rank 3", "✕ A: not retrieved", "▼ from 1", "⊘ refused", "✕ not retrieved",
+        "A rank 1", "B rank 3", "A ✕ not in 3", "rank 1 in A", "Declined: I do not know.", "✕ not retrieved",
         "✓ supported by the documents", "✕ not supported by the documents", "judge-a against the documents",
         "Gladly. Ask", "belongs to a & b", "claim_faithfulness, claim_hallucination by judge-a nothing about penguins", "A: Scores are means over 2 answers.", "nothing about penguins", "friendly enough",
-        "3 of 11 words in none of the retrieved documents", "down by 2", "1 of 3", "Exploratory",
+        "3 of 11 words in none of the retrieved documents", "1 of 3", "recall@1 0.50 → 0.00",
+        "Why B is worse hereA answered and B declined to by token_f1", "The answers share too few words for a word diff.",
     ):  # fmt: skip
         assert expected in text, expected
     assert "7 of 7 words in common: Apollo landed on the Moon in 1969." in text
-    data = re.search(r'id="cut-off-data">(.*?)</script>', reply.text)
+    assert text.count("It carried seventeen penguins.") == 1  # the answer is there once
+    assert text.count("I do not know.") == 1
+    assert reply.text.count("<details open") == 0
+    assert 'aria-label="1 gold in both rankings"' in reply.text
+    data = re.search(r'id="depth-data">(.*?)</script>', reply.text)
     assert data is not None
-    first_run, second_run = json.loads(data[1])["values"]
+    first_run, second_run = json.loads(data[1])
     assert [recall for recall, _, _ in first_run] == [1 / 2, 1 / 2, 1 / 2]  # one of two gold documents, at rank 1
     assert [recall for recall, _, _ in second_run] == [0, 0, 1 / 2]
     assert [size for _, _, size in first_run] == [len(APOLLO), len(APOLLO + ORION), len(APOLLO + ORION + NOISE)]
@@ -262,8 +286,7 @@ def test_runs_over_different_datasets(server: UiServer) -> None:
         text = text_of(server.get(query_address(*runs)).text)
         assert "This query is not in the dataset of the run." in text
         assert "Apollo landed on the Moon in 1969." in text
-        assert f"of {len(SAMPLES) + len(HOSTILE) - 1} ⇄ Swap" in text  # the queries of both; "long" is in both
-        assert "Rank in " in text
+        assert f" of {len(SAMPLES) + len(HOSTILE) - 1}: list" in text  # the queries of both; "long" is in both
 
 
 def test_values_that_conventions_refuse_are_left_out(tmp_path: Path) -> None:
@@ -273,7 +296,7 @@ def test_values_that_conventions_refuse_are_left_out(tmp_path: Path) -> None:
         record = store.create_run("doubled", SAMPLES[:1], dataset_name="space", plan=plan)
         store.append(record.run_id, [StoredOutput(0, 0, "moon/1", doubled)])
         reply = server.get(query_address(record.run_id))
-        assert (reply.status, "gold again" in reply.text, "cut-off-data" in reply.text) == (200, True, False)
+        assert (reply.status, "gold again" in reply.text, "depth-data" in reply.text) == (200, True, False)
         assert "No metric has scores per query." in reply.text
         store.delete(record.run_id)
         assert server.get(query_address(record.run_id)).status == 404
@@ -293,7 +316,7 @@ def test_failed_query_shows_error_attempts_and_other_runs(server: UiServer) -> N
     text = text_of(server.get(query_address(second, sample="bread")).text)
     assert "timeout: no answer within 30 s" in text
     assert "3 attempts" in text
-    assert "system failed: timeout, counted as 0.0000" in text
+    assert "system failed: timeout, counted as 0.00" in text
     others = text_of(server.get(query_address(second, sample="bread", path="/query/others", shown=second)).text)
     assert "first" in others
     assert "✓ answered" in others
@@ -377,28 +400,41 @@ def test_one_sample_and_its_judgements_are_read_alone(server: UiServer) -> None:
 def test_page_with_the_keyboard_alone(server: UiServer) -> None:
     first, second, hostile = run_ids(server)
     with chromium() as browser, workbench_page(browser, server, query_address(first, second)) as page:
-        assert page.locator("#connections path").count() == 3
-        assert page.locator("#connections path.down").count() == 1
+        assert page.locator("#lines path.kept").count() == 1
         page.locator(".sentence").first.focus()
-        evidence = page.locator(".evidence:visible")
-        assert "Apollo landed on the Moon in 1969." in evidence.inner_text()
         assert page.locator("#document-A1.has-evidence").count() == 1
-        page.locator(".claim").nth(1).hover()
-        assert page.locator(".sentence.active").inner_text() == "It carried seventeen penguins."
-        slider = page.locator("#cut-off-k")
+        page.locator(".sentence").nth(1).press("Enter")
+        assert "nothing about penguins" in page.locator(".claims li.active").inner_text()
+        assert page.locator(".sentence.active").inner_text() == "It carried seventeen penguins.✕"
+        slider, figures = page.locator("#depth"), page.locator("#depth-figures")
         slider.focus()
+        page.keyboard.press("End")
+        assert figures.inner_text().split() == ["recall@3", "0.50", "→", "0.50", "nDCG@3", "0.61", "→", "0.31"]
+        assert page.locator(".document.below").count() == 0
         page.keyboard.press("Home")
-        assert "A: 0.500\nB: 0.000" in page.locator("#cut-off-figures").inner_text()
-        page.keyboard.press("ArrowRight")
-        assert "Context of 2" in page.locator("#cut-off-figures").inner_text()
+        assert figures.inner_text().split() == ["recall@1", "0.50", "→", "0.00", "nDCG@1", "1.00", "→", "0.00"]
+        assert page.locator(".document.below").count() == 4
+        assert page.url.endswith("&k=1")
+        summary = page.locator("#document-B1 summary")
+        summary.focus()
+        before = page.locator("#lines path").get_attribute("d")
+        page.keyboard.press("Enter")
+        assert page.get_by_text("rank 2 in A").is_visible()
+        page.wait_for_function(
+            "(before) => document.querySelector('#lines path').getAttribute('d') !== before", arg=before
+        )
+        page.keyboard.press("e")
+        assert page.locator(".document details[open]").count() == 6
+        page.keyboard.press("e")
+        assert page.locator(".document details[open]").count() == 0
         page.set_viewport_size({"width": 360, "height": 700})
         assert page.evaluate("document.documentElement.scrollWidth") == 360
-        assert page.locator("#connections").is_hidden()
+        page.set_viewport_size({"width": 1280, "height": 900})
         page.keyboard.press("x")
-        page.wait_for_url(f"**run={second}&run={first}*")
+        page.wait_for_url(f"**run={second}&run={first}*k=1")
         page.keyboard.press("j")
-        page.wait_for_url("**id=bread*")
-        page.locator("#others").scroll_into_view_if_needed()
+        page.wait_for_url("**id=bread*k=1")
+        assert page.locator("#others[open]").count() == 1  # the run failed
         page.get_by_text("No other run of this dataset is stored.").wait_for()
         page.keyboard.press("j")
         page.wait_for_url("**id=long*")
@@ -417,15 +453,15 @@ WAYS: dict[str, tuple[Match, Document, int | None, list[str]]] = {
         "parent",
         Document("guide"),
         2,
-        ["guide ● rank 2, by document", "2 ● gold by document guide#0", "3 ● gold by document guide#1"],
+        ["◆ guide", "rank 2, by document", "Rank 2: guide#0 ◆ gold", "gold by document"],
     ),
     "by text, the chunk that contains it is": (
         "text",
         Document("gold", ORION),
         3,
-        ["gold ● rank 3, by text", "2 · not judged guide#0", "3 ● gold by text guide#1"],
+        ["◆ gold", "rank 3, by text", "Rank 2: guide#0 Apollo", "Rank 3: guide#1 ◆ gold", "gold by text"],
     ),
-    "gold that is not found is named": ("text", Document("gold", LONG[:300]), None, ["gold ✕ not retrieved"]),
+    "gold that is not found is named": ("text", Document("gold", LONG[:300]), None, ["✕ not in 3"]),
 }
 
 
@@ -452,9 +488,8 @@ def test_gold_is_shown_as_the_run_matches_it(
             two = text_of(server.get(query_address(*runs, sample="q")).text)
             others = server.get(query_address(runs[0], sample="q", path="/query/others")).text
             run_page = server.get(f"/runs/{runs[0]}").text
-    lines = [text_of(line).strip() for line in re.findall(r'<p class="line">.*?</p>', page, re.DOTALL)]
-    for expected in shown:
-        assert any(line.startswith(expected) for line in lines), (expected, lines)
-    assert (f"B: rank {rank}, by" if rank else "B: not retrieved") in two
-    assert f'<td class="number">{rank or "–"}</td>' in others
+    text = re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", page)))
+    assert [one for one in shown if one not in text] == [], text
+    assert (f"B rank {rank}, by" if rank else "B ✕ not in 3") in two
+    assert (f"gold at rank {rank}" if rank else "no gold") in others
     assert "Gold is matched by" in run_page

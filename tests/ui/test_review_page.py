@@ -66,11 +66,17 @@ def test_the_page_lists_what_needs_a_person_and_its_counts_are_links(server: UiS
     assert (page.status, "<script>alert" in page.text) == (200, False)
     for title in ("judge unparseable", "judge timeout", "judged@2 below 0.5", "judged@2 below 1"):
         assert title in page.text
-    (link,) = re.findall(r'href="(/queries[^"]*judge_timeout)"', page.text)
-    assert "1 of 6 queries" in server.get(link.replace("&amp;", "&")).text
-    (link,) = re.findall(r'href="(/query\?[^"]*judged%402%3C0\.5[^"]*)"', page.text)
+    assert re.findall(r'aria-current="true"><bdi>([^<]*)', page.text) == ["token_f1: judge timeout"]  # the first list
+    assert "1 of 6 queries" in page.text
+    assert page.text.count("data-row ") == 1
+    (link,) = re.findall(r'href="(/review[^"]*judged%402%3C0\.5[^"]*)"', page.text)
+    listed = server.get(link.replace("&amp;", "&")).text
+    assert "3 of 6 queries" in listed
+    (link,) = re.findall(r'href="(/query\?[^"]*judged%402%3C0\.5[^"]*)">Grade', listed)
     graded = server.get(link.replace("&amp;", "&"))
     assert (graded.status, "Question 2?" in graded.text) == (200, True)  # the first with the fewest judged documents
+    other = server.get(f"/review?run={run_id}&where=id=q0").text
+    assert ("1 of 6 queries" in other, "Open as queue" in other.partition("query-list")[0]) == (True, False)
     assert server.get("/review").status == 400
     assert server.get("/review?run=gone").status == 404
 
@@ -148,6 +154,16 @@ def test_saving_and_opening_with_the_keyboard(browser: Any, server: UiServer, ru
         page.wait_for_url("**where=set%3Dright")
         assert page.get_by_text("set=right").is_visible()
         page.get_by_role("link", name="Review").click()
-        page.get_by_role("button", name="judge timeout").press("Enter")
+        page.get_by_role("link", name="judge unparseable").press("Enter")
+        page.wait_for_url("**judge_unparseable*")
+        for key in "je":
+            page.keyboard.press(key)
+        page.locator(".opened .document-card").wait_for()
+        page.locator(".query-list .clear-all").press("Enter")
+        page.locator(".heading-row .query-total").get_by_text("6 queries", exact=True).wait_for()
+        assert page.locator(".review-lists [aria-current], [data-chosen]:visible").count() == 0
+        page.get_by_role("link", name="judge timeout").press("Enter")
+        page.wait_for_url("**judge_timeout*")
+        page.locator(".heading-row").get_by_role("button", name="Open as queue").press("Enter")
         page.wait_for_url("**/batches/*")
         assert "judge timeout" in page.locator("h1").inner_text()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -26,7 +26,7 @@ from ..core.conventions import Signature
 from ..core.metrics_base import BatchMetric, Metric, has_signature, is_judged
 from ..core.plan import with_corpus_ids
 from ..core.reduce import Mean
-from ..core.results import Results, sequential_details, two_stage_details
+from ..core.results import Results, display_name, sequential_details, two_stage_details
 from ..core.scores import Scores
 from ..core.slices import Grouping, SliceSpec, parse_slices
 from ..core.types import GOLD_BY, EvaluationSample, MetricResult
@@ -60,6 +60,7 @@ from ..store.runs import (
     aligned_outputs,
     iter_samples,
     lazy_samples,
+    packed_outputs,
     rescoring,
     result_summaries,
     result_with_scores,
@@ -157,6 +158,8 @@ class MetricEffect:
     """``needs judging``: a judge reads the gold, and would have to be called."""
     why: str = ""
     """Why there is no new value."""
+    label: str = ""
+    """The name for display; empty where it is ``name``."""
 
     @property
     def difference(self) -> float | None:
@@ -210,22 +213,39 @@ def runs_of_dataset(store: RunStore, fingerprint: str) -> list[RunRecord]:
 
 RUNS_READ = 50
 """In at most so many runs of a dataset the texts of gold documents are looked for."""
+OUTPUTS_READ = 3_000
+"""Among so many of their outputs documents are looked for that no run returned for the sample itself."""
 
 
 def returned_gold_texts(
     store: RunStore, record: RunRecord, position: int | None, sample: EvaluationSample | None
 ) -> dict[str, str]:
-    """Texts of gold documents that have none in the sample, as this run or another of the dataset returned them."""
+    """Texts of gold documents that have none in the sample, as a run of the dataset returned them for any sample."""
     relevant = [] if sample is None else sample.relevant_docs or []
     wanted = {doc.doc_id for doc in relevant if not doc.text}
     texts: dict[str, str] = {}
-    for one in (record, *runs_of_dataset(store, record.fingerprint)[:RUNS_READ]):
-        if not wanted:
-            break
-        documents = [item.doc for row in store.outputs(one.run_id, position=position) for item in row.output.retrieved]
-        texts |= {doc.doc_id: doc.text for doc in documents if doc.text and doc.doc_id in wanted}
-        wanted -= texts.keys()
+    if not wanted:
+        return texts
+    runs = list({one.run_id: one for one in [record, *runs_of_dataset(store, record.fingerprint)[:RUNS_READ]]}.values())
+    for one in runs:
+        texts |= _returned_texts(store, one, position, wanted - texts.keys())
+    left = OUTPUTS_READ
+    for one in runs:
+        for at, _, output in islice(packed_outputs(store, one), left):
+            left -= 1
+            if missing := wanted.difference(texts).intersection(output.ids):
+                texts |= _returned_texts(store, one, at, missing)
+            if wanted == texts.keys():
+                return texts
     return texts
+
+
+def _returned_texts(store: RunStore, record: RunRecord, position: int | None, wanted: Set[str]) -> dict[str, str]:
+    """The texts of some documents in the outputs of a run for one sample."""
+    if not wanted:
+        return {}
+    documents = [item.doc for row in store.outputs(record.run_id, position=position) for item in row.output.retrieved]
+    return {doc.doc_id: doc.text for doc in documents if doc.text and doc.doc_id in wanted}
 
 
 def preview_corrections(
@@ -385,7 +405,8 @@ class _MetricTask:
     def effect(self, new: float | None = None, changed: tuple[str, ...] = ()) -> MetricEffect:
         """The effect with this new value, or why there is none."""
         old = self.current.value if self.current.defined else None
-        return MetricEffect(self.base.name, self.signature, old, new, changed, self.status, self.why)
+        label = display_name(self.base)
+        return MetricEffect(self.base.name, self.signature, old, new, changed, self.status, self.why, label=label)
 
 
 class _CorrectedRun:

@@ -13,7 +13,9 @@ from .gate import plan_files
 from .help_pages import Command
 from .judge_options import INTERRUPTED, STOPPED_EARLY, JudgingOptions, judging_options
 from .options import (
+    all_option,
     complete_run,
+    is_short,
     open_store,
     output_format,
     parse_specs,
@@ -31,6 +33,11 @@ if TYPE_CHECKING:
 # --- auepora diagnose ------------------------------------------------------------------------------------------------
 
 ARMS = "none,oracle,retrieved,mixed"
+_NEXT = [
+    ("all tables", "the same command with --resume --all"),
+    ("a page for others", "the same command with --resume -o diagnosis.html"),
+]
+"""What can be done after a diagnosis."""
 
 
 @click.command(name="diagnose", cls=Command)
@@ -74,6 +81,7 @@ ARMS = "none,oracle,retrieved,mixed"
     metavar="FILE",
     help="JSONL corpus with the texts of gold documents that the dataset does not contain.",
 )
+@click.option("--config", metavar="RUN", help="Use the values of this run, such as one of a sweep.")
 @click.option("--name", help="Name of the runs; default: the name of the plan.")
 @click.option("--tag", "tags", multiple=True, help="Tag the runs; repeatable.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N samples.")
@@ -90,6 +98,7 @@ ARMS = "none,oracle,retrieved,mixed"
 @click.option("--concurrency", type=click.IntRange(min=1), help="Maximum number of concurrent calls.")
 @judging_options
 @store_option
+@all_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @quiet_option
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.html, .json, .md, else the tables).")
@@ -103,6 +112,7 @@ def command(
     measures: tuple[str, ...],
     utility: str | None,
     corpus: str | None,
+    config: str | None,
     name: str | None,
     tags: tuple[str, ...],
     limit: int | None,
@@ -112,6 +122,7 @@ def command(
     concurrency: int | None,
     judging: JudgingOptions,
     store: str | None,
+    every: bool,
     as_json: bool,
     output: str | None,
 ) -> None:
@@ -128,6 +139,7 @@ def command(
     auepora diagnose plan.yaml --correct token_f1 --correct-from 0.5 -o diagnosis.html
     auepora diagnose plan.yaml --arms none,oracle,retrieved,mixed,each --resume
     """
+    from ..compare.sweeps import with_values_of_run
     from ..plan.prepare import read_plan
     from ..plan.source import read_source
     from ..runs.diagnose import (
@@ -163,7 +175,11 @@ def command(
         "run.concurrency": concurrency,
     }
     changes = {key: value for key, value in changes.items() if value is not None} | judging.limits()
-    source = read_source(Path(plan)).with_settings(judging.settings)
+    source = read_source(Path(plan))
+    if config is not None:
+        with open_store(store or read_plan(source).store) as opened:
+            source = with_values_of_run(source, opened.find(config))
+    source = source.with_settings(judging.settings)
     read = read_plan(source, changes={**changes, "gates": None})
     refuse_input_as_output(output, [*plan_files(read, store), corpus])
     if judging.preview:
@@ -188,7 +204,7 @@ def command(
         echo_early_end(diagnosis.last, f"{diagnosis.last.record.name}: ")
         echo_err(f"To resume: {again}", always=True)
         sys.exit(INTERRUPTED if diagnosis.last.ended == "stopped" else STOPPED_EARLY)
-    _write(diagnosis, form, output)
+    _write(diagnosis, form, output, every=every)
     finish_runs(diagnosis.outcomes)
 
 
@@ -205,6 +221,7 @@ def _repeated_options() -> list[str]:
         "--k": "k",
         "--utility": "utility",
         "--corpus": "corpus",
+        "--config": "config",
     }
     words = [] if params["arms"] == ARMS else ["--arms", params["arms"]]
     words += [] if params["mirage"] == "retrieved" else ["--mirage", params["mirage"]]
@@ -214,8 +231,8 @@ def _repeated_options() -> list[str]:
     ]
 
 
-def _write(diagnosis: Diagnosis, form: str, output: str | None) -> None:
-    from ..report.diagnosis import diagnosis_dict, diagnosis_markdown, diagnosis_text, write_diagnosis
+def _write(diagnosis: Diagnosis, form: str, output: str | None, *, every: bool) -> None:
+    from ..report.diagnosis import diagnosis_dict, diagnosis_markdown, diagnosis_short, diagnosis_text, write_diagnosis
 
     numbers, notes, correct = diagnosis.numbers, diagnosis.notes, diagnosis.correct
     assert numbers is not None
@@ -230,6 +247,9 @@ def _write(diagnosis: Diagnosis, form: str, output: str | None) -> None:
     run_ids = {label: outcome.record.run_id for label, outcome in diagnosis.outcomes.items()}
     document = diagnosis_dict(numbers, correct, run_ids, notes)
     markdown, text = diagnosis_markdown(numbers, correct, notes), diagnosis_text(numbers, correct, notes)
+    if is_short(form, output, every=every):
+        failed = [f"{one.failed} answers failed in {label}" for label, one in diagnosis.outcomes.items() if one.failed]
+        text = diagnosis_short(numbers, correct, [*failed, *notes], _NEXT).text()
     write_out(render_document(form, document, markdown=markdown, text=text), output)
 
 

@@ -364,7 +364,7 @@ def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *
     names = run_names(effects)
     for effect in effects:
         name = f"{effect.record.name} ({effect.record.run_id})"
-        same = [one.name for one in effect.metrics if one.difference == 0 and not one.changed]
+        same = [one.label for one in effect.metrics if one.difference == 0 and not one.changed]
         notes += [f"{name}: same value: {', '.join(same)}"] if same else []
         notes += [f"not scored: {name}: {effect.why}"] if effect.why else []
         for metric in effect.metrics:
@@ -372,9 +372,9 @@ def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *
             change = "" if metric.difference is None else f"{metric.difference:+.4f}"
             if metric.status != "computed":
                 values[1] = "needs judging again" if metric.status == "needs judging" else metric.status
-                notes.append(f"{metric.name} of {name}: {values[1]}: {metric.why}")
-            if metric.name not in same:
-                rows.append([names[effect.record.run_id], metric.name, *values, change, str(len(metric.changed))])
+                notes.append(f"{metric.label} of {name}: {values[1]}: {metric.why}")
+            if metric.label not in same:
+                rows.append([names[effect.record.run_id], metric.label, *values, change, str(len(metric.changed))])
     headers = ["run", "metric", "old", "new", "difference", "changed samples"]
     echo(table(rows, headers=headers, right=(2, 3, 4, 5)) if rows else empty if not effects else "no metric changes")
     for note in notes:

@@ -85,6 +85,7 @@ COMMANDS = {
         "run": ("run", "Run a plan: call the system, store, score; or resume."),
         "sweep": ("sweep", "Run the configurations of a plan; say which to ship."),
         "rescore": ("rescore", "Compute metrics on stored outputs."),
+        "bench": ("bench", "Run published benchmarks, with the numbers of their scripts."),
         "diagnose": ("diagnose", "Find which part of a system fails, by experiment."),
     },
     "Look at runs": {

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from getpass import getuser
 from itertools import chain, groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.results import Results
+from ..core.results import Results, metric_labels
 from ..errors import DataFileError
 from ..render.blocks import (
     Block,
@@ -33,19 +34,20 @@ from .console import echo_err, quiet_option
 from .help_pages import Command
 from .judge_options import failure_text, judge_failures, judgements_text, sample_judgements, usage_text
 from .options import (
+    ALL_TABLES,
     complete_run,
-    format_time,
+    is_short,
     open_store,
     output_format,
     raw_csv,
     raw_option,
     render_page,
     require_per_query,
-    run_dict,
     samples_option,
     store_option,
     write_out,
 )
+from .runs import format_time, run_dict
 
 if TYPE_CHECKING:
     from ..compare.filters import QueryRow, SampleFilter
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 
 # --- auepora show ----------------------------------------------------------------------------------------------------
 
+_NEXT = [ALL_TABLES, ("failures", "the same command with --failures")]
 MAX_SHOWN = 20
 """Number of failures that are listed."""
 MAX_LISTED_IDS = 100
@@ -70,7 +73,7 @@ MAX_CHARACTERS = 400
 @click.command(name="show", cls=Command)
 @click.argument("run", default="latest", shell_complete=complete_run)
 @click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
-@click.option("--all", "every", is_flag=True, help="Also show earlier results with other signatures.")
+@click.option("--all", "every", is_flag=True, help="Show all tables, and earlier results with other signatures, too.")
 @click.option("--failures", is_flag=True, help="Show failures of the system and of judges, with reasons.")
 @click.option(
     "--sample",
@@ -113,11 +116,13 @@ def command(
         record = found.find(run)
         if sample_id is not None:
             sample = sample_document(found, record, sample_id)
-            write_out(render_page(form, sample, lambda: sample_page(sample)), output)
+            labels = metric_labels(result_summaries(found, record.run_id))
+            write_out(render_page(form, sample, lambda: sample_page(sample, labels)), output)
         elif failures:
             rows = [*_failures(found, record), *(unjudged := judge_failures(found, record))]
             rows += _measure_failures(found, record, unjudged)
-            write_out(render_page(form, rows, lambda: _failures_page(record, rows)), output)
+            labels = metric_labels(result_summaries(found, record.run_id))
+            write_out(render_page(form, rows, lambda: _failures_page(record, rows, labels)), output)
         else:
             read = found.results if per_query else partial(result_summaries, found)
             chosen = _select_metrics(read(record.run_id, every_signature=every), metrics)
@@ -127,6 +132,8 @@ def command(
                 run_info = {"run": run_dict(record, found.counts(record.run_id))}
                 document = {**chosen.to_dict(per_query=per_query), **run_info}
                 text = render_page(form, document, lambda: _run_page(found, record, chosen))
+                if is_short(form, output, every=every):
+                    text = _short_run(found, record, chosen)
             write_out(text, output)
 
 
@@ -135,6 +142,14 @@ def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
         results.by_name[name]  # an unknown name raises an error with a suggestion
     kept = [one for one in results if not names or one.name in names]
     return Results(kept, sample_ids=results.sample_ids, run_id=results.run_id)
+
+
+def _short_run(store: RunStore, record: RunRecord, results: Results) -> str:
+    """The run in the short form."""
+    from .short_results import results_short
+
+    head = record.name if results else f"{record.name} has no results: the run did not come to scoring"
+    return results_short(results, record.plan, head=head, notes=_facts(store, record), commands=_NEXT).text()
 
 
 def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
@@ -211,7 +226,7 @@ def _measure_failures(store: RunStore, record: RunRecord, known: list[dict[str, 
     ]
 
 
-def _failures_page(record: RunRecord, rows: list[dict[str, Any]]) -> Report:
+def _failures_page(record: RunRecord, rows: list[dict[str, Any]], labels: Mapping[str, str]) -> Report:
     """The failures of the system, then those of judges and other measurements."""
     blocks: list[Block] = []
     for title, listed in (
@@ -222,7 +237,11 @@ def _failures_page(record: RunRecord, rows: list[dict[str, Any]]) -> Report:
             counts = Counter(str(row["error"]).partition(":")[0] for row in listed)
             blocks.append(Prose(f"{len(listed)} {title}: {', '.join(f'{reason} {n}' for reason, n in counts.items())}"))
             cells: list[Row] = [
-                [f"{row['sample_id']}{_repeat(row)}", row.get("metric", ""), failure_text(row, MAX_CHARACTERS)]
+                [
+                    f"{row['sample_id']}{_repeat(row)}",
+                    _label(row.get("metric", ""), labels),
+                    failure_text(row, MAX_CHARACTERS),
+                ]
                 for row in listed[:MAX_SHOWN]
             ]
             blocks.append(without_empty_columns(simple_table(["sample", "metric", "reason"], cells)))
@@ -230,6 +249,10 @@ def _failures_page(record: RunRecord, rows: list[dict[str, Any]]) -> Report:
                 blocks.append(Prose(f"... and {len(listed) - MAX_SHOWN} more; --json has all"))
     section = ReportSection("failures", "", blocks or [Prose("no failures")])
     return Report(f"Failures of {record.name}", "", ReportVerdict(""), [section])
+
+
+def _label(name: str, labels: Mapping[str, str]) -> str:
+    return labels.get(name, name)
 
 
 def _repeat(row: dict[str, Any]) -> str:
@@ -292,8 +315,8 @@ def _gold_ranks(sample: EvaluationSample, output: SystemOutputs, match: Match) -
     return [{"doc_id": one.doc_id, "rank": at.rank, "by": at.by} for one, at in zip(gold, ranks, strict=True)]
 
 
-def sample_page(document: dict[str, Any]) -> Report:
-    """The question, its gold, each output with its documents, scores and judgements."""
+def sample_page(document: dict[str, Any], labels: Mapping[str, str] = MappingProxyType({})) -> Report:
+    """The question, its gold, each output with its documents, scores and judgements; ``labels``: of metrics."""
     sample = document["sample"]
     gold = {_id(one) for one in sample.get("relevant_docs") or ()}
     facts: list[tuple[str, str]] = [("gold", ", ".join(sorted(gold)) or "none")]
@@ -311,7 +334,7 @@ def sample_page(document: dict[str, Any]) -> Report:
         repeat = output.get("repeat", 0)
         blocks += _span_blocks(output, [one for one in document.get("spans") or () if one["repeat"] == repeat])
     rows: list[Row] = [
-        [name, "" if value is None else format_value(value), document["outcomes"].get(name, "")]
+        [_label(name, labels), "" if value is None else format_value(value), document["outcomes"].get(name, "")]
         for name, value in document["scores"].items()
     ]
     if rows:
@@ -506,7 +529,8 @@ def _user() -> str:
 def _queries_page(table: QueryTable, rows: list[QueryRow], metrics: list[str], matching: int) -> Report:
     """The queries as a table."""
     letters = table.letters if len(table.runs) > 1 else [""]
-    names = [f"{name} {letter}".strip() for name in ["rank", *metrics] for letter in letters]
+    headings = ["rank", *map(table.metric_label, metrics)]
+    names = [f"{heading} {letter}".strip() for heading in headings for letter in letters]
     columns = [TableColumn("query"), *(TableColumn(name, number=True) for name in names), TableColumn("question")]
     cells: list[Row] = []
     for row in rows:

@@ -341,7 +341,7 @@ def _gold_ranks(gold: Sequence[GoldUnit], output: SystemOutputs | None, matching
         return None
     ranks = gold_ranks(gold, [] if output is None else [item.doc for item in output.retrieved], matching)
     hits = [(one.level, found.rank) for one, found in zip(gold, ranks, strict=True) if found.rank is not None]
-    return _by_level({one.level for one in gold}, hits)
+    return ranks_by_level({one.level for one in gold}, hits)
 
 
 def _listed_gold_ranks(sample: EvaluationSample, output: SystemOutputs | None) -> GoldRanks | None:
@@ -356,10 +356,11 @@ def _listed_gold_ranks(sample: EvaluationSample, output: SystemOutputs | None) -
     for rank, item in enumerate(retrieved, 1):
         if item.doc.parent in levels:
             first.setdefault(item.doc.parent, rank)
-    return _by_level(known, [(levels[doc_id], rank) for doc_id, rank in first.items()])
+    return ranks_by_level(known, [(levels[doc_id], rank) for doc_id, rank in first.items()])
 
 
-def _by_level(levels: Iterable[int], hits: Sequence[tuple[int, int]]) -> GoldRanks:
+def ranks_by_level(levels: Iterable[int], hits: Sequence[tuple[int, int]]) -> GoldRanks:
+    """The ranks of gold at each of the levels; ``hits`` are a level and a rank each."""
     return GoldRanks(
         tuple(tuple(sorted(rank for own, rank in hits if own >= level)) for level in sorted(levels, reverse=True))
     )

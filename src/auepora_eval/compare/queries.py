@@ -500,11 +500,19 @@ def explain_changes(
     changes = _score_changes(scored, results_a.sample_ids, results_b.sample_ids, worse_only=worse_only)
     if not changes:
         return []
-    scope = _scope_of(scored.target)
     queries = SharedQueries(_read_gold(runs[0], way), _read_gold(runs[1], way)).among(changes.keys())
     finder, _ = _gold_finder(way, queries)
     paired = paired_outputs(queries, finder)
-    return [_explain(changes[sample_id], output_a, output_b, scope) for sample_id, output_a, output_b in paired]
+    return [_explain(changes[sample_id], output_a, output_b, scored.target) for sample_id, output_a, output_b in paired]
+
+
+def explain_change(
+    output_a: QueryOutput, output_b: QueryOutput, target: TargetCategory, *, is_worse: bool
+) -> tuple[Cause, str]:
+    """The cause of a change of a query by a metric of the target, and the evidence as a sentence."""
+    before, after, names = (output_a, output_b, "AB") if is_worse else (output_b, output_a, "BA")
+    cause = cause_of(before, after, _scope_of(target))
+    return cause if is_worse else _OPPOSITE.get(cause, cause), _detail(cause, before, after, *names)
 
 
 def cause_counts(changes: Iterable[QueryChange]) -> dict[Cause, int]:
@@ -601,17 +609,16 @@ def _scope_of(target: TargetCategory) -> MetricScope:
     return MetricScope.RETRIEVAL if target.name.startswith("RETRIEVAL") else MetricScope.ANSWERS
 
 
-def _explain(change: _ScoreChange, output_a: QueryOutput, output_b: QueryOutput, scope: MetricScope) -> QueryChange:
-    before, after, names = (output_a, output_b, "AB") if change.worse else (output_b, output_a, "BA")
-    cause = cause_of(before, after, scope)
+def _explain(change: _ScoreChange, output_a: QueryOutput, output_b: QueryOutput, target: TargetCategory) -> QueryChange:
+    cause, detail = explain_change(output_a, output_b, target, is_worse=change.worse)
     return QueryChange(
         change.sample_id,
-        cause if change.worse else _OPPOSITE.get(cause, cause),
+        cause,
         change.a,
         change.b,
         None if output_a.gold is None else output_a.gold.first,
         None if output_b.gold is None else output_b.gold.first,
-        _detail(cause, before, after, *names),
+        detail,
     )
 
 

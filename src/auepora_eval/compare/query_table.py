@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.conventions import Match, Signature
-from ..core.results import metric_labels
+from ..core.results import display_name, metric_labels
 from ..core.slices import Rows
 from ..core.types import MetricResult
 from ..errors import AueporaError, BadValueError, did_you_mean
@@ -96,6 +96,10 @@ class QueryTable:
         """The name of each metric for display."""
         return metric_labels(*[run.results.values() for run in self.runs])
 
+    def metric_label(self, name: str) -> str:
+        """The name of a metric for display."""
+        return self.metric_labels.get(name, name)
+
     @property
     def labels(self) -> list[str]:
         """The names of all labels of the samples."""
@@ -148,11 +152,13 @@ class QueryTable:
             if column is not None:
                 signatures.add(comparable_signature(column.result.signature))
                 if isinstance(problem := run.matched(name, self._match_of(name)), str):
+                    label = self.metric_label(name)
                     raise BadValueError(
-                        f"'{name}' cannot be compared: gold is matched in different ways, and {problem}"
+                        f"'{label}' cannot be compared: gold is matched in different ways, and {problem}"
                     )
         if len(signatures) > 1:
-            raise BadValueError(f"'{name}' was computed differently in the two runs, so they cannot be compared by it")
+            label = self.metric_label(name)
+            raise BadValueError(f"'{label}' was computed differently in the two runs, so they cannot be compared by it")
 
     def _match_of(self, name: str) -> Match:
         """How a metric matches gold in all runs."""
@@ -198,14 +204,16 @@ class QueryTable:
             for result in run.results.values():
                 options = signature_options(result)
                 if options.get("correct") == name and "correct.from" in options:
-                    return float(options["correct.from"]), f"the rule of {result.name}"
+                    return float(options["correct.from"]), f"the rule of {display_name(result)}"
         column = next((one for run in reversed(self.runs) if (one := run.scores(name)) is not None), None)
         if column is None:
             self.scores(name, 0)  # raises for an unknown metric
-            raise BadValueError(f"the runs have no score per query of '{name}'")
+            raise BadValueError(f"the runs have no score per query of '{self.metric_label(name)}'")
         best = column.meta.best
         if not math.isfinite(best):
-            raise BadValueError(f"'{name}' has no best score; give a threshold, such as {name}=both-right:0.5")
+            raise BadValueError(
+                f"'{self.metric_label(name)}' has no best score; give a threshold, such as {name}=both-right:0.5"
+            )
         return best, "the best score"
 
     def right(self, name: str, run: int, threshold: float | None = None) -> Bools:

@@ -154,6 +154,8 @@ class Leaderboard:
     """The names of metrics for display."""
     ranked: tuple[str, ...] = ()
     """The names of the compared metrics: the main one first, those that are equal in all runs last."""
+    rivals: int = 0
+    """Comparisons that share the error rate and are not shown: those of a sweep in which one of two runs was picked."""
 
     @classmethod
     def of_pair(cls, report: CompareReport, names: Sequence[str] | None = None) -> Leaderboard:
@@ -179,6 +181,7 @@ class Leaderboard:
             fallen=report.fallen,
             metric_labels=report.metric_labels,
             ranked=report.ranked,
+            rivals=report.rivals,
         )
 
     def metric_label(self, name: str) -> str:
@@ -341,6 +344,7 @@ def build_leaderboard(
         fallen=fallen,
         metric_labels=built.labels,
         ranked=tuple(built.ranked),
+        rivals=len(rivals),
     )
 
 
@@ -651,6 +655,7 @@ def compare_runs(
         fallen=board.fallen,
         metric_labels=board.metric_labels,
         ranked=board.ranked,
+        rivals=board.rivals,
     )
 
 

@@ -294,6 +294,8 @@ class CompareReport:
     """The names of metrics for display."""
     ranked: tuple[str, ...] = ()
     """The names of the compared metrics: the main one first, those that are equal in both runs last."""
+    rivals: int = 0
+    """Comparisons that share the error rate and are not shown: those of a sweep in which a run was picked."""
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison document."""

@@ -276,6 +276,11 @@ def _own_option_names(cls: type[Metric], options: Mapping[str, Any]) -> dict[str
             if ours in options:
                 raise BadValueError(f"'{theirs}' and '{ours}' are the same option; give one of them")
             named[ours] = named.pop(theirs)
+    if named.get("match") == "contains" and "contains" in _parameters(cls):
+        del named["match"]
+        named["contains"] = named.pop("text_norm", "squad")
+    if named.get("ap") == "new_gold" and "new_gold" in _parameters(cls):
+        named["new_gold"] = bool(named.pop("ap"))
     return named
 
 

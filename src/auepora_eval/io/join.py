@@ -22,12 +22,12 @@ from ..errors import BadValueError, DataFileError, DuplicateIdError
 from ..runtime.files import is_compressed, plain_stem
 from ..runtime.processes import gc_paused
 from .codec import LineError, decode_output_line
-from .corpus import Corpus, CorpusJoin, LinePosition, iter_placed_lines
 from .formats import TABLE, Format, Role, get_format, guess_format, read_file_head
 from .jsonl import OutputsFile, gathered_outputs
 from .problems import MISSING_RETRIEVED, ParsedOutput, ParsedSample, Problems, name_ids
 
 if TYPE_CHECKING:
+    from .corpus import Corpus, CorpusJoin, LinePosition
     from .labels import NuggetsById
 
 
@@ -105,6 +105,8 @@ class OutputIndex:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        from .corpus import iter_placed_lines  # other joins need no corpus
+
         self._positions: dict[str, LinePosition] = {}
         for position, line in iter_placed_lines(path):
             self._add_line(line, position)
@@ -529,6 +531,8 @@ def _open_corpus_join(corpus: str | Path | Corpus | None) -> Iterator[CorpusJoin
     if corpus is None:
         yield None
         return
+    from .corpus import Corpus, CorpusJoin
+
     opened = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
     corpus_join = CorpusJoin(opened)
     try:

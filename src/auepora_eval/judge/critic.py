@@ -7,7 +7,7 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -162,22 +162,18 @@ class MemberReply:
     """Expected values by key."""
 
 
-class MemberForms(Protocol):
+@dataclass(frozen=True, slots=True)
+class MemberForms:
     """How members of a panel are asked what the panel was asked: each may need its own form of request."""
 
-    @property
-    def label_values(self) -> Mapping[str, float]:
-        """The values of labels; empty if they have none."""
-
-    @property
-    def keys(self) -> frozenset[str] | None:
-        """The keys of the reply that are voted on; ``None`` for all."""
-
-    def requests(self, critic: Critic) -> Sequence[JudgeRequest]:
-        """The requests to a member; none if it cannot reply in a form that serves."""
-
-    def reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
-        """The reply that the answers to these requests form; ``JudgeError`` if they form none."""
+    reply: Callable[[Critic, Sequence[Judgement]], MemberReply]
+    """The reply that the answers of a member form; ``JudgeError`` if they form none."""
+    requests: Callable[[Critic], Sequence[JudgeRequest]] | None = None
+    """The requests to a member, none if it cannot reply in a form that serves; by default that of the panel."""
+    label_values: Mapping[str, float] = field(default_factory=dict)
+    """The values of labels; empty if they have none."""
+    keys: frozenset[str] | None = None
+    """The keys of the reply that are voted on; ``None`` for all."""
 
 
 class JudgeClient(Protocol):

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args
@@ -67,24 +68,14 @@ class Vote:
         return self.value if self.expected is None else self.expected
 
 
-@dataclass(frozen=True, slots=True)
-class _SameForm:
-    """Every member gets the request of the panel."""
-
-    request: JudgeRequest
-    label_values: Mapping[str, float] = field(default_factory=dict)
-    keys: frozenset[str] | None = None
-
-    def requests(self, critic: Critic) -> Sequence[JudgeRequest]:
-        return [self.request]
-
-    def reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
-        (answer,) = answers
-        weighted, key = answer.weighted, self.request.weighted
-        field_schema = _properties(self.request.schema).get(key or "", {})
-        if weighted is None or key is None or not _is_number(field_schema):
-            return MemberReply(answer.answer)
-        return MemberReply(answer.answer, {key: _scaled(weighted, field_schema)})
+def _reply_as_asked(request: JudgeRequest, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
+    """The reply of a member that got the request of the panel."""
+    (answer,) = answers
+    weighted, key = answer.weighted, request.weighted
+    field_schema = _properties(request.schema).get(key or "", {})
+    if weighted is None or key is None or not _is_number(field_schema):
+        return MemberReply(answer.answer)
+    return MemberReply(answer.answer, {key: _scaled(weighted, field_schema)})
 
 
 def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -476,7 +467,7 @@ class Panel(StructuredCritic):
 
     async def poll(self, ask: AskOne, request: JudgeRequest) -> Judgement:
         """Ask the members and combine their replies; ``JudgeError`` if none answered."""
-        forms: MemberForms = request.forms or _SameForm(request)
+        forms = request.forms or MemberForms(partial(_reply_as_asked, request))
         is_voted = has_votes(request.schema)
         coefficients = self._coefficients(request) if is_voted else None
         record: dict[str, Any] = {"vote": self.vote, "members": list(self.member_names)}
@@ -574,6 +565,7 @@ async def _ask_member(
     ask: AskOne, member: Critic, forms: MemberForms, request: JudgeRequest, record: Mapping[str, Any]
 ) -> MemberReply | None:
     """The reply of a member; ``None`` if it cannot reply in a form that serves."""
+    asked = [request] if forms.requests is None else forms.requests(member)
     requests = [
         replace(
             one,
@@ -583,7 +575,7 @@ async def _ask_member(
             forms=None,
             panel=record,
         )
-        for one in forms.requests(member)
+        for one in asked
     ]
     answers = await gather_all(ask(member, one) for one in requests)
     return forms.reply(member, answers) if answers else None

@@ -22,6 +22,7 @@ from .critic import (
     Judgement,
     JudgeRequest,
     LLMCritic,
+    MemberForms,
     MemberReply,
     StructuredCritic,
     check_number,
@@ -378,6 +379,7 @@ class ReplyForm:
             "about": about,
         }
         make = partial(self.request, prompt, frames=frames, **options)
+        members = MemberForms(self._member_reply, partial(self._member_requests, make), self.label_values)
         return JudgeRequest(
             # An LLMCritic gets a single string: the instructions must be in it.
             prompt=f"{system}\n\n{text}" if bare else text,
@@ -389,7 +391,7 @@ class ReplyForm:
             sample_id=sample_id,
             metadata={**scale, "metric": metric, "sample_id": sample_id, **(metadata or {})},
             about=about or {},
-            forms=_ReplyForms(self, make) if isinstance(critic, Panel) and not bare else None,
+            forms=members if isinstance(critic, Panel) and not bare else None,
         )
 
     def decided(self, answer: Judgement) -> MemberReply:
@@ -398,32 +400,20 @@ class ReplyForm:
         expected = {} if answer.weighted is None else {key: answer.weighted}
         return MemberReply({key: answer.answer[SCORE]}, expected)
 
-
-@dataclass(frozen=True, slots=True)
-class _ReplyForms:
-    """A request to the members of a panel: for an object, or for the bare number that stands for one."""
-
-    form: ReplyForm
-    make: Callable[..., JudgeRequest]
-    keys: None = None
-
-    @property
-    def label_values(self) -> Mapping[str, float]:
-        return self.form.label_values
-
-    def requests(self, critic: Critic) -> list[JudgeRequest]:
+    def _member_requests(self, make: Callable[..., JudgeRequest], critic: Critic) -> list[JudgeRequest]:
+        """A request to a member of a panel: for an object, or for the bare number that stands for one."""
         needs_label = returns_number_only(critic) or decides(critic)
-        serves = not needs_label or self.form.from_number is not None
-        return [self.make(critic=critic)] if serves else []
+        serves = not needs_label or self.from_number is not None
+        return [make(critic=critic)] if serves else []
 
-    def reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
+    def _member_reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
         (answer,) = answers
         if decides(critic):
-            return self.form.decided(answer)
+            return self.decided(answer)
         if not returns_number_only(critic):
             return MemberReply(answer.answer)
-        assert self.form.from_number is not None
-        return self.form.from_number(UNIT_SCALE.normalise(answer.answer.get(SCORE)))
+        assert self.from_number is not None
+        return self.from_number(UNIT_SCALE.normalise(answer.answer.get(SCORE)))
 
 
 def question_frames(sample: EvaluationSample) -> Frames:
@@ -472,7 +462,11 @@ class RatingPrompt:
             return [((name,), self._request(critic, (name,), repeat, weighted=weighted)) for name in self.scored_names]
         request = self._request(critic, self.names, repeat, weighted=False)
         if isinstance(critic, Panel):
-            request = replace(request, forms=_RatingForms(self, repeat))
+            keys = frozenset((SCORE,) if len(self.names) == 1 else self.scored_names)
+            forms = MemberForms(
+                self._member_reply, partial(self._member_requests, repeat), self.scale.label_values, keys
+            )
+            request = replace(request, forms=forms)
         return [(self.names, request)]
 
     def is_split_for(self, critic: Critic) -> bool:
@@ -542,33 +536,18 @@ class RatingPrompt:
         properties: dict[str, Any] = {"rationale": {"type": "string"}} if rationale else {}
         return object_schema(**properties, **dict.fromkeys(fields, scale.schema))
 
+    def _member_requests(self, repeat: int, critic: Critic) -> list[JudgeRequest]:
+        """The requests to a member of a panel: for all names at once, or one by one."""
+        return [request for _, request in self.requests(critic, repeat)]
 
-@dataclass(frozen=True, slots=True)
-class _RatingForms:
-    """A rating requested from the members of a panel: for all names at once, or one by one."""
-
-    question: RatingPrompt
-    repeat: int
-
-    @property
-    def label_values(self) -> Mapping[str, float]:
-        return self.question.scale.label_values
-
-    @property
-    def keys(self) -> frozenset[str]:
-        return frozenset((SCORE,) if len(self.question.names) == 1 else self.question.scored_names)
-
-    def requests(self, critic: Critic) -> list[JudgeRequest]:
-        return [request for _, request in self.question.requests(critic, self.repeat)]
-
-    def reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
-        if not self.question.is_split_for(critic):
+    def _member_reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
+        if not self.is_split_for(critic):
             return MemberReply(answers[0].answer)
-        scale = self.question.scale
+        scale = self.scale
         made: dict[str, Any] = {}
         expected: dict[str, float] = {}
-        for name, one in zip(self.question.scored_names, answers, strict=True):
-            key = SCORE if len(self.question.names) == 1 else name
+        for name, one in zip(self.scored_names, answers, strict=True):
+            key = SCORE if len(self.names) == 1 else name
             made[key] = number = one.answer.get(SCORE)
             if one.weighted is not None:
                 expected[key] = scale.normalise(one.weighted)

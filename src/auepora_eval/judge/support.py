@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -17,6 +18,7 @@ from .critic import (
     Judgement,
     JudgeRequest,
     LLMCritic,
+    MemberForms,
     MemberReply,
     StructuredCritic,
     decides,
@@ -239,6 +241,14 @@ class VerdictForm:
                 questions.append(replace(request, **own, about={"of": source_name, "statements": [text]}))
             return questions
 
+        def member_requests(part: Sequence[str], member: Critic) -> list[JudgeRequest]:
+            """All texts at once, or one by one for a bare number each."""
+            if decides(member):
+                return make_questions(part)
+            if not returns_number_only(member):
+                return [make_request(member, part)]
+            return [make_request(member, [one]) for one in part]
+
         values = self.values
         if decides(critic):
             requests = list(chain.from_iterable(make_questions(part) for part in parts))
@@ -246,7 +256,7 @@ class VerdictForm:
             return [self.parse_decision(answer) for answer in answers]
         requests = [make_request(critic, part) for part in parts]
         if isinstance(critic, Panel) and not bare:
-            forms = (_VerdictForms(self, make_request, make_questions, part) for part in parts)
+            forms = (MemberForms(self._member_reply, partial(member_requests, part), values) for part in parts)
             requests = [replace(request, forms=one) for request, one in zip(requests, forms, strict=True)]
         answers = await gather_all(judge.ask(critic, request) for request in requests)
         parse = self.parse_number if bare else self._parse_object
@@ -313,40 +323,18 @@ class VerdictForm:
         rationale = row.get("why")
         return number, SupportVerdict(level, rationale if isinstance(rationale, str) else "")
 
-
-SUPPORT_FORM = VerdictForm("statement", SupportLevel)
-
-
-@dataclass(frozen=True, slots=True)
-class _VerdictForms:
-    """Texts shown to the members of a panel: all at once, or one by one for a bare number each."""
-
-    form: VerdictForm
-    make_request: Callable[[Critic, Sequence[str]], JudgeRequest]
-    make_questions: Callable[[Sequence[str]], list[JudgeRequest]]
-    texts: Sequence[str]
-    keys: None = None
-
-    @property
-    def label_values(self) -> Mapping[str, float]:
-        return self.form.values
-
-    def requests(self, critic: Critic) -> list[JudgeRequest]:
+    def _member_reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
         if decides(critic):
-            return self.make_questions(self.texts)
-        if not returns_number_only(critic):
-            return [self.make_request(critic, self.texts)]
-        return [self.make_request(critic, [one]) for one in self.texts]
-
-    def reply(self, critic: Critic, answers: Sequence[Judgement]) -> MemberReply:
-        if decides(critic):
-            labels = [self.form.parse_decision(answer).level.label for answer in answers]
+            labels = [self.parse_decision(answer).level.label for answer in answers]
         elif not returns_number_only(critic):
             return MemberReply(answers[0].answer)
         else:
-            labels = [verdict.level.label for one in answers for verdict in self.form.parse_number(one, 1)]
+            labels = [verdict.level.label for one in answers for verdict in self.parse_number(one, 1)]
         rows = [{"number": number, "why": "", "verdict": label} for number, label in enumerate(labels, start=1)]
         return MemberReply({"verdicts": rows})
+
+
+SUPPORT_FORM = VerdictForm("statement", SupportLevel)
 
 
 # --- by an NLI function or model --------------------------------------------------------------------------------------

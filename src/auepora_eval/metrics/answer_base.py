@@ -249,9 +249,11 @@ def named_tokenizer(name: str, *, stem: bool = False) -> Tokenizer:
     try:
         function = import_object(_IMPORTED.get(name, name))
     except BadValueError as error:
-        if name not in _IMPORTED:
+        if not name.startswith("jieba"):
             raise
-        raise MissingDependencyError("jieba", purpose=f"the tokenizer '{name}'", install="jieba") from error
+        raise MissingDependencyError(
+            "jieba", purpose=f"the tokenizer '{name}'", install="'auepora-eval[zh]'"
+        ) from error
 
     def cut(text: str) -> list[str]:
         try:
@@ -311,7 +313,7 @@ class TokenizedMetric(BatchMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The scores of a batch, each sample cut by its script."""
-        if self.tokenizer != "auto":
+        if not self.decides_tokens:
             if self.tokenizer in _WORD_TOKENIZERS:
                 self._note_unspaced(batch)
             return self.score_tokens(batch)
@@ -343,7 +345,7 @@ class TokenizedMetric(BatchMetric):
 
     def for_sample(self, sample: EvaluationSample, output: SystemOutputs) -> Self:
         """The metric as it cuts the texts of one sample."""
-        if self.tokenizer != "auto":
+        if not self.decides_tokens:
             return self
         cuts = text_cuts(Batch([sample], [output]), self.gold_side)
         return self if cuts is None or cuts[0] != CHARACTERS else self.with_characters()

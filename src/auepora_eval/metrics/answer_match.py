@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..core.batch import Batch
-from ..core.conventions import SignatureOption
-from ..core.metrics_base import SampleMetric, declare
+from ..core.conventions import SignatureOption, without_separator
+from ..core.derivation import add_outcome, add_table
+from ..core.metric_metadata import declared_options
+from ..core.metrics_base import SampleMetric, declare, set_metadata
 from ..core.registry import ConfiguredMetric, register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
+from ..errors import BadValueError
 from ..features.texts import (
     GoldSide,
     Integers,
     TokenPairs,
+    answers,
     best_pairs,
+    reference_texts,
     select_pairs,
     shared_ngrams,
     text_cuts,
     token_ids,
     token_pairs,
 )
+from ..text.norm_names import TextNorm
+from ..text.norms import NORMS, as_written, norm_tokenizer
 from ..text.scripts import is_unspaced
 from ..text.tokenizers import (
     Tokenizer,
+    custom_tokenizer,
     squad_words,
     unspaced_word_tokenizer,
+    visible_token,
     without_wide_punctuation,
     word_tokenizer,
 )
 from .answer_base import AnswerMetric, Floats, ReferencedMetric, TokenizedMetric, overlap_scores, tokenizer_label
-from .overlap import Tokenize, answer_relevance, contains_all, exact_match, token_f1
+from .overlap import Overlap, Tokenize, answer_relevance, contains_all, exact_match, rouge_1, token_f1, tokenize_answer
 
 
 def bag_f1s(common: Integers, answer: Integers, reference: Integers) -> Floats:
@@ -52,14 +61,27 @@ class _NormalisedMetric(TokenizedMetric, ReferencedMetric):
     ignore_case: bool = True
     ignore_punctuation: bool = True
     ignore_articles: bool = True
+    norm: TextNorm = field(default="squad", kw_only=True)
 
     metadata = declare(
         reference="Rajpurkar et al. 2016, 2018; the evaluation script of SQuAD 2.0",
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.norm != "squad" and not (self.ignore_case and self.ignore_punctuation and self.ignore_articles):
+            raise BadValueError(f"'norm: {self.norm}' says what is ignored: leave out ignore_case and the like")
+
+    @property
+    def decides_tokens(self) -> bool:
+        """Whether the script decides; a named normalisation is the same for every script."""
+        return self.norm == "squad" and super().decides_tokens
+
     @property
     def spaced_words(self) -> Tokenizer:
         """The tokenizer for text with spaces between words."""
+        if self.norm != "squad":
+            return norm_tokenizer(self.norm)
         return word_tokenizer(case=self.ignore_case, punctuation=self.ignore_punctuation, articles=self.ignore_articles)
 
     @property
@@ -71,6 +93,8 @@ class _NormalisedMetric(TokenizedMetric, ReferencedMetric):
 
     def signature_options(self) -> dict[str, str]:
         """The normalisation."""
+        if self.norm != "squad":
+            return {"norm": self.norm}
         ignored = {
             "case": self.ignore_case,
             "punctuation": self.ignore_punctuation,
@@ -105,17 +129,42 @@ class ExactMatch(_NormalisedMetric):
     an answer that does too, which is how SQuAD 2.0 writes "no answer". The best over all reference answers counts.
     """
 
+    slots: Literal["mean"] | None = field(default=None, kw_only=True)
+    """``mean``: the proportion of things to be named that the answer is equal to."""
+
     metadata = declare(
         binary=True,
         examples=(
             "exact_match",
             {"exact_match": {"ignore_articles": False}},
+            {"exact_match": {"norm": "none"}},
+            {"exact_match": {"slots": "mean"}},
         ),
         aliases={"papers": ("EM",)},
+        signature={"slots": SignatureOption("slots")},
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        set_metadata(self, binary=self.slots is None)
+
+    def signature_options(self) -> dict[str, str]:
+        """The normalisation, and what becomes of several things."""
+        return super().signature_options() | declared_options(self, self.metadata)
+
+    def _slot_value(self, sample: EvaluationSample, answer: str) -> float:
+        """The proportion of things that the answer is equal to; the best alternative counts."""
+        words = self.words.tokenize
+        given = words(answer)
+        alternatives = reference_slots(sample) or []
+        return max((_proportion(slots, words, given.__eq__) for slots in alternatives), default=0.0)
 
     def score_tokens(self, batch: Batch) -> Scores:
         """Whether all words are equal, pair by pair."""
+        if self.slots is not None:
+            pairs = zip(batch.samples, answers(batch), strict=True)
+            values = np.array([self._slot_value(sample, answer) for sample, answer in pairs])
+            return self.outcome(batch, values, skip=self.without_reference(batch))
         sides = token_pairs(batch, self.words, "reference")
         given, wanted = sides.answers, sides.references
         alike = given.counts == wanted.counts
@@ -128,50 +177,159 @@ class ExactMatch(_NormalisedMetric):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """By the plain definition."""
+        if self.slots is not None:
+            tokenize_answer(answer, self.words.tokenize)
+            return Score(add_outcome("The proportion that it is equal to", self._slot_value(sample, answer)))
         return Score(exact_match(answer, sample.references, self.words.tokenize))
+
+
+Part = Literal["f1", "precision", "recall"]
+_PARTS: Mapping[Part, int] = {"f1": 0, "precision": 1, "recall": 2}
+
+
+@dataclass(frozen=True)
+class _TokenOverlap(_NormalisedMetric):
+    """F1, precision or recall of the tokens that answer and reference share."""
+
+    tokenizer: str = field(default="auto", kw_only=True)
+    drop: str = field(default="", kw_only=True)
+    """Tokens that this text contains do not count."""
+    both_empty: Literal[0, 1] = field(default=1, kw_only=True)
+    """The value where neither side has a token."""
+    closed: tuple[str, ...] = field(default=(), kw_only=True)
+    """Answers that match only themselves, normalised: yes and no."""
+
+    part: ClassVar[Part] = "f1"
+    metadata = declare(
+        signature={
+            "tok": SignatureOption("tokenizer", unless="auto", write=tokenizer_label),
+            "drop": SignatureOption("drop", unless="", write=without_separator),
+            "both_empty": SignatureOption("both_empty", unless=1),
+            "closed": SignatureOption("closed", unless=()),
+        }
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "closed", tuple(self.closed))
+        super().__post_init__()
+
+    @property
+    def words(self) -> Tokenizer:
+        """The tokenizer."""
+        words = self.tokens(self.spaced_words)
+        if not self.drop:
+            return words
+        dropped = self.drop + visible_token(self.drop)
+
+        def kept(text: str) -> list[str]:
+            return [token for token in words.tokenize(text) if token not in dropped]
+
+        return custom_tokenizer(f"{words.name} without {self.drop}", kept)
+
+    def signature_options(self) -> dict[str, str]:
+        """The normalisation, and what was chosen."""
+        return super().signature_options() | declared_options(self, self.metadata)
+
+    def score_tokens(self, batch: Batch) -> Scores:
+        """The value of each pair, and the best of each row."""
+        sides = token_pairs(batch, self.words, "reference")
+        given, wanted = sides.answers.counts, sides.references.counts
+        common = shared_ngrams(batch, self.words, "reference", 1)
+        values = overlap_scores(common, given, wanted)[_PARTS[self.part]]
+        values[(given == 0) & (wanted == 0)] = self.both_empty
+        if self.closed:
+            pairs = zip(sides.owners.tolist(), reference_texts(batch, "reference").texts, strict=True)
+            given_texts = answers(batch)
+            values[[self._is_closed_pair(given_texts[row], text) for row, text in pairs]] = 0.0
+        return self.best(batch, values, sides)
+
+    def _is_closed_pair(self, answer: str, reference: str) -> bool:
+        texts = {" ".join(self.words.tokenize(text)) for text in (answer, reference)}
+        return len(texts) == 2 and not texts.isdisjoint(self.closed)
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """By the plain definition."""
+        words = self.words.tokenize
+        references = [text for text in sample.references if words(text)] or sample.references
+        tokenize_answer(answer, words)
+        values = [self._plain_value(rouge_1(text, answer, words), text, answer) for text in references]
+        add_table("Each reference", ("reference", self.part), zip(references, values, strict=True))
+        return Score(add_outcome(f"The best {self.part}", max(values)))
+
+    def _plain_value(self, overlap: Overlap, reference: str, answer: str) -> float:
+        if self.closed and self._is_closed_pair(answer, reference):
+            return 0.0
+        if overlap.answer_size == overlap.reference_size == 0:
+            return float(self.both_empty)
+        value: float = getattr(overlap, self.part)
+        return value
 
 
 @register("token_f1")
 @dataclass(frozen=True)
-class TokenF1(_NormalisedMetric):
+class TokenF1(_TokenOverlap):
     r"""F1 of the words of answer and reference, as bags: how much of each is in the other.
 
     .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{answer}|, \quad R = \text{common} / |\text{reference}|
 
     Words are what stands between white space after the normalisation of `exact_match`; where the references are in a
     script without spaces (Chinese, Japanese, Thai, ...), its letters are the words (`tokenizer: auto`). If one side has
-    no words the value is 0, if neither has, 1. The best over all reference answers counts.
-    """
+    no words the value is 0, if neither has, 1 (`both_empty`). The best over all reference answers counts.
 
-    tokenizer: str = field(default="auto", kw_only=True)
+    With `closed`, a list such as yes and no, an answer or reference that is one of these words matches only itself.
+    `norm` names the normalisation of a published script, and `drop` is a text: tokens that it contains do not count.
+    """
 
     metadata = declare(
         examples=(
             "token_f1",
             {"token_f1": {"ignore_case": False}},
             {"token_f1": {"tokenizer": "char3"}},
+            {"token_f1": {"norm": "trivia", "both_empty": 0}},
+            {"token_f1": {"closed": ["yes", "no"], "drop": "the mat"}},
         ),
     )
 
-    @property
-    def words(self) -> Tokenizer:
-        """The tokenizer."""
-        return self.tokens(self.spaced_words)
-
-    def signature_options(self) -> dict[str, str]:
-        """The normalisation, and the tokenizer if it was chosen."""
-        chosen = {} if self.tokenizer == "auto" else {"tok": tokenizer_label(self.tokenizer)}
-        return super().signature_options() | chosen
-
-    def score_tokens(self, batch: Batch) -> Scores:
-        """F1, pair by pair."""
-        sides = token_pairs(batch, self.words, "reference")
-        common = shared_ngrams(batch, self.words, "reference", 1)
-        return self.best(batch, bag_f1s(common, sides.answers.counts, sides.references.counts), sides)
-
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """By the plain definition."""
-        return Score(token_f1(answer, sample.references, self.words.tokenize))
+        if self.both_empty == 1.0 and not self.closed:
+            return Score(token_f1(answer, sample.references, self.words.tokenize))
+        return super().score_plain(sample, output, answer)
+
+
+@register("token_precision")
+@dataclass(frozen=True)
+class TokenPrecision(_TokenOverlap):
+    r"""Precision of the words of the answer: how many of them the reference has.
+
+    .. math:: \text{common} / |\text{answer}|
+
+    Words and options as in `token_f1`; the best over all reference answers counts, by itself and not with the recall.
+    """
+
+    part: ClassVar[Part] = "precision"
+    metadata = declare(
+        suggested=False,
+        examples=("token_precision", {"token_precision": {"tokenizer": "char3", "both_empty": 0}}),
+    )
+
+
+@register("token_recall")
+@dataclass(frozen=True)
+class TokenRecall(_TokenOverlap):
+    r"""Recall of the words of the reference: how many of them the answer has.
+
+    .. math:: \text{common} / |\text{reference}|
+
+    Words and options as in `token_f1`; the best over all reference answers counts, by itself and not with the
+    precision. With `tokenizer: char3` the units are trigrams of characters, so that forms of a word agree in part.
+    """
+
+    part: ClassVar[Part] = "recall"
+    metadata = declare(
+        suggested=False,
+        examples=("token_recall", {"token_recall": {"tokenizer": "char3", "closed": ["cats"]}}),
+    )
 
 
 @register("answer_relevance")
@@ -230,11 +388,15 @@ class Containment(ConfiguredMetric, SampleMetric):
 
     Both are normalised as in `exact_match` and compared as strings, not as tokens. References that normalise to nothing
     do not count. Where an answer must name several things, `reference_answer.structured["slots"]` lists the spellings
-    of each, and all must be contained. With `norm="lower"` nothing but case is ignored, as in RGB's script; with
-    `norm="none"` the reference must occur verbatim in the answer, as in RGB's paper.
+    of each, and all must be contained; with `slots="mean"` the value is the proportion that is contained.
+    `structured["alternatives"]` is a list of such lists, of which the best counts. With `norm="lower"` nothing but case
+    is ignored, as in RGB's script; with `norm="none"` the reference must occur verbatim in the answer, as in RGB's
+    paper; `norm="popqa"` looks for it as written, in lower case and capitalised, and the answer keeps its case.
     """
 
-    norm: Literal["squad", "lower", "none"] = "squad"
+    norm: TextNorm | Literal["popqa"] = "squad"
+    slots: Literal["all", "mean"] = field(default="all", kw_only=True)
+    """Whether all things must be named, or the value is the proportion that is."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
     metadata = declare(
@@ -251,23 +413,38 @@ class Containment(ConfiguredMetric, SampleMetric):
             "containment",
             {"containment": {"norm": "lower"}},
             {"containment": {"norm": "none"}},
+            {"containment": {"norm": "popqa"}},
+            {"containment": {"slots": "mean"}},
         ),
-        signature={"norm": "norm"},
+        signature={"norm": "norm", "slots": SignatureOption("slots", unless="all")},
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        set_metadata(self, binary=self.slots == "all")
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples whose references all normalise to nothing."""
-        slots, words = _slots(sample), self._words_of(sample)
-        if slots is None or any(words(name) for names in slots for name in names):
+        alternatives, words = reference_slots(sample), self._words_of(sample)
+        if alternatives is None:
             return None
-        return "empty_reference"
+        names = chain.from_iterable(chain.from_iterable(alternatives))
+        return None if any(words(name) for name in names) else "empty_reference"
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """Whether each slot is filled."""
-        slots = _slots(sample)
-        if slots is None:
+        """Whether each slot is filled, or how many are."""
+        alternatives = reference_slots(sample)
+        if alternatives is None:
             return Score.fail("bad_reference")
-        return Score(contains_all(response_text(output), slots, self._words_of(sample)))
+        words = self._words_of(sample)
+        answer = response_text(output)
+        if self.norm == "popqa":
+            alternatives = [[_popqa_spellings(names) for names in slots] for slots in alternatives]
+        if self.slots == "all":
+            return Score(max(contains_all(answer, slots, words) for slots in alternatives))
+        text = " ".join(words(answer))
+        values = [_proportion(slots, words, lambda name: " ".join(name) in text) for slots in alternatives]
+        return Score(add_outcome("The proportion that is named", max(values)))
 
     @property
     def decides_tokens(self) -> bool:
@@ -283,36 +460,44 @@ class Containment(ConfiguredMetric, SampleMetric):
     def _words_of(self, sample: EvaluationSample) -> Tokenize:
         """The normalisation of the texts of a sample."""
         is_wide = self.norm == "squad" and is_unspaced("\n".join(sample.references))
-        return _NORMS["wide" if is_wide else self.norm]
-
-
-def _as_written(text: str) -> list[str]:
-    """The whole string as one token; white space alone gives none."""
-    return [unicodedata.normalize("NFC", text)] if text.strip() else []
+        if is_wide:
+            return _unspaced_squad_words
+        return as_written if self.norm == "popqa" else NORMS[self.norm]
 
 
 def _unspaced_squad_words(text: str) -> list[str]:
     return squad_words(without_wide_punctuation(text))
 
 
-def _lower_case(text: str) -> list[str]:
-    return _as_written(text.lower())
+def _popqa_spellings(names: Sequence[str]) -> list[str]:
+    """Each spelling as written, in lower case, and with the first letter alone in upper case."""
+    spelled: list[str] = []
+    for name in names:
+        spelled += [name, name.lower(), name.capitalize()]
+    return spelled
 
 
-_NORMS: dict[str, Tokenize] = {
-    "squad": squad_words,
-    "wide": _unspaced_squad_words,
-    "lower": _lower_case,
-    "none": _as_written,
-}
+def _proportion(slots: Sequence[Sequence[str]], words: Tokenize, is_there: Callable[[list[str]], bool]) -> float:
+    """The proportion of slots of which a spelling is there; one without a spelling does not count."""
+    spelled = [list(filter(None, map(words, names))) for names in slots]
+    filled = [any(map(is_there, names)) for names in spelled if names]
+    return sum(filled) / max(len(filled), 1)
 
 
-def _slots(sample: EvaluationSample) -> list[Sequence[str]] | None:
-    """The spellings of each slot; ``None`` if they are not strings."""
+def reference_slots(sample: EvaluationSample) -> list[list[Sequence[str]]] | None:
+    """By alternative the spellings of each thing to be named; ``None`` if they are not strings."""
     structured: Any = sample.reference_answer.structured if sample.reference_answer is not None else None
-    slots = structured.get("slots") if isinstance(structured, dict) else None
-    if slots is None:
-        slots = [sample.references]
+    given = structured if isinstance(structured, dict) else {}
+    alternatives = given.get("alternatives")
+    if alternatives is None:
+        alternatives = [given.get("slots", [sample.references])]
+    if not isinstance(alternatives, (list, tuple)) or not alternatives:
+        return None
+    found = [_spellings(slots) for slots in alternatives]
+    return [slots for slots in found if slots is not None] if None not in found else None
+
+
+def _spellings(slots: Any) -> list[Sequence[str]] | None:
     if not isinstance(slots, (list, tuple)):
         return None
     spellings = [[slot] if isinstance(slot, str) else slot for slot in slots]

@@ -6,7 +6,7 @@ import copy
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Literal, Self
@@ -25,13 +25,14 @@ from ..core.derivation import (
     quote_text,
 )
 from ..core.metrics_base import declare
-from ..core.reduce import SumsReducer
+from ..core.reduce import Mean, SumsReducer
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, MissingDependencyError
 from ..features.texts import (
     Integers,
+    answers,
     best_pairs,
     reference_texts,
     select_pairs,
@@ -41,10 +42,11 @@ from ..features.texts import (
     token_pairs,
 )
 from ..options import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from ..runtime.imports import IMPORT_PATH
 from ..text.ngrams import ngram_counts
 from ..text.script_tokens import bleu_tokenization
 from ..text.tokenizers import CharacterTokenizer, Tokenizer, bleu_tokenizer, chrf_tokenizer, custom_tokenizer
-from .answer_base import Floats, ReferencedMetric
+from .answer_base import Floats, ReferencedMetric, named_tokenizer
 from .overlap import ngrams, tokenize_answer
 
 Smooth = Literal["exp", "floor", "add-k", "none"]
@@ -221,6 +223,12 @@ class BleuScore(ReferencedMetric):
     smooth_value: NonNegativeFloat | None = None
     tokenize: str = "auto"
     lowercase: bool = False
+    level: Literal["corpus", "sample"] = field(default="corpus", kw_only=True)
+    """``sample``: the mean over the samples, of all orders, which is 0 for a text of fewer words."""
+    brevity: bool = field(default=True, kw_only=True)
+    """Whether answers that are shorter than the reference are penalised."""
+    only_order: bool = field(default=False, kw_only=True)
+    """Only the precision of n-grams of ``max_order`` words."""
 
     metadata = declare(
         reference="Papineni et al. 2002; Post 2018 (sacrebleu 2)",
@@ -229,22 +237,35 @@ class BleuScore(ReferencedMetric):
             "bleu",
             {"bleu": {"max_order": 2, "smooth_method": "floor"}},
             {"bleu": {"tokenize": "char"}},
+            {"bleu": {"level": "sample", "brevity": False, "smooth_method": "none", "tokenize": "none"}},
+            {"bleu": {"level": "sample", "only_order": True, "max_order": 1, "tokenize": "none"}},
         ),
+        option_help={
+            "level:sample": "the mean over the samples, not BLEU of all answers together",
+            "brevity:no": "short answers are not penalised",
+            "only_order:yes": "only the precision of the longest n-grams",
+        },
         signature={
             "tok": SignatureOption("tokenize", words={"auto": "13a"}),
             "case": SignatureOption("lowercase", words=_CASES),
             "order": "max_order",
             "smooth": "_smoothing",
+            "level": SignatureOption("level", unless="corpus"),
+            "brevity": SignatureOption("brevity", unless=True),
+            "only_order": SignatureOption("only_order", unless=False),
         },
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.level == "corpus" and (self.only_order or not self.brevity):
+            raise BadValueError("'brevity: false' and 'only_order' go with 'level: sample'")
         value = SMOOTH_VALUES[self.smooth_method] if self.smooth_value is None else self.smooth_value
         if self.smooth_value is not None and self.smooth_method in ("exp", "none"):
             raise BadValueError(f"smooth_method '{self.smooth_method}' takes no smooth_value; leave it out")
         _ = self.words  # an unknown tokeniser is an error here, not when scoring
-        object.__setattr__(self, "reducer", CorpusBleu(self.smooth_method, float(value)))
+        reducer = Mean() if self.level == "sample" else CorpusBleu(self.smooth_method, float(value))
+        object.__setattr__(self, "reducer", reducer)
 
     @property
     def words(self) -> Tokenizer | CharacterTokenizer:
@@ -256,6 +277,8 @@ class BleuScore(ReferencedMetric):
                 return bleu_tokenizer(tokenize=self.tokenize, lowercase=self.lowercase)
             case "char":
                 return CharacterTokenizer(lowercase=self.lowercase)
+        if IMPORT_PATH.fullmatch(self.tokenize):
+            return named_tokenizer(self.tokenize)
         return _sacrebleu_rule(self.tokenize, self.lowercase)
 
     @property
@@ -284,12 +307,12 @@ class BleuScore(ReferencedMetric):
     @property
     def worst_stats(self) -> tuple[float, ...]:
         """Those of an empty answer: a failed answer counts as one."""
-        return (math.nan,) * (2 + 2 * self.max_order)
+        return () if self.level == "sample" else (math.nan,) * (2 + 2 * self.max_order)
 
     @property
     def _smooth_value(self) -> float:
-        assert isinstance(self.reducer, CorpusBleu)
-        return self.reducer.smooth_value
+        own = SMOOTH_VALUES[self.smooth_method] if self.smooth_value is None else self.smooth_value
+        return float(own)
 
     @property
     def _smoothing(self) -> str:
@@ -299,6 +322,10 @@ class BleuScore(ReferencedMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Sentence BLEU of each answer, and its counts."""
+        if self.level == "sample":
+            pairs = zip(batch.samples, answers(batch), strict=True)
+            alone = np.array([self._value_alone(sample, answer) for sample, answer in pairs])
+            return self.outcome(batch, alone, skip=self.without_reference(batch))
         given, texts = token_ids(batch, self.words, "answers"), token_ids(batch, self.words, "reference")
         matches = shared_with_references(batch, self.words, "reference")
         orders = range(1, self.max_order + 1)
@@ -313,8 +340,25 @@ class BleuScore(ReferencedMetric):
         values = bleu_of_rows(counts, smooth_method=self.smooth_method, smooth_value=self._smooth_value)
         return self.outcome(batch, values, skip=self.without_reference(batch), stats=counts.astype(np.float64))
 
+    def _value_alone(self, sample: EvaluationSample, answer: str) -> float:
+        """BLEU of one sample, of all orders or of the longest n-grams alone."""
+        words = self.words.tokenize
+        references = list(map(words, sample.references))
+        if not references:
+            return 0.0
+        counts = bleu_counts(words(answer), references, self.max_order)
+        if not self.brevity:
+            counts[1] = counts[0]
+        if self.only_order:
+            matches, total = counts[1 + self.max_order], counts[-1]
+            return add_outcome(f"N-grams of {self.max_order} words, in per cent", 100.0 * matches / max(total, 1))
+        return bleu_of_counts(counts, smooth_method=self.smooth_method, smooth_value=self._smooth_value)
+
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """Sentence BLEU by the plain definition."""
+        if self.level == "sample":
+            tokenize_answer(answer, self.words.tokenize, "Tokens")
+            return Score(self._value_alone(sample, answer))
         words = self.words.tokenize
         tokens = tokenize_answer(answer, words, "Tokens")
         counts = bleu_counts(tokens, list(map(words, sample.references)), self.max_order)

@@ -422,6 +422,8 @@ class NuggetRecall(VerdictMetric):
     )
     at_a_time: PositiveInt = field(default=10, kw_only=True)
     """The number of nuggets per request to a critic."""
+    no_vital: Literal["skip", "zero"] = field(default="skip", kw_only=True)
+    """What becomes of a question without nuggets that count: it is skipped, or scores 0."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
     own_count_names: ClassVar[tuple[str, ...]] = ("num_nuggets", "num_vital", "num_okay", *VARIANTS)
@@ -433,7 +435,12 @@ class NuggetRecall(VerdictMetric):
             **VerdictMetric.metadata.skip_reasons,
         },
         reference="Pradeep et al. 2024 (AutoNuggetizer), TREC 2024 RAG track",
-        signature={"variant": "variant", "at_a_time": "at_a_time"},
+        signature={
+            "variant": "variant",
+            "at_a_time": "at_a_time",
+            "no_vital": SignatureOption("no_vital", unless="skip"),
+        },
+        option_help={"no_vital:zero": "a question without nuggets that count scores 0"},
     )
     formula_text: ClassVar[str] = "what the answer has of the nuggets that count, by weight, over all that count"
 
@@ -445,7 +452,7 @@ class NuggetRecall(VerdictMetric):
         if not nuggets:
             return "no_nuggets"
         scores = nugget_scores([(one.importance, 0.0) for one in nuggets])
-        return "no_vital_nuggets" if scores[self.variant] is None else None
+        return "no_vital_nuggets" if scores[self.variant] is None and self.no_vital == "skip" else None
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether there are nuggets."""
@@ -475,9 +482,7 @@ class NuggetRecall(VerdictMetric):
         )
         levels = [float(verdict.level) for batch in verdicts for verdict in batch]
         scores = nugget_scores([(one.importance, level) for one, level in zip(nuggets, levels, strict=True)])
-        value = scores[self.variant]
-        assert value is not None  # else the sample is skipped
-        return Rating((value,), counts=_nugget_counts(nuggets, scores))
+        return Rating((scores[self.variant] or 0.0,), counts=_nugget_counts(nuggets, scores))
 
     def add_input_steps(
         self,

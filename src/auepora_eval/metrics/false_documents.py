@@ -97,11 +97,13 @@ class ErrorDetectionRate(AnnotatedMetric):
     RGB's script searches, `cues="rgb_paper"` the whole sentence its paper asks for; give the phrases of your own prompt
     as a list. A `judge`, a function of sample and output that returns true if the answer reports them, replaces the
     cues. A refusal or an empty answer does not report them. A false answer that is not a string is a failed measurement
-    (`bad_wrong_answer`), and so is a verdict that is neither true nor false (`judge_unparseable`).
+    (`bad_wrong_answer`), and so is a verdict that is neither true nor false (`judge_unparseable`). With `match_case` a
+    cue must occur as written, as RGB's script searches it.
     """
 
     cues: tuple[str, ...] = CUES["rgb_script"]
     judge: RefusalJudge | None = field(default=None, hash=False)  # it need not be hashable
+    match_case: bool = field(default=False, kw_only=True)
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
     metadata = declare(
@@ -115,6 +117,7 @@ class ErrorDetectionRate(AnnotatedMetric):
         examples=(
             "error_detection_rate",
             {"error_detection_rate": {"cues": "rgb_paper"}},
+            {"error_detection_rate": {"match_case": True}},
             {"error_detection_rate": {"cues": ["the documents | are: wrong", "cats"]}},
         ),
     )
@@ -132,7 +135,8 @@ class ErrorDetectionRate(AnnotatedMetric):
         if self.judge is not None:
             return {"judge": function_name(self.judge, module=False)}
         named = next((name for name, phrases in CUES.items() if phrases == self.cues), None)
-        return {"cues": named or without_separator(" + ".join(map(normalize_text, self.cues)))}
+        case = {"case": "yes"} if self.match_case else {}
+        return {"cues": named or without_separator(" + ".join(map(normalize_text, self.cues))), **case}
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Skips samples without false documents."""
@@ -140,7 +144,7 @@ class ErrorDetectionRate(AnnotatedMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Cached for all metrics with the same cues or judge: a judge may be slow."""
-        key = ("error_detection", self.cues, id(self.judge), self.active_conventions.missing)
+        key = ("error_detection", self.cues, id(self.judge), self.match_case, self.active_conventions.missing)
         return batch.feature(key, lambda b: SampleMetric.score(self, b))
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
@@ -157,8 +161,9 @@ class ErrorDetectionRate(AnnotatedMetric):
             if not isinstance(found, (bool, np.bool_)):
                 return Score.fail("judge_unparseable")
         else:
-            normalized = normalize_text(answer)
-            in_answer = [normalize_text(cue) in normalized for cue in self.cues]
+            normalize = str if self.match_case else normalize_text
+            normalized = normalize(answer)
+            in_answer = [normalize(cue) in normalized for cue in self.cues]
             rows = ((cue, "yes" if one else "no") for cue, one in zip(self.cues, in_answer, strict=True))
             add_table("Phrases by which an answer says that documents are wrong", ("phrase", "in the answer"), rows)
             found = any(in_answer)
@@ -194,6 +199,7 @@ class ErrorCorrectionRate(WrapperMetric):
     judge: RefusalJudge | None = field(default=None, hash=False)  # it need not be hashable
     threshold: float = 1.0
     insufficient: Literal["judged", "rgb_script", "rgb_fact_script"] = "judged"
+    match_case: bool = field(default=False, kw_only=True)
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
     metadata = declare(
@@ -221,7 +227,9 @@ class ErrorCorrectionRate(WrapperMetric):
     @property
     def detection(self) -> ErrorDetectionRate:
         """The metric that detects reports of wrong documents."""
-        return with_conventions(ErrorDetectionRate(self.cues, self.judge), self.active_conventions)
+        return with_conventions(
+            ErrorDetectionRate(self.cues, self.judge, match_case=self.match_case), self.active_conventions
+        )
 
     def signature_options(self) -> dict[str, str]:
         """The definitions of detected and right, and the denominator."""

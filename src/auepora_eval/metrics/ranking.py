@@ -233,8 +233,9 @@ def ndcg_at_k(
     gain: Literal["binary", "exponential", "linear"] = "binary",
     min_relevance: int = 1,
     scores: Sequence[float | None] | None = None,
+    discount: Literal["log2", "none"] = "log2",
 ) -> float:
-    """Discounted gain of the first ``k`` over that of the best possible ranking, with discount log2(rank + 1).
+    """Discounted gain of the first ``k`` over that of the best possible ranking, with discount log2(rank + 1) or none.
 
     With the ``scores`` of the ranked documents, neighbours with equal scores share their gains: the value is the mean
     over all orders of tied documents, as in scikit-learn.
@@ -254,13 +255,14 @@ def ndcg_at_k(
     _add_dcg_table(
         f"What was returned, with the gain {words} and the discount log2(rank + 1)", ranked_ids[:k], ranked_gains
     )
-    dcg = _dcg(ranked_gains)
+    total = _dcg if discount == "log2" else sum
+    dcg = float(total(ranked_gains))
     add_step(f"DCG: {format_number(dcg)}", dcg)
     best = sorted(gains, key=gains.__getitem__, reverse=True)[:k]
     ideal_gains = [gains[doc_id] for doc_id in best]
     up_to = "" if k is None else f" up to rank {k}"
     _add_dcg_table(f"The best possible ranking{up_to}: all gold by falling gain", best, ideal_gains)
-    ideal = _dcg(ideal_gains)
+    ideal = float(total(ideal_gains))
     add_step(f"Ideal DCG: {format_number(ideal)}", ideal)
     return add_division("nDCG: DCG / ideal DCG", dcg, ideal) if ideal > 0.0 else add_outcome("Nothing to gain", 0.0)
 
@@ -491,6 +493,8 @@ class RankingMetric(ConfiguredMetric):
     """The ids that are compared."""
     positions: ClassVar[UnitPositions] = "placed"
     """What is read of gold units that are not matched id by id."""
+    text_measure: ClassVar[str] = ""
+    """What a metric with the option ``contains`` computes from contained texts (``features.contained``)."""
     definition: ClassVar[Callable[..., float]]
     """The plain definition: a function of gold, ranked ids and ``definition_options``."""
     divisor: ClassVar[str] = ""
@@ -531,6 +535,8 @@ class RankingMetric(ConfiguredMetric):
 
     def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The outcome of one sample by the plain definition."""
+        if getattr(self, "contains", None) is not None:
+            return self.text_score(sample, output)
         if not is_defined_by_match(self):
             return Score.skip(NOT_BY_ID)
         chunks, _ = RankingMetric.reference_ranking(self, sample, output)
@@ -540,6 +546,24 @@ class RankingMetric(ConfiguredMetric):
         if found is not None:
             return self._matched_reference(found, scores, judged=judged)
         return self.score_plain(*self.reference_ranking(sample, output), judged=judged, scores=scores)
+
+    def text_scores(self, batch: Batch) -> Scores:
+        """The outcomes where gold is found as a text inside a chunk."""
+        pairs = zip(batch.samples, batch.present_outputs(), strict=True)
+        return Scores.from_list([self.text_score(sample, output) for sample, output in pairs])
+
+    def text_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The outcome of one sample where gold is found as a text inside a chunk."""
+        from ..features.contained import contained_value, find_texts
+
+        if sample.relevant_docs is None:
+            return Score.skip("no_gold")
+        rules, options = self.active_conventions, vars(self)
+        found = find_texts(sample, output, options["contains"], cut=self.cut, min_relevance=rules.min_relevance)
+        if not found.gold and self.skips_empty_gold(bool(sample.relevant_docs or sample.candidate_docs)):
+            return Score.skip("empty_gold")
+        measure = "new_gold" if options.get("new_gold") else self.text_measure
+        return Score(contained_value(measure, found, self.max_rank, rules.ap))
 
     def match_units(self, sample: EvaluationSample, output: SystemOutputs) -> MatchedSample | None:
         """The gold units of one sample; ``None`` where ids are compared one by one."""

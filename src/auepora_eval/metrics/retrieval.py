@@ -39,6 +39,7 @@ from ..features.hits import (
 )
 from ..features.rankings import document_rankings, highest_levels
 from ..options import NonNegativeFloat, PositiveInt
+from ..text.norm_names import TextNorm
 from .ranking import (
     Gold,
     RankingMetric,
@@ -59,6 +60,8 @@ GainScheme = Literal["binary", "exponential", "linear"]
 
 EFFECTIVE_K = SignatureOption("active_conventions.k_policy", unless="written", words={"effective": "eff"})
 """Shows K_eff in the signature of a metric that divides by its cut-off."""
+CONTAINS = SignatureOption("contains")
+"""How gold texts are normalised that are looked for inside chunks; ``None``: gold is found as the conventions say."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,7 @@ class OrderMetric(CutOffMetric):
 
     k: RankCutOff | None = None
     target = TargetCategory.RETRIEVAL_ACCURACY
-    metadata = declare(
-        matches_gold=True,
-    )
+    metadata = declare(matches_gold=True)
 
 
 @register("mrr", at="k")
@@ -91,10 +92,13 @@ class MRRAtK(OrderMetric):
 
     .. math:: 1 / r_1
 
-    The preset `golden` cuts an `mrr` that names no k at 10.
+    The preset `golden` cuts an `mrr` that names no k at 10. With `match: contains` a gold text is found inside a chunk.
     """
 
+    contains: TextNorm | None = field(default=None, kw_only=True)
+
     definition = mrr_at_k
+    text_measure = "reciprocal_rank"
     metadata = declare(
         reference="trec_eval `recip_rank`; Voorhees 1999",
         examples=(
@@ -104,7 +108,7 @@ class MRRAtK(OrderMetric):
         ),
         aliases={"ir_measures": ("RR", "MRR"), "trec_eval": ("recip_rank",)},
         peers={"ranx": ("mrr", "mrr@k"), "pytrec_eval": ("recip_rank",)},
-        signature={"cut": SignatureOption("max_rank", differs_from="k")},
+        signature={"cut": SignatureOption("max_rank", differs_from="k"), "contains": CONTAINS},
     )
 
     @property
@@ -114,6 +118,8 @@ class MRRAtK(OrderMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The reciprocal rank of the first hit."""
+        if self.contains is not None:
+            return self.text_scores(batch)
         all_hits = hits(batch, self.active_conventions, self.view_of(batch))
         first = np.flatnonzero(all_hits.place == 0)
         row, rank = all_hits.row[first], all_hits.rank[first]
@@ -160,10 +166,15 @@ class MeanAveragePrecision(OrderMetric):
     d is the number of hits themselves (`ap: hits`, preset `auepora`, shown as "map (over hits)"), min(|G|, k)
     (`capped`, preset `paper`) or |G| (`gold`, presets `golden`, `client`, `trec`). Over hits it ignores recall, so it
     cannot compare runs of different depth: returning fewer documents raises it. Use `ap: gold` for that. Without a hit
-    it is 0.
+    it is 0. With `match: contains` a gold text is found inside a chunk, and with `ap: new_gold` in addition each rank
+    adds the number of texts that are new there over the rank, divided by min(|G|, k), as in MultiHop-RAG's script.
     """
 
+    contains: TextNorm | None = field(default=None, kw_only=True)
+    new_gold: bool = field(default=False, kw_only=True)
+
     definition = map_at_k
+    text_measure = "average_precision"
     divisor = "ap"
     metadata = declare(
         reference="trec_eval `map`, `map_cut` (`ap: gold`)",
@@ -178,11 +189,20 @@ class MeanAveragePrecision(OrderMetric):
         signature={
             "ap": "active_conventions.ap",
             "k": replace(EFFECTIVE_K, where=("active_conventions.ap", "capped")),
+            "contains": CONTAINS,
+            "new_gold": SignatureOption("new_gold", unless=False),
         },
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.new_gold and self.contains is None:
+            raise BadValueError("'ap: new_gold' counts gold texts inside chunks; it needs 'match: contains'")
+
     def score(self, batch: Batch) -> Scores:
         """The sum of the precisions at the hits over the divisor of the conventions."""
+        if self.contains is not None:
+            return self.text_scores(batch)
         rules, view = self.active_conventions, self.view_of(batch)
         all_hits = hits(batch, rules, view)
         row, rank, place = all_hits.row, all_hits.rank, all_hits.place
@@ -216,6 +236,8 @@ class NDCGAtK(OrderMetric):
     gain_scheme: GainScheme | None = None
     ties: Literal["order", "average"] = field(default="order", kw_only=True)
     """Documents with equal scores: in their given order, or the mean over all orders."""
+    discount: Literal["log2", "none"] = field(default="log2", kw_only=True)
+    """``none``: the gain of the first k over the best possible one, whatever the order."""
 
     definition = ndcg_at_k
     metadata = declare(
@@ -226,12 +248,15 @@ class NDCGAtK(OrderMetric):
             {"ndcg@3": {"gain_scheme": "linear"}},
             {"ndcg": {"gain_scheme": "exponential"}},
             {"ndcg@3": {"gain_scheme": "linear", "ties": "average"}},
+            {"ndcg@3": {"gain_scheme": "linear", "discount": "none"}},
+            {"ndcg@2": {"discount": "none"}},
         ),
         aliases={"ir_measures": ("nDCG",), "trec_eval": ("ndcg", "ndcg_cut_k")},
         peers={"ranx": ("ndcg", "ndcg@k"), "pytrec_eval": ("ndcg", "ndcg_cut_k")},
         signature={
             "gain": "gain",
             "ties": SignatureOption("ties", unless="order"),
+            "discount": SignatureOption("discount", unless="log2"),
             "k": EFFECTIVE_K,
         },
     )
@@ -258,6 +283,11 @@ class NDCGAtK(OrderMetric):
         ties = {} if self.ties == "order" else {"scores": scores}
         return {**super().definition_options(ranked, scores), "gain": self.gain, **ties}
 
+    def _discounts(self, *ranks: Ints) -> Floats:
+        """The discount of each rank."""
+        logs = log_discounts(*ranks)
+        return logs if self.discount == "log2" else np.ones_like(logs)
+
     def _averaged(self, batch: Batch) -> Scores:
         retrieved = [item for output in batch.outputs if output is not None for item in output.retrieved]
         if retrieved and all(item.score is None for item in retrieved):
@@ -278,7 +308,7 @@ class NDCGAtK(OrderMetric):
             early = early_hits(batch, self.active_conventions, self.k, view)
             row, rank = row[early], rank[early]
         best = capped_gold(all_hits, self.k, self.active_conventions)
-        gains = 1.0 / log_discounts(rank, best)
+        gains = 1.0 / self._discounts(rank, best)
         ideal = np.concatenate(([0.0], np.cumsum(gains)))[best]
         return sum_by_query(row, gains[rank], len(batch)), ideal
 
@@ -294,7 +324,7 @@ class NDCGAtK(OrderMetric):
         if self.k is not None or self.active_conventions.k_policy == "effective":
             within = best_rank < self._ideal_depth(every, view)[best_row]
             best_row, best_rank, best_level = best_row[within], best_rank[within], best_level[within]
-        logs = log_discounts(rank, best_rank)
+        logs = self._discounts(rank, best_rank)
         dcg = sum_by_query(row, self._gains(level) / logs[rank], queries)
         return dcg, sum_by_query(best_row, self._gains(best_level) / logs[best_rank], queries)
 
@@ -447,10 +477,16 @@ class HitRateAtK(CutOffMetric):
     r"""1 if any relevant document is among the first k, else 0.
 
     .. math:: [\,G \cap R_k \ne \emptyset\,]
+
+    With `match: contains` a document is relevant if it contains the text of a gold document, both normalised as
+    `text_norm` says: squad, lower, no_blanks, none.
     """
+
+    contains: TextNorm | None = field(default=None, kw_only=True)
 
     positions: ClassVar[UnitPositions] = "reached"
     definition = hit_rate_at_k
+    text_measure = "hit"
     metadata = declare(
         matches_gold=True,
         binary=True,
@@ -461,10 +497,13 @@ class HitRateAtK(CutOffMetric):
         ),
         aliases={"ir_measures": ("Success",), "trec_eval": ("success_k",)},
         peers={"ranx": ("hit_rate@k",), "pytrec_eval": ("success_k",)},
+        signature={"contains": CONTAINS},
     )
 
     def score(self, batch: Batch) -> Scores:
         """Whether there is a hit."""
+        if self.contains is not None:
+            return self.text_scores(batch)
         within = hits_within(batch, self.active_conventions, self.k, self.view_of(batch))
         return self.scores(batch, (within > 0).astype(np.float64))
 

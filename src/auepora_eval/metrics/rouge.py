@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from ..core.batch import Batch
 from ..core.conventions import SignatureOption
+from ..core.derivation import add_outcome, add_step, quote_text
 from ..core.metrics_base import declare, set_metadata
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
+from ..errors import BadValueError
 from ..features.texts import (
     GoldSide,
     Integers,
@@ -28,11 +30,15 @@ from ..features.texts import (
 )
 from ..options import NonEmpty
 from ..text.ngrams import ngram_counts
-from ..text.tokenizers import Tokenizer, rouge_tokenizer, stemmed, word_tokenizer
+from ..text.rouge_package import rouge_package_f1
+from ..text.sentences import split_sentences
+from ..text.tokenizers import Tokenizer, rouge_tokenizer, stemmed, visible_token, word_tokenizer
 from .answer_base import STEMMED, TOKENIZERS, ComparedMetric, Floats, TokenizedMetric, overlap_scores, tokenizer_label
 from .overlap import Measure, Overlap, best_overlap, rouge_1, rouge_2, rouge_l, rouge_lsum
 
 Variant = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
+_BLANKS = visible_token(" \n\t\u3000")
+"""Blanks as a tokenizer gives them that keeps them."""
 VARIANTS: dict[str, Measure] = {"rouge1": rouge_1, "rouge2": rouge_2, "rougeL": rouge_l, "rougeLsum": rouge_lsum}
 """Each variant by its plain definition."""
 
@@ -122,12 +128,47 @@ class _RougeVariant(_Rouge):
     """A metric of one variant. Mean precision and recall, of the reference with the best F1, are in the details."""
 
     headline: ClassVar[str]
+    flavour: Literal["rouge_score", "rouge_package"] = field(default="rouge_score", kw_only=True)
+    """``rouge_package``: as the packages rouge and rouge-chinese compute it."""
     metadata = declare(
         stat_names=("precision", "recall"),
+        signature={"flavour": SignatureOption("flavour", unless="rouge_score")},
+        option_help={"flavour:rouge_package": "as the packages rouge and rouge-chinese compute it"},
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.flavour == "rouge_package":
+            if self.headline == "rougeLsum":
+                raise BadValueError("the package rouge has no ROUGE-Lsum; its rougeL is over sentences")
+            set_metadata(self, stat_names=())
+
+    @property
+    def decides_tokens(self) -> bool:
+        """Whether the script decides; the packages cut at white space, or take words that were cut before."""
+        return self.flavour == "rouge_score" and super().decides_tokens
+
+    def package_value(self, answer: str, references: Sequence[str]) -> float:
+        """The best F1 as the package rouge computes it."""
+        is_cut = self.tokenizer != "auto"
+        cut = self.words.tokenize if is_cut else str.split
+        texts = [[word for word in cut(text) if word.strip(_BLANKS)] for text in (answer, *references)]
+        values = [rouge_package_f1(texts[0], text, self.headline, is_cut=is_cut) for text in texts[1:]]
+        return max(values, default=0.0)
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """The best F1 by the plain definition."""
+        if self.flavour == "rouge_score":
+            return super().score_plain(sample, output, answer)
+        add_step(f"The answer: {quote_text(answer)}")
+        return Score(add_outcome("The best F1, over sets of words", self.package_value(answer, sample.references)))
 
     def score_tokens(self, batch: Batch) -> Scores:
         """The best F1 of each answer."""
+        if self.flavour == "rouge_package":
+            texts = zip(answers(batch), batch.samples, strict=True)
+            package = np.array([self.package_value(answer, self.compared_texts(sample)) for answer, sample in texts])
+            return self.outcome(batch, package, skip=self.without_reference(batch))
         f1, precision, recall = overlap_scores(*self.pair_counts(batch, self.headline))
         best = best_pairs(f1, reference_texts(batch, self.role).owners, len(batch))
         return self.outcome(
@@ -139,6 +180,8 @@ class _RougeVariant(_Rouge):
 
     def plain_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
         """Precision and recall of the best F1, by the plain definition."""
+        if self.flavour == "rouge_package":
+            return ()
         best = self.plain_best(sample, response_text(output), self.headline)
         return best.precision, best.recall
 
@@ -153,7 +196,8 @@ class Rouge1(_RougeVariant):
     Tokens, stemming and value are those of the rouge-score package: lower case, runs of a-z and 0-9, Porter stemming of
     words longer than three letters. Text in other scripts has no tokens there: a sample whose references are in a
     script without spaces is cut into letters instead (`tokenizer: auto`), and with `tokenizer: unicode` every script
-    has words. The best over all reference answers counts.
+    has words. The best over all reference answers counts. `flavour: rouge_package` is what the package rouge computes:
+    sets of words at white space, case and punctuation included, sentences at full stops.
     """
 
     headline: ClassVar[str] = "rouge1"
@@ -162,6 +206,7 @@ class Rouge1(_RougeVariant):
         examples=(
             "rouge1_answer",
             {"rouge1_answer": {"use_stemmer": False}},
+            {"rouge1_answer": {"flavour": "rouge_package"}},
         ),
         aliases={"papers": ("ROUGE-1",)},
     )
@@ -206,6 +251,7 @@ class RougeL(_RougeVariant):
         examples=(
             "rougeL_answer",
             {"rougeL_answer": {"tokenizer": "unicode"}},
+            {"rougeL_answer": {"flavour": "rouge_package"}},
         ),
         aliases={"papers": ("ROUGE-L",)},
     )
@@ -225,15 +271,50 @@ class RougeLsum(_RougeVariant):
 
     Hits are the words of each reference sentence that lie on a longest common subsequence with any sentence of the
     answer, a word at most as often as in either text. With one sentence each it is `rougeL_answer`. Sentences are split
-    at line ends alone, as the rouge-score package does by default.
+    at line ends alone, as the rouge-score package does by default; `split_sentences` splits at the ends of sentences.
     """
 
     headline: ClassVar[str] = "rougeLsum"
+    split_sentences: bool = field(default=False, kw_only=True)
     metadata = declare(
         suggested=False,
-        examples=("rougeLsum_answer",),
+        examples=("rougeLsum_answer", {"rougeLsum_answer": {"split_sentences": True}}),
         aliases={"papers": ("ROUGE-Lsum",)},
+        signature={"sentences": SignatureOption("split_sentences", unless=False, words={True: "split"})},
+        option_help={"sentences:split": "texts are split at the ends of sentences, not at line ends alone"},
     )
+
+    def score_tokens(self, batch: Batch) -> Scores:
+        """The best F1 of each answer, of texts with a sentence on each line."""
+        if not self.split_sentences:
+            return super().score_tokens(batch)
+        pairs = zip(batch.samples, batch.outputs, strict=True)
+        rows = [_in_lines(sample, output) for sample, output in pairs]
+        split = Batch([sample for sample, _ in rows], [output for _, output in rows], memory=batch.memory)
+        return super().score_tokens(split)
+
+    def plain_best(self, sample: EvaluationSample, answer: str, variant: str) -> Overlap:
+        """The overlap by the plain definition."""
+        if not self.split_sentences:
+            return super().plain_best(sample, answer, variant)
+        return super().plain_best(_in_lines(sample, None)[0], sentence_lines(answer), variant)
+
+
+def sentence_lines(text: str) -> str:
+    """A text with a sentence on each line."""
+    return "\n".join(split_sentences(text))
+
+
+def _in_lines(sample: EvaluationSample, output: SystemOutputs | None) -> tuple[EvaluationSample, SystemOutputs | None]:
+    """A sample and its output with a sentence of query, references and answer on each line."""
+    references = [sentence_lines(text) for text in sample.references]
+    first = None if sample.reference_answer is None else replace(sample.reference_answer, text=references[0])
+    split = replace(
+        sample, query=sentence_lines(sample.query), reference_answer=first, reference_answers=references[1:]
+    )
+    if output is None or output.response is None:
+        return split, output
+    return split, replace(output, response=replace(output.response, text=sentence_lines(output.response.text)))
 
 
 @dataclass(frozen=True)

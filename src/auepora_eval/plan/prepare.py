@@ -38,6 +38,7 @@ from ..io.join import (
 )
 from ..io.jsonl import gathered_outputs
 from ..io.problems import TOO_DEEP, Problems
+from ..io.records import require_same_questions
 from ..io.sample_sets import SampleSet, select_samples
 from ..io.validate import validate_files
 from ..judge.metric import JudgedMetric, judged_parts, same_family_warnings
@@ -122,10 +123,7 @@ def plan_findings(
     environment: Mapping[str, str] | None = None,
     load: bool = True,
 ) -> tuple[Plan | None, Findings]:
-    """The plan, or ``None`` if it has errors, and its errors in the order of the file.
-
-    Without ``load``, no code of the user is imported.
-    """
+    """The plan, or ``None``, and its errors in the order of the file; without ``load`` no user code is imported."""
     if not isinstance(path, PlanSource):
         path = path.source if isinstance(path, Plan) else read_source(Path(path))
     source = path.with_changes(changes or {})
@@ -176,7 +174,7 @@ def _plan(source: PlanSource, findings: Findings, *, other_metrics: bool) -> Pla
     gates = gates_section(findings, known, slices)
     policy, repeats, seed, run = run_section(findings, [] if metrics is None else metrics[1])
     scoring, stored_scoring = scoring_section(findings)
-    sweep = sweep_section(findings, primary, None if metrics is None else [built.name for built in metrics[1]])
+    sweep = sweep_section(findings, primary, None if known is None else [built.name for built in known])
     if findings.errors or dataset is None:
         return None
     name = keys["name"] or plain_stem(source.path)
@@ -455,21 +453,18 @@ def _refuse_retrieval_metrics(plan: Plan, findings: Findings, metrics: Sequence[
 
 def build_system(plan: Plan) -> Any:
     """Import or build the system of a plan, and check that it can be called."""
+    from ..systems.command import CommandSystem
+    from ..systems.http import HttpSystem
     from ..systems.interfaces import as_system, load_python
 
     source = plan.system
     assert source is not None
     options = dict(source.options)
-    made: Any
     if source.kind == "python":
-        made = load_python(options["path"], options["args"], folder=plan.folder)
+        made: Any = load_python(options["path"], options["args"], folder=plan.folder)
     elif source.kind == "http":
-        from ..systems.http import HttpSystem
-
         made = HttpSystem(options.pop("url"), timeout=plan.policy.timeout, **options)
     else:
-        from ..systems.command import CommandSystem
-
         made = CommandSystem(options.pop("command"), timeout=plan.policy.timeout, **options)
     as_system(made)
     return made
@@ -477,15 +472,14 @@ def build_system(plan: Plan) -> Any:
 
 def _collect(findings: Findings, key: str, make: Callable[[], T]) -> T | None:
     """The result of ``make``; an error is added under ``key``."""
-    try:
-        return make()
-    except DataFileError as error:
-        if error.line is not None:  # it has the line of the data, which is more precise than the line of the plan
-            findings.errors.append(error)
-        elif not any(str(known.__cause__) == str(error) for known in findings.errors):
-            findings.add_error(key, error)
-    except AueporaError as error:
-        findings.add_error(key, error)
+    with collect_errors(findings, key):
+        try:
+            return make()
+        except DataFileError as error:
+            if error.line is not None:  # it has the line of the data, which is more precise than the line of the plan
+                findings.errors.append(error)
+            elif not any(str(known.__cause__) == str(error) for known in findings.errors):
+                findings.add_error(key, error)
     return None
 
 
@@ -622,8 +616,6 @@ def _outputs(
         else:
             found = read_outputs_file(source.path, source.format, corpus=corpus, columns=source.columns)
             items = found.outputs.items
-            from ..io.records import require_same_questions  # reads tables
-
             require_same_questions(source.path, found.numbered, samples)
         missing = [one for one in sample_ids if one not in found.outputs]
         unknown = [one for one in found.outputs if one not in sample_ids]

@@ -90,7 +90,7 @@ def _scores_by_run(result: ResultByRun) -> tuple[MetricResult, Values]:
 def _scores(result: MetricResult) -> list[float | None]:
     if result.scores is None:
         raise BadValueError(
-            f"'{result.name}' has no score per sample, so there is nothing to draw; name another metric"
+            f"'{display_name(result)}' has no score per sample, so there is nothing to draw; name another metric"
         )
     return list(result.scores)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import gzip
 import io
@@ -187,7 +188,7 @@ def _line_at(path: Path, offset: int) -> int | None:
 # --- files as bytes: reading with clear errors, gzip and zstd by suffix, atomic writes -------------------------------
 
 _BOM = b"\xef\xbb\xbf"
-_COMPRESSED = (".gz", ".zst")
+_COMPRESSED = (".gz", ".zst", ".bz2")
 _HEAD_BYTES = 1 << 16
 
 
@@ -309,6 +310,8 @@ def _compressor(path: Path, raw: IO[bytes]) -> IO[bytes]:
     if suffix == ".gz":
         # No name and no time in the archive: equal data gives equal bytes.
         return cast(IO[bytes], gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+    if suffix == ".bz2":
+        return cast(IO[bytes], bz2.BZ2File(raw, "wb"))
     if suffix == ".zst":
         import zstandard
 
@@ -326,6 +329,8 @@ def _open(path: Path) -> IO[bytes]:
     suffix = path.suffix.lower()
     if suffix == ".gz":
         return cast(IO[bytes], gzip.open(path, "rb"))
+    if suffix == ".bz2":
+        return cast(IO[bytes], bz2.open(path, "rb"))
     raw = path.open("rb")
     return cast(IO[bytes], io.BufferedReader(_ZstdReader(raw), _CHUNK)) if suffix == ".zst" else raw
 

@@ -109,10 +109,10 @@ class RunStatus(StrEnum):
     STOPPED = "stopped"
     """Ended early, by the user or because too much failed; it can be resumed."""
     FAILED = "failed"
-    ELIMINATED = "eliminated"
-    """Left a sweep before all of its samples were asked: another configuration is better."""
     INTERRUPTED = "interrupted"
     """Stored as running, but its process is gone: it was killed, or its host failed. It can be resumed."""
+    ELIMINATED = "eliminated"
+    """Left a sweep before all of its samples were asked: another configuration is better."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote, unquote
@@ -35,6 +35,7 @@ from ..render.tables import format_value
 from ..report.browser.gold_marks import GoldMarks
 from ..store.records import RunRecord
 from ..store.runs import result_summaries, sample_at
+from .numbers import metric_number
 from .page_request import Fields, PageRequest, page_route
 from .run_table import ResultSummaries, read_results
 from .workbench import Workbench, find_position, make_url, render_blocks, render_template
@@ -205,7 +206,8 @@ def scores_before(
                 scores = workbench.store.result(record.run_id, signature).scores
                 if isinstance(scores, Scores) and position < len(scores):
                     value = float(scores.values[position])
-                    found[name] = "no score" if math.isnan(value) else format_value(value)
+                    result = replace(results[name], interval=None)  # the digits of one query
+                    found[name] = "no score" if math.isnan(value) else metric_number(result, value)
         return found
 
     key = (record.run_id, workbench.version(record), "scores before corrections", position)

@@ -23,8 +23,9 @@ from ..annotate.session import UNCLEAR_KEY, LabelChoice, ShownDocument
 from ..errors import AueporaError, BadValueError, ConflictError
 from ..io.labels import UNCLEAR, unclear_reason
 from .batch_page import batch_url
+from .marked_texts import ShownText, show_text
 from .page_request import Fields, PageRequest, page_route
-from .query_page import ShownText, show_text, show_whole_text
+from .query_page import show_whole_text
 from .workbench import describe_error, make_url, render_template
 
 MAX_REASON = 500
@@ -55,8 +56,6 @@ END_TEXTS = {
     "done": "There is nothing left for you to label. Every label is saved, and you can close this page.",
 }
 HEADINGS = {"closed": "Closed", "waiting": "Waiting for others", "done": "Done"}
-TONES = {"right": "good", "accept": "good", "both": "good", "wrong": "bad", "reject": "bad", "neither": "bad"}
-"""The colours of labels by name."""
 
 
 # --- requests --------------------------------------------------------------------------------------------------------
@@ -190,7 +189,6 @@ def describe_choice(choice: LabelChoice) -> dict[str, str]:
         "value": choice.name,
         "name": choice.text,
         "text": "" if text == choice.key else text,
-        "tone": TONES.get(choice.name, ""),
     }
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from ..annotate.corrections import returned_gold_texts
+from ..compare.chunks import QueryOutput, ranks_by_level
 from ..compare.columns import RunColumns
 from ..compare.filters import SampleFilter
-from ..core.types import Document, EvaluationSample, SystemOutputs
+from ..core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
 from ..errors import BadValueError
+from ..features.texts import RefusalDetector
 from ..render.html import pluralize
 from ..report.browser.gold_marks import GoldMarks, Hit
 from ..report.explain import in_panel_order
@@ -23,6 +26,7 @@ from .workbench import Workbench, find_position, make_url
 
 MAX_RUNS = 2
 FILTER_PARAMETERS = ("q", "where", "sort")
+VIEW_PARAMETERS = ("k", "open")
 
 # --- the address: runs, sample, repeats, and the filter of the list ---------------------------------------------------
 
@@ -36,6 +40,8 @@ class QueryAddress:
     repeats: tuple[int, ...] = ()
     """The shown repeat of each run; 0 where it is missing."""
     filters: Mapping[str, list[str]] = field(default_factory=dict)
+    view: Mapping[str, str] = field(default_factory=dict)
+    """How the page shows the query: the depth ``k``, and ``open`` where all documents are."""
 
     @classmethod
     def from_request(cls, request: PageRequest) -> QueryAddress:
@@ -48,7 +54,23 @@ class QueryAddress:
             raise BadValueError("id: give the id of a sample")
         filters = {name: parameters.getlist(name) for name in FILTER_PARAMETERS if parameters.getlist(name)}
         repeats = tuple(map(_parse_repeat, parameters.getlist("repeat")))
-        return cls(tuple(runs), sample_id, repeats, filters)
+        view = {name: parameters[name] for name in VIEW_PARAMETERS if name in parameters}
+        if "k" in view:
+            parameters.integer("k", lowest=1)
+        return cls(tuple(runs), sample_id, repeats, filters, view)
+
+    @property
+    def depth(self) -> int | None:
+        """The chosen depth k."""
+        return int(self.view["k"]) if "k" in self.view else None
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The parameters but the depth, for a form that changes it."""
+        listed: dict[str, Sequence[Any]] = {"run": self.runs, "id": [self.sample_id], "repeat": self.repeats}
+        listed |= self.filters
+        listed |= {"open": [self.view["open"]]} if "open" in self.view else {}
+        return [(name, str(value)) for name, values in listed.items() for value in values]
 
     def repeat(self, place: int) -> int:
         """The shown repeat of a run."""
@@ -57,15 +79,21 @@ class QueryAddress:
     def with_repeat(self, place: int, repeat: int) -> str:
         """The address with another repeat of one run."""
         repeats = [repeat if at == place else self.repeat(at) for at in range(len(self.runs))]
-        return make_url("/query", run=self.runs, id=self.sample_id, repeat=repeats, **self.filters)
+        return make_url("/query", run=self.runs, id=self.sample_id, repeat=repeats, **self.filters, **self.view)
 
     def with_sample(self, sample_id: str) -> str:
         """The address of another sample in the same filter."""
-        return make_url("/query", run=self.runs, id=sample_id, **self.filters)
+        return make_url("/query", run=self.runs, id=sample_id, **self.filters, **self.view)
 
     def with_runs(self, runs: Sequence[str]) -> str:
         """The address of the sample in other runs."""
-        return make_url("/query", run=runs, id=self.sample_id, **self.filters)
+        return make_url("/query", run=runs, id=self.sample_id, **self.filters, **self.view)
+
+    @property
+    def opened(self) -> str:
+        """The address with all documents open, or with all closed where they are open."""
+        view = {**self.view, "open": None if "open" in self.view else "all"}
+        return make_url("/query", run=self.runs, id=self.sample_id, repeat=self.repeats, **self.filters, **view)
 
     @property
     def swapped(self) -> str:
@@ -75,7 +103,7 @@ class QueryAddress:
         filters = {"where": [str(one) for one in swapped.conditions], "sort": swapped.sort or None}
         repeats = [self.repeat(place) for place in reversed(range(len(self.runs)))] if any(self.repeats) else None
         found = {"run": self.runs[::-1], "id": self.sample_id, "repeat": repeats, "q": self.filters.get("q")}
-        return make_url("/query", **found, **filters)
+        return make_url("/query", **found, **filters, **self.view)
 
     @property
     def list_address(self) -> str:
@@ -137,6 +165,28 @@ class QueryRun:
         """The mark of each retrieved document, and how it hits gold."""
         return [] if self.gold is None else self.gold.explained_marks(self.documents)
 
+    @property
+    def is_ranking_known(self) -> bool:
+        """Whether the run recorded what was retrieved."""
+        return self.output is not None and not isinstance(self.output.retrieved, UnknownRanking)
+
+    @property
+    def answer(self) -> str:
+        """The text of the answer; empty where there is none."""
+        return "" if self.output is None or self.output.error is not None else answer_text(self.output)
+
+    def as_query_output(self) -> QueryOutput:
+        """The output as it is compared with that of another run."""
+        output, sample = self.output, self.sample
+        error = "no output is stored" if output is None else output.error
+        levels = {} if self.gold is None else {name: one for name, one in self.gold.levels.items() if one > 0}
+        hits = [(levels[doc_id], rank) for doc_id, rank in self.gold_ranks.items()]
+        ranks = ranks_by_level(set(levels.values()), hits) if levels else None
+        if output is None or sample is None or error is not None:
+            return QueryOutput(1.0, 0.0, None, (), ranks, error)
+        context = tuple(doc.doc_id for doc in self.documents)
+        return QueryOutput(0.0, float(is_refusal(sample, output)), context, (self.answer,), ranks)
+
     def gold_rank(self, doc_id: str) -> tuple[str, int | None, str]:
         """The letter of the run, the rank of a gold document in it, and how it is matched there."""
         rank = self.gold_ranks.get(doc_id)
@@ -153,6 +203,16 @@ class QueryRun:
         if self.position is None:
             return []
         return in_panel_order(self.columns.store.judgements(self.record.run_id, position=self.position))
+
+
+def is_refusal(sample: EvaluationSample, output: SystemOutputs) -> bool:
+    """Whether an answer is a refusal, as in the condition ``answer=refused``."""
+    return bool(answer_text(output).strip()) and RefusalDetector().refused(sample, output) is True
+
+
+def answer_text(output: SystemOutputs) -> str:
+    """The text of an answer; empty where none was asked for."""
+    return "" if output.response is None else output.response.text
 
 
 def read_run(workbench: Workbench, record: RunRecord, letter: str, place: int, address: QueryAddress) -> QueryRun:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 
 from ..compare.columns import RunColumns, gold_ids
 from ..compare.filters import QueryRow, QuerySide
@@ -16,26 +15,22 @@ from ..store.records import plan_conventions
 from ..store.runs import packed_queries, sample_at
 from ..store.texts import PackedOutput
 from ..text.refusal import built_in_patterns, is_refusal
-from ..text.scripts import word_bounds
-from ..text.tokenizers import STOP_WORDS
+from .marked_texts import (
+    COMPARED_LENGTH,
+    Mark,
+    TextPart,
+    content_words,
+    difference_marks,
+    reference_marks,
+    split_marks,
+)
 
-SHOWN = 1_000
+SHOWN = COMPARED_LENGTH
 """The number of characters of a text that the table may show; lines are cut by the style sheet."""
 DOTS = 10
 """The number of ranks that are drawn."""
 MAX_DOCUMENTS = 50
-SIMILAR_FROM = 0.4
-"""The proportion of words that two answers share from which their differences are marked."""
 _CUT_OFF = re.compile(r"@(\d+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A part of a text; ``kind`` is the classes of a mark, empty without one."""
-
-    text: str
-    kind: str = ""
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,7 @@ class ReadSide:
     """What one run did with a query."""
 
     letter: str
-    answer: Sequence[Word] = ()
+    answer: Sequence[TextPart] = ()
     problem: str = ""
     """Why there is no answer."""
     is_refusal: bool = False
@@ -68,7 +63,7 @@ class ReadDocument:
 
     rank: int
     id: str
-    text: Sequence[Word]
+    text: Sequence[TextPart]
     is_gold: bool
     score: str
 
@@ -82,43 +77,9 @@ def shorten_text(text: str) -> str:
     return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
 
 
-def content_words(text: str) -> set[str]:
-    """The words of a text that are no stop words, in lower case."""
-    return set(_words(text)) - STOP_WORDS
-
-
-def _words(text: str) -> list[str]:
-    return [text[start:end].casefold() for start, end in zip(*word_bounds(text), strict=True)]
-
-
-def mark_words(text: str, words: Set[str], changed: Set[int] = frozenset(), kind: str = "") -> list[Word]:
-    """A text in parts: words of the reference are marked, and those at the changed places have another mark."""
-    parts: list[Word] = []
-    at = 0
-    for place, (start, end) in enumerate(zip(*word_bounds(text), strict=True)):
-        in_reference = "word" if text[start:end].casefold() in words else ""
-        classes = " ".join(one for one in (in_reference, kind if place in changed else "") if one)
-        between = text[at:start]
-        if classes and parts and parts[-1].kind == classes and not between.strip():
-            parts[-1] = Word(f"{parts[-1].text}{between}{text[start:end]}", classes)
-        else:
-            parts += [Word(between), Word(text[start:end], classes)]
-        at = end
-    return [one for one in (*parts, Word(text[at:])) if one.text]
-
-
-def changed_words(first: str, second: str) -> tuple[set[int], set[int]]:
-    """The places of words that only one of two texts has; none where they share too few words."""
-    before, after = _words(first), _words(second)
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    changed: tuple[set[int], set[int]] = (set(), set())
-    if before == after or matcher.ratio() < SIMILAR_FROM:
-        return changed
-    for tag, *places in matcher.get_opcodes():
-        if tag != "equal":
-            changed[0].update(range(places[0], places[1]))
-            changed[1].update(range(places[2], places[3]))
-    return changed
+def mark_words(text: str, words: Set[str], further: Sequence[Mark] = ()) -> list[TextPart]:
+    """A text in parts: the words of the reference are marked, and there may be further marks."""
+    return split_marks(text, 0, len(text), [*reference_marks(text, words), *further])
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
@@ -155,10 +116,10 @@ def _read_row(row: QueryRow, packed: Sequence[Packed]) -> ReadRow:
     reference = shorten_text(" / ".join(_references(sample)[:3]))
     words = content_words(reference)
     texts = [shorten_text(_answer_text(one)) for one in packed]
-    changed = changed_words(*texts) if len(texts) > 1 else (set(), set())
+    changed = difference_marks(texts)
     sides = []
     for number, (one, side, text) in enumerate(zip(packed, row.sides, texts, strict=True)):
-        parts = mark_words(text, words, changed[min(number, 1)], "wb" if number else "wa")
+        parts = mark_words(text, words, changed[number])
         sides.append(_side(one, side, parts, "AB"[number] if len(packed) > 1 else ""))
     labels = [str(value) for value in sample.labels.values()][:4]
     return ReadRow(shorten_text(sample.query), reference, labels, sides)
@@ -175,7 +136,7 @@ def _answer_text(packed: Packed) -> str:
     return "" if output is None or output.error is not None else output.answer or ""
 
 
-def _side(packed: Packed, side: QuerySide, answer: Sequence[Word], letter: str) -> ReadSide:
+def _side(packed: Packed, side: QuerySide, answer: Sequence[TextPart], letter: str) -> ReadSide:
     output = None if packed is None else packed[1]
     if packed is None or output is None:
         return ReadSide(letter, problem="not in the dataset" if packed is None else "no output")

@@ -32,8 +32,8 @@ from ..judge.ratings import Scale
 from ..store.connect import default_labels
 from ..store.records import RunRecord
 from ..store.runs import result_summaries
-from .page_request import PageRequest, page_route
-from .query_list import query_table, records_of
+from .page_request import Fields, PageRequest, page_route
+from .query_list import QueryListPage, query_table, records_of
 from .workbench import Workbench, make_url, render_template
 
 MAX_QUEUE = 10_000
@@ -64,7 +64,7 @@ class ReviewList:
 
     def url(self, run_id: str) -> str:
         """The address of the list."""
-        return make_url("/queries", run=run_id, **self._params)
+        return make_url("/review", run=run_id, **self._params)
 
     def grade_url(self, run_id: str) -> str:
         """The address of the first query; the pages of the queries lead to the next one."""
@@ -268,12 +268,19 @@ def review_page(request: PageRequest) -> Response:
     records = records_of(workbench, request.parameters)
     record, table = records[-1], query_table(workbench, records[-1:])
     sets, problems = listed_sets(workbench.labels, table)
+    failed, unjudged = failed_lists(table), unjudged_lists(table)
+    params = request.parameters
+    has_filter = any(name in params for name in ("q", "where", "sort"))
+    first = [] if has_filter else [*failed, *unjudged][:1]
+    added = [field for one in first for field in one.fields]
+    listed = QueryListPage(request, Fields([*params.multi_items(), *added]))
     return render_template(
         request,
         "review.html",
         record=record,
-        failed=failed_lists(table),
-        unjudged=unjudged_lists(table),
+        groups=[("Failed judgements", failed), ("Unjudged documents", unjudged)],
+        list=listed,
+        chosen=next((one for one in [*failed, *unjudged] if one.filter == listed.filter), None),
         has_judged=any(name.startswith("judged@") for name in table.metrics),
         drafts=list(open_drafts(workbench)),
         sets=sets,

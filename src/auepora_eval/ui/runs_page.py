@@ -12,6 +12,7 @@ from typing import Any
 from markupsafe import escape
 from starlette.responses import RedirectResponse, Response
 
+from ..compare.sweeps import SWEEP_TAG
 from ..errors import AueporaError, BadValueError
 from ..render.html import pluralize
 from ..store.records import RunRecord, RunStatus
@@ -85,6 +86,7 @@ def runs_page(request: PageRequest) -> Response:
         "total": len(records),
         "found": len(listed),
         "summary": _summary(listed),
+        "sweeps": _sweeps(listed),
         "pages": pages,
         "start": start,
         "count": len(ordered),
@@ -109,6 +111,12 @@ def _summary(records: Sequence[RunRecord]) -> str:
         parts.append(f"{failed:,} failed")
     parts.append(f"newest {time_ago(max(one.created_at for one in records))}")
     return " · ".join(parts)
+
+
+def _sweeps(records: Sequence[RunRecord]) -> list[tuple[str, int]]:
+    """The sweeps of the listed runs, with the number of their runs; they have pages of their own."""
+    tags = Counter(tag for record in records for tag in record.tags if tag.startswith(SWEEP_TAG))
+    return [(tag.removeprefix(SWEEP_TAG), count) for tag, count in tags.items()]
 
 
 def find_baseline(workbench: Workbench, records: Sequence[RunRecord], chosen: str) -> RunRecord | None:

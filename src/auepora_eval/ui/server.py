@@ -34,6 +34,7 @@ from . import (
     review_page,
     run_page,
     runs_page,
+    sweep_page,
 )
 from .security import HOST, Access, SecurityMiddleware
 from .workbench import Workbench, handle_error
@@ -50,6 +51,7 @@ PAGES = (
     batch_page,
     gold_page,
     review_page,
+    sweep_page,
 )
 ASSETS: list[str | tuple[str, str]] = [("auepora_eval.ui", "assets"), ("auepora_eval.render", "assets")]
 """The folders of assets, each with its package."""

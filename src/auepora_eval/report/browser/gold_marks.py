@@ -147,35 +147,6 @@ def relevance(document: Document) -> int:
         return 1
 
 
-# --- two rankings joined by their documents ---------------------------------------------------------------------------
-
-
-class Connection(NamedTuple):
-    """A document in both rankings."""
-
-    first: int
-    second: int
-    kind: str
-    """``gold``, ``down`` for gold that moved down, or nothing."""
-
-
-Ranking = tuple[Sequence[Document], Mapping[str, int]]
-"""Retrieved documents, and the rank of each gold document among them."""
-
-
-def connections(first: Ranking, second: Ranking) -> list[Connection]:
-    """The documents that both rankings contain; gold documents that match by span too."""
-    pairs: dict[tuple[int, int], str] = {}
-    for doc_id, rank in first[1].items():
-        if (other := second[1].get(doc_id)) is not None:
-            pairs[rank, other] = "down" if other > rank else "gold"
-    ranks = first_ranks(second[0])
-    for doc_id, rank in first_ranks(first[0]).items():
-        if doc_id in ranks:
-            pairs.setdefault((rank, ranks[doc_id]), "")
-    return [Connection(*ends, kind) for ends, kind in sorted(pairs.items())]
-
-
 def first_ranks(documents: Sequence[Document]) -> dict[str, int]:
     """The first rank of each id."""
     ranks: dict[str, int] = {}

@@ -2,8 +2,8 @@
 //
 // Attributes:
 //   data-gold      on a form: it is sent by a script, and the marks of the page are updated
-//   data-grades    on such a form: its buttons are the grades of one document
-//   data-document  the document of a grading, or of the marks in an answer of the server
+//   data-grade     on such a form, which is hidden: it is sent when a key grades the document with the focus
+//   data-document  the document of a ranking, or of the marks in an answer of the server
 //   data-name      on a field: the name of the user, which this browser remembers
 //   data-effect    on a form: the element with this id is filled with the effect of the selected proposals
 //   data-after-task="URL"  the element is filled with the fragment when the corrections are applied
@@ -55,9 +55,9 @@ function showProposals(answer) {
   const hasFocus = list.contains(document.activeElement);
   const message = answer.querySelector("[data-message]");
   const marks = new Map([...answer.querySelectorAll("[data-document]")].map((one) => [one.dataset.document, one]));
-  for (const grading of document.querySelectorAll(".grading")) {
-    const found = marks.get(grading.dataset.document);
-    grading.querySelector("[data-marks]").replaceChildren(...(found ? found.cloneNode(true).childNodes : []));
+  for (const one of document.querySelectorAll(".document[data-document]")) {
+    const found = marks.get(one.dataset.document);
+    one.querySelector("[data-marks]").replaceChildren(...(found ? found.cloneNode(true).childNodes : []));
   }
   const shown = answer.querySelector("#proposals");
   message?.remove();
@@ -67,51 +67,43 @@ function showProposals(answer) {
 }
 
 function showError(form, text) {
-  let box = form.querySelector("[data-failed]");
+  const place = form.hidden ? document.getElementById("proposals") : form;
+  let box = place.querySelector("[data-failed]");
   if (!box) {
     box = document.createElement("p");
     box.className = "banner bad";
     box.dataset.failed = "";
     box.setAttribute("role", "alert");
-    form.append(box);
+    place.append(box);
   }
   box.textContent = text;
 }
 
-// --- one tab stop for the grades of a document, and keys -----------------------------------------------------------------
+// --- grades of the document with the focus, by one key ---------------------------------------------------------------
 
 function setUpGrades() {
-  const forms = [...document.querySelectorAll("form[data-grades]")];
-  if (!forms.length) return;
-  for (const form of forms) {
-    const buttons = [...form.querySelectorAll("button")];
-    buttons.forEach((button, place) => { button.tabIndex = place ? -1 : 0; });
-    form.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      const place = buttons.indexOf(document.activeElement);
-      if (!step || place < 0) return;
-      event.preventDefault();
-      const next = buttons[(place + step + buttons.length) % buttons.length];
-      for (const button of buttons) button.tabIndex = button === next ? 0 : -1;
-      next.focus();
-    });
-  }
-  for (const button of forms[0].querySelectorAll("button")) {
-    onKey(button.value, `Grade the document with the focus: ${button.title}`, () => {
-      const form = document.activeElement?.closest(".document")?.querySelector("form[data-grades]");
-      form?.querySelector(`button[value="${button.value}"]`).click();
+  const form = document.querySelector("form[data-grade]");
+  const documents = [...document.querySelectorAll(".rankings .document")];
+  if (!form || !documents.length) return;
+  const focused = () => documents.find((one) => one.contains(document.activeElement));
+  for (const grade of form.querySelectorAll("[data-grade-key]")) {
+    onKey(grade.dataset.gradeKey, `Grade the document with the focus: ${grade.value}`, () => {
+      const found = focused();
+      if (!found) {
+        announce("No document has the focus");
+        return;
+      }
+      form.elements.document.value = found.dataset.document;
+      form.elements.grade.value = grade.dataset.gradeKey;
+      form.requestSubmit();
     });
   }
   onKey("n", "Next document without a grade", () => {
-    const isOpen = (form) => form.checkVisibility() && !form.closest(".grading").querySelector("[data-marks] li");
-    const place = forms.findIndex((form) => form.closest(".document").contains(document.activeElement));
-    const next = [...forms.slice(place + 1), ...forms.slice(0, place + 1)].find(isOpen);
-    if (!next) {
-      announce("Every document has a grade");
-      return;
-    }
-    next.closest(".document").scrollIntoView({ block: "nearest" });
-    next.querySelector('button[tabindex="0"]').focus({ preventScroll: true });
+    const isOpen = (one) => one.checkVisibility() && !one.matches(".is-gold, .is-not, .is-again") && !one.querySelector("[data-marks]").childElementCount;
+    const place = documents.indexOf(focused());
+    const next = [...documents.slice(place + 1), ...documents.slice(0, place + 1)].find(isOpen);
+    if (next) next.querySelector("summary").focus();
+    else announce("Every document has a grade");
   });
 }
 

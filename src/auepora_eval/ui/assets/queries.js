@@ -49,6 +49,13 @@ function updateAddress(params) {
   for (const name of FILTER_NAMES) url.searchParams.delete(name);
   for (const [name, value] of params) url.searchParams.append(name, value);
   history.replaceState(history.state, "", url);
+  const conditions = (search) => new URLSearchParams(search).getAll("where").join("\n");
+  const chips = [...document.querySelectorAll('.review-lists a[href^="/review"]')];
+  for (const chip of chips) { // the list of the page of review that is shown, if it is one
+    if (conditions(chip.search) === conditions(url.search)) chip.setAttribute("aria-current", "true");
+    else chip.removeAttribute("aria-current");
+  }
+  for (const one of document.querySelectorAll("[data-chosen]")) one.hidden = !chips.some((chip) => chip.hasAttribute("aria-current"));
 }
 
 function search(root) {

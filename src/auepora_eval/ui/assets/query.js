@@ -1,110 +1,140 @@
-// The query page: lines between two rankings, values at a cut-off, evidence of claims.
+// The query page: lines between two rankings, values at a depth k, all documents at once, evidence of claims.
 
-const SVG = "http://www.w3.org/2000/svg";
+import { announce } from "/assets/shell.js";
 
-function readData(id) {
-  const element = document.getElementById(id);
-  return element ? JSON.parse(element.textContent) : null;
-}
+const CROSS = 5;
 
-// --- lines between documents that both rankings contain -----------------------------------------------------------------
+// --- lines between the ranks of gold documents -----------------------------------------------------------------------
 
-function setUpConnections() {
-  const rankings = document.getElementById("rankings");
-  const svg = document.getElementById("connections");
-  const connections = readData("connection-data");
-  if (!svg || !connections?.length) return;
-  const [first, second] = rankings.querySelectorAll(".ranking");
-  const findLine = (column, rank) => column.querySelector(`.document[data-rank="${rank}"] > .line`);
+function setUpLines() {
+  const svg = document.getElementById("lines");
+  if (!svg) return;
+  const lists = [...document.querySelectorAll(".ranks > .documents")];
   const draw = () => {
-    svg.replaceChildren();
-    if (getComputedStyle(svg).display === "none") return;
-    const origin = rankings.getBoundingClientRect();
-    for (const [firstRank, secondRank, kind] of connections) {
-      const from = findLine(first, firstRank);
-      const to = findLine(second, secondRank);
-      if (!from?.checkVisibility() || !to?.checkVisibility()) continue;
-      const start = from.getBoundingClientRect();
-      const end = to.getBoundingClientRect();
-      const x1 = first.getBoundingClientRect().right - origin.left;
-      const x2 = second.getBoundingClientRect().left - origin.left;
-      const y1 = start.top + start.height / 2 - origin.top;
-      const y2 = end.top + end.height / 2 - origin.top;
-      const middle = (x1 + x2) / 2;
-      const path = document.createElementNS(SVG, "path");
-      path.setAttribute("d", `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`);
-      if (kind) path.setAttribute("class", kind);
-      svg.append(path);
+    const area = svg.getBoundingClientRect();
+    if (!area.height) return;
+    const { width } = area;
+    svg.setAttribute("viewBox", `0 0 ${width} ${area.height}`);
+    const height = (list, rank) => {
+      const summary = list?.querySelector(`[data-rank="${rank}"] summary`)?.getBoundingClientRect();
+      return summary ? summary.top + summary.height / 2 - area.top : area.height;
+    };
+    for (const line of svg.querySelectorAll("g")) {
+      const [path, cross] = line.children;
+      const first = line.dataset.first && height(lists[0], line.dataset.first);
+      const second = line.dataset.second && height(lists[1], line.dataset.second);
+      const middle = width / 2;
+      if (second === "") path.setAttribute("d", `M0 ${first}H${middle}`);
+      else if (first === "") path.setAttribute("d", `M${middle} ${second}H${width}`);
+      else path.setAttribute("d", `M0 ${first}C${middle} ${first} ${middle} ${second} ${width} ${second}`);
+      cross?.setAttribute("d", `M${middle} ${first - CROSS}l${2 * CROSS} ${2 * CROSS}m0 ${-2 * CROSS}l${-2 * CROSS} ${2 * CROSS}`);
     }
+    svg.classList.add("measured");
   };
-  new ResizeObserver(draw).observe(rankings);
-  rankings.addEventListener("toggle", draw, true);
+  for (const list of lists) new ResizeObserver(draw).observe(list);
   draw();
 }
 
-// --- values at a cut-off ------------------------------------------------------------------------------------------------
+// --- values at a depth -------------------------------------------------------------------------------------------------
 
-function setUpCutOff() {
-  const data = readData("cut-off-data");
-  const panel = document.getElementById("cut-off");
-  if (!panel || !data?.values.length) return;
-  const slider = document.getElementById("cut-off-k");
-  const figures = document.getElementById("cut-off-figures");
-  const formatProportion = (value) => (value === null ? "n/a" : value.toFixed(3));
-  const formatSize = (value) => `${value.toLocaleString("en")} characters`;
-  const update = () => {
-    const k = Number(slider.value);
-    document.getElementById("cut-off-value").textContent = k;
-    const rows = [[`Recall@${k}`, 0, formatProportion], [`nDCG@${k}`, 1, formatProportion], [`Context of ${k}`, 2, formatSize]];
-    figures.replaceChildren(...rows.map(([name, column, format]) => {
-      const box = document.createElement("div");
-      const term = document.createElement("dt");
-      term.textContent = name;
-      box.append(term);
-      data.values.forEach((values, run) => {
-        const value = document.createElement("dd");
-        value.textContent = `${data.runs[run] && `${data.runs[run]}: `}${format(values[k - 1][column])}`;
-        box.append(value);
-      });
-      return box;
-    }));
-    for (const item of document.querySelectorAll("#rankings .document")) {
-      item.classList.toggle("last-in-context", Number(item.dataset.rank) === k);
-    }
-  };
-  panel.hidden = false;
-  slider.addEventListener("input", update);
-  update();
+function showParameter(name, value) {
+  const url = new URL(location.href);
+  if (value === null) url.searchParams.delete(name);
+  else url.searchParams.set(name, value);
+  history.replaceState(history.state, "", url);
 }
 
-// --- claims and their evidence ------------------------------------------------------------------------------------------
-
-function setUpClaims() {
-  const evidence = document.querySelectorAll(".claims .evidence");
-  for (const element of evidence) element.hidden = true;
-  let active = null;
-  const show = (claim) => {
-    if (claim === active) return;
-    active = claim;
-    for (const element of document.querySelectorAll(".sentence.active, .claims > li.active")) element.classList.remove("active");
-    for (const element of document.querySelectorAll(".has-evidence")) element.classList.remove("has-evidence");
-    for (const element of evidence) element.hidden = element.id !== `evidence-${claim}`;
-    for (const element of document.querySelectorAll("[data-claim]")) {
-      if (element.dataset.claim === claim) (element.closest(".claims > li") ?? element).classList.add("active");
-    }
-    const found = document.getElementById(`evidence-${claim}`);
-    if (!found?.dataset.rank) return;
-    const letter = document.getElementById("connections") ? claim.split("-")[0] : "";
-    document.getElementById(`document-${letter}${found.dataset.rank}`)?.classList.add("has-evidence");
-  };
-  for (const name of ["pointerover", "focusin", "click"]) {
-    document.addEventListener(name, (event) => {
-      const element = event.target instanceof Element ? event.target.closest("[data-claim]") : null;
-      if (element) show(element.dataset.claim);
-    });
+/** The links to other queries and the form keep what the page shows. */
+function keepInLinks(name, value) {
+  showParameter(name, value);
+  for (const link of document.querySelectorAll('.query-bar a[rel], .query-bar a[data-key="x"], #expand')) {
+    const url = new URL(link.href);
+    if (value === null) url.searchParams.delete(name);
+    else url.searchParams.set(name, value);
+    link.href = url;
   }
 }
 
+function setUpDepth() {
+  const slider = document.getElementById("depth");
+  const data = document.getElementById("depth-data");
+  if (!slider || !data) return;
+  const values = JSON.parse(data.textContent);
+  const figures = document.getElementById("depth-figures");
+  const format = (value) => (value === null ? "n/a" : value.toFixed(2));
+  slider.addEventListener("input", () => {
+    const k = Number(slider.value);
+    document.getElementById("depth-value").textContent = k;
+    for (const one of figures.querySelectorAll("[data-depth]")) one.textContent = k;
+    for (const one of figures.querySelectorAll("[data-column]")) {
+      one.textContent = values.map((run) => format(run[k - 1][one.dataset.column])).join(" → ");
+    }
+    for (const item of document.querySelectorAll(".rankings .document")) {
+      item.classList.toggle("below", Number(item.dataset.rank) > k);
+      item.classList.toggle("cut", Number(item.dataset.rank) === k + 1);
+    }
+  });
+  slider.addEventListener("change", () => keepInLinks("k", slider.value));
+}
+
+// --- all documents at once ---------------------------------------------------------------------------------------------
+
+function setUpExpand() {
+  const link = document.getElementById("expand");
+  link?.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const isOpening = link.textContent.startsWith("Expand");
+    for (const one of document.querySelectorAll(".ranks .document > details")) one.open = isOpening;
+    link.textContent = isOpening ? "Close all" : "Expand all";
+    keepInLinks("open", isOpening ? "all" : null);
+    announce(isOpening ? "All documents are open" : "All documents are folded");
+  });
+}
+
+// --- claims and their evidence -----------------------------------------------------------------------------------------
+
+function setUpClaims() {
+  const letter = document.getElementById("lines") ? (claim) => claim.split("-")[0] : () => "";
+  const show = (claim) => {
+    for (const one of document.querySelectorAll(".sentence, .claims > li")) {
+      one.classList.toggle("active", (one.dataset.claim ?? one.dataset.of) === claim);
+    }
+    for (const one of document.querySelectorAll(".has-evidence")) one.classList.remove("has-evidence");
+    const { rank } = document.getElementById(`evidence-${claim}`)?.dataset ?? {};
+    if (rank) document.getElementById(`document-${letter(claim)}${rank}`)?.classList.add("has-evidence");
+  };
+  const claimOf = (event) => (event.target instanceof Element ? event.target.closest("[data-claim]") : null);
+  for (const name of ["pointerover", "focusin"]) {
+    document.addEventListener(name, (event) => {
+      const element = claimOf(event);
+      if (element) show(element.dataset.claim);
+    });
+  }
+  const open = (event) => {
+    const element = claimOf(event);
+    if (!element || String(getSelection())) return;
+    event.preventDefault();
+    document.getElementById("claims").open = true;
+    document.getElementById(`evidence-${element.dataset.claim}`)?.scrollIntoView({ block: "nearest" });
+  };
+  document.addEventListener("click", open);
+  document.addEventListener("keydown", (event) => {
+    if ((event.key === "Enter" || event.key === " ") && event.target.matches?.(".sentence")) open(event);
+  });
+}
+
+// A link to a document that is folded away opens what contains it.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.('a[href^="#document-"]');
+  const found = link && document.getElementById(link.hash.slice(1));
+  if (!found) return;
+  const rest = found.closest("details.rest");
+  if (rest) rest.open = true;
+  found.querySelector("summary").focus();
+});
+
 setUpClaims();
-setUpCutOff();
-setUpConnections();
+setUpDepth();
+setUpExpand();
+setUpLines();

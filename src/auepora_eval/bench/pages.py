@@ -1,0 +1,182 @@
+"""The texts of ``auepora bench``, and the page of all benchmarks in the documentation."""
+
+from __future__ import annotations
+
+import importlib.util
+import textwrap
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
+
+from ..plan.resources import used_resources
+from ..render.blocks import Block, Bullets, DefinitionList, Prose, Row, Table, simple_table
+from .entries import MARKS, Benchmark, Part
+from .scoring import Checked, Scored
+
+MAX_LINES = 25
+"""Of the page of ``run``: differences that do not fit are counted."""
+EXTRAS = {"zh": "jieba"}
+"""By extra the module that it installs."""
+
+
+def number_text(value: float | None) -> str:
+    """A number with four digits after the point."""
+    return "–" if value is None else f"{value:.4f}"
+
+
+def missing_extras(benchmark: Benchmark) -> list[str]:
+    """The extras that a benchmark needs and that are not installed."""
+    needed = [(extra, module) for extra, module in EXTRAS.items() if extra in benchmark.heading.needs]
+    return [extra for extra, module in needed if importlib.util.find_spec(module) is None]
+
+
+def status_text(benchmark: Benchmark, *, has_data: bool) -> str:
+    """What a benchmark lacks: its data, a judge, an extra."""
+    lacks = [] if has_data else ["needs data"]
+    lacks += [f"needs {name}" for name in benchmark.heading.needs if name not in EXTRAS]
+    lacks += [f"pip install 'auepora-eval[{extra}]'" for extra in missing_extras(benchmark)]
+    return ", ".join(lacks) or "ready"
+
+
+def list_blocks(rows: Iterable[tuple[Benchmark, bool]]) -> list[Block]:
+    """The table of ``bench list``."""
+    table: list[Row] = []
+    for benchmark, has_data in rows:
+        heading = benchmark.heading
+        names = ", ".join(dict.fromkeys(chain.from_iterable(part.metrics for part in benchmark.parts.values())))
+        shown = textwrap.shorten(names, 40, placeholder=" ...")
+        status = status_text(benchmark, has_data=has_data)
+        table.append([benchmark.name, ", ".join(heading.targets), shown, heading.mark, status])
+    marks = Prose("; ".join(f"{mark}: {text}" for mark, text in MARKS.items()))
+    return [simple_table(("benchmark", "targets", "numbers", "mark", "status"), table), marks]
+
+
+def licence_text(benchmark: Benchmark) -> str:
+    """The licences in a line."""
+    heading = benchmark.heading
+    only = "; for non-commercial use only" if heading.non_commercial else ""
+    return f"code {heading.code_licence}, data {heading.data_licence}{only}"
+
+
+def show_blocks(benchmark: Benchmark) -> list[Block]:
+    """The page of ``bench show``."""
+    heading = benchmark.heading
+    facts = [
+        ("Survey", f"{heading.row}: {', '.join(heading.targets)}"),
+        ("Paper", heading.cite),
+        ("Source", heading.source),
+        ("Licence", licence_text(benchmark)),
+        ("Data", heading.obtain),
+        ("Values", f"{heading.mark}: {MARKS[heading.mark]}"),
+    ]
+    blocks: list[Block] = [Prose(f"{heading.title} ({heading.name})"), DefinitionList(facts)]
+    for split, part in benchmark.parts.items():
+        blocks += [Prose(_part_title(split, part)), _metrics_table(part)]
+    blocks.append(Bullets([*differences(benchmark), *heading.notes]))
+    return blocks
+
+
+def differences(benchmark: Benchmark) -> list[str]:
+    """How each number differs from ours, and what else the published script does."""
+    found: dict[str, None] = {}
+    for part in benchmark.parts.values():
+        named = [(name, published.differs) for name, published in part.metrics.items() if published.differs]
+        found |= dict.fromkeys(f"{name}: {text}" for name, text in named)
+    return [*found, *benchmark.heading.differs]
+
+
+def _part_title(split: str, part: Part) -> str:
+    named = f"--split {split}: " if split else ""
+    settings = ", ".join(f"{name}={value}" for name, value in part.settings.items())
+    chosen = f" Settings (--set): {settings}." if settings else ""
+    return f"{named}{part.shape} Files: {', '.join(part.files)}.{chosen}"
+
+
+def _metrics_table(part: Part) -> Table:
+    rows: list[Row] = []
+    for name, published in part.metrics.items():
+        ours = "" if published.ours is None else spec_text(published.ours)
+        needs = ", ".join(sorted(set(used_resources(published.metric))))
+        rows.append([name, spec_text(published.metric), ours, needs])
+    return simple_table(("number", "metric", "ours", "needs"), rows)
+
+
+def spec_text(spec: Any) -> str:
+    """A spec in a line."""
+    if isinstance(spec, str):
+        return spec
+    ((kind, options),) = spec.items()
+    shown = {name: value for name, value in (options or {}).items() if name not in ("as", "prompt", "critic")}
+    return f"{kind} {_inline(shown)}" if shown else str(kind)
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_inline(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:
+    """The page of ``bench run``: the conclusion first, then the numbers and how they differ from ours."""
+    benchmark = scored.benchmark
+    numbers = scored.numbers
+    total = len(scored.loaded.samples)
+    split = f" ({scored.split})" if scored.split else ""
+    title = f"{benchmark.heading.title}{split}"
+    first = numbers[0]
+    missing = len(scored.loaded.missing)
+    lacks = f"; {missing} without an output" if missing else ""
+    chosen = first.value if strict else first.ours
+    value = number_text(chosen)
+    published = "" if strict or first.ours == first.value else f" (published: {number_text(first.value)})"
+    lead = f"{title}: {first.name} {value}{published} on {total} samples{lacks}"
+    has_ours = not strict and any(number.ours != number.value for number in numbers)
+    kinds = ["published", "ours"] if has_ours else ["value"]
+    columns = ["number", *kinds, "95 % interval", "samples"]
+    rows: list[Row] = []
+    for number in numbers:
+        low_high = " – ".join(number_text(end) for end in number.interval or ())
+        values = [number_text(number.value), number_text(number.ours)][: 1 + has_ours]
+        rows.append([number.name, *values, low_high, str(number.counted)])
+    notes = _differences(scored)
+    blocks: list[Block] = [Prose(lead), simple_table(columns, rows)]
+    if notes:
+        blocks.append(Bullets(notes))
+    return blocks
+
+
+def _differences(scored: Scored) -> list[str]:
+    """What differs from the published script, what was left out, and the licence where use is restricted."""
+    heading = scored.benchmark.heading
+    notes = [f"{number.name}: {number.differs}" for number in scored.numbers if number.differs]
+    notes += heading.differs
+    most = max(1, (MAX_LINES - 10 - len(scored.numbers)) // 2)
+    if len(notes) > most:
+        more = f"{len(notes) - most + 1} more differences: auepora bench show {heading.name}"
+        notes = [*notes[: most - 1], more]
+    reasons: dict[str, list[str]] = {}
+    for name, reason in scored.left_out.items():
+        reasons.setdefault(reason, []).append(name)
+    notes += [f"not computed: {', '.join(names)}; {reason}" for reason, names in reasons.items()]
+    if heading.mark == "P":
+        notes.append(MARKS["P"])
+    if heading.non_commercial:
+        notes.append(f"licence: {licence_text(scored.benchmark)}")
+    return notes
+
+
+def check_blocks(rows: Iterable[tuple[Benchmark, Checked]]) -> list[Block]:
+    """The table of ``bench check``: one row per example."""
+    table: list[Row] = []
+    for benchmark, checked in rows:
+        name = f"{benchmark.name} {checked.split}".strip()
+        details = [
+            f"{key}: published {expected!r}, computed {value!r}"
+            for key, (expected, value) in checked.differences.items()
+        ]
+        verdict = "different" if details or checked.problem else "equal"
+        total = f"{checked.equal} of {checked.equal + len(details)}"
+        table.append([name, checked.example, total, verdict, checked.problem or "; ".join(details)])
+    return [simple_table(("benchmark", "example", "values", "verdict", "differences"), table)]

@@ -1,0 +1,52 @@
+"""A benchmark as a plan: its samples in our own format, its metrics, and the saved outputs or the system to call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..io.codec import encode_output, encode_sample
+from ..io.values import dump_yaml
+from ..plan.starter import system_section
+from ..runtime.files import write_lines
+from .entries import Benchmark, get_benchmark
+from .pages import licence_text
+from .reading import Loaded, load_part
+from .recognition import find_data, require_shape
+from .scoring import metric_specs, slice_paths
+
+
+def write_plan(benchmark: Benchmark, split: str, loaded: Loaded, path: Path, *, system: str | None = None) -> None:
+    """Write a plan, and beside it the samples and, without a system, the outputs."""
+    part = benchmark.parts[split]
+    samples = path.with_name(f"{path.stem}.samples.jsonl")
+    write_lines(samples, map(encode_sample, loaded.samples))
+    values: dict[str, Any] = {"version": 1, "name": "-".join(filter(None, (benchmark.name, split)))}
+    values["dataset"] = {"jsonl": samples.name}
+    if system is None and len(loaded.missing) < len(loaded.samples):
+        outputs = path.with_name(f"{path.stem}.outputs.jsonl")
+        pairs = zip(loaded.samples, loaded.outputs, strict=True)
+        lines = [encode_output(sample.sample_id, output) for sample, output in pairs if output is not None]
+        write_lines(outputs, lines)
+        values["outputs"] = {"jsonl": outputs.name}
+    if part.conventions:
+        values["conventions"] = {"name": "auepora", **part.conventions}
+    values["metrics"] = list(metric_specs(part).values())
+    slices = [slice_path for slice_path in part.slices if slice_path in slice_paths(loaded)]
+    if slices:
+        values["slices"] = slices
+    heading = benchmark.heading
+    sections = [f"# {heading.title}: {heading.cite}\n# Licences: {licence_text(benchmark)}", dump_yaml(values)]
+    if "outputs" not in values:
+        sections.append(system_section(system or "python").rstrip())
+    write_lines(path, ["\n".join(sections).encode()])
+
+
+def write_bench_plan(name: str, data: str | None, outputs: str | None, path: Path, *, system: str | None) -> None:
+    """Write the plan of a benchmark for its files."""
+    benchmark = get_benchmark(name)
+    found, split = find_data(benchmark, None, data)
+    require_shape(benchmark, split, found)
+    part = benchmark.parts[split]
+    loaded = load_part(part, found, outputs, settings=part.settings)
+    write_plan(benchmark, split, loaded, path, system=system)

@@ -1,0 +1,250 @@
+"""The numbers of a benchmark: those of the published script, and our safer variants beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..core.registry import Spec, metric, use_resources
+from ..core.results import Results
+from ..core.types import MetricResult
+from ..engine.evaluate import evaluate
+from ..errors import AueporaError, BadValueError, MissingDependencyError
+from ..judge.critic import JudgePolicy
+from ..plan.resources import used_resources
+from .entries import Benchmark, Example, Part, PublishedMetric, named_spec, parse_settings
+from .reading import Loaded, load_part
+from .verdicts import fixed_judges
+
+TOLERANCE = 1e-9
+OURS = " (ours)"
+"""Ends the names of our variants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One published number of a system."""
+
+    name: str
+    value: float | None
+    """By the published conventions; ``None`` where no sample counts."""
+    ours: float | None
+    """By our variant; the same value where there is none."""
+    interval: tuple[float, float] | None
+    counted: int
+    """How many samples count."""
+    differs: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The numbers of a benchmark for one system."""
+
+    benchmark: Benchmark
+    split: str
+    settings: Mapping[str, Any]
+    loaded: Loaded
+    numbers: Sequence[Number]
+    results: Results
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """By name of a number why it was not computed."""
+
+    @property
+    def part(self) -> Part:
+        """The part that was scored."""
+        return self.benchmark.parts[self.split]
+
+
+def metric_specs(part: Part) -> dict[str, Spec]:
+    """The specs of a part by the name of their result: each published number, and ours where there is one."""
+    specs: dict[str, Spec] = {}
+    for name, published in part.metrics.items():
+        specs[name] = named_spec(published.metric, name)
+        if published.ours is not None:
+            specs[name + OURS] = named_spec(published.ours, name + OURS)
+    return specs
+
+
+def score_part(
+    benchmark: Benchmark,
+    split: str,
+    data: Path,
+    outputs: str | Path | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    resources: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+) -> Scored:
+    """Read the files of a benchmark and compute its numbers; those that need a judge only where one is given."""
+    part = benchmark.parts[split]
+    chosen = parse_settings(part, settings or {})
+    loaded = load_part(part, data, outputs, settings=chosen, limit=limit)
+    return score_loaded(benchmark, split, loaded, settings=chosen, resources=resources)
+
+
+def score_loaded(
+    benchmark: Benchmark,
+    split: str,
+    loaded: Loaded,
+    *,
+    settings: Mapping[str, Any],
+    resources: Mapping[str, Any] | None = None,
+    judging: Any = None,
+) -> Scored:
+    """The numbers of samples and outputs that were read."""
+    part = benchmark.parts[split]
+    usable, left_out = _usable(part, resources or {})
+    with ExitStack() as stack:
+        stack.enter_context(use_resources(resources or {}))
+        results = evaluate(
+            loaded.samples,
+            loaded.outputs,
+            list(usable.values()),
+            conventions=part.rules(),
+            slices=[path for path in part.slices if path in slice_paths(loaded)],
+            judging=judging or JudgePolicy(),
+        )
+    return with_numbers(benchmark, split, loaded, results, settings=settings, left_out=left_out)
+
+
+def with_numbers(
+    benchmark: Benchmark,
+    split: str,
+    loaded: Loaded,
+    results: Results,
+    *,
+    settings: Mapping[str, Any],
+    left_out: Mapping[str, str],
+) -> Scored:
+    """The published numbers from the results of their metrics."""
+    part = benchmark.parts[split]
+    by_name = {result.name: result for result in results}
+    numbers: list[Number] = []
+    for name, published in part.metrics.items():
+        if name in by_name:
+            numbers.append(_number(part, name, published, by_name))
+    return Scored(benchmark, split, settings, loaded, numbers, results, left_out)
+
+
+def slice_paths(loaded: Loaded) -> set[str]:
+    """The labels and keys of metadata that samples have, as paths of slices."""
+    found: set[str] = set()
+    for sample in loaded.samples:
+        found.update(f"labels.{name}" for name in sample.labels)
+        found.update(f"metadata.{name}" for name in sample.metadata)
+    return found
+
+
+def judges_of(part: Part) -> list[str]:
+    """The names of the resources that the metrics of a part use."""
+    return list(dict.fromkeys(used_resources(list(metric_specs(part).values()))))
+
+
+def _usable(part: Part, resources: Mapping[str, Any]) -> tuple[dict[str, Spec], dict[str, str]]:
+    """The specs that can be computed, and why others cannot."""
+    usable: dict[str, Spec] = {}
+    left_out: dict[str, str] = {}
+    for name, spec in metric_specs(part).items():
+        missing = sorted(set(used_resources(spec)) - resources.keys())
+        if missing:
+            left_out[name] = f"needs {' and '.join(missing)}: give --plan with resources.{missing[0]}"
+            continue
+        try:
+            with use_resources(resources):
+                metric(spec)
+        except MissingDependencyError as error:
+            left_out[name] = str(error)
+            continue
+        usable[name] = spec
+    if not usable:
+        raise BadValueError(f"nothing can be computed: {'; '.join(dict.fromkeys(left_out.values()))}")
+    return usable, left_out
+
+
+def _number(part: Part, name: str, published: PublishedMetric, results: Mapping[str, MetricResult]) -> Number:
+    result = results[name]
+    value = _value(part, published, result)
+    ours = results.get(name + OURS)
+    other = value if ours is None else _value(part, published, ours)
+    shown = ours or result
+    interval = None
+    if shown.interval is not None and published.formula == "value":
+        low, high = shown.interval
+        interval = (low * published.scale + published.shift, high * published.scale + published.shift)
+    return Number(name, value, other, interval, int(result.details["num_samples"]), published.differs)
+
+
+def _value(part: Part, published: PublishedMetric, result: MetricResult) -> float | None:
+    if not result.defined:
+        return None
+    value = result.value
+    if published.formula == "mean_of_slices":
+        groups = [group.value for group in result.slices.get(part.slices[0], {}).values() if group.defined]
+        value = sum(groups) / len(groups)
+    elif published.formula == "binary_accuracy":
+        value = 1 / (3 - 2 * value)
+    elif published.formula == "root":
+        value = math.sqrt(value)
+    elif published.formula == "complement":
+        value = 1 - value
+    return value * published.scale + published.shift
+
+
+# --- the check of an example -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One example with the values that were computed."""
+
+    split: str
+    example: str
+    differences: Mapping[str, tuple[float, float | None]]
+    """By name of a number the published and the computed value, where they are not equal."""
+    equal: int
+    problem: str = ""
+    """Why nothing could be computed."""
+
+
+def check_example(benchmark: Benchmark, split: str, name: str) -> Checked:
+    """Score an example and compare its values with the published ones."""
+    example = benchmark.parts[split].examples[name]
+    try:
+        scored = score_example(benchmark, split, example)
+    except AueporaError as error:
+        return Checked(split, name, {}, 0, str(error))
+    values = {number.name: number.value for number in scored.numbers}
+    differences: dict[str, tuple[float, float | None]] = {}
+    for key, expected in example.expected.items():
+        if not is_equal(values.get(key), expected, example.digits):
+            differences[key] = (expected, values.get(key))
+    missing = [scored.left_out[key] for key in example.expected if key in scored.left_out]
+    return Checked(
+        split, name, differences, len(example.expected) - len(differences), "; ".join(dict.fromkeys(missing))
+    )
+
+
+def score_example(benchmark: Benchmark, split: str, example: Example) -> Scored:
+    """The numbers of an example."""
+    outputs = None if example.outputs is None else benchmark.folder / example.outputs
+    return score_part(
+        benchmark,
+        split,
+        benchmark.folder / example.data,
+        outputs,
+        settings=example.settings,
+        resources=fixed_judges(example.resources),
+    )
+
+
+def is_equal(value: float | None, expected: float, digits: int | None) -> bool:
+    """Whether a value is the published one, which may have been rounded."""
+    if value is None:
+        return False
+    if digits is not None:
+        return round(value, digits) == round(expected, digits) or abs(value - expected) <= TOLERANCE
+    return abs(value - expected) <= TOLERANCE

@@ -1,0 +1,263 @@
+"""``auepora bench``: published benchmarks, each as one command."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import AueporaError
+from .console import echo, echo_err, quiet_option
+from .help_pages import Command
+from .judge_options import STOPPED_EARLY, JudgeOptions, ScoringProgress, judge_options, make_judge_session
+from .main import LazyGroup
+from .options import refuse_input_as_output, show_warnings, store_option, write_out
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..bench.entries import Benchmark
+    from ..bench.reading import Loaded
+    from ..bench.scoring import Scored
+    from ..render.blocks import Block
+
+BENCH_COMMANDS = {
+    "Commands": {
+        "list": ("bench:list_command", "List the benchmarks, and what each needs."),
+        "show": ("bench:show_command", "Show what a benchmark measures, and how."),
+        "run": ("bench:run_command", "Compute the numbers of a benchmark for a system."),
+        "check": ("bench:check_command", "Compare examples with their published values, or recognise a file."),
+    }
+}
+CHECK_FAILED = 1
+
+
+@click.group(name="bench", cls=LazyGroup, table=BENCH_COMMANDS)
+def command() -> None:
+    """Run published benchmarks on their own files, with the numbers of their scripts.
+
+    Nothing is downloaded: bench show says where the files are, and under which licences.
+
+    \b
+    auepora bench list
+    auepora bench show hotpotqa
+    auepora bench run hotpotqa --data hotpot_dev.json --outputs pred.json
+    auepora bench check hotpotqa
+    """
+
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command(name="list", cls=Command)
+@click.option("--target", metavar="TARGET", help="Only benchmarks of this target, such as noise_robustness.")
+@click.option("--available", is_flag=True, help="Only those whose data is here.")
+def list_command(target: str | None, available: bool) -> None:
+    """List the benchmarks with their targets, their numbers and what each needs.
+
+    Data is looked for in $AUEPORA_BENCH_DATA/NAME and in the current folder.
+
+    \b
+    auepora bench list
+    auepora bench list --target noise_robustness
+    """
+    from ..bench.entries import all_benchmarks
+    from ..bench.pages import list_blocks
+
+    rows: list[tuple[Benchmark, bool]] = []
+    for benchmark in all_benchmarks():
+        has_data = _has_data(benchmark)
+        if (target is None or target in benchmark.heading.targets) and (has_data or not available):
+            rows.append((benchmark, has_data))
+    _print_blocks(list_blocks(rows))
+
+
+def _has_data(benchmark: Benchmark) -> bool:
+    from ..bench.recognition import find_data
+
+    try:
+        find_data(benchmark, None, None)
+    except AueporaError:
+        return False
+    return True
+
+
+@click.command(name="show", cls=Command)
+@click.argument("name")
+def show_command(name: str) -> None:
+    """Show what a benchmark measures: paper, licences, files, numbers and how each differs from ours.
+
+    NAME is a benchmark of the list, or the path of a YAML file of your own.
+
+    \b
+    auepora bench show rgb
+    auepora bench show ./mine.yaml
+    """
+    from ..bench.entries import get_benchmark
+    from ..bench.pages import show_blocks
+
+    _print_blocks(show_blocks(get_benchmark(name)))
+
+
+def _print_blocks(blocks: list[Block]) -> None:
+    from ..render.terminal import blocks_text
+
+    echo(blocks_text(blocks))
+
+
+@click.command(name="run", cls=Command)
+@click.argument("name")
+@click.option("--data", type=click.Path(), help="The benchmark's file or folder; default: looked for.")
+@click.option("--outputs", type=click.Path(), help="Saved outputs: our JSONL, or the benchmark's own predictions.")
+@click.option("--system", metavar="SYSTEM", help="System to call: an import path, a URL or a command.")
+@click.option("--split", metavar="NAME", help="Part of the benchmark; default: by the file.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N samples.")
+@click.option("--strict", is_flag=True, help="Only the published conventions, without our variants beside them.")
+@click.option("--set", "set_texts", multiple=True, metavar="KEY=VALUE", help="Change a setting, such as noise=0.4.")
+@judge_options
+@store_option
+@quiet_option
+@_json_option
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json: JSON) instead of printing.")
+def run_command(
+    name: str,
+    data: str | None,
+    outputs: str | None,
+    system: str | None,
+    split: str | None,
+    limit: int | None,
+    strict: bool,
+    set_texts: tuple[str, ...],
+    judge: JudgeOptions,
+    store: str | None,
+    as_json: bool,
+    output: str | None,
+) -> None:
+    """Compute the numbers of benchmark NAME for saved outputs, or for a system that is called.
+
+    The published numbers are those of the benchmark's script. Where its conventions are doubtful our safer variant
+    stands beside the number, and the lines below say how they differ. With --system the plan and the samples are
+    written into this folder, and the run is stored with the tag bench:NAME. The exit code is 3 if more than half of the
+    samples are system failures.
+
+    \b
+    auepora bench run hotpotqa --data hotpot_dev.json --outputs pred.json
+    auepora bench run rgb --data en.json --outputs answers.jsonl --set noise=0.4 --strict
+    auepora bench run popqa --data popQA.tsv --system my_app.rag:build --limit 100
+    """
+    from ..bench.entries import get_benchmark, parse_settings
+    from ..bench.pages import run_blocks
+    from ..bench.reading import load_part
+    from ..bench.recognition import find_data, require_shape
+    from ..plan.source import parse_settings as parse_texts
+    from ..render.terminal import blocks_text
+
+    if outputs is not None and system is not None:
+        raise click.UsageError("give --outputs or --system, not both")
+    refuse_input_as_output(output, [path for path in (data, outputs) if path is not None])
+    benchmark = get_benchmark(name)
+    path, found = find_data(benchmark, split, data)
+    require_shape(benchmark, found, path)
+    settings = parse_settings(benchmark.parts[found], parse_texts(set_texts))
+    loaded = load_part(benchmark.parts[found], path, outputs, settings=settings, limit=limit)
+    if system is not None:
+        scored = _run_system(benchmark, found, loaded, settings, system=system, store=store)
+    elif len(loaded.missing) == len(loaded.samples):
+        raise click.UsageError("none of the samples has an output: give --outputs FILE or --system SYSTEM")
+    else:
+        scored = _score_saved(benchmark, found, loaded, settings, judge)
+    show_warnings(scored.results)
+    is_json = as_json or (output or "").endswith(".json")
+    text = json.dumps(_run_dict(scored, strict=strict), indent=2, ensure_ascii=False) if is_json else ""
+    write_out(text or blocks_text(run_blocks(scored, strict=strict)), output)
+    if scored.results.failure is not None:
+        echo_err(f"Error: {scored.results.failure}", always=True)
+        sys.exit(STOPPED_EARLY)
+
+
+def _score_saved(
+    benchmark: Benchmark, split: str, loaded: Loaded, settings: Mapping[str, Any], judge: JudgeOptions
+) -> Scored:
+    from ..bench.scoring import judges_of, score_loaded
+
+    judges = judge.judges({})
+    if judges is None:
+        return score_loaded(benchmark, split, loaded, settings=settings)
+    names = [name for name in judges_of(benchmark.parts[split]) if name in judges.names]
+    with ScoringProgress() as line:
+        session = make_judge_session(judges, line)
+        built = judges.build(names)
+        return score_loaded(benchmark, split, loaded, settings=settings, resources=built, judging=session)
+
+
+def _run_system(
+    benchmark: Benchmark, split: str, loaded: Loaded, settings: Mapping[str, Any], *, system: str, store: str | None
+) -> Scored:
+    """Write the plan of a benchmark, run it, and take the numbers from the stored run."""
+    from ..bench.planning import write_plan
+    from ..bench.scoring import with_numbers
+    from ..runs.run import run_plan
+
+    plan = Path(f"bench-{benchmark.name}.yaml")
+    write_plan(benchmark, split, loaded, plan, system=system)
+    outcome = run_plan(plan, store=store, tags=(f"bench:{benchmark.name}",))
+    if outcome.results is None:
+        raise AueporaError(outcome.message or "the run was not scored")
+    answered = replace(loaded, missing=[])
+    return with_numbers(benchmark, split, answered, outcome.results, settings=settings, left_out={})
+
+
+def _run_dict(scored: Scored, *, strict: bool) -> dict[str, Any]:
+    heading = scored.benchmark.heading
+    numbers: dict[str, Any] = {}
+    for number in scored.numbers:
+        numbers[number.name] = {"published": number.value, "samples": number.counted, "differs": number.differs}
+        if not strict:
+            numbers[number.name]["ours"] = number.ours
+    return {
+        "benchmark": heading.name,
+        "split": scored.split,
+        "mark": heading.mark,
+        "settings": dict(scored.settings),
+        "samples": len(scored.loaded.samples),
+        "missing": scored.loaded.missing,
+        "numbers": numbers,
+        "not_computed": dict(scored.left_out),
+        "non_commercial": heading.non_commercial,
+        "results": scored.results.to_dict(),
+    }
+
+
+@click.command(name="check", cls=Command)
+@click.argument("name", required=False)
+def check_command(name: str | None) -> None:
+    """Score the bundled example of NAME, or of every benchmark, and compare it with its published values.
+
+    NAME may also be a YAML file of your own, or any other file: then it says to which benchmark the file belongs. The
+    exit code is 1 if a value is not the published one.
+
+    \b
+    auepora bench check
+    auepora bench check hotpotqa
+    auepora bench check downloads/dev.json
+    """
+    from ..bench.entries import all_benchmarks, entry_names, get_benchmark
+    from ..bench.pages import check_blocks
+    from ..bench.recognition import describe_file
+    from ..bench.scoring import check_example
+
+    if name is not None and name not in entry_names() and not name.endswith((".yaml", ".yml")) and Path(name).exists():
+        echo(describe_file(Path(name)))
+        return
+    chosen = all_benchmarks() if name is None else [get_benchmark(name)]
+    rows = []
+    for benchmark in chosen:
+        for split, part in benchmark.parts.items():
+            rows += [(benchmark, check_example(benchmark, split, example)) for example in part.examples]
+    _print_blocks(check_blocks(rows))
+    if any(row.differences and not row.problem for _, row in rows):
+        sys.exit(CHECK_FAILED)

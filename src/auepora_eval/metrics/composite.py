@@ -1,0 +1,298 @@
+"""Metrics that combine the scores of others, sample by sample: means, conditions, rules before another metric."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from ..core.batch import Batch
+from ..core.conventions import SignatureOption
+from ..core.derivation import add_outcome
+from ..core.metric_metadata import declared_options
+from ..core.metrics_base import BatchMetric, declare, set_metadata, with_conventions
+from ..core.reduce import Mean
+from ..core.registry import ConfiguredMetric, metric, register
+from ..core.scores import Score, Scores, Status
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
+from ..errors import BadValueError
+from ..options import NonEmpty
+from .wrappers import as_batch_metric, inner_scores, inner_signature_options, is_paired_metric
+
+Phrases = Annotated[tuple[Annotated[str, NonEmpty()], ...], NonEmpty()]
+
+
+@dataclass(frozen=True)
+class CombinedMetric(ConfiguredMetric):
+    """A metric that is computed from the scores of other metrics of the same sample."""
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    metadata = declare(suggested=False)
+
+    @property
+    @abstractmethod
+    def parts(self) -> Sequence[Any]:
+        """The other metrics, as they were given."""
+
+    @abstractmethod
+    def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
+        """The outcome of a sample, given its outcomes under the other metrics."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        inner = self.inner_metrics()
+        known = dict(self.metadata.skip_reasons)
+        for part in inner:
+            if is_paired_metric(part) or part.joins_repeats or not isinstance(part.reducer, Mean):
+                raise BadValueError(f"'{part.name}' is not a mean of scores of single samples; give another metric")
+            known |= part.metadata.skip_reasons
+        set_metadata(
+            self,
+            reads=frozenset().union(*(part.metadata.reads for part in inner)),
+            skip_reasons=known,
+            output_skips=self.metadata.output_skips.union(*(part.metadata.output_skips for part in inner)),
+        )
+
+    def inner_metrics(self) -> Sequence[BatchMetric]:
+        """The other metrics, under the active conventions."""
+        return [with_conventions(as_batch_metric(metric(part)), self.active_conventions) for part in self.parts]
+
+    def required_fields(self) -> list[str]:
+        """The fields that any of them requires."""
+        fields: dict[str, None] = {}
+        for part in self.inner_metrics():
+            fields |= dict.fromkeys(part.required_fields())
+        return list(fields)
+
+    def signature_options(self) -> dict[str, str]:
+        """What the class declares, and the other metrics."""
+        options = declared_options(self, self.metadata)
+        for place, part in enumerate(self.inner_metrics(), start=1):
+            options |= inner_signature_options(part, f"of{place}")
+        return options
+
+    def score(self, batch: Batch) -> Scores:
+        """The outcomes by those of the other metrics."""
+        columns = [inner_scores(part, batch) for part in self.inner_metrics()]
+        outcomes: list[Score] = []
+        for row, sample in enumerate(batch.samples):
+            scores = [_outcome(column, row) for column in columns]
+            outcomes.append(self.combined(sample, batch.present_outputs()[row], scores))
+        return Scores.from_list(outcomes)
+
+    def reference(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """By the plain definitions of the other metrics."""
+        scores: list[Score] = []
+        for part in self.inner_metrics():
+            score = part.reference(sample, output)
+            if score is None:
+                return None
+            scores.append(score)
+        return self.combined(sample, output, scores)
+
+
+def _outcome(scores: Scores, row: int) -> Score:
+    status = Status(scores.status[row])
+    if status is Status.SCORED:
+        return Score(float(scores.values[row]))
+    return Score(None, status, scores.reason_names[scores.reason_codes[row]])
+
+
+def unscored(scores: Sequence[Score]) -> Score | None:
+    """The first outcome that is skipped, else the first without a score."""
+    for status in (Status.SKIPPED, Status.SYSTEM_FAILED, Status.MEASURE_FAILED):
+        for score in scores:
+            if score.status is status:
+                return score
+    return None
+
+
+@register("composite")
+@dataclass(frozen=True)
+class Composite(CombinedMetric):
+    r"""Several metrics as one number: their weighted or harmonic mean, their lowest, or their product.
+
+    .. math:: \sum_i w_i m_i, \quad n / \sum_i m_i^{-1}, \quad \min_i m_i, \quad \prod_i m_i
+
+    `of` lists the metrics, and `weights` their weights, which are used as given (equal ones by default, with the sum
+    1). Scores are combined sample by sample; a sample that one of them skips is skipped, and the harmonic mean is 0 if
+    one of them is. The number hides which of the metrics changed: show them beside it.
+    """
+
+    of: Annotated[tuple[Any, ...], NonEmpty()] = ("exact_match", "token_f1")
+    weights: tuple[float, ...] | None = None
+    mean: Literal["weighted", "harmonic", "min", "product"] = "weighted"
+
+    metadata = declare(
+        examples=(
+            "composite",
+            {"composite": {"of": ["token_f1", "containment"], "weights": [0.6, 0.4]}},
+            {"composite": {"of": ["token_precision", "token_recall"], "mean": "harmonic"}},
+            {"composite": {"of": ["exact_match", "containment"], "mean": "min"}},
+            {"composite": {"of": ["token_f1", "token_recall"], "mean": "product"}},
+        ),
+        signature={"mean": "mean", "weights": "weights"},
+        option_help={
+            "mean": "how the scores are combined",
+            "weights": "the weight of each metric",
+            **{f"of{place}": "one of the metrics that are combined" for place in range(1, 10)},
+        },
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "of", tuple(metric(part) for part in self.of))
+        if self.weights is not None:
+            object.__setattr__(self, "weights", tuple(self.weights))
+        super().__post_init__()
+        if self.weights is not None and (len(self.weights) != len(self.of) or self.mean != "weighted"):
+            raise BadValueError("'weights' gives one weight for each metric, and goes with 'mean: weighted'")
+        ranges = [part.range for part in self.inner_metrics()]
+        low, high = (self._mean([bounds[end] for bounds in ranges]) for end in (0, 1))
+        object.__setattr__(self, "target", self.inner_metrics()[0].target)
+        set_metadata(self, range=(low, high))
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """The metrics."""
+        return self.of
+
+    def _mean(self, values: Sequence[float]) -> float:
+        match self.mean:
+            case "weighted":
+                weights = self.weights or (1 / len(values),) * len(values)
+                return math.fsum(weight * value for weight, value in zip(weights, values, strict=True))
+            case "harmonic":
+                return len(values) / math.fsum(1 / value for value in values) if all(values) else 0.0
+            case "min":
+                return min(values)
+        return math.prod(values)
+
+    def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
+        """The mean, where all have a score."""
+        missing = unscored(scores)
+        if missing is not None:
+            return missing
+        return Score(add_outcome(f"Combined ({self.mean})", self._mean([score.value or 0.0 for score in scores])))
+
+
+@register("truthfulness")
+@dataclass(frozen=True)
+class Truthfulness(CombinedMetric):
+    r"""1 for a right answer, 0 for one that says it does not know, −1 for a wrong one: CRAG's score.
+
+    .. math:: (\text{right} - \text{wrong}) / n
+
+    An answer that contains one of `missing_phrases` counts 0; one that equals a reference counts 1, ignoring case. A
+    reference that contains a word of `invalid_words` says that the question asks for what is not so: then, and only
+    then, an answer with such a word is right. Any other answer is right if `base` gives 1; CRAG asks a judge here. A
+    failed answer counts −1. `part` reports the proportion of right, missing or wrong answers instead.
+    """
+
+    base: Any = "exact_match"
+    missing_phrases: Phrases = ("i don't know",)
+    invalid_words: Phrases = ("invalid",)
+    part: Literal["score", "accuracy", "missing", "hallucination"] = "score"
+
+    metadata = declare(
+        reference="Yang et al. 2024 (CRAG)",
+        examples=(
+            "truthfulness",
+            {"truthfulness": {"missing_phrases": ["cats"], "base": "containment"}},
+            {"truthfulness": {"part": "hallucination"}},
+        ),
+        signature={
+            "missing_phrases": "missing_phrases",
+            "invalid_words": "invalid_words",
+            "part": SignatureOption("part", unless="score"),
+        },
+        option_help={
+            "of1": "what compares all other answers with the reference",
+            "missing_phrases": "phrases by which an answer says that it does not know",
+            "invalid_words": "words by which it says that the question is invalid",
+            "part": "the proportion of these answers",
+        },
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base", metric(self.base))
+        for name in ("missing_phrases", "invalid_words"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        super().__post_init__()
+        lowest = -1.0 if self.part == "score" else 0.0
+        set_metadata(self, range=(lowest, 1.0), higher_is_better=self.part in ("score", "accuracy"))
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """The metric that is asked where the rules do not decide."""
+        return (self.base,)
+
+    def _ruled(self, answer: str, references: Sequence[str]) -> float | None:
+        """The value where the rules decide; ``None`` where ``base`` does."""
+        if any(phrase in answer for phrase in self.missing_phrases):
+            return 0.0
+        if answer.strip() in [text.strip() for text in references]:
+            return 1.0
+        text = "\n".join(references)
+        in_answer = any(word in answer for word in self.invalid_words)
+        in_references = any(word in text for word in self.invalid_words)
+        if not in_answer and not in_references:
+            return None
+        return 1.0 if in_answer and in_references else -1.0
+
+    def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
+        """By the rules, else by the other metric."""
+        (judged,) = scores
+        if judged.status in (Status.SKIPPED, Status.SYSTEM_FAILED):
+            return judged
+        value = self._ruled(response_text(output).lower(), [text.lower() for text in sample.references])
+        if value is None and judged.value is None:
+            return judged
+        if value is None:
+            value = 1.0 if judged.value == 1.0 else -1.0
+        wanted = {"accuracy": 1.0, "missing": 0.0, "hallucination": -1.0}
+        shown = value if self.part == "score" else float(value == wanted[self.part])
+        return Score(add_outcome("By rules, or by the other metric", shown))
+
+
+@register("over_answered")
+@dataclass(frozen=True)
+class OverAnswered(CombinedMetric):
+    r"""Another metric, on the samples whose answer is no refusal.
+
+    .. math:: M(\{s : \text{no refusal}(s)\})
+
+    An answer is a refusal if it contains one of `refusals`, as written. Report the proportion of refusals beside it:
+    refusing what is hard raises this value.
+    """
+
+    base: Any = "token_f1"
+    refusals: Phrases = ("I don't know",)
+
+    metadata = declare(
+        output_skips=frozenset({"refused"}),
+        skip_reasons={"refused": "the answer is a refusal"},
+        examples=("over_answered", {"over_answered": {"base": "token_recall", "refusals": ["naïve cats"]}}),
+        signature={"refusals": "refusals"},
+        option_help={"of1": "the other metric", "refusals": "phrases of a refusal"},
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base", metric(self.base))
+        object.__setattr__(self, "refusals", tuple(self.refusals))
+        super().__post_init__()
+        set_metadata(self, range=self.base.range)
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """The other metric."""
+        return (self.base,)
+
+    def combined(self, sample: EvaluationSample, output: SystemOutputs, scores: Sequence[Score]) -> Score:
+        """The other metric's outcome, unless the answer is a refusal."""
+        (score,) = scores
+        if score.status is not Status.SCORED or output.response is None:
+            return score
+        is_refusal = any(phrase in output.response.text for phrase in self.refusals)
+        return Score.skip("refused") if is_refusal else score

@@ -177,7 +177,7 @@ def test_json_is_the_same_with_all(failing: None, arguments: tuple[str, ...]) ->
 
 def test_failures_are_named_in_the_first_line(failing: None) -> None:
     first, *_ = read_screen(call("show", "b").out)
-    assert first == "b: recall@5 0.70, token_f1 0.70, exact_match 0.70; 6 of 20 samples failed (6 timeout)"
+    assert first == "b: recall@5 0.70, token_f1 0.70, exact_match 0.70; 6 of 20 samples failed"
 
 
 def test_run_with_gates_begins_with_the_gates(failing: None) -> None:

@@ -50,7 +50,7 @@ def results_short(
         rows.append([name, rounded(one.known_value, ends), interval, cut_text(result_note(one), _MOST_NOTE)])
         doubts += [(name, UNRELIABLE_NOTE)] * is_doubtful
     failed, total, _ = count_system_failures(results)
-    problem = f"{failed:,} of {total:,} samples failed"
+    problem = f"{failed:,} of {total:,} samples failed" * bool(total)
     values = ", ".join(f"{name} {value}" for name, value, *_ in rows[:_MOST_NAMED])
     every = [
         ("failed", problem),
@@ -59,11 +59,11 @@ def results_short(
         *((name, _groups_text(one, name)) for one in listed[:1] for name in one.slices),
         *(("warning", warning) for warning in [script_note(results), *grouped_warnings(results)]),
         *notes,
-        ("others", f"{len(results) - len(rows)} more metrics" * (len(rows) < len(results))),
+        ("not shown", f"{len(results) - len(rows)} of {len(results)} metrics" * (len(rows) < len(results))),
     ]
     failure = run_failure(results) if results else None
     shown = f"{head}: {values}" if head and values else f"{head}{values}"
-    conclusion = f"Failed: {failure}; {shown}" if failure else f"{shown}; {problem}"
+    conclusion = f"Failed: {failure}; {shown}" if failure else f"{shown}; {problem}".removesuffix("; ")
     return ShortForm(conclusion, [without_empty_columns(simple_table(_COLUMNS, rows))], notes=every, commands=commands)
 
 

@@ -138,7 +138,7 @@ def _table_lines(table: Table, room: int) -> list[str]:
     rows = table.groups[0].rows
     shown = rows if len(rows) <= room else rows[: max(room - 1, 0)]
     lines = blocks_text([simple_table(table.columns, shown)]).splitlines()
-    over = max(map(text_width, lines), default=0) - WIDTH
+    over = max((text_width(line) for line in lines), default=0) - WIDTH
     if over > 0:
         most = min(max(text_width(str(row[0])) for row in shown), MAX_CELL_WIDTH) - over
         cut: list[Row] = [[cut_text(str(row[0]), most), *row[1:]] for row in shown]

@@ -164,5 +164,6 @@ def _note_lines(notes: Sequence[tuple[str, str | None]], room: int) -> list[str]
 def _wrapped(text: str, width: int, most: int) -> list[str]:
     """A text in lines of this width; what is over the most lines is cut."""
     shown = printable(text)
-    narrow = width if text_width(shown) <= len(shown) else width // 2  # wide characters take two columns
+    wide = max(text_width(shown) - len(shown), 0)  # characters that take two columns
+    narrow = max(width - wide, width // 2)
     return textwrap.wrap(shown, narrow, max_lines=most, placeholder=" …") or [""]

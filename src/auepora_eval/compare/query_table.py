@@ -22,7 +22,6 @@ from ..io.sample_sets import SampleSet
 from ..runtime.processes import return_free_memory
 from ..stats.intervals import Bools, Floats
 from ..store.records import plan_conventions
-from ..text.terms import content_terms
 from .columns import ABSENT, ANSWERED, REFUSED, Bytes, KnownValues, RunColumns, ScoreColumn
 from .match import coarsest
 from .pairing import T, comparable_signature, result_match
@@ -321,18 +320,6 @@ class QueryTable:
         for number, run in enumerate(self.runs):
             clusters = run.samples.clusters or run.samples.ids
             found |= self.spread(number, np.array([one == cluster for one in clusters], np.bool_), 0)
-        return found
-
-    def with_term(self, term: str) -> Bools:
-        """Which queries have a term in their question: a word, or two neighbouring content words."""
-        found = np.zeros(len(self), np.bool_)
-        likely = self.search(term, outputs=False)
-        for number, run in enumerate(self.runs):
-            if likely is None or (number and self._rows[number] is None):
-                continue
-            rows = self.spread_rows(number)
-            for position in np.flatnonzero(likely[rows]).tolist():
-                found[rows[position]] |= term.lower() in content_terms(run.samples.question(position))
         return found
 
     def search(self, text: str, *, outputs: bool = True) -> Bools | None:

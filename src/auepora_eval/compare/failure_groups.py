@@ -213,7 +213,7 @@ class _GroupReader:
             change=change,
             members=int(members.sum()),
             wrong=len(own),
-            causes=dict(Counter(filter(None, (causes[row] for row in own))).most_common()),
+            causes=dict(Counter(causes[row] for row in own if causes[row]).most_common()),
             examples=[{"sample_id": row.sample_id, "query": row.question} for row in examples],
         )
 

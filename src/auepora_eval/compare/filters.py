@@ -44,7 +44,6 @@ from ..errors import BadValueError, did_you_mean
 from ..io.sample_sets import SampleSet, content_fingerprint
 from ..stats.intervals import Bools, Floats
 from ..store.runs import iter_samples, packed_queries
-from ..text.terms import content_terms
 from .columns import ABSENT, ANSWERS, MISSING, SECONDS, first_rank, output_state
 from .metrics import headline_order
 from .queries import Cause
@@ -158,7 +157,7 @@ class Condition:
         if self.field == "label":
             return table.with_label(self.name, self.value)
         if self.field == "term":
-            return _queries_with_term(table, self.value)
+            return table.with_term(self.value)
         if self.field == "cluster":
             return table.in_cluster(self.value)
         return table.with_ids(table.sample_set(self.value).ids if self.field == "set" else [self.value])
@@ -626,18 +625,3 @@ def _change_words(table: QueryTable, name: str, rows: Sequence[int]) -> list[str
         return [words[code] for code in table.change(name)[np.array(rows, np.intp)].tolist()]
     except BadValueError:
         return [""] * len(rows)
-
-
-def _queries_with_term(table: QueryTable, term: str) -> Bools:
-    """Which queries have a term in their question: a word, or two neighbouring content words."""
-    found = np.zeros(len(table), np.bool_)
-    likely = table.search(term, outputs=False)
-    if likely is None:
-        return found
-    for number, run in enumerate(table.runs):
-        rows = table.spread_rows(number)
-        if number and np.array_equal(rows, table.spread_rows(0)):
-            continue  # it has the same questions
-        for position in np.flatnonzero(likely[rows]).tolist():
-            found[rows[position]] |= term.lower() in content_terms(run.samples.question(position))
-    return found

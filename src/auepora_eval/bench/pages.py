@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import textwrap
 from collections.abc import Iterable
 from itertools import chain
@@ -106,16 +107,9 @@ def spec_text(spec: Any) -> str:
     if isinstance(spec, str):
         return spec
     ((kind, options),) = spec.items()
-    shown = {name: value for name, value in (options or {}).items() if name not in ("as", "prompt", "critic")}
-    return f"{kind} {_inline(shown)}" if shown else str(kind)
-
-
-def _inline(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_inline(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_inline, value)) + "]"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    shown = {name: value for name, value in (options or {}).items() if name not in ("prompt", "critic")}
+    text = json.dumps(shown, ensure_ascii=False).replace('"', "")
+    return f"{kind} {text}" if shown else str(kind)
 
 
 def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:

@@ -127,7 +127,9 @@ def with_numbers(
     for name, published in part.metrics.items():
         if name in by_name:
             numbers.append(_number(part, name, published, by_name))
-    return Scored(benchmark, split, settings, loaded, numbers, results, left_out)
+    return Scored(
+        benchmark, split, settings=settings, loaded=loaded, numbers=numbers, results=results, left_out=left_out
+    )
 
 
 def slice_paths(loaded: Loaded) -> set[str]:
@@ -175,7 +177,8 @@ def _number(part: Part, name: str, published: PublishedMetric, results: Mapping[
     if shown.interval is not None and published.formula == "value":
         low, high = shown.interval
         interval = (low * published.scale + published.shift, high * published.scale + published.shift)
-    return Number(name, value, other, interval, int(result.details["num_samples"]), published.differs)
+    counted = int(result.details["num_samples"])
+    return Number(name, value, ours=other, interval=interval, counted=counted, differs=published.differs)
 
 
 def _value(part: Part, published: PublishedMetric, result: MetricResult) -> float | None:

@@ -24,12 +24,14 @@ from contextlib import contextmanager
 from functools import cached_property
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlencode, urlsplit
 
 from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
 from auepora_eval.annotate.draws import read_draws
 from auepora_eval.io.labels import Label, write_labels
 from auepora_eval.store.runs import RunStore
+from auepora_eval.ui.query_list import SIZES
 from auepora_eval.ui.run_tabs import TABS
 
 from .ui_data import LARGE_NAMES, write_store
@@ -38,6 +40,7 @@ REPEATS = 5
 WORDS = ("w", "wh", "wha", "what", "what is")
 """What a user types, keystroke by keystroke."""
 TARGETS = {"runs": 0.3, "run": 1.0, "compare": 1.0, "keystroke": 0.1, "query": 1.0, "queue": 0.5, "label": 0.05}
+TARGETS["reading"] = 0.3
 ITEMS, LABELS = 10_000, 100
 """Items of a batch, and the number of labels that are given to it."""
 MAX_MEMORY = 400
@@ -180,6 +183,7 @@ def measure_all(store: Path, runs: Sequence[str], sample: str) -> None:
             measure(server, f"{label}: conditions", [_queries(chosen, where=one) for one in conditions], "keystroke")
             waiting = _queries(chosen, q=WORDS[0], where="answer=refused", wait="1")
             measure(server, f"{label}: search and condition with all answers", [waiting])
+            measure(server, f"{label}: any page, 12 to 200 rows", _reading_pages(store, chosen), "reading")
             measure(server, f"{label}: order", [_queries(chosen, sort=key) for key in ("token_f1", "-token_f1")])
         measure_page(server, "other run", f"/runs/{runs[1]}", "run")
         measure_page(server, "compare", f"/compare?{urlencode(both, doseq=True)}", "compare")
@@ -212,6 +216,15 @@ def measure_labels(path: Path, folder: Path, run: str) -> None:
             times.append(server.post(f"/label/{batch.id}/label", **fields)[1:])
         print_row(server, "label: saved", [*times[0], *_middle(times)], "label")
         print(f"\nSlowest of {LABELS} labels: {max(times)[0] * 1000:,.0f} ms")
+
+
+def _reading_pages(store: Path, runs: Mapping[str, object]) -> list[str]:
+    """Pages from the beginning, the middle and the end of the list, of all sizes."""
+    with RunStore.open(store, create=False) as opened:
+        named = runs["run"]
+        ids = opened.sample_ids(named if isinstance(named, str) else cast(list[str], named)[0])
+    places = (len(ids) // 2, len(ids) - 250)
+    return [_queries(runs, after=ids[place], size=str(size)) for place in places for size in SIZES]
 
 
 def _queries(runs: Mapping[str, object], **parameters: str) -> str:

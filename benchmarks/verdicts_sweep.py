@@ -14,12 +14,12 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from auepora_eval.compare.runs import compare_metrics
-from auepora_eval.compare.sweeps import SWEEP, StoredSweep
+from auepora_eval.compare.sweeps import SWEEP, SWEEP_TAG, sweep_entry
 from auepora_eval.core.metrics_base import BatchMetric, make_result
 from auepora_eval.core.registry import metric
 from auepora_eval.core.scores import Scores
 from auepora_eval.core.types import EvaluationSample, Response
-from auepora_eval.plan.sweep import make_configurations
+from auepora_eval.plan.sweep import SweepPlan, make_configurations
 from auepora_eval.stats.intervals import mean_interval, t_tail, wilson_interval
 from auepora_eval.stats.permutation import holm
 from auepora_eval.stats.selection import (
@@ -198,7 +198,7 @@ def effect_figures(replays: int) -> Iterator[Figure]:
     """(6): main effects of a 2 x 3 x 4 grid."""
     grid = [(first, second, third) for first in range(2) for second in range(3) for third in range(4)]
     proportions = [0.6 + 0.05 * (first == 1) + 0.03 * (second == 2) for first, second, _ in grid]
-    parameters = list(zip(*grid, strict=True))
+    parameters = dict(zip("abc", zip(*grid, strict=True), strict=True))
     for n, correlation, size in ((50, 0.64, 1), (200, 0.64, 1), (200, 0.3, 1), (200, 0.64, 4)):
         rng = np.random.default_rng(18)
         covered = []
@@ -207,10 +207,10 @@ def effect_figures(replays: int) -> Iterator[Figure]:
             scores = draw_scores(proportions, n, correlation, rng, size=size)
             effects = main_effects(scores, parameters, clusters=clusters, draws=DRAWS, seed=seed)
             inside = []
-            for values, found in zip(parameters, effects, strict=True):
-                for place, effect in found.items():
-                    members = [p for p, value in zip(proportions, values, strict=True) if value == values[place]]
-                    inside.append(effect.low <= np.mean(members) - np.mean(proportions) <= effect.high)
+            for (name, value), effect in effects.items():
+                pairs = zip(proportions, parameters[name], strict=True)
+                members = [proportion for proportion, other in pairs if other == value]
+                inside.append(effect.low <= np.mean(members) - np.mean(proportions) <= effect.high)
             covered.append(all(inside))
         what = f"grid of 2 x 3 x 4, n {n}, latent correlation {correlation:g}" + (", clusters of 4" if size > 1 else "")
         yield Figure(f"(6) {what}: all nine effects covered", float(np.mean(covered)), at_least=0.93)
@@ -222,7 +222,7 @@ def stored_figures(replays: int) -> Iterator[Figure]:
     built = metric(name)
     assert isinstance(built, BatchMetric)
     configurations = make_configurations([{"run.top_k": number} for number in range(1, count + 1)])
-    sweep = StoredSweep("luck", tuple(configurations), name, baseline=0)
+    sweep = SweepPlan(tuple(configurations), name, baseline=0, name="luck")
     questions = [
         EvaluationSample(str(number), f"question {number}?", reference_answer=Response("yes")) for number in range(n)
     ]
@@ -233,8 +233,10 @@ def stored_figures(replays: int) -> Iterator[Figure]:
         with TemporaryDirectory() as folder, RunStore.open(Path(folder) / "runs.sqlite") as store:
             records = []
             for place, column in enumerate(scores.T):
-                plan = {SWEEP: sweep.entry(place), "metrics": [name]}
-                record = store.create_run("luck", questions, dataset_name="made", plan=plan, tags=[sweep.tag])
+                plan = {SWEEP: sweep_entry(sweep, place), "metrics": [name]}
+                record = store.create_run(
+                    "luck", questions, dataset_name="made", plan=plan, tags=[SWEEP_TAG + sweep.name]
+                )
                 store.put_result(record.run_id, make_result(built, Scores.of(column)))
                 store.finish(record.run_id)
                 records.append(store.get(record.run_id))

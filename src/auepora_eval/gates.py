@@ -146,13 +146,13 @@ class GateReport:
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 _TONES: dict[GateStatus, Tone] = {"passed": "good", "failed": "bad", "inconclusive": "open"}
-_SIGNS: dict[GateStatus, str] = {"passed": "✓", "failed": "✗", "inconclusive": "?"}
+GATE_SIGNS: dict[GateStatus, str] = {"passed": "✓", "failed": "✗", "inconclusive": "?"}
 
 
 def gates_blocks(report: GateReport, *, warnings: bool = True) -> list[Block]:
     """A row per gate, the warnings if wanted, and the counts; implied gates only where they did not pass."""
     rows: list[Row] = [
-        [Cell(one.status, tone=_TONES[one.status], sign=_SIGNS[one.status]), one.gate, one.reason]
+        [Cell(one.status, tone=_TONES[one.status], sign=GATE_SIGNS[one.status]), one.gate, one.reason]
         for one in report.visible_outcomes
     ]
     blocks: list[Block] = [simple_table([TableColumn("outcome", brief=True), "gate", "because"], rows)] if rows else []

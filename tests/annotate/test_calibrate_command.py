@@ -58,7 +58,7 @@ def project(made: Path, folder: Path) -> Path:
 
 
 def test_one_run(project: Path, auepora: Cli) -> None:
-    code, out, err = auepora("judge", "calibrate", "--labels", "ann.jsonl", "-m", "containment")
+    code, out, err = auepora("judge", "calibrate", "--labels", "ann.jsonl", "-m", "containment", "--all")
     assert (code, err) == (0, "")
     assert "containment of new against people" in out
     assert "People with each other" not in out
@@ -69,7 +69,7 @@ def test_one_run(project: Path, auepora: Cli) -> None:
 
 def test_correlations_have_intervals(project: Path, auepora: Cli) -> None:
     options = ("judge", "calibrate", "new", "--labels", "ann.jsonl", "-m", "containment")
-    out = auepora(*options)[1]
+    out = auepora(*options, "--all")[1]
     for name in ("Pearson", "Spearman", "Kendall"):
         assert sum(line.startswith(f"{name} ") and "–" in line for line in out.splitlines()) == 1
     (one,) = json.loads(auepora(*options, "--json")[1])["judged"]
@@ -122,11 +122,11 @@ def test_labels_for_a_metric(project: Path, auepora: Cli) -> None:
     with RunStore.open("runs.sqlite") as store:
         run_id = store.find("new").run_id
     write_labels("own.jsonl", [Label(f"q{n:05}", bool(n % 2), run=run_id, metric="token_f1") for n in range(9)])
-    code, out, err = auepora("judge", "calibrate", "--labels", "own.jsonl")
+    code, out, err = auepora("judge", "calibrate", "--labels", "own.jsonl", "--all")
     assert (code, out) == (2, "")
     assert "nothing says how the 9 samples with a label were selected from 120" in err
     assert "--assume-random" in err
-    code, out, _ = auepora("judge", "calibrate", "--labels", "own.jsonl", "--assume-random")
+    code, out, _ = auepora("judge", "calibrate", "--labels", "own.jsonl", "--assume-random", "--all")
     assert code == 0
     assert "as stated with --assume-random" in out
     assert "token_f1 of new against people" in out
@@ -137,16 +137,25 @@ def test_scores_of_a_file(project: Path, auepora: Cli) -> None:
     Path("scores.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     write_labels("own.jsonl", [Label(f"q{n:05}", n % 10 > 5, draw="d1", probability=1 / 3) for n in range(40)])
     code, out, _ = auepora(
-        "judge", "calibrate", "--scores", "scores.jsonl", "--labels", "own.jsonl", "--show", "1", "--assume-random"
+        "judge",
+        "calibrate",
+        "--scores",
+        "scores.jsonl",
+        "--labels",
+        "own.jsonl",
+        "--show",
+        "1",
+        "--assume-random",
+        "--all",
     )
     assert code == 0
     assert "... and 3 more; --json has all" in out  # 0.5 counts as right, and people say otherwise
     assert "question 5?" not in out
     options = ("--scores", "scores.jsonl", "--labels", "own.jsonl")
-    code, _, err = auepora("judge", "calibrate", "new", *options)
+    code, _, err = auepora("judge", "calibrate", "new", *options, "--all")
     assert code == 2
     assert "the draw that they name (d1) is not recorded next to them" in err
-    code, out, _ = auepora("judge", "calibrate", "new", *options, "--assume-random")
+    code, out, _ = auepora("judge", "calibrate", "new", *options, "--assume-random", "--all")
     assert code == 0
     assert "question 5?" in out
 
@@ -212,7 +221,7 @@ def conclusion_of(auepora: Cli, scores: list[float], labels: list[bool]) -> dict
 
 def last_line(auepora: Cli) -> str:
     """Where the text of the same calibration ends."""
-    code, out, _ = auepora(*COMMAND)
+    code, out, _ = auepora(*COMMAND, "--all")
     assert code == 0
     return out.rstrip("\n").splitlines()[-1]
 
@@ -316,7 +325,7 @@ def test_scores_as_probabilities(folder: Path, auepora: Cli, stretch: float, dra
         labelled_run(store, "new", odds / (1 + odds), rng.random(600) < p, labels, drawn)
     write_labels(folder / "human.jsonl", labels)
     options = ("judge", "calibrate", "new", "--labels", "human.jsonl", "-m", "token_f1")
-    code, out, err = auepora(*options)
+    code, out, err = auepora(*options, "--all")
     assert (code, err) == (0, "")
     assert "As probabilities the scores are: " in out
     for name in ("Brier score", "intercept", "slope", "debiased ECE"):

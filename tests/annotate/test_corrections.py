@@ -339,7 +339,7 @@ def test_the_commands_propose_preview_apply_and_export(store: RunStore, capsys: 
     assert "2 open proposals are not accepted; give ids, or --all" in capsys.readouterr().err
     gold_lines(capsys, "apply", "--all", "--by", "bob")
     assert store.result(run.run_id, "recall@5").value == effect["new"]
-    assert "2 gold corrections" in gold_lines_of_show(capsys)
+    assert "2 gold corrections" in gold_lines_of_show(capsys, "--all")
     sample = gold_lines_of_show(capsys, "--sample", "q00001")
     assert "gold correction  document 'other': not judged -> grade 2, by ann" in sample
     gold_lines(capsys, "export", "a", "-o", "new.jsonl")

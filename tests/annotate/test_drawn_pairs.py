@@ -151,7 +151,7 @@ def test_there_is_no_verdict_before_the_last_grade(auepora: Cli) -> None:
     grade_first(30)
     for run in RANKINGS:
         assert rescore(auepora, run)[0] == 0
-    _, out, _ = auepora("compare", "bm25", "dense", "-m", "precision@3")
+    _, out, _ = auepora("compare", "bm25", "dense", "-m", "precision@3", "--all")
     assert "people graded 30 of 36 drawn pairs so far" in out
     assert "inconclusive" in out
     assert ", p " not in out.split("\n\n")[1]

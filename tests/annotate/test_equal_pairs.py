@@ -253,7 +253,7 @@ def test_people_decide_where_no_metric_is(
         for name in draw.runs
     ]
     write_labels("pairs.jsonl", labels)
-    code, out, err = auepora("judge", "calibrate", "old", "new", "--labels", "pairs.jsonl")
+    code, out, err = auepora("judge", "calibrate", "old", "new", "--labels", "pairs.jsonl", "--all")
     assert code == 0, err
     assert "By people, new is better than old." in out
     words = out.replace("\n", " ")

@@ -87,12 +87,12 @@ def test_a_trec_run(qrels: str, auepora: Cli) -> None:
     Path("run.txt").write_text("\n".join(lines))
     arguments = ("score", "--qrels", qrels, "--run", "run.txt", "-m", "ndcg@2", "-m", "mrr")
     check(json.loads(auepora(*arguments, "-q", "--json")[1]))
-    code, out, _ = auepora(*arguments)
+    code, out, _ = auepora(*arguments, "--all")
     assert code == 0
     assert "judged 50 % of top 2; gold by model 2, corrected 1, human 1" in out
     assert "judged 62 % of all returned; gold by" in out
     provenance_path(qrels).unlink()
-    code, out, _ = auepora(*arguments)
+    code, out, _ = auepora(*arguments, "--all")
     assert (code, "judged" in out) == (0, False)
 
 
@@ -151,7 +151,7 @@ def test_a_stored_run_scored_by_other_gold(qrels: str, auepora: Cli, repeats: in
         assert [one.name for one in every if f"gold:{name}" in str(one.signature)] == ["ndcg@2", "mrr"]
         assert len(every) == 5  # the old ones stay
         assert store.result(found.run_id, "mrr").details["gold_by"] == WHOSE
-    assert "judged 50 % of top 2; gold by model 2" in auepora("show", "latest")[1]
+    assert "judged 50 % of top 2; gold by model 2" in auepora("show", "latest", "--all")[1]
 
 
 def test_two_runs_scored_by_the_same_gold_can_be_compared(qrels: str, auepora: Cli) -> None:

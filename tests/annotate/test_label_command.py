@@ -119,7 +119,7 @@ def test_labels_of_a_model_are_marked_and_calibrate_nothing(
     type_lines("r", "w", "r", "r", "w", "w")
     assert auepora("label", "latest", "--n", "6", "--annotator", "ann")[0] == 0
     assert {one.provenance for one in read_labels("labels.jsonl")} == {"human"}
-    code, out, err = auepora(*calibrate, "--labels", "labels.jsonl")
+    code, out, err = auepora(*calibrate, "--labels", "labels.jsonl", "--all")
     assert code == 0, err
     assert "Labels left out: 6 given by a model." in out
     assert json.loads(auepora(*calibrate, "--labels", "labels.jsonl", "--json")[1])["people"] is None

@@ -237,7 +237,7 @@ def test_the_verdict_comes_at_the_looks(truth: Truth, auepora: Cli, type_lines: 
     stopped = found["sequential"]["stopped_at"]
     assert stopped in (10, 20, 30)
     answer_all(auepora, type_lines, truth, *options, num_samples=40)
-    text = auepora(*CALIBRATE)[1]
+    text = auepora(*CALIBRATE, "--all")[1]
     assert f"Sequential test, ended after {stopped} samples; the first verdict stands." in text
 
 
@@ -303,12 +303,14 @@ def test_picked_samples_are_kept_and_never_used(truth: Truth, auepora: Cli, type
         ("q00003", True, None),
         ("q00001", True, None),
     ]
-    code, _, err = auepora("judge", "calibrate", "old", "--labels", "own.jsonl", "-m", "containment", "--assume-random")
+    code, _, err = auepora(
+        "judge", "calibrate", "old", "--labels", "own.jsonl", "-m", "containment", "--assume-random", "--all"
+    )
     assert code == 2
     assert "chosen 2; labels of samples that a person picked say nothing about the others" in err
     type_lines(*["r", "w"] * 30)
     assert auepora("label", "old", "--annotator", "ann", "--labels", "own.jsonl")[0] == 0
-    code, out, _ = auepora("judge", "calibrate", "old", "--labels", "own.jsonl", "-m", "containment")
+    code, out, _ = auepora("judge", "calibrate", "old", "--labels", "own.jsonl", "-m", "containment", "--all")
     assert code == 0
     assert "Labels left out: 2 of samples that a person picked." in out
 

@@ -38,7 +38,7 @@ def test_names_that_differ_after_the_first_dot(files: Path, auepora: Command) ->
     for name, file in (("weak", "input.X.gz"), ("strong", "input.Y.gz")):
         with gzip.open(file, "wt") as compressed:
             compressed.write(Path(f"{name}.run").read_text())
-    code, out, err = auepora("compare", "--qrels", "qrels.txt", "input.X.gz", "input.Y.gz", "-m", "map")
+    code, out, err = auepora("compare", "--qrels", "qrels.txt", "input.X.gz", "input.Y.gz", "-m", "map", "--all")
     assert code == 0, err
     assert "B (input.Y.gz) against A (input.X.gz)" in out.replace("\n", " ")
 

@@ -139,7 +139,7 @@ def test_by_id_nothing_is_printed(auepora: Auepora) -> None:
     assert err == ""
     assert "gold_match" not in document
     assert document["results"][0]["signature"] == "recall@5|empty:skip|v1"
-    _, out, _ = auepora("score", *ONE_FILE, "-m", "recall@5")
+    _, out, _ = auepora("score", *ONE_FILE, "-m", "recall@5", "--all")
     assert out.endswith("conventions: auepora (auto)\n")
 
 
@@ -156,11 +156,11 @@ def test_nothing_in_common(auepora: Auepora) -> None:
 
 def test_table_names_the_way(auepora: Auepora) -> None:
     write("parent")
-    code, out, _ = auepora("score", *ONE_FILE, "-m", "recall@5")
+    code, out, _ = auepora("score", *ONE_FILE, "-m", "recall@5", "--all")
     assert code == 0
     assert out.splitlines()[0].split() == ["target", "metric", "value", "95", "%", "interval", "chance"]
     assert out.endswith("conventions: auepora (auto), match parent\n")
-    code, out, err = auepora("score", *ONE_FILE, "-m", "recall@5", "--match", "id")
+    code, out, err = auepora("score", *ONE_FILE, "-m", "recall@5", "--match", "id", "--all")
     assert out.endswith("conventions: auepora (auto), match id\n")
     assert "gold is matched" not in err
 

@@ -287,7 +287,7 @@ def test_a_metric_has_one_label_on_pages_of_queries(store: RunStore, tmp_path: P
     one = run(store, "one", samples(3), lambda n: ["gold"], ["map@10"])
     two = run(store, "two", samples(3), lambda n: ["other", "gold"], ["map@10"])
     label, sample = "map@10 (over hits)", store.sample_ids(one.run_id)[0]
-    shown = auepora("compare", "one", "two", "--why", "--store", str(tmp_path / "runs.sqlite"))[1]
+    shown = auepora("compare", "one", "two", "--why", "--all", "--store", str(tmp_path / "runs.sqlite"))[1]
     assert f"3 queries got worse by {label}" in " ".join(shown.split())
     part = DifferencePart(0.5)
     split = MetricSplit("map@10", "", 0.0, 0.5, 1.0, part, part, part, n=3, units=3, left_out=0, label=label)

@@ -247,6 +247,19 @@ def test_fallen_metrics_are_named_without_guardrails(store: RunStore) -> None:
     assert summary.sentence.endswith("Not primary, but worse: support_density 1.0000 → 0.6500.")
 
 
+@pytest.mark.parametrize(("slower", "named"), [(0.004, ()), (0.4, ("mean_latency[end_to_end]",))])
+def test_milliseconds_of_latency_are_not_named(slower: float, named: tuple[str, ...], store: RunStore) -> None:
+    latency = "mean_latency[end_to_end]"
+    noise = np.linspace(0, 0.001, len(ZEROS))
+    board = compared(
+        store,
+        BETTER[0] | {latency: 0.01 + noise},
+        BETTER[1] | {latency: 0.01 + slower + noise[::-1]},
+        primary=("token_f1",),
+    )
+    assert board.fallen == named
+
+
 def test_a_function_of_a_primary_metric_is_not_named_again(store: RunStore) -> None:
     risen = np.minimum(RISEN, 0.5)
     board = compared(

@@ -75,7 +75,7 @@ class TestCommands:
         assert found["delta_completed"] == 0
 
     def test_tables_count_missing_outputs(self, trec: Run) -> None:
-        for options in ((), ("-o", "page.md")):
+        for options in (("--all",), ("-o", "page.md")):
             page = trec("compare", "a", "b", *options)[1] or Path("page.md").read_text()
             assert "missing outputs: 0 in A, 20 in B" in page
 
@@ -99,7 +99,7 @@ class TestCommands:
         made = json.loads(trec("compare", "a", "b", "c", "--json")[1])
         assert [one["missing_outputs"] for one in made["runs"]] == [0, 20, 0]
         assert made["metrics"]["map"]["values"] == pytest.approx([(30 + 20 / 3) / 50, 30 / 50, (30 + 20 / 3) / 50])
-        assert "missing outputs: 0 in A, 20 in B, 0 in C" in trec("compare", "a", "b", "c")[1]
+        assert "missing outputs: 0 in A, 20 in B, 0 in C" in trec("compare", "a", "b", "c", "--all")[1]
 
 
 def stored(

@@ -87,7 +87,7 @@ def test_the_same_ids_for_other_chunks_get_no_verdict_by_id(store: RunStore, tmp
     assert {one["b_hit_rank"] for one in document["per_query"]} <= {2, 3}
     assert document["aggregate_b"]["hit_at_k"]["5"] == 1.0
     assert document["aggregate_a"]["recall_at_k_doc"]["5"] == document["aggregate_b"]["recall_at_k_doc"]["5"] == 1.0
-    code, out, _ = auepora("compare", "small", "large", "--store", str(tmp_path / "runs.sqlite"))
+    code, out, _ = auepora("compare", "small", "large", "--all", "--store", str(tmp_path / "runs.sqlite"))
     assert "the chunks changed between the runs" in out
     assert "Metrics of golden queries (MRR 0.5000 → 0.5000)" in out
 

@@ -18,10 +18,11 @@ from auepora_eval.errors import BadValueError
 from auepora_eval.gates import check_gates
 from auepora_eval.render.tables import results_table
 from auepora_eval.render.terminal import report_text
-from auepora_eval.report.explain import explain, explanation_text
+from auepora_eval.report.explain import explain
 from auepora_eval.report.pages import write_report
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore, record_decision
+from helpers.explanations import explanation_text
 from helpers.stored_runs import judged_until, samples, scored, sequential_test
 
 N, JUDGED = 80, 28

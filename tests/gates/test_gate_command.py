@@ -77,7 +77,7 @@ class TestRun:
 
     def test_system_failures_fail_coverage(self, project: Project, auepora: Run) -> None:
         project.plan(args=BROKEN, more=gates_yaml("recall@5 >= 0"))
-        code, out, _ = auepora("run", "plan.yaml")
+        code, out, _ = auepora("run", "plan.yaml", "--all")
         assert code == 1
         assert "40 of 60 answers were scored by recall@5, 0.6667, below 0.95" in out
 
@@ -118,7 +118,7 @@ class TestRun:
 
     def test_run_is_compared_with_the_previous_one(self, project: Project, auepora: Run) -> None:
         project.plan(more=gates_yaml("not worse(recall@5)", "delta(recall@5) > -0.2", "coverage >= 0"))
-        code, out, _ = auepora("run", "plan.yaml")
+        code, out, _ = auepora("run", "plan.yaml", "--all")
         assert code == 3
         assert "there is no earlier finished run called 'nightly' on the same samples" in out
         code, out, _ = auepora("run", "plan.yaml")
@@ -153,7 +153,7 @@ class TestRun:
         project.plan(more=gates_yaml("mrr >= 0.9"))
         assert auepora("run", "plan.yaml")[0] == 1
         project.plan(more=gates_yaml("not worse(recall@5)"))
-        code, out, _ = auepora("run", "plan.yaml")
+        code, out, _ = auepora("run", "plan.yaml", "--all")
         assert code == 3
         assert "the one earlier run called 'nightly' on the same samples failed its gates" in out
 
@@ -246,7 +246,7 @@ class TestGate:
         assert "none of the interval is above -0.1" in out
         assert auepora("gate", "good", "--against", "bad", *gates)[0] == 0
         assert auepora("gate", "good", "--against", "bad", "-g", "better(recall@5)")[0] == 0
-        code, out, err = auepora("gate", "good", "--against", "bad", "-g", "point(delta(recall@5)) > 0")
+        code, out, err = auepora("gate", "good", "--against", "bad", "-g", "point(delta(recall@5)) > 0", "--all")
         assert code == 0
         assert "Warning: 'point(delta(recall@5)) > 0' goes by the bare difference" in err
 

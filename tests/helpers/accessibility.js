@@ -119,6 +119,34 @@
     return problems;
   };
 
+  /** Controls that a bar covers when they have the focus, from the last to the first and back. */
+  const obscured = () => {
+    const problems = new Set();
+    const bars = [...document.querySelectorAll("body *")].filter((one) => ["sticky", "fixed"].includes(getComputedStyle(one).position) && !isHidden(one));
+    const listed = focusable().filter((one) => !one.closest(".skip"));
+    for (const one of [...listed.reverse(), ...listed.reverse()]) { // the last one at the end, so that Tab begins anew
+      one.focus({ focusVisible: true });
+      const box = one.getBoundingClientRect();
+      if (box.height > innerHeight / 2) continue;
+      for (const bar of bars) {
+        if (bar.contains(one) || one.contains(bar) || !bar.checkVisibility()) continue;
+        const area = bar.getBoundingClientRect();
+        const isStuck = area.top <= 1 || area.bottom >= innerHeight - 1 || getComputedStyle(bar).top === `${Math.round(area.top)}px`;
+        if (isStuck && area.left < box.right && area.right > box.left && area.top < box.bottom - 1 && area.bottom > box.top + 1) problems.add(`under ${describe(bar).slice(0, 60)}: ${describe(one)}`);
+      }
+    }
+    scrollTo({ top: 0, behavior: "instant" });
+    return [...problems];
+  };
+
+  /** Controls of less than 24 pixels, but for links inside of text. */
+  const targets = () => {
+    const isInline = (one) => one.matches("a") && getComputedStyle(one).display === "inline" && one.parentElement.textContent.trim() !== one.textContent.trim();
+    const area = (one) => (one.matches("input[type=checkbox], input[type=radio]") && one.closest("label") ? one.closest("label") : one).getBoundingClientRect();
+    return focusable().filter((one) => !isHidden(one) && !isInline(one) && !one.closest(".skip, svg")).filter((one) => area(one).width > 0 && Math.min(area(one).width, area(one).height) < 23.5)
+      .map((one) => `target of ${Math.round(area(one).width)} x ${Math.round(area(one).height)}: ${describe(one)}`);
+  };
+
   /** Record the elements that the Tab key reaches. */
   const startTabbing = () => {
     document.activeElement?.blur();
@@ -145,5 +173,5 @@
     return [`the page is ${scrollWidth} px wide in a window of ${clientWidth}: ${wide.slice(-3).map(describe).join("; ")}`];
   };
 
-  window.accessibility = { headings, markup, contrast, focus, startTabbing, tabProblems, width };
+  window.accessibility = { headings, markup, contrast, focus, obscured, targets, startTabbing, tabProblems, width };
 })();

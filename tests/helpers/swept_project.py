@@ -10,8 +10,7 @@ from auepora_eval.compare.sweeps import find_sweep
 from auepora_eval.plan.source import PlanSource, read_source
 from auepora_eval.store.runs import RunStore
 from auepora_eval.sweep.answer import SweepAnswer, answer_sweep
-from auepora_eval.sweep.elimination import make_runner
-from auepora_eval.sweep.run import SweepOptions, SweepOutcome, prepare_sweep
+from auepora_eval.sweep.run import SweepOptions, SweepRunner, prepare_sweep
 
 SYSTEM = """
 import hashlib, os, time
@@ -74,10 +73,10 @@ class SweepProject:
         path.write_text(yaml.safe_dump(plan, sort_keys=False))
         return read_source(path)
 
-    def run(self, source: PlanSource, **options: Any) -> SweepOutcome:
-        """Run a sweep."""
+    def run(self, source: PlanSource, **options: Any) -> str:
+        """Run a sweep; returns why it stopped."""
         chosen = SweepOptions(**options)
-        return make_runner(prepare_sweep(source, chosen), chosen).run()
+        return SweepRunner(prepare_sweep(source, chosen), chosen).run()
 
     def answer(self, name: str = "choice") -> SweepAnswer:
         """The answer of a stored sweep."""

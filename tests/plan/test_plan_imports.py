@@ -144,12 +144,12 @@ def test_a_stored_run_finds_its_metrics(module: str, tmp_path: Path, auepora: Au
     ))  # fmt: skip
     store = str(tmp_path / "runs.sqlite")
     for name in ("first", "second"):
-        assert auepora("run", plan, "-q", "--name", name)[0] == 0
+        assert auepora("run", plan, "-q", "--name", name, "--all")[0] == 0
     with RunStore.open(store) as opened:
         assert [one.value for one in opened.results(opened.find("first").run_id)] == [1.0, 1.0]
     for command, words in [
         (("rescore", "first"), "long_answer"),
-        (("compare", "first", "second"), "starts_upper stays at 1.0000"),
+        (("compare", "first", "second", "--all"), "starts_upper stays at 1.0000"),
         (("explain", "first", "long_answer", "--query", "q1"), "equal to the last digit"),
         (("gate", "first"), "2 gates: 2 passed"),
         (("report", "first", "-o", str(tmp_path / "page.html")), ""),

@@ -190,6 +190,21 @@ def test_samples_without_annotations(tmp_path: Path) -> None:
     assert check_plan(tmp_path / "plan.yaml", need_system=False).fine
 
 
+def test_table_with_named_columns(tmp_path: Path) -> None:
+    """A table of questions needs a system; one with answers is dataset and outputs."""
+    table = tmp_path / "faq.csv"
+    table.write_text("Frage,Antwort,Soll\nWie lange?,zwei Jahre,zwei Jahre\n")
+    questions = {"query": "Frage", "reference": "Soll"}
+    for columns, key in ((questions, "system"), ({**questions, "response": "Antwort"}, "outputs")):
+        text = starter_plan(table, folder=tmp_path, purpose="answers", columns=columns)
+        written = yaml.safe_load(text)
+        assert written["dataset"] == {"table": "faq.csv", "columns": columns}
+        assert key in written
+        plan = tmp_path / f"{key}.yaml"
+        plan.write_text(text)
+        assert read_plan(plan).metrics
+
+
 def test_few_primary_metrics(tmp_path: Path) -> None:
     """One metric per target, each of which the plan computes; the word overlap of the answer is not among them."""
     save_jsonl_dataset(SAMPLES, tmp_path / "data.jsonl")

@@ -282,7 +282,7 @@ def test_exceptions_of_the_system_are_recorded_by_default() -> None:
 def test_outputs_of_a_plan_are_those_of_the_table(tmp_path: Path, auepora: Auepora, columns: str, code: int) -> None:
     (tmp_path / "table.csv").write_text(columns + "\n")
     (tmp_path / "plan.yaml").write_text("dataset: table.csv\nmetrics: [exact_match]\n")
-    done, out, err = auepora("run", str(tmp_path / "plan.yaml"), "--store", str(tmp_path / "runs.sqlite"))
+    done, out, err = auepora("run", str(tmp_path / "plan.yaml"), "--store", str(tmp_path / "runs.sqlite"), "--all")
     assert done == code, err
     assert ("1.0000" in out) == (code == 0)
     assert ("there is neither 'outputs'" in err) == (code == 2)

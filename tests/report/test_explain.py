@@ -14,10 +14,11 @@ from auepora_eval.core.metrics_base import SampleMetric, declare
 from auepora_eval.core.scores import Score, Scores
 from auepora_eval.errors import BadValueError, UnknownMetricError
 from auepora_eval.report.cards import Card, card
-from auepora_eval.report.explain import Explanation, explain, explanation_markdown, explanation_text
+from auepora_eval.report.explain import Explanation, explain
 from auepora_eval.runs.scoring import rescore
 from auepora_eval.store import RunRecord, RunStore
 from helpers.builders import output, sample
+from helpers.explanations import explanation_markdown, explanation_text
 from helpers.golden_runs import put_run
 
 SAMPLES = [

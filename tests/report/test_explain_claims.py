@@ -11,11 +11,12 @@ from auepora_eval.core.derivation import ExplainContext, SampleJudgement
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.errors import AueporaWarning, JudgeError
 from auepora_eval.judge.critic import JudgePolicy, JudgeRequest
-from auepora_eval.report.explain import QueryExplanation, explain, explanation_text
+from auepora_eval.report.explain import QueryExplanation, explain
 from auepora_eval.runs.job import ScoringJob
 from auepora_eval.runs.scoring import score_run
 from auepora_eval.store import RunStore
 from helpers.critics import ScriptedCritic, SteadyBareCritic, SteadyCritic, framed, shares_words
+from helpers.explanations import explanation_text
 from helpers.golden_runs import put_run
 
 NUGGETS = [{"text": "cats sleep", "importance": "vital"}, {"text": "cats eat", "importance": "okay"}]

@@ -13,12 +13,13 @@ from auepora_eval.core.types import EvaluationSample
 from auepora_eval.errors import AueporaWarning, JudgeError
 from auepora_eval.judge.critic import JudgeClient, Judgement, JudgePolicy, JudgeRequest
 from auepora_eval.judge.metric import JudgedMetric
-from auepora_eval.report.explain import explain, explanation_text
+from auepora_eval.report.explain import explain
 from auepora_eval.runs.job import ScoringJob
 from auepora_eval.runs.scoring import rescore, score_run
 from auepora_eval.store import RunStore
 from helpers.builders import output, sample
 from helpers.critics import ScriptedCritic, SteadyBareCritic, SteadyCritic
+from helpers.explanations import explanation_text
 from helpers.golden_runs import put_run
 from helpers.letter_vectors import letters
 

@@ -219,11 +219,11 @@ class TestDemoInitCompare:
 
     def test_three_runs_make_a_leaderboard(self, project: Projects, auepora: Run) -> None:
         mine = project(40)
-        auepora("run", "plan.yaml", "--name", "one")
-        auepora("run", "plan.yaml", "--name", "two")
+        auepora("run", "plan.yaml", "--name", "one", "--all")
+        auepora("run", "plan.yaml", "--name", "two", "--all")
         mine.plan(args="{broken: [" + ", ".join(f"'{n}'" for n in range(0, 40, 2)) + "]}")
-        auepora("run", "plan.yaml", "--name", "three")
-        code, out, err = auepora("compare", "one", "two", "three", "-m", "token_f1", "--adjust", "tukey")
+        auepora("run", "plan.yaml", "--name", "three", "--all")
+        code, out, err = auepora("compare", "one", "two", "three", "-m", "token_f1", "--adjust", "tukey", "--all")
         assert code == 0, err
         assert "A > C" in out
         assert "B > C" in out

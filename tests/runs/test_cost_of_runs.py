@@ -59,7 +59,7 @@ def test_the_cost_of_a_run_is_shown_and_expected(folder: Path, auepora: Callable
     _, before, _ = auepora("run", "plan.yaml", "--preview")
     assert "the system would be called 12 times; what that costs is unknown, as no earlier run of 'priced'" in before
     assert not (folder / "runs.db").exists()
-    code, done, _ = auepora("run", "plan.yaml")
+    code, done, _ = auepora("run", "plan.yaml", "--all")
     assert code == 0
     assert "total_cost (per answer)" in done
     assert "Cost" in (folder / "report.html").read_text()
@@ -71,7 +71,7 @@ def test_the_cost_of_a_run_is_shown_and_expected(folder: Path, auepora: Callable
     assert system_cost([results.by_name["exact_match"]]) is None
     assert (
         f"cost     {12 * COST:.4g} of the system, without that of judges"
-        in auepora("show", "priced", "--store", "runs.db")[1]
+        in auepora("show", "priced", "--store", "runs.db", "--all")[1]
     )
     _, after, _ = auepora("run", "plan.yaml", "--preview")
     assert f"called 12 times: about {12 * COST:.4g}, if an answer takes 1,000 prompt and 50 completion tokens" in after
@@ -79,13 +79,13 @@ def test_the_cost_of_a_run_is_shown_and_expected(folder: Path, auepora: Callable
 
 def test_a_gate_on_the_cost_of_right_answers_alone_stops_a_plan(folder: Path, auepora: Callable[..., Any]) -> None:
     (folder / "plan.yaml").write_text(plan_in(folder).replace('"pass_all@2 >= 0.5", ', ""))
-    code, _, refused = auepora("run", "plan.yaml")
+    code, _, refused = auepora("run", "plan.yaml", "--all")
     assert code == 2
     assert not (folder / "runs.db").exists()
     assert "plan.yaml:11: gates: the gate 'cost_per_correct <= 1' alone says nothing" in refused
     (folder / "plan.yaml").write_text(plan_in(folder))
-    assert auepora("run", "plan.yaml")[0] == 0
-    assert auepora("gate", "priced", "--store", "runs.db", "-g", "cost_per_correct <= 1")[0] == 2
+    assert auepora("run", "plan.yaml", "--all")[0] == 0
+    assert auepora("gate", "priced", "--store", "runs.db", "-g", "cost_per_correct <= 1", "--all")[0] == 2
     code, _, problem = auepora(
         "gate", "priced", "--store", "runs.db", "-g", "cost_per_correct <= 1", "-g", "exact_match >= 0.5"
     )
@@ -93,7 +93,7 @@ def test_a_gate_on_the_cost_of_right_answers_alone_stops_a_plan(folder: Path, au
 
 
 def test_the_page_of_runs_shows_the_cost_of_the_system(folder: Path, auepora: Callable[..., Any]) -> None:
-    assert auepora("run", "plan.yaml")[0] == 0
+    assert auepora("run", "plan.yaml", "--all")[0] == 0
     with RunStore.open(folder / "runs.db") as store, ui_server(store) as server:
         page = server.get("/runs").text
     assert "system cost" in page

@@ -69,7 +69,7 @@ def test_ids_that_differ_only_in_form(auepora: Run, gold: str, retrieved: str, m
     run = "".join(f"{n} Q0 {row[1]} 1 1.0 me\n" for n, row in enumerate(rows, start=1))
     Path("qrels.txt").write_text(qrels)
     Path("run.txt").write_text(run)
-    code, _, err = auepora("score", "--qrels", "qrels.txt", "--run", "run.txt", "-m", "map")
+    code, _, err = auepora("score", "--qrels", "qrels.txt", "--run", "run.txt", "-m", "map", "--all")
     assert code == 0
     assert warnings_in(err)[1].endswith(mapping)
 
@@ -98,7 +98,7 @@ def test_many_files(auepora: Run) -> None:
     for part in range(2):
         rows = [{"sample_id": str(n), "retrieved": [f"d{n}"], "response": ""} for n in (2 * part, 2 * part + 1)]
         write(f"out/{part}.jsonl", rows)
-    warnings = warnings_in(auepora("score", "data.jsonl", "out/*.jsonl", "-m", "recall@5")[2])
+    warnings = warnings_in(auepora("score", "data.jsonl", "out/*.jsonl", "-m", "recall@5", "--all")[2])
     assert [one[:30] for one in warnings] == [
         NO_ID.format(n=4)[:30],
         "4 of 4 samples have a hit only",
@@ -132,14 +132,17 @@ class TestEmptyAnswers:
         both(auepora, "over_refusal_rate")
         warning_text = "3 of 20 answers are empty"
         self.rows(3)
-        assert warning_text in auepora("score", "data.jsonl", "out.jsonl", "-m", "over_refusal_rate")[1]
+        assert warning_text in auepora("score", "data.jsonl", "out.jsonl", "-m", "over_refusal_rate", "--all")[1]
         auepora("score", "data.jsonl", "out.jsonl", "-m", "over_refusal_rate", "-o", "r.md")
         assert warning_text in Path("r.md").read_text()
-        assert warning_text in auepora("show", "latest~1")[1]
-        assert warning_text not in auepora("show", "latest")[1]
-        assert f"A: {warning_text}; abstention metrics count" in auepora("compare", "latest~1", "latest")[1]
+        assert warning_text in auepora("show", "latest~1", "--all")[1]
+        assert warning_text not in auepora("show", "latest", "--all")[1]
+        assert f"A: {warning_text}; abstention metrics count" in auepora("compare", "latest~1", "latest", "--all")[1]
         both(auepora, "over_refusal_rate")
-        assert f"C: {warning_text}; abstention metrics count" in auepora("compare", "latest~2", "latest~1", "latest")[1]
+        assert (
+            f"C: {warning_text}; abstention metrics count"
+            in auepora("compare", "latest~2", "latest~1", "latest", "--all")[1]
+        )
         auepora("report", "latest", "-o", "report.html")
         assert warning_text in Path("report.html").read_text()
         samples = [EvaluationSample(str(n), "?", labels={"answerable": True}) for n in range(4)]

@@ -84,7 +84,7 @@ def test_a_killed_run_asks_no_answered_question_again(project: Make, auepora: Cl
             time.sleep(0.01)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        code, _, err = auepora("run", "plan.yaml", "-q", "--resume")
+        code, _, err = auepora("run", "plan.yaml", "-q", "--resume", "--all")
         assert code == 0, err
         raws = [asked.raw for asked in server.asked]
         assert len(set(raws)) == 20
@@ -98,7 +98,7 @@ def test_two_stages_with_a_decision_model_as_cheap_judge(project: Make, auepora:
         write_plan(
             project(60), server.base_url, metric, "judge: {cheap: {use: judge}, expensive: {use: other}, budget: 20}\n"
         )
-        code, _, err = auepora("run", "plan.yaml", "-q")
+        code, _, err = auepora("run", "plan.yaml", "-q", "--all")
         assert code == 0, err
         paths = [asked.path.rpartition("/")[2] for asked in server.asked]
     assert (paths.count("systemone"), paths.count("decisions")) == (60, 20)

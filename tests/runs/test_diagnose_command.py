@@ -73,7 +73,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_formats(folder: Path, auepora: Auepora) -> None:
-    code, out, err = auepora("diagnose", "plan.yaml")
+    code, out, err = auepora("diagnose", "plan.yaml", "--all")
     assert code == 0, err
     assert out.startswith("4 of 12 answers are wrong: retrieval limits 100 % of them.\n")
     assert "an answer is right if containment >= 1" in out

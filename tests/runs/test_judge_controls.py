@@ -81,12 +81,12 @@ def test_runs_with_controls(plan: Callable[[str, str], None], auepora: Cli) -> N
         assert auepora("rescore", "latest", "-q")[0] == 0
         assert len(server.asked) == 14  # nothing is asked twice
         plan("lenient", server.base_url)
-        code, out, err = auepora("run", "plan.yaml")
+        code, out, err = auepora("run", "plan.yaml", "--all")
         assert code == 0, err
         assert "is not usable: it accepts 4 of 4 control items" in err
         assert "4 of 8 verdicts on control items differ from" in out
         assert "of 4 to be rejected, 4 newly accepted and 0 newly rejected (difference +1.0000" in out
-        code, out, _ = auepora("compare", "latest~1", "latest")
+        code, out, _ = auepora("compare", "latest~1", "latest", "--all")
         assert "B: the judge of llm_faithfulness is not usable" in out
         assert "llm_faithfulness: 4 of 8 verdicts on control items differ from A" in out
         assert auepora("report", "latest", "-o", "report.md")[0] == 0

@@ -51,7 +51,7 @@ class TestRunAndShow:
     def test_failures_are_recorded_counted_and_shown(self, project: Projects, auepora: Run) -> None:
         mine = project(10)
         mine.plan(args="{broken: ['3', '4']}")
-        code, out, err = auepora("run", "plan.yaml", "-m", "recall@5")
+        code, out, err = auepora("run", "plan.yaml", "-m", "recall@5", "--all")
         assert code == 0
         assert "2 failed, counted worst (raised)" in out
         assert "Warning: 2 of 10 answers failed" in err
@@ -273,8 +273,8 @@ class TestResume:
         assert (listed(), listed("--status", "running")) == (["interrupted"], [])
         assert listed("--status", "interrupted", "--limit", "1") == ["interrupted"]
         assert "interrupted" in auepora("runs")[1]
-        assert "status   interrupted" in auepora("show", run_id)[1]
-        code, _, err = auepora("gate", run_id, "-g", "recall@5 > 0")
+        assert "status   interrupted" in auepora("show", run_id, "--all")[1]
+        code, _, err = auepora("gate", run_id, "-g", "recall@5 > 0", "--all")
         assert (code, "is interrupted; resume it first" in err) == (2, True)
         with sqlite3.connect("runs.sqlite") as raw:
             assert raw.execute("SELECT status FROM eval_runs").fetchone() == ("running",)

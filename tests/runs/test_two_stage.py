@@ -74,7 +74,7 @@ def calls(server: JudgeServer) -> Counter[str]:
 def test_expensive_judge_scores_the_draw_and_the_mean_is_corrected(project: Make, auepora: Cli) -> None:
     with JudgeServer(judge) as server:
         write_plan(project(SAMPLES), server.base_url)
-        code, _, err = auepora("run", "plan.yaml", "-q")
+        code, _, err = auepora("run", "plan.yaml", "-q", "--all")
         assert code == 0, err
         assert calls(server) == {"small": SAMPLES, "large": 20}
         before = stored()
@@ -103,7 +103,7 @@ def test_expensive_judge_scores_the_draw_and_the_mean_is_corrected(project: Make
     assert sum(draw["sizes"]) == SAMPLES
     assert len(details["predictions"]) == SAMPLES
     odd = result.slices["labels.parity"]["odd"].details["two_stage"]
-    shown = auepora("show", "latest")[1]
+    shown = auepora("show", "latest", "--all")[1]
     for text in ("two-stage: 'large' judged 20 of 60 samples", "expensive judge alone", "cheap scores alone"):
         assert text in shown
     assert "what 'large' would say of these 60 answers" in auepora("explain", "latest", METRIC)[1]
@@ -208,11 +208,11 @@ def test_failed_judgements_reduce_the_draw_and_failed_answers_count(project: Mak
         path = write_plan(project(SAMPLES), server.base_url, two_stage=f"{JUDGES}, budget: 40")
         broken = 'my_rag:Rag", args: {broken: ["1", "2", "3", "4"]}}'
         path.write_text(path.read_text().replace('my_rag:Rag"}', broken))
-        assert auepora("run", "plan.yaml", "-q")[0] == 0
+        assert auepora("run", "plan.yaml", "-q", "--all")[0] == 0
     details = stored().details["two_stage"]
     assert (details["system_failures"], details["samples"]) == (4, SAMPLES)
     assert details["cheap"]["value"] == pytest.approx(stored(name=f"{METRIC}[small]").value)
-    assert "judged and 4 failed answers, weighted by the draw" in auepora("show", "latest")[1]
+    assert "judged and 4 failed answers, weighted by the draw" in auepora("show", "latest", "--all")[1]
     assert details["failed"] > 0
     assert 36 - details["failed"] <= details["judged"] <= 40 - details["failed"]
     assert details["interval"] is not None

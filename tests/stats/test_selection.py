@@ -156,11 +156,13 @@ def test_no_elimination_before_twenty_questions() -> None:
 def test_main_effects_of_a_grid() -> None:
     grid = [(first, second) for first in range(2) for second in range(3)]
     scores = binary_scores([0.5 + 0.2 * first for first, _ in grid], 400, seed=6)
-    first, second = main_effects(scores, list(zip(*grid, strict=True)))
-    assert list(first) == [0, 3]  # the places of the first configurations with each value
-    assert first[3].low > 0 > first[0].high
-    assert all(effect.low < 0 < effect.high for effect in second.values())
-    assert sum(effect.effect for effect in second.values()) == pytest.approx(0)
+    first, second = zip(*grid, strict=True)
+    effects = main_effects(scores, {"first": first, "second": second, "third": [0] * 6})
+    assert list(effects) == [("first", 0), ("first", 1), ("second", 0), ("second", 1), ("second", 2)]
+    assert effects["first", 1].low > 0 > effects["first", 0].high
+    others = [effects["second", value] for value in range(3)]
+    assert all(effect.low < 0 < effect.high for effect in others)
+    assert sum(effect.effect for effect in others) == pytest.approx(0)
 
 
 def test_the_lower_end_of_the_winner_is_that_of_a_wider_interval() -> None:

@@ -9,10 +9,10 @@ import pytest
 from auepora_eval.compare.rendering import table_notes
 from auepora_eval.compare.runs import Leaderboard, compare_metrics, compare_runs
 from auepora_eval.compare.stores import read_register
-from auepora_eval.compare.sweeps import SWEEP, StoredSweep, sweep_text, with_picked_interval
+from auepora_eval.compare.sweeps import SWEEP, SWEEP_TAG, sweep_entry, sweep_of_run, sweep_text, with_picked_interval
 from auepora_eval.gates import check_run
 from auepora_eval.plan.gates import parse_gates
-from auepora_eval.plan.sweep import make_configurations
+from auepora_eval.plan.sweep import SweepPlan, make_configurations
 from auepora_eval.stats.intervals import Bools
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
@@ -26,12 +26,12 @@ COUNT, N = 24, 100
 def store_sweep(store: RunStore, answers: Bools, *, baseline: int | None = 0) -> list[RunRecord]:
     """The runs of a sweep over systems with these answers, a column each."""
     settings = [{"system.args.number": number} for number in range(answers.shape[1])]
-    sweep = StoredSweep("luck", tuple(make_configurations(settings)), "exact_match", baseline)
+    sweep = SweepPlan(tuple(make_configurations(settings)), "exact_match", baseline, name="luck")
     records = []
     for place, column in enumerate(answers.T.astype(np.float64)):
-        plan = {SWEEP: sweep.entry(place), "primary": ["exact_match"]}
+        plan = {SWEEP: sweep_entry(sweep, place), "primary": ["exact_match"]}
         record = scored(store, f"luck [{place}]", samples(len(column)), {"exact_match": column}, plan=plan)
-        store.tag(record.run_id, sweep.tag)
+        store.tag(record.run_id, SWEEP_TAG + sweep.name)
         records.append(store.get(record.run_id))
     return records
 
@@ -61,7 +61,7 @@ def lucky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunStore, 
         yield store, store_sweep(store, answers)
 
 
-def test_a_comparison_says_that_a_run_was_picked(lucky: tuple[RunStore, list[RunRecord]]) -> None:
+def test_comparisons_name_picked_runs(lucky: tuple[RunStore, list[RunRecord]]) -> None:
     store, records = lucky
     report = compare_runs(records[0].run_id, records[4].run_id, store=store)
     note = "B: picked among 5 configurations on these questions (sweep luck); its verdicts are adjusted for all of them"
@@ -77,7 +77,7 @@ def test_a_run_outside_of_the_sweep_is_compared_with_all(lucky: tuple[RunStore, 
     store, records = lucky
     rivals = compare_metrics(store, records[0], records[4]).by_name["exact_match"]
     other = next(one for one in store.runs() if one.run_id == records[1].run_id)
-    alone = StoredSweep.of_run(other)
+    alone = sweep_of_run(other)
     assert alone is not None
     assert sweep_text(records[0]) == "the baseline of 5 configurations (sweep luck)"
     assert sweep_text(records[4]) == "picked among 5 configurations on these questions (sweep luck)"

@@ -23,6 +23,7 @@ from helpers.accessibility import (
     axe_script,
     find_problems,
     load_all,
+    small_targets,
     tab_problems,
 )
 from helpers.requirements import REPO, need
@@ -48,7 +49,21 @@ AXE_PAGES = (
     "failed query",
     "review",
     "derivation",
+    "batches",
+    "form of a batch",
+    "batch",
+    "closed batch",
+    "items",
+    "start of labelling",
+    "label",
+    "gold",
+    "proposal",
+    "live",
+    "plans",
+    "plan",
+    "failure groups",
 )
+TARGET_PAGES = ("runs", "comparison", "leaderboard", "queries", "failure groups")
 PHONE = {"width": PHONE_WIDTH, "height": 800}
 # What a text would add to the page if it were not escaped: elements, handlers, and links that run a script.
 FOREIGN_ELEMENTS = """
@@ -56,6 +71,13 @@ FOREIGN_ELEMENTS = """
   .concat([...document.querySelectorAll("a, form")].filter((one) => /^(javascript|data):/i.test(one.href || one.action || "")))
   .map((one) => one.outerHTML.slice(0, 200)).concat(window.pwned === undefined ? [] : ["executed"])
 """
+# Options of commands in the text of a page, outside of commands to copy, plans and signatures.
+OPTIONS = """() => {
+  const text = [];
+  const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) if (!walker.currentNode.parentElement.closest(".command, pre, .source, bdi")) text.push(walker.currentNode.data);
+  return text.filter((one) => /(^|[^\\w-])--[a-z]/.test(one)).map((one) => `option in a text: ${one.trim().slice(0, 200)}`);
+}"""
 HOSTILE_NAME = "<img src=x onerror=alert(1)>.yaml"
 
 
@@ -250,6 +272,9 @@ def test_every_page_is_accessible(
             problems[name] = find_problems(page) + (
                 [f"status {status}"] if (status != 200) is not (name == "error") else []
             )
+            problems[name] += page.evaluate(OPTIONS)
+            if name in TARGET_PAGES:
+                problems[name] += small_targets(page)
             if name in TABBED_PAGES:
                 problems[name] += tab_problems(page)
     assert {name: found for name, found in problems.items() if found} == {}
@@ -264,10 +289,21 @@ def test_axe_finds_no_violation(
     with workbench_page(browser, server, expected=("status of 404",), reduced_motion="reduce") as page:
         pages = ordinary_pages(run_ids, batch_ids)
         for name in AXE_PAGES:
-            page.goto(server.address + pages[name])
+            page.goto(server.address + pages[name].replace("as=eve", "as=axe"))  # a name belongs to one browser
             load_all(page)
             problems[name] = axe_problems(page, script)
     assert {name: found for name, found in problems.items() if found} == {}
+
+
+def test_templates_have_no_options_outside_of_commands() -> None:
+    found = {}
+    for path in sorted((REPO / "src/auepora_eval/ui/templates").glob("*.html")):
+        text = re.sub(
+            r"\{#.*?#\}|\{\{ command\(.*?\) \}\}|for start in \[.*?\]", "", path.read_text("utf-8"), flags=re.DOTALL
+        )
+        if options := re.findall(r"[\s>`(]--[a-z][\w-]*", text):
+            found[path.name] = options
+    assert found == {}
 
 
 def test_hostile_texts_execute_nothing(

@@ -288,6 +288,33 @@ def test_labels_by_keyboard_alone(browser: Any, server: UiServer) -> None:
 
 
 @pytest.mark.slow
+def test_documents_have_two_lines_and_instructions_fold_after_the_first_item(browser: Any, server: UiServer) -> None:
+    batch = new_batch(server, "alpha", shown=("documents",), n=3)
+    with workbench_page(browser, server, item_path(batch)) as page:
+        guide, document = page.locator("#label-guide"), page.locator(".label-documents details").first
+        assert guide.evaluate("one => one.open")
+        low = document.bounding_box()["height"]
+        assert low < 90
+        document.locator("summary").press("Enter")
+        assert document.bounding_box()["height"] > 3 * low
+        page.locator("h1").click()
+        page.keyboard.press("e")  # opens those that are folded, too
+        assert page.locator(".label-documents details[open]").count() == 2
+        page.keyboard.press("e")
+        assert page.locator(".label-documents details[open]").count() == 0
+        bar = page.locator(".label-bar").bounding_box()
+        assert bar["height"] < 80  # choices and tools in one row
+        assert bar["y"] + bar["height"] == pytest.approx(900, abs=2)
+        page.keyboard.press("x")
+        wait_for_item(page, 2)
+        assert not guide.evaluate("one => one.open")
+        guide.locator("summary").click()
+        page.keyboard.press("r")
+        wait_for_item(page, 3)
+        assert guide.evaluate("one => one.open")  # whoever opens them keeps them
+
+
+@pytest.mark.slow
 def test_a_label_survives_a_lost_answer_a_lost_connection_and_a_restart(browser: Any, server: UiServer) -> None:
     batch = new_batch(server, "alpha")
     expected = ("ERR_FAILED", "ERR_INTERNET_DISCONNECTED", "status of 403", "status of 409")

@@ -146,6 +146,32 @@ def test_a_run_is_followed_to_its_end(server: UiServer) -> None:
     assert "finished" in page.split("Ended in the last 24 hours")[-1]
 
 
+def test_the_newest_answer_and_the_metrics_over_the_first_answers_are_shown(
+    server: UiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_page, "FIRST_ANSWERS", 9)
+    with events(server) as stream, run_in_progress(server.workbench.store, 30) as system:
+        system.permits.release(4)
+        event = wait_for(stream, lambda event: value_of(event, "outputs") == "4 of 30 samples (13%)")
+        assert "metric exact_match" not in event[1]["runs"][0]["values"]  # too few answers
+        system.permits.release(2)
+        event = wait_for(stream, lambda event: "metric exact_match" in event[1]["runs"][0]["values"])
+        text, note, _ = event[1]["runs"][0]["values"]["metric exact_match"]
+        assert float(text) == pytest.approx(2 / 3, abs=0.15)  # every third call fails, and counts as wrong
+        assert "n = " in note
+        system.permits.release(20)
+        event = wait_for(stream, lambda event: value_of(event, "outputs") == "26 of 30 samples (87%)")
+        _, note, _ = event[1]["runs"][0]["values"]["metric exact_match"]
+        assert note.endswith("n = 9")  # it ends with the first answers
+        assert value_of(event, "question") == "how many?"
+        answer = event[1]["runs"][0]["values"]["answer"][0]
+        assert answer == "yes" or answer.startswith("failed: ")
+        page = server.get("/live").text
+        assert "how many?" in page
+        assert "exact_match" in page
+        assert "<script>alert" not in page
+
+
 def test_unchanged_streams_have_heartbeats_and_end_with_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,10 +445,10 @@ def test_a_large_folder_is_not_searched_to_the_end(plans: Path, monkeypatch: pyt
 def test_errors_of_a_plan_are_at_their_lines(plan_server: UiServer) -> None:
     listed = plan_server.get("/plans").text
     assert "/plans/view?path=inner%2Fmore+%26+more.yml" in listed
-    assert "✗ 6 errors" in listed
+    assert "✕ 6 errors" in listed
     page = plan_server.get("/plans/view?path=broken.yaml").text
     rows = {part.partition('"')[0]: part.partition("</tr>")[0] for part in page.split('<tr id="line-')[1:]}
-    assert [number for number, row in rows.items() if "✗ Error:" in row] == ["4", "6", "7", "8", "9"]
+    assert [number for number, row in rows.items() if "✕ Error:" in row] == ["4", "6", "7", "8", "9"]
     assert "unknown metric" in rows["4"]
     assert "run.top_k: must be an integer" in rows["6"]
     assert "&lt;b&gt;broken&lt;/b&gt;" in rows["1"]

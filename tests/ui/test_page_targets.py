@@ -6,14 +6,17 @@ They are those of the design, measured with DejaVu Sans, the widest common font,
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.annotate.batch_plans import BatchOptions, create_batch, plan_batch
+from auepora_eval.annotate.label_batch import LabelBatch
 from auepora_eval.cli.main import main
-from auepora_eval.store.records import RunStatus
+from auepora_eval.store.records import RunStatus, StoredOutput
 from auepora_eval.store.runs import RunStore
 from auepora_eval.ui.run_tabs import TABS
 from helpers.accessibility import load_all
@@ -157,6 +160,36 @@ def test_the_page_of_a_run_is_as_compact_as_its_design(browser: Any, demo: UiSer
     assert narrow["height"] < 4_100 * TOLERANCE
 
 
+def test_a_phone_reaches_baseline_options_and_report(browser: Any, demo: UiServer) -> None:
+    """They are symbols without text on a phone, and keep their names for screen readers."""
+    pair = pair_of(demo)
+    with workbench_page(browser, demo, viewport=PHONE, reduced_motion="reduce") as page:
+        measured(page, demo, "/runs")
+        page.locator("#baseline").select_option(index=1)
+        page.wait_for_url("**baseline=**")
+        measured(page, demo, f"/compare?{pair}")
+        page.get_by_text("Options", exact=True).click()
+        menu = page.get_by_label("Adjustment of p-values")
+        box = menu.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= PHONE["width"]
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Report").click()
+        assert download.value.suggested_filename.endswith(".html")
+
+
+def test_comparisons_among_many_runs_are_as_compact(browser: Any, many: UiServer) -> None:
+    new, other, third = [one.run_id for one in many.workbench.store.runs(status="finished")][:3]
+    with workbench_page(browser, many, viewport=DESKTOP, reduced_motion="reduce") as page:
+        compare = measured(page, many, f"/compare?run={new}&run={other}")
+        queries = measured(page, many, f"/queries?run={new}")
+        leaderboard = measured(page, many, f"/compare?run={new}&run={other}&run={third}")
+        groups = measured(page, many, f"/queries/groups?run={new}&correct=recall@1&correct_from=1")
+    assert compare["row"] < 300 * TOLERANCE
+    assert queries["row"] < 250 * TOLERANCE
+    assert max(compare["height"], queries["height"], leaderboard["height"], groups["height"]) < 2_000 * TOLERANCE
+
+
 def test_no_page_scrolls_to_the_side(browser: Any, demo: UiServer) -> None:
     pair, new = pair_of(demo), demo.workbench.store.runs()[0].run_id
     paths = ["/runs", f"/compare?{pair}", f"/queries?{pair}", f"/queries?run={new}"]
@@ -194,26 +227,51 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
     gold = [Document(f"document-{number}", LONG_TEXTS[number % 2][:300]) for number in range(30)]
     dataset = [
         EvaluationSample(f"q{number}", text[:400], relevant_docs=gold, reference_answer=Response(text))
-        for number, text in enumerate(LONG_TEXTS)
+        for number, text in enumerate(5 * LONG_TEXTS)
     ]
 
-    def answer(number: int) -> SystemOutputs:
+    def answer(number: int, skipped: int = 0) -> SystemOutputs:
         hits = [RetrievedDocument(one, 1.0 / rank, rank) for rank, one in enumerate(gold, 1)]
-        return SystemOutputs(hits, Response(LONG_TEXTS[number]), {"end_to_end": 1.5})
+        return SystemOutputs(hits, Response(LONG_TEXTS[number % 2][skipped:]), {"end_to_end": 1.5})
 
     metrics: list[Any] = [f"{name}@{k}" for name in ("recall", "precision", "ndcg") for k in range(1, 13)]
-    metrics += ["token_f1", "rougeL_answer", "failure_attribution@5", "mean_latency[end_to_end]"]
+    metrics += ["token_f1", "containment", "failure_attribution@5", "mean_latency[end_to_end]"]
     config = {"a_setting_with_a_long_name_without_spaces": "x" * 200}
     with RunStore.open(tmp_path_factory.mktemp("long") / "runs.sqlite") as store:
         for number in range(2):
-            run(store, f"{number}{'n' * 59}", dataset, answer, metrics, config=config, tags=["t" * 60])
-        with ui_server(store) as running:
-            yield running
+            run(
+                store,
+                f"{number}{'n' * 59}",
+                dataset,
+                partial(answer, skipped=99 * number),
+                metrics,
+                config=config,
+                tags=["t" * 60],
+            )
+        running = store.create_run("r" * 60, dataset, dataset_name="d" * 60, plan={"metrics": metrics[:3]})
+        store.append(running.run_id, [StoredOutput(0, 0, "q0", answer(0))])
+        with ui_server(store) as server:
+            yield server
 
 
-def test_long_texts_fit(browser: Any, long: UiServer) -> None:
-    pair, new = pair_of(long), long.workbench.store.runs()[0].run_id
+@pytest.fixture(scope="module")
+def batch(long: UiServer) -> LabelBatch:
+    """A batch over the answers of the long runs, whose documents and references are shown."""
+    runs = tuple(one.run_id for one in long.workbench.store.runs()[1:])
+    shown = ("documents", "reference")
+    options = BatchOptions(
+        "compare", runs, metric="token_f1", n=10, title="b" * 60, instructions="i" * 500, shown=shown
+    )
+    return create_batch(long.workbench.labels, plan_batch(long.workbench.store, options))
+
+
+def test_long_texts_fit(browser: Any, long: UiServer, batch: LabelBatch) -> None:
+    latest = [one.run_id for one in long.workbench.store.runs()]
+    pair, new = f"run={latest[2]}&run={latest[1]}", latest[1]
     paths = ["/runs", f"/compare?{pair}", f"/queries?{pair}", f"/query?{pair}&id=q0", f"/query?run={new}&id=q1"]
+    paths += ["/batches", f"/batches/{batch.id}", f"/label/{batch.id}/item?as=ann", "/live", "/gold", "/plans"]
+    paths += [f"/review?run={new}", f"/plans/view?run={new}", "/batches/new?purpose=compare"]
+    paths += [f"/compare?{pair}#query-pane", f"/queries/groups?{pair}&correct=token_f1&correct_from=0.5"]
     paths += [f"/runs/{new}?tab={name}" for name in TABS]
     with workbench_page(browser, long, viewport=DESKTOP, reduced_motion="reduce") as page:
         assert wide_pages(page, long, paths, (320, 390, 1280)) == []

@@ -100,8 +100,6 @@ def test_workbench_of_the_demo_renders(browser: Any, server: UiServer) -> None:
             page.goto(server.address + path)
             load_all(page)
             assert "quickstart" in page.locator("main").inner_text()
-            if name == "workbench-query":
-                page.locator("#rankings-title").evaluate("(heading) => heading.scrollIntoView()")
             check_picture(name, page.screenshot())
 
 

@@ -561,7 +561,7 @@ def result_commands(batch: LabelBatch, store: str) -> list[tuple[str, str]]:
         words = ["auepora", "judge", "calibrate", *batch.runs, "--labels", labels]
         words += ["-m", batch.metric] if batch.metric else []
         words += ["--scale", batch.scale] if batch.scale else []
-        return [("The results in a terminal, or as a file with -o:", shlex.join([*words, "--store", store]))]
+        return [("The results in a terminal:", shlex.join([*words, "--store", store]))]
     if batch.purpose == "drafts" and batch.accepted_file.exists():
         return [("Check the accepted drafts:", shlex.join(["auepora", "validate", str(batch.accepted_file)]))]
     if batch.purpose != "grade":

@@ -7,9 +7,19 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ..compare.stores import DecisionRegister
-from ..render.blocks import Block, Details, Prose, Row, TableColumn, simple_table, without_empty_columns
+from ..render.blocks import (
+    Block,
+    Details,
+    Prose,
+    Row,
+    TableColumn,
+    select_columns,
+    simple_table,
+    without_empty_columns,
+)
 from ..render.markdown import blocks_markdown
-from ..render.tables import format_value
+from ..render.short import ShortForm, first_names, rounded, rounded_interval
+from ..render.tables import UNRELIABLE_NOTE, format_value
 from ..render.terminal import blocks_text
 from ..stats.agreement import RatersReport
 from ..stats.calibration import MAX_WEIGHT, Bin, Confusion, CorrectedMean
@@ -360,8 +370,52 @@ def report_blocks(report: CalibrationReport, *, shown: int) -> list[Block]:
         parts.append(Details(f"{one.conclusion.name} against people", blocks, is_open=True))
     parts.append(Details("What people would say of all answers", _corrected_table(report), is_open=True))
     if any(one.flags for one in _intervals(report)):
-        parts.append(Prose(f"{_UNCERTAIN} few or skewed samples: the interval may be too narrow"))
+        parts.append(Prose(UNRELIABLE_NOTE))
     return [*parts, Prose(report.conclusion.sentence)] if report.judges else parts
+
+
+def calibration_short(report: CalibrationReport, commands: Sequence[tuple[str, str]]) -> ShortForm:
+    """The report in the short form: verdict and conclusion, corrected means, agreement, what speaks against them."""
+    means = {one.name: one.corrected for one in report.judged}
+    if report.difference is not None:
+        means[f"{report.judged[-1].name} - {report.judged[0].name}"] = report.difference
+    columns = ("mean of", _number("judge alone"), _number("corrected by labels"), "95 % interval", "labels used")
+    rows = [_short_mean(name, one) for name, one in means.items()]
+    people = None if report.people is None else f"Krippendorff's alpha {_short_estimate(report.people.alpha)}"
+    register = None if report.register is None else report.register.note
+    notes: list[tuple[str, str | None]] = [
+        *(note for one in report.judges for note in _short_notes(one)),
+        ("people", people),
+        ("flagged", UNRELIABLE_NOTE * any(one.flags for one in _intervals(report))),
+        ("basis", _basis_text(report.judged)),
+        ("bias", report.bias_sentence),
+        ("looks", register),
+    ]
+    state = None if report.sequential is None else look_state(report.sequential)
+    judged = [one.conclusion.sentence for one in report.judges if one.conclusion == report.conclusion]
+    conclusion = " ".join(filter(None, [verdict_sentence(report), state, *judged[:1]]))
+    shown = [0, *range(1 if report.judges else 2, len(columns))]  # people alone have no judge
+    return ShortForm(conclusion, [select_columns(simple_table(columns, rows), shown)], notes, commands)
+
+
+def _short_mean(name: str, one: CorrectedMean) -> Row:
+    ends = None if one.interval is None else (one.interval.low, one.interval.high)
+    numbers = [rounded(value, ends) for value in (one.scores_mean, one.value)]
+    return [name, *numbers, rounded_interval(ends), f"{one.labelled} of {one.samples}"]
+
+
+def _short_notes(one: JudgeCalibration) -> Iterator[tuple[str, str]]:
+    named = {"kappa": one.kappa, "AUROC": one.auroc, "right called right": one.tpr, "wrong called wrong": one.tnr}
+    yield "agreement", ", ".join(f"{name} {_short_estimate(value)}" for name, value in named.items())
+    different = [row.sample_id for row in one.disagreements]
+    yield "disagree", f"on {len(different)} of {one.labelled} answers: {first_names(different)}".removesuffix(": ")
+    yield "left out", ", ".join(f"{count} {_LEFT_OUT[reason]}" for reason, count in one.left_out.items())
+    yield from (("note", note) for note in one.notes)
+
+
+def _short_estimate(value: Estimate) -> str:
+    ends = None if value.interval is None else (value.interval.low, value.interval.high)
+    return f"{rounded(value.value, ends)} ({rounded_interval(ends)})".removesuffix(" ()")
 
 
 def _number(title: str) -> TableColumn:
@@ -542,13 +596,16 @@ def look_blocks(result: SequentialResult) -> list[Block]:
         ]
         for one in result.looks
     ]
+    return [*([simple_table(columns, rows)] if rows else []), Prose(look_state(result))]
+
+
+def look_state(result: SequentialResult) -> str:
+    """Where a sequential test stands."""
     if result.reason == "futility":
-        state = f"Stopped for futility after {result.stopped_at} samples: a verdict has become improbable."
-    elif result.reason is not None:
-        state = f"Sequential test, ended after {result.stopped_at} samples; the first verdict stands."
-    else:
-        state = f"Sequential test, no verdict so far: the next look is at {result.next_look} samples."
-    return [*([simple_table(columns, rows)] if rows else []), Prose(state)]
+        return f"Stopped for futility after {result.stopped_at} samples: a verdict has become improbable."
+    if result.reason is not None:
+        return f"Sequential test, ended after {result.stopped_at} samples; the first verdict stands."
+    return f"Sequential test, no verdict so far: the next look is at {result.next_look} samples."
 
 
 def _basis_text(judged: Sequence[JudgeCalibration]) -> str:

@@ -16,8 +16,11 @@ from ..errors import StoreError
 from .console import echo_err, quiet_option
 from .help_pages import Command
 from .options import (
+    ALL_TABLES,
+    all_option,
     complete_run,
     find_samples,
+    is_short,
     open_store,
     output_format,
     parse_specs,
@@ -40,6 +43,10 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 20
 """Number of queries of a kind that are listed in the terminal; JSON has all."""
+
+
+_NEXT = [ALL_TABLES, ("what got worse", "the same command with --why")]
+"""What can be done after a comparison."""
 
 
 @click.command(name="compare", cls=Command)
@@ -84,8 +91,9 @@ MAX_SHOWN = 20
 @samples_option
 @store_option
 @quiet_option
+@all_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the table).")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the tables).")
 @raw_option
 def command(
     runs: tuple[str, ...],
@@ -105,6 +113,7 @@ def command(
     seed: int,
     samples: str | None,
     store: str | None,
+    every: bool,
     as_json: bool,
     output: str | None,
 ) -> None:
@@ -172,13 +181,19 @@ def command(
             )
             board = Leaderboard.of_pair(report, [one.name for one in records])
         causes = _changes(found, records, why_metric, chosen["samples"], chosen["primary"]) if why else {}
+        text = _render(board, report, causes, form)
+        if is_short(form, output, every=every):
+            from ..compare.short import comparison_short
+
+            commands = _NEXT[:1] if why or report is None else _NEXT
+            text = comparison_short(found, records, board, report=report, commands=commands, **causes).text()
     if runs_dir is not None:
         from ..compare.rendering import write_report
 
         assert report is not None
         first, second = board.names
         echo_err(f"wrote {write_report(report, runs_dir, names=(first, second), **causes)}")
-    write_out(_render(board, report, causes, form), output)
+    write_out(text, output)
 
 
 def _render(board: Leaderboard, report: CompareReport | None, causes: dict[str, Any], form: str) -> str:

@@ -13,7 +13,9 @@ from .gate import plan_files
 from .help_pages import Command
 from .judge_options import INTERRUPTED, STOPPED_EARLY, JudgingOptions, judging_options
 from .options import (
+    all_option,
     complete_run,
+    is_short,
     open_store,
     output_format,
     parse_specs,
@@ -31,6 +33,11 @@ if TYPE_CHECKING:
 # --- auepora diagnose ------------------------------------------------------------------------------------------------
 
 ARMS = "none,oracle,retrieved,mixed"
+_NEXT = [
+    ("all tables", "the same command with --resume --all"),
+    ("a page for others", "the same command with --resume -o diagnosis.html"),
+]
+"""What can be done after a diagnosis."""
 
 
 @click.command(name="diagnose", cls=Command)
@@ -91,6 +98,7 @@ ARMS = "none,oracle,retrieved,mixed"
 @click.option("--concurrency", type=click.IntRange(min=1), help="Maximum number of concurrent calls.")
 @judging_options
 @store_option
+@all_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @quiet_option
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.html, .json, .md, else the tables).")
@@ -114,6 +122,7 @@ def command(
     concurrency: int | None,
     judging: JudgingOptions,
     store: str | None,
+    every: bool,
     as_json: bool,
     output: str | None,
 ) -> None:
@@ -195,7 +204,7 @@ def command(
         echo_early_end(diagnosis.last, f"{diagnosis.last.record.name}: ")
         echo_err(f"To resume: {again}", always=True)
         sys.exit(INTERRUPTED if diagnosis.last.ended == "stopped" else STOPPED_EARLY)
-    _write(diagnosis, form, output)
+    _write(diagnosis, form, output, every=every)
     finish_runs(diagnosis.outcomes)
 
 
@@ -222,8 +231,8 @@ def _repeated_options() -> list[str]:
     ]
 
 
-def _write(diagnosis: Diagnosis, form: str, output: str | None) -> None:
-    from ..report.diagnosis import diagnosis_dict, diagnosis_markdown, diagnosis_text, write_diagnosis
+def _write(diagnosis: Diagnosis, form: str, output: str | None, *, every: bool) -> None:
+    from ..report.diagnosis import diagnosis_dict, diagnosis_markdown, diagnosis_short, diagnosis_text, write_diagnosis
 
     numbers, notes, correct = diagnosis.numbers, diagnosis.notes, diagnosis.correct
     assert numbers is not None
@@ -238,6 +247,9 @@ def _write(diagnosis: Diagnosis, form: str, output: str | None) -> None:
     run_ids = {label: outcome.record.run_id for label, outcome in diagnosis.outcomes.items()}
     document = diagnosis_dict(numbers, correct, run_ids, notes)
     markdown, text = diagnosis_markdown(numbers, correct, notes), diagnosis_text(numbers, correct, notes)
+    if is_short(form, output, every=every):
+        failed = [f"{one.failed} answers failed in {label}" for label, one in diagnosis.outcomes.items() if one.failed]
+        text = diagnosis_short(numbers, correct, [*failed, *notes], _NEXT).text()
     write_out(render_document(form, document, markdown=markdown, text=text), output)
 
 

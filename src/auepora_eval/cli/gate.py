@@ -14,8 +14,11 @@ from ..errors import AueporaError, BadValueError, StoreError
 from .console import echo_err, quiet_option
 from .help_pages import Command
 from .options import (
+    ALL_TABLES,
+    all_option,
     complete_run,
     find_samples,
+    is_short,
     open_store,
     output_format,
     refuse_input_as_output,
@@ -64,11 +67,11 @@ def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output
         raise click.UsageError(f"--junit {junit} is where {output} will be; write to another file")
 
 
-def publish(report: GateReport, record: RunRecord, *, junit: str | None) -> None:
-    """Print the warnings, write JUnit XML if requested, and append to ``$GITHUB_STEP_SUMMARY`` if it is set."""
+def publish(report: GateReport, record: RunRecord, *, junit: str | None, warn: bool = True) -> None:
+    """Print the warnings, if wanted, write JUnit XML if requested, and append to ``$GITHUB_STEP_SUMMARY`` if set."""
     from ..gates import append_step_summary, junit_xml
 
-    for warning in report.warnings:
+    for warning in report.warnings if warn else ():
         echo_err(f"Warning: {warning}")
     if junit is not None:
         from ..runtime.files import write_lines
@@ -99,6 +102,7 @@ def publish(report: GateReport, record: RunRecord, *, junit: str | None) -> None
 @samples_option
 @store_option
 @quiet_option
+@all_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .md, else the table).")
 def command(
@@ -110,6 +114,7 @@ def command(
     junit: str | None,
     samples: str | None,
     store: str | None,
+    every: bool,
     as_json: bool,
     output: str | None,
 ) -> None:
@@ -148,11 +153,22 @@ def command(
         report = _check(found, record, gates, against, other_dataset=other_dataset, samples=chosen)
         if chosen is None and (plan is not None or not (gates and record.plan.get("gates"))):
             _store_outcome(found, record, report)
-    publish(report, record, junit=junit)  # before printing: the reader of stdout may have closed the pipe
-    text = render_document(form, report.to_dict(), markdown=gates_markdown(report), text=gates_table(report))
-    write_out(text, output)
+        short = is_short(form, output, every=every)
+        shown = _short_gates(found, record, report) if short else gates_table(report)
+    publish(report, record, junit=junit, warn=not short)  # first: the reader of stdout may have closed the pipe
+    write_out(render_document(form, report.to_dict(), markdown=gates_markdown(report), text=shown), output)
     if report.exit_code:
         sys.exit(report.exit_code)
+
+
+def _short_gates(store: RunStore, record: RunRecord, report: GateReport) -> str:
+    """The gates in the short form, with the failed answers of the run and its baseline."""
+    from ..compare.short import failed_answers
+    from .short_results import gates_short
+
+    compared = [record] if report.against is None else [record, store.find(report.against)]
+    failed = [f"{one.name}: {failed_answers(store, one)[1]}" for one in compared]
+    return gates_short(report, failed="; ".join(failed), commands=[ALL_TABLES]).text()
 
 
 def _check(

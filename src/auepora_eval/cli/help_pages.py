@@ -27,7 +27,7 @@ _GROUPS = {
     "Early stopping": "until_decided stop_metric delta safe stop_seed continue_judging",
     "Perturb": "perturb perturb_corpus perturb_payloads",
     "Execution": "concurrency executor workers address batch_size lean",
-    "Output": "name tags as_json per_query quiet output raw junit against no_gates runs_dir",
+    "Output": "name tags every as_json per_query quiet output raw junit against no_gates runs_dir",
 }
 """The headings of options, with the names of the parameters below them; others are below ``Options``."""
 _HEADINGS = {name: heading for heading, names in _GROUPS.items() for name in names.split()}

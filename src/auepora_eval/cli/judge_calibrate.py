@@ -9,7 +9,10 @@ import click
 from .console import quiet_option
 from .help_pages import Command
 from .options import (
+    ALL_TABLES,
+    all_option,
     complete_run,
+    is_short,
     open_store,
     output_format,
     refuse_input_as_output,
@@ -82,6 +85,7 @@ MAX_SHOWN = 20
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap.")
 @store_option
 @quiet_option
+@all_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .md, else text).")
 def calibrate_command(
@@ -99,6 +103,7 @@ def calibrate_command(
     show: int,
     seed: int,
     store: str | None,
+    every: bool,
     as_json: bool,
     output: str | None,
 ) -> None:
@@ -124,6 +129,7 @@ def calibrate_command(
     """
     from ..annotate.agreement import read_annotations
     from ..annotate.calibration import calibrate, labelled_metric, read_score_file, register_verdict
+    from ..annotate.calibration_report import calibration_short
     from ..annotate.draws import read_all_draws
     from ..io.sample_sets import read_ids
 
@@ -166,15 +172,11 @@ def calibrate_command(
                 report = register_verdict(found, records, report, options["draws"])
             else:
                 report = measure([_learn_weights(found, names[0], labels, named, learn_weights, options)])
-    write_out(
-        render_document(
-            form,
-            report.to_dict(),
-            markdown=report.to_markdown(shown=show).rstrip("\n"),
-            text=report.to_text(shown=show),
-        ),
-        output,
-    )
+    text = report.to_text(shown=show)
+    if is_short(form, output, every=every):
+        text = calibration_short(report, [ALL_TABLES]).text()
+    markdown = report.to_markdown(shown=show).rstrip("\n")
+    write_out(render_document(form, report.to_dict(), markdown=markdown, text=text), output)
 
 
 def _run_scores(

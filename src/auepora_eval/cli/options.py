@@ -20,8 +20,6 @@ from ..runtime.imports import IMPORT_PATH, search_folders, store_folders
 from .console import echo, echo_err
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from ..core.conventions import Conventions
     from ..core.registry import Spec
     from ..core.results import Results
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from ..engine.executors import Executor, ExecutorName
     from ..io.sample_sets import SampleSet
     from ..render.blocks import Report
-    from ..store.records import RunRecord
     from ..store.runs import RunStore
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -320,36 +317,6 @@ def complete_run(context: click.Context, parameter: click.Parameter, incomplete:
     return [one for one in dict.fromkeys(["latest", *names]) if one.startswith(incomplete)]
 
 
-def run_dict(record: RunRecord, counts: tuple[int, int]) -> dict[str, Any]:
-    """A run as a JSON-compatible dict, with the ``counts`` of its outputs in the store."""
-    done, failed = counts
-    return {
-        "run_id": record.run_id,
-        "name": record.name,
-        "status": record.status.value,
-        "message": record.message,
-        "created_at": record.created_at.isoformat(),
-        "finished_at": None if record.finished_at is None else record.finished_at.isoformat(),
-        "dataset": record.dataset_name,
-        "fingerprint": record.fingerprint,
-        "num_samples": record.num_samples,
-        "repeats": record.repeats,
-        "outputs": done,
-        "failed": failed,
-        "commit": record.commit,
-        "config": record.config,
-        "usage": record.usage,
-        "tags": list(record.tags),
-        "version": record.version,
-        "plan": record.plan,
-    }
-
-
-def format_time(moment: datetime | None) -> str:
-    """A time as text, in UTC."""
-    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
-
-
 # --- results to stdout or to a file, in the format of its suffix -----------------------------------------------------
 
 
@@ -445,9 +412,20 @@ def refuse_input_as_output(output: str | None, inputs: Sequence[str | None], *, 
             raise click.UsageError(f"{option} {output} is the input {path}; write to another file")
 
 
+_STDOUT = (None, "-", "/dev/stdout")
+"""Names of stdout."""
+all_option = click.option("--all", "every", is_flag=True, help="Print all tables and notes, not only what decides.")
+ALL_TABLES = ("all tables", "the same command with --all")
+
+
+def is_short(form: str, output: str | None, *, every: bool) -> bool:
+    """Whether the short form is printed: on stdout as text, unless ``--all`` is given. Files are complete."""
+    return form == "table" and output in _STDOUT and not every
+
+
 def write_out(text: str, output: str | None) -> None:
     """Print, or write a file atomically."""
-    if output in (None, "-", "/dev/stdout"):  # stdout under any name, which must not be truncated
+    if output in _STDOUT:  # which must not be truncated
         echo(text)
         return
     from ..runtime.files import write_lines
@@ -476,5 +454,8 @@ def show_warnings(results: Results) -> None:
         echo_err(results.gold_match["sentence"])
     if note := script_note(results):
         echo_err(note)
-    for warning in results.warnings:
-        echo_err(f"Warning: {warning}")
+    if results.warnings:
+        from ..render.short import grouped_warnings
+
+        for warning in grouped_warnings(results):
+            echo_err(f"Warning: {warning}")

@@ -13,7 +13,8 @@ from ..runtime.files import write_lines
 from .console import echo, echo_err, quiet_option
 from .help_pages import Command
 from .judge_options import judgement_lines
-from .options import complete_run, open_store, raw_csv, raw_option, run_dict, store_option
+from .options import complete_run, open_store, raw_csv, raw_option, store_option
+from .runs import run_dict
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord

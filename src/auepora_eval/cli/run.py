@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .console import echo_err, quiet_option, stdout_to_stderr, stop_on_signals
+from .console import echo, echo_err, quiet_option, stdout_to_stderr, stop_on_signals
 from .gate import junit_option, plan_files, publish, refuse_inputs_as_reports
 from .help_pages import Command
 from .judge_options import (
@@ -29,8 +29,10 @@ from .judge_options import (
 )
 from .options import (
     ExecutorChoice,
+    all_option,
     executor_options,
     find_samples,
+    is_short,
     match_option,
     output_format,
     parse_specs,
@@ -48,6 +50,7 @@ from .options import (
 from .score import PRESETS
 
 if TYPE_CHECKING:
+    from ..core.results import Results
     from ..core.types import TargetCategory
     from ..plan.source import PlanSource
     from ..runs.run import RunCallbacks, RunOutcome
@@ -220,7 +223,7 @@ def finish_runs(outcomes: Mapping[str, RunOutcome], note: str = "") -> None:
     "--perturb",
     multiple=True,
     metavar="KIND=RATES",
-    help="Perturb the retrieved documents and run once per rate, such as noise=0,0.2,0.4; noise, drop, counterfactual, "
+    help="Perturb documents, a run per rate, as in noise=0,0.2; noise, drop, counterfactual, "
     "empty, shuffle, duplicate, inject, or arms=none,original,edited.",
 )
 @click.option(
@@ -241,6 +244,7 @@ def finish_runs(outcomes: Mapping[str, RunOutcome], note: str = "") -> None:
 @scoring_judge_options
 @stop_options
 @store_option
+@all_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too; with .csv: those alone.")
 @quiet_option
@@ -271,6 +275,7 @@ def command(
     judging: JudgingOptions,
     stop: StopOptions,
     store: str | None,
+    every: bool,
     as_json: bool,
     per_query: bool,
     output: str | None,
@@ -364,9 +369,12 @@ def command(
             watcher=watcher,
             samples=chosen,
         )
+    short = is_short(form, output, every=every)
     if outcome.gates is not None:  # before printing: the reader of stdout may have closed the pipe
-        publish(outcome.gates, outcome.record, junit=junit)
-    if outcome.results is not None:
+        publish(outcome.gates, outcome.record, junit=junit, warn=not short)
+    if outcome.results is not None and short:
+        echo(_short_results(outcome, outcome.results))
+    elif outcome.results is not None:
         show_warnings(outcome.results)
         footer = f"conventions: {conventions_label(outcome.record)}"
         write_out(_results_document(outcome, form, footer, per_query=per_query), output)
@@ -390,6 +398,19 @@ def _results_document(outcome: RunOutcome, form: str, footer: str, *, per_query:
 
     gates = gates_markdown(report) if form == "markdown" else gates_table(report)
     return "\n\n".join([render_results(results, form, footer), gates])
+
+
+def _short_results(outcome: RunOutcome, results: Results) -> str:
+    """The primary metrics and the gates in the short form."""
+    from .short_results import gates_short, results_short
+
+    record = outcome.record
+    head, notes = record.name, list[tuple[str, str | None]]()
+    if outcome.gates is not None:
+        gates = gates_short(outcome.gates)
+        head, notes = f"{gates.conclusion}; {record.name}", list(gates.notes)
+    shown = f"auepora show {record.run_id} --all{_store_argument(outcome.store)}"
+    return results_short(results, record.plan, head=head, notes=notes, commands=[("all metrics", shown)]).text()
 
 
 def _store_argument(store: object) -> str:

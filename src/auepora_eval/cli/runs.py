@@ -11,13 +11,43 @@ import click
 from ..core.results import Results, display_name
 from ..render.tables import format_value, table
 from .console import echo_err, quiet_option
-from .options import complete_run, format_time, open_store, run_dict, store_option, write_out
+from .options import complete_run, open_store, store_option, write_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..core.types import MetricResult
     from ..store.records import RunRecord
+
+
+def run_dict(record: RunRecord, counts: tuple[int, int]) -> dict[str, Any]:
+    """A run as a JSON-compatible dict, with the ``counts`` of its outputs in the store."""
+    done, failed = counts
+    return {
+        "run_id": record.run_id,
+        "name": record.name,
+        "status": record.status.value,
+        "message": record.message,
+        "created_at": record.created_at.isoformat(),
+        "finished_at": None if record.finished_at is None else record.finished_at.isoformat(),
+        "dataset": record.dataset_name,
+        "fingerprint": record.fingerprint,
+        "num_samples": record.num_samples,
+        "repeats": record.repeats,
+        "outputs": done,
+        "failed": failed,
+        "commit": record.commit,
+        "config": record.config,
+        "usage": record.usage,
+        "tags": list(record.tags),
+        "version": record.version,
+        "plan": record.plan,
+    }
+
+
+def format_time(moment: datetime | None) -> str:
+    """A time as text, in UTC."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
 
 
 STATUSES = ("running", "finished", "stopped", "failed", "interrupted")

@@ -24,10 +24,13 @@ from .judge_options import (
     scoring_judge_options,
 )
 from .options import (
+    ALL_TABLES,
     ExecutorChoice,
     alias_notes,
+    all_option,
     columns_option,
     executor_options,
+    is_short,
     match_option,
     output_format,
     parse_specs,
@@ -121,6 +124,7 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
 @judge_options
 @scoring_judge_options
 @quiet_option
+@all_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too; with .csv: those alone.")
 @click.option(
@@ -156,6 +160,7 @@ def command(
     lean: bool,
     judge: JudgeOptions,
     judging: JudgingOptions,
+    every: bool,
     as_json: bool,
     per_query: bool,
     output: str | None,
@@ -250,10 +255,17 @@ def command(
         write_out(preview_text(estimate_judging(data, options), as_json=form == "json"), output)
         return
     results = score(data, options)
-    show_warnings(results)
     if data.options.conventions != rules:
         footer += f", match {data.options.conventions.match}"
-    write_out(render_results(results, form, footer, per_query=per_query), output)
+    if is_short(form, output, every=every):
+        from .short_results import results_short
+
+        notes = [("conventions", footer.removeprefix("conventions: "))]
+        text = results_short(results, {}, notes=notes, commands=[ALL_TABLES]).text()
+    else:
+        show_warnings(results)
+        text = render_results(results, form, footer, per_query=per_query)
+    write_out(text, output)
     if results.failure is not None:
         echo_err(f"Error: {results.failure}", always=True)
         sys.exit(STOPPED_EARLY)

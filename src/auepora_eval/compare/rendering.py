@@ -33,10 +33,10 @@ from ..render.blocks import (
 )
 from ..render.html import SECONDS, blocks_html, interval_text, metric_range, pluralize, value_text
 from ..render.markdown import report_markdown
+from ..render.short import first_names
 from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value, p_text
 from ..runtime.files import write_lines
 from .failure_groups import LIMITS, METHOD, FailureGroup, FailureGroups
-from .metrics import name_first
 from .queries import QueryChange
 from .runs import DifferencePart, Leaderboard, LeaderboardMetric, LeaderboardPair, MetricSplit
 from .types import EXPLORATORY, CompareReport, ComparisonKind, MetricComparison
@@ -117,14 +117,14 @@ def _pair_row(metric: LeaderboardMetric, href: Link) -> Row:
 
 
 def _values_row(board: Leaderboard, one: LeaderboardMetric, href: Link) -> Row:
-    labels, starred = board.labels, _starred(one)
+    labels, starred = board.labels, starred_runs(one)
     cells = [Cell(value_text(value), sign=_BEST if run in starred else "") for run, value in enumerate(one.values)]
     wins = ", ".join(f"{labels[better]} > {labels[worse]}" for better, worse in one.wins)
     last = Cell(wins or "none" if one.primary else "exploratory", tone="" if wins else "muted")
     return [Cell(one.label, href=href(one.name), note="".join(_direction(one))), *cells, last]
 
 
-def _starred(one: LeaderboardMetric) -> list[int]:
+def starred_runs(one: LeaderboardMetric) -> list[int]:
     """The runs that no other run is significantly better than, where that sets some of three or more apart."""
     unbeaten = one.unbeaten() if one.primary else []
     return unbeaten if 2 < len(one.values) > len(unbeaten) else []
@@ -196,7 +196,7 @@ def table_notes(board: Leaderboard) -> list[str]:
         "n in c: so many samples in so many clusters, which belong together": any(
             one.clusters not in (0, one.n) for one in compared
         ),
-        f"{_BEST} no other run is significantly better": any(map(_starred, board.metrics)),
+        f"{_BEST} no other run is significantly better": any(map(starred_runs, board.metrics)),
         f"smallest difference these samples would show: {smallest}": smallest,
         missing_note(board) or "": any(board.missing),
         register_note(board) or "": register_note(board),
@@ -431,7 +431,7 @@ def comparison_summary(board: Leaderboard) -> ComparisonSummary:
 
 def _pair_summary(board: Leaderboard, main: LeaderboardMetric | None) -> ComparisonSummary:
     primary = [one for one in board.comparisons if one.primary]
-    counts = _count_verdicts(primary)
+    counts = count_verdicts(primary)
     verdicts = ", ".join(f"{what} on {count}" for what, count in counts.items() if count)
     total = len(primary) + len(board.refused_primary)
     of_all = "metric" if total == len(board.metrics) + len(board.refused) else "primary metric"
@@ -441,7 +441,7 @@ def _pair_summary(board: Leaderboard, main: LeaderboardMetric | None) -> Compari
     )
     refused = ""
     if board.refused_primary:
-        listed = name_first([board.metric_label(name) for name in board.refused_primary])
+        listed = first_names([board.metric_label(name) for name in board.refused_primary], 5)
         refused = f"{len(board.refused_primary)} could not be compared ({listed}); "
     sentence = f"Of {pluralize(total, of_all)}, {refused}{b} against {a} is {verdicts}"
     change = "" if main is None else _describe_change(main.pairs[0].comparison)
@@ -466,10 +466,10 @@ def _losses_sentence(board: Leaderboard, main: LeaderboardMetric | None) -> str:
     described = None if main is None else main.name
     sentences = []
     if listed := [_values_change(found) for found in primary if found.name != described]:
-        sentences.append(f"Worse: {name_first(listed)}.")
+        sentences.append(f"Worse: {first_names(listed, 5)}.")
     if board.fallen:
         listed = [_values_change(by_name[name]) for name in board.fallen]
-        sentences.append(f"Not primary, but worse: {name_first(listed)}.")
+        sentences.append(f"Not primary, but worse: {first_names(listed, 5)}.")
     if board.guardrails:
         states = "; ".join(guardrail.describe(board.metric_label(guardrail.metric)) for guardrail in board.guardrails)
         sentences.append(f"Guardrails: {states}.")
@@ -500,7 +500,7 @@ def guardrails_table(board: Leaderboard) -> list[Block]:
     return [without_empty_columns(table), Bullets([note])]
 
 
-def _count_verdicts(primary: Sequence[MetricComparison]) -> dict[str, int]:
+def count_verdicts(primary: Sequence[MetricComparison]) -> dict[str, int]:
     """How many metrics have each verdict; one that a longer list alone raised is not better."""
     counts = dict.fromkeys(("better", "worse", "equal", _LONGER, "open"), 0)
     for comparison in primary:

@@ -15,7 +15,7 @@ from ..core.results import Results
 from ..core.scores import Scores, Status
 from ..errors import BadValueError, UnknownRunError, did_you_mean
 from ..plan.source import PlanSource, split_key
-from ..plan.sweep import SWEPT_SECTIONS, Configuration, SweepPlan, make_configurations
+from ..plan.sweep import SWEPT_SECTIONS, SweepPlan, make_configurations
 from ..stats.intervals import Bools, Floats, Ints, mean_interval
 from ..stats.selection import ALPHA, ConfigurationScores
 from ..store.records import RunRecord, RunStatus
@@ -32,71 +32,48 @@ ELIMINATED_TAG = "eliminated"
 """The tag of a run that is worse than another configuration, by the looks of its sweep."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSweep:
-    """What the plan of each of its runs says of a sweep."""
-
-    name: str
-    configurations: tuple[Configuration, ...]
-    decide: str
-    """The name of the metric that decides."""
-    baseline: int | None = None
-    """The place of the configuration that is shipped."""
-    delta: float | None = None
-    is_grid: bool = False
-    eliminates: bool = False
-
-    @classmethod
-    def of_plan(cls, name: str, plan: SweepPlan, *, eliminates: bool = False) -> StoredSweep:
-        """The sweep of a plan that is run under a name."""
-        return cls(name, plan.configurations, plan.decide, plan.baseline, plan.delta, plan.is_grid, eliminates)
-
-    @classmethod
-    def of_run(cls, record: RunRecord) -> StoredSweep | None:
-        """The sweep of a run; ``None`` if it is not of one."""
-        entry = record.plan.get(SWEEP)
-        if not isinstance(entry, Mapping) or "place" not in entry:
-            return None
-        return cls(
-            entry["name"],
-            tuple(make_configurations(entry["configurations"])),
-            entry["decide"],
-            entry["baseline"],
-            entry["delta"],
-            entry["grid"],
-            entry["eliminate"],
-        )
-
-    @property
-    def tag(self) -> str:
-        """The tag of its runs."""
-        return f"{SWEEP_TAG}{self.name}"
-
-    def entry(self, place: int, setup_s: float | None = None) -> dict[str, Any]:
-        """What the plan of the run of a configuration says of the sweep."""
-        return {
-            "name": self.name,
-            "place": place,
-            "configurations": [dict(configuration.settings) for configuration in self.configurations],
-            "decide": self.decide,
-            "baseline": self.baseline,
-            "delta": self.delta,
-            "grid": self.is_grid,
-            "eliminate": self.eliminates,
-            "setup_s": setup_s,
-        }
-
-    def runs(self, store: RunStore) -> list[RunRecord | None]:
-        """The run of each configuration; ``None`` where there is none yet."""
-        found: list[RunRecord | None] = [None] * len(self.configurations)
-        for record in reversed(store.runs(tag=self.tag)):
-            found[record.plan[SWEEP]["place"]] = record
-        return found
+def sweep_of_run(record: RunRecord) -> SweepPlan | None:
+    """The sweep of a run, as its plan has it; ``None`` if it is not of one."""
+    entry = record.plan.get(SWEEP)
+    if not isinstance(entry, Mapping) or "place" not in entry:
+        return None
+    return SweepPlan(
+        tuple(make_configurations(entry["configurations"])),
+        entry["decide"],
+        entry["baseline"],
+        entry["delta"],
+        is_grid=entry["grid"],
+        name=entry["name"],
+        eliminates=entry["eliminate"],
+    )
 
 
-def find_sweep(store: RunStore, name: str) -> StoredSweep:
+def sweep_entry(sweep: SweepPlan, place: int, setup_s: float | None = None) -> dict[str, Any]:
+    """What the plan of the run of a configuration says of the sweep."""
+    return {
+        "name": sweep.name,
+        "place": place,
+        "configurations": [dict(configuration.settings) for configuration in sweep.configurations],
+        "decide": sweep.decide,
+        "baseline": sweep.baseline,
+        "delta": sweep.delta,
+        "grid": sweep.is_grid,
+        "eliminate": sweep.eliminates,
+        "setup_s": setup_s,
+    }
+
+
+def sweep_runs(store: RunStore, sweep: SweepPlan) -> list[RunRecord | None]:
+    """The run of each configuration; ``None`` where there is none yet."""
+    found: list[RunRecord | None] = [None] * len(sweep.configurations)
+    for record in reversed(store.runs(tag=SWEEP_TAG + sweep.name)):
+        found[record.plan[SWEEP]["place"]] = record
+    return found
+
+
+def find_sweep(store: RunStore, name: str) -> SweepPlan:
     """The sweep of that name."""
-    sweep = next((StoredSweep.of_run(record) for record in store.runs(tag=f"{SWEEP_TAG}{name}")), None)
+    sweep = next((sweep_of_run(record) for record in store.runs(tag=f"{SWEEP_TAG}{name}")), None)
     if sweep is None:
         known = sweep_names(store)
         listing = f"; there are {', '.join(known)}" if known else "; `auepora sweep PLAN` runs one"
@@ -163,7 +140,7 @@ class ScoreTable:
 class SweepScores:
     """The scores of the deciding metric in the runs of a sweep that finished or failed."""
 
-    sweep: StoredSweep
+    sweep: SweepPlan
     places: tuple[int, ...]
     """The places of the configurations, in the order of the columns."""
     table: ScoreTable
@@ -203,7 +180,7 @@ class SweepScores:
         return (wide.low, plain.high) if self.table.sign > 0 else (plain.low, wide.high)
 
 
-def read_sweep_scores(store: RunStore, sweep: StoredSweep, runs: Sequence[RunRecord | None]) -> SweepScores | None:
+def read_sweep_scores(store: RunStore, sweep: SweepPlan, runs: Sequence[RunRecord | None]) -> SweepScores | None:
     """The scores of a sweep, given its runs by configuration; ``None`` if none of them finished."""
     finished: dict[int, RunRecord] = {}
     failed: list[int] = []
@@ -240,7 +217,7 @@ class PickedRun:
 
     place: int
     """The place of the run in the comparison."""
-    sweep: StoredSweep
+    sweep: SweepPlan
     others: tuple[RunRecord, ...]
     """The runs of the other configurations that have results."""
 
@@ -252,14 +229,14 @@ class PickedRun:
         )
 
 
-def picked_text(sweep: StoredSweep) -> str:
+def picked_text(sweep: SweepPlan) -> str:
     """Where a run of a sweep was picked."""
     return f"picked among {len(sweep.configurations)} configurations on these questions (sweep {sweep.name})"
 
 
 def sweep_text(record: RunRecord) -> str | None:
     """What a run is in its sweep; ``None`` if it is not of one."""
-    sweep = StoredSweep.of_run(record)
+    sweep = sweep_of_run(record)
     if sweep is None:
         return None
     if record.plan[SWEEP]["place"] == sweep.baseline:
@@ -272,12 +249,12 @@ def picked_runs(store: RunStore, records: Sequence[RunRecord]) -> list[PickedRun
     compared = {record.run_id for record in records}
     found: list[PickedRun] = []
     for place, record in enumerate(records):
-        sweep = StoredSweep.of_run(record)
+        sweep = sweep_of_run(record)
         if sweep is None or any(other.fingerprint != record.fingerprint for other in records):
             continue
         if record.plan[SWEEP]["place"] == sweep.baseline:
             continue
-        others = [run for run in sweep.runs(store) if run is not None and run.run_id not in compared]
+        others = [run for run in sweep_runs(store, sweep) if run is not None and run.run_id not in compared]
         finished = [run for run in others if run.status is RunStatus.FINISHED]
         found.append(PickedRun(place, sweep, tuple(finished)))
     return found
@@ -285,7 +262,7 @@ def picked_runs(store: RunStore, records: Sequence[RunRecord]) -> list[PickedRun
 
 def with_values_of_run(source: PlanSource, record: RunRecord) -> PlanSource:
     """A plan with the values of a run: those of its configuration in a sweep, else those of ``--set``."""
-    sweep = StoredSweep.of_run(record)
+    sweep = sweep_of_run(record)
     if sweep is not None:
         return source.with_settings(sweep.configurations[record.plan[SWEEP]["place"]].settings)
     values = {key: value for key, value in record.config.items() if split_key(key)[0] in SWEPT_SECTIONS}
@@ -296,10 +273,10 @@ def with_values_of_run(source: PlanSource, record: RunRecord) -> PlanSource:
 
 def with_picked_interval(store: RunStore, record: RunRecord, results: Results) -> Results:
     """The results of a run that was picked in a sweep, with an interval of the deciding metric that allows for it."""
-    sweep = StoredSweep.of_run(record)
+    sweep = sweep_of_run(record)
     if sweep is None or record.plan[SWEEP]["place"] == sweep.baseline or sweep.decide not in results.by_name:
         return results
-    scores = read_sweep_scores(store, sweep, sweep.runs(store))
+    scores = read_sweep_scores(store, sweep, sweep_runs(store, sweep))
     place = record.plan[SWEEP]["place"]
     if scores is None or place not in scores.places:
         return results

@@ -195,7 +195,7 @@ def mass_failure(results: Sequence[MetricResult], errors: Iterable[str] = ()) ->
 
 
 def _system_failures(results: Sequence[MetricResult], errors: Iterable[str]) -> str | None:
-    failed, total, reasons = _count_samples(results)
+    failed, total, reasons = count_system_failures(results)
     if not total or failed * 2 <= total:
         return None
     listed = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common(3))
@@ -205,7 +205,7 @@ def _system_failures(results: Sequence[MetricResult], errors: Iterable[str]) -> 
     return problem if example is None else f"{problem}, such as: {_one_line(example)}"
 
 
-def _count_samples(results: Sequence[MetricResult]) -> tuple[int, int, Counter[str]]:
+def count_system_failures(results: Sequence[MetricResult]) -> tuple[int, int, Counter[str]]:
     """Number of system failures, number of samples that some metric applies to, and the reasons of the failures."""
     scored = [one.scores for one in results if isinstance(one.scores, Scores)]
     if not scored or len({len(one) for one in scored}) > 1:
@@ -229,7 +229,7 @@ def _count_from_details(results: Sequence[MetricResult]) -> tuple[int, int, Coun
         if total > most[1]:
             keys = [key for key in details if key.startswith("failed_")]
             reasons = Counter({key.removeprefix("failed_"): int(details[key]) for key in keys})
-            most = int(details["num_system_failed"]), total, reasons
+            most = int(details.get("num_system_failed", 0)), total, reasons
     return most
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -430,7 +431,7 @@ class CorrectionLog(Journal[Correction | CorrectionEvent]):
     def accepted(self, fingerprint: str) -> list[Correction]:
         """The accepted corrections of a dataset, in the order in which they were accepted."""
         found = self.proposals(fingerprint, state="accepted")
-        return [one.correction for one in sorted(found, key=lambda one: one.line)]
+        return [one.correction for one in sorted(found, key=attrgetter("line"))]
 
     def find(self, correction_id: str) -> Proposal:
         """The proposal with that id, or the only one whose id begins with it."""
@@ -539,7 +540,7 @@ class CorrectionLog(Journal[Correction | CorrectionEvent]):
 def _check_acceptance(changed: Sequence[Proposal], known: Iterable[Proposal]) -> None:
     """Raise unless all of these proposals can be accepted together."""
     proposals = list(known)
-    accepted = sorted((proposal for proposal in proposals if proposal.state == "accepted"), key=lambda one: one.line)
+    accepted = sorted((proposal for proposal in proposals if proposal.state == "accepted"), key=attrgetter("line"))
     in_force = {one.correction.target: one.correction for one in accepted}
     # The first proposal about a target was made with the gold of the dataset.
     gold = {proposal.correction.target: proposal.correction.before for proposal in reversed(proposals)}

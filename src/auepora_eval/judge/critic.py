@@ -166,10 +166,10 @@ class MemberReply:
 class MemberForms:
     """How members of a panel are asked what the panel was asked: each may need its own form of request."""
 
-    requests: Callable[[Critic], Sequence[JudgeRequest]]
-    """The requests to a member; none if it cannot reply in a form that serves."""
     reply: Callable[[Critic, Sequence[Judgement]], MemberReply]
-    """The reply that the answers to these requests form; ``JudgeError`` if they form none."""
+    """The reply that the answers of a member form; ``JudgeError`` if they form none."""
+    requests: Callable[[Critic], Sequence[JudgeRequest]] | None = None
+    """The requests to a member, none if it cannot reply in a form that serves; by default that of the panel."""
     label_values: Mapping[str, float] = field(default_factory=dict)
     """The values of labels; empty if they have none."""
     keys: frozenset[str] | None = None

@@ -467,7 +467,7 @@ class Panel(StructuredCritic):
 
     async def poll(self, ask: AskOne, request: JudgeRequest) -> Judgement:
         """Ask the members and combine their replies; ``JudgeError`` if none answered."""
-        forms = request.forms or MemberForms(lambda _: [request], partial(_reply_as_asked, request))
+        forms = request.forms or MemberForms(partial(_reply_as_asked, request))
         is_voted = has_votes(request.schema)
         coefficients = self._coefficients(request) if is_voted else None
         record: dict[str, Any] = {"vote": self.vote, "members": list(self.member_names)}
@@ -565,6 +565,7 @@ async def _ask_member(
     ask: AskOne, member: Critic, forms: MemberForms, request: JudgeRequest, record: Mapping[str, Any]
 ) -> MemberReply | None:
     """The reply of a member; ``None`` if it cannot reply in a form that serves."""
+    asked = [request] if forms.requests is None else forms.requests(member)
     requests = [
         replace(
             one,
@@ -574,7 +575,7 @@ async def _ask_member(
             forms=None,
             panel=record,
         )
-        for one in forms.requests(member)
+        for one in asked
     ]
     answers = await gather_all(ask(member, one) for one in requests)
     return forms.reply(member, answers) if answers else None

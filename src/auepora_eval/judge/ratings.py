@@ -379,7 +379,7 @@ class ReplyForm:
             "about": about,
         }
         make = partial(self.request, prompt, frames=frames, **options)
-        members = MemberForms(partial(self._member_requests, make), self._member_reply, self.label_values)
+        members = MemberForms(self._member_reply, partial(self._member_requests, make), self.label_values)
         return JudgeRequest(
             # An LLMCritic gets a single string: the instructions must be in it.
             prompt=f"{system}\n\n{text}" if bare else text,
@@ -464,7 +464,7 @@ class RatingPrompt:
         if isinstance(critic, Panel):
             keys = frozenset((SCORE,) if len(self.names) == 1 else self.scored_names)
             forms = MemberForms(
-                partial(self._member_requests, repeat), self._member_reply, self.scale.label_values, keys
+                self._member_reply, partial(self._member_requests, repeat), self.scale.label_values, keys
             )
             request = replace(request, forms=forms)
         return [(self.names, request)]

@@ -256,7 +256,7 @@ class VerdictForm:
             return [self.parse_decision(answer) for answer in answers]
         requests = [make_request(critic, part) for part in parts]
         if isinstance(critic, Panel) and not bare:
-            forms = (MemberForms(partial(member_requests, part), self._member_reply, values) for part in parts)
+            forms = (MemberForms(self._member_reply, partial(member_requests, part), values) for part in parts)
             requests = [replace(request, forms=one) for request, one in zip(requests, forms, strict=True)]
         answers = await gather_all(judge.ask(critic, request) for request in requests)
         parse = self.parse_number if bare else self._parse_object

@@ -82,9 +82,7 @@ class OrderMetric(CutOffMetric):
 
     k: RankCutOff | None = None
     target = TargetCategory.RETRIEVAL_ACCURACY
-    metadata = declare(
-        matches_gold=True,
-    )
+    metadata = declare(matches_gold=True)
 
 
 @register("mrr", at="k")

@@ -123,10 +123,7 @@ def plan_findings(
     environment: Mapping[str, str] | None = None,
     load: bool = True,
 ) -> tuple[Plan | None, Findings]:
-    """The plan, or ``None`` if it has errors, and its errors in the order of the file.
-
-    Without ``load``, no code of the user is imported.
-    """
+    """The plan, or ``None``, and its errors in the order of the file; without ``load`` no user code is imported."""
     if not isinstance(path, PlanSource):
         path = path.source if isinstance(path, Plan) else read_source(Path(path))
     source = path.with_changes(changes or {})
@@ -794,6 +791,4 @@ def _describe_run(made: PreparedPlan) -> list[str]:
         )
     elif made.outputs is not None:
         lines.append(f"{len(made.outputs.ids)} saved outputs; no system is called")
-    if plan.sweep is not None:
-        lines.append(f"a sweep over {len(plan.sweep.configurations)} configurations, by `auepora sweep`")
     return lines

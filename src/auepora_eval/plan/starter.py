@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -54,6 +54,8 @@ _BY_PURPOSE = {
 _GUARDRAILS = {"hallucination_rate": 0.02, "over_refusal_rate": 0.05, "empty_result_rate": 0.02}
 """Metrics that must not get worse, with the margin that is proposed."""
 
+_OF_ANSWERS = {"response", "contexts", "context_ids", "retrieved_texts", "retrieved_ids"}
+"""Columns of a table that has answers beside its questions."""
 _PLAIN = re.compile(r"[A-Za-z_./][\w./@-]*")
 _WORDS = {"yes", "no", "on", "off", "y", "n", "true", "false", "null"}
 _ANNOTATIONS = {
@@ -74,6 +76,7 @@ def starter_plan(
     name: str | None = None,
     purpose: Purpose | None = "everything",
     targets: Collection[TargetCategory] = (),
+    columns: Mapping[str, str] | None = None,
 ) -> str:
     """A commented plan for this dataset in YAML, which ``read_plan`` accepts.
 
@@ -82,14 +85,15 @@ def starter_plan(
 
     It evaluates saved ``outputs``, or a ``system``: ``python``, ``http`` or ``command`` for a placeholder of that kind,
     or an import path (``my_app.rag:build``), an address, or a command line. ``folder`` is the folder of the plan
-    (default: the current folder); paths are relative to it.
+    (default: the current folder); paths are relative to it. ``columns`` are those of a dataset that is a table.
     """
     if outputs is not None and system is not None:
         raise BadValueError("a plan has saved outputs or a system, not both")
     dataset = Path(dataset)
-    chosen = resolve_format(dataset, "samples")
-    samples = list(load_dataset(dataset, chosen.name))
-    if outputs is None and system is None and chosen.one_file:
+    chosen = resolve_format(dataset, "samples", columns=columns)
+    samples = list(load_dataset(dataset, None if columns else chosen.name, columns=columns))
+    has_answers = columns is None or not _OF_ANSWERS.isdisjoint(columns)
+    if outputs is None and system is None and chosen.one_file and has_answers:
         outputs = dataset  # the file has samples and outputs
     place = Path(os.getcwd() if folder is None else folder)
     gold = GoldMatch("id")
@@ -102,15 +106,16 @@ def starter_plan(
         support = supported_targets(samples, None, targets=targets)
     else:
         outputs = Path(outputs)
-        form = chosen.name if outputs == dataset and chosen.one_file else resolve_format(outputs, "outputs").name
-        read = read_outputs_file(outputs, form)
+        same = outputs == dataset and chosen.one_file
+        form = chosen.name if same else resolve_format(outputs, "outputs").name
+        read = read_outputs_file(outputs, None if same and columns else form, columns=columns if same else None)
         aligned = align_outputs(samples, read.outputs).outputs
         rules = Conventions.of(chosen.conventions)
         gold = resolve_gold_match(zip(samples, aligned, strict=True), rules)
         by_match = Conventions.of(match=gold.match)
         retrieves = not read.answers_only
         support = supported_targets(samples, aligned, retrieves=retrieves, conventions=by_match, targets=targets)
-        subject = _outputs(form, _relative_path(place, outputs))
+        subject = _outputs(form, _relative_path(place, outputs), columns if same else None)
     if purpose is None:
         purpose = usual_purpose(samples)
     if targets:
@@ -120,7 +125,8 @@ def starter_plan(
     parts = [
         _HEADER,
         f"version: 1\nname: {_scalar(name or plain_stem(dataset.absolute()))}",
-        f"# {_describe_samples(samples)}\ndataset: {{{chosen.name}: {_scalar(_relative_path(place, dataset))}}}",
+        f"# {_describe_samples(samples)}\n"
+        f"dataset: {{{chosen.name}: {_scalar(_relative_path(place, dataset))}{_columns(columns)}}}",
         subject,
         _CONVENTIONS,
         _gold(gold),
@@ -224,12 +230,21 @@ system:
 {_CONFIG}"""
 
 
-def _outputs(form: str, path: str) -> str:
+def _outputs(form: str, path: str, columns: Mapping[str, str] | None) -> str:
+    named = "" if columns is None else f"\n  columns: {_mapping(columns)}"
     return f"""\
 # Saved outputs; no system is called.
 outputs:
-  {form}: {_scalar(path)}
+  {form}: {_scalar(path)}{named}
 {_CONFIG}"""
+
+
+def _columns(columns: Mapping[str, str] | None) -> str:
+    return "" if columns is None else f", columns: {_mapping(columns)}"
+
+
+def _mapping(columns: Mapping[str, str]) -> str:
+    return f"{{{', '.join(f'{field}: {_scalar(name)}' for field, name in columns.items())}}}"
 
 
 def _gold(gold: GoldMatch) -> str:

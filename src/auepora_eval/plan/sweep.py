@@ -86,6 +86,10 @@ class SweepPlan:
     budget: SweepBudget = field(default_factory=SweepBudget)
     is_grid: bool = False
     """Whether every combination of values is there, so that each parameter has an effect of its own."""
+    name: str = ""
+    """The name under which it is run; empty in a plan."""
+    eliminates: bool = False
+    """Whether configurations leave before all questions are asked."""
 
 
 def sweep_section(findings: Findings, primary: Sequence[str], metrics: Sequence[str] | None) -> SweepPlan | None:

@@ -17,7 +17,8 @@ from ..core.targets import TARGETS
 from ..core.types import MetricResult, TargetCategory
 from ..errors import AueporaError, BadValueError
 from .blocks import Block, Figure, PageFragment, Report
-from .tables import format_value, results_blocks
+from .tables import format_value, number_text, results_blocks
+from .tables import interval_text as interval_text
 from .terminal import escape_control_characters
 
 if TYPE_CHECKING:
@@ -114,7 +115,13 @@ def make_environment(*packages: str) -> Environment:
     )
     helpers: dict[str, Any] = {"kind_of": lambda block: type(block).__name__, "at": _percent}
     environment.globals |= helpers
-    environment.filters |= {"breakable": _with_break_points, "cut": _truncate, "whole": _uncut, "ticked": _code_spans}
+    environment.filters |= {
+        "breakable": _with_break_points,
+        "cut": _truncate,
+        "whole": _uncut,
+        "ticked": _code_spans,
+        "prose": _code_spans,
+    }
     return environment
 
 
@@ -189,14 +196,7 @@ def pluralize(n: int, what: str, many: str | None = None) -> str:
     return f"{n:,} {what if n == 1 else many or what + 's'}"
 
 
-def value_text(value: float | None) -> str:
-    """A value to four decimals; ``n/a`` where there is none."""
-    return "n/a" if value is None or value != value else format_value(value)
-
-
-def interval_text(ends: tuple[float, float] | None) -> str:
-    """The ends of an interval."""
-    return "" if ends is None else f"{format_value(ends[0])} – {format_value(ends[1])}"
+value_text = number_text
 
 
 def interval_ends(ends: tuple[float, float] | None) -> dict[str, float]:

@@ -110,7 +110,7 @@ def _breakdown_rows(result: MetricResult) -> Iterator[Row]:
         for name, part in groups.items() if len(groups) > 1 else ():
             value = part.get("value", part.get("share"))
             count = next((part[key] for key in ("num_noisy", "num_samples", "count") if key in part), "")
-            yield [f"  {name}", number_text(value), _ends_text(part.get("interval")), "", str(count)]
+            yield [f"  {name}", number_text(value), interval_text(part.get("interval")), "", str(count)]
 
 
 def result_note(result: MetricResult) -> str:
@@ -274,13 +274,13 @@ def two_stage_metric_blocks(name: str, stage: Mapping[str, Any]) -> list[Block]:
     failed = f" and {stage['system_failures']:,} failed answers" if stage["system_failures"] else ""
     alone = f"the {stage['judged']:,} samples that '{expensive['judge']}' judged{failed}, weighted by the draw"
     rows: list[Row] = [
-        ["corrected", number_text(stage["value"]), _ends_text(stage["interval"]), stage["target"]],
-        ["", "", _ends_text(these["interval"]), these["target"]],
-        ["expensive judge alone", number_text(expensive["value"]), _ends_text(expensive["interval"]), alone],
+        ["corrected", number_text(stage["value"]), interval_text(stage["interval"]), stage["target"]],
+        ["", "", interval_text(these["interval"]), these["target"]],
+        ["expensive judge alone", number_text(expensive["value"]), interval_text(expensive["interval"]), alone],
         [
             "cheap scores alone",
             number_text(cheap["value"]),
-            _ends_text(cheap["interval"]),
+            interval_text(cheap["interval"]),
             f"{cheap['metric']} of all samples",
         ],
     ]
@@ -288,7 +288,8 @@ def two_stage_metric_blocks(name: str, stage: Mapping[str, Any]) -> list[Block]:
     return [simple_table(columns, rows), Prose(f"{name}: {'; '.join(_draw_notes(stage))}.", tone="muted")]
 
 
-def _ends_text(ends: Sequence[float] | None) -> str:
+def interval_text(ends: Sequence[float] | None) -> str:
+    """The ends of an interval."""
     return "" if ends is None else f"{format_value(ends[0])} – {format_value(ends[1])}"
 
 
@@ -343,7 +344,7 @@ _COUNTED = ("judged", "wrong", "error rate", "not judged")
 def _control_row(name: str, one: Mapping[str, Any]) -> Row:
     counts = [f"{one['n']}", f"{one['errors']}", number_text(one["rate"])]
     failed = str(one.get("num_failed") or "")
-    return [name.replace("_", " "), one["expected"], *counts, _ends_text(one["interval"]), failed]
+    return [name.replace("_", " "), one["expected"], *counts, interval_text(one["interval"]), failed]
 
 
 def drift_texts(result: MetricResult) -> list[str]:
@@ -419,7 +420,7 @@ def value_text(result: MetricResult) -> str:
 
 def number_text(value: float | None) -> str:
     """A number, or ``n/a`` where there is none."""
-    return "n/a" if value is None else format_value(value)
+    return "n/a" if value is None or math.isnan(value) else format_value(value)
 
 
 def format_value(value: float) -> str:

@@ -66,7 +66,7 @@ def printable(text: str) -> str:
 
 # --- blocks as plain text: tables aligned by columns of the terminal, closed details as one line ---------------------
 
-_MAX_CELL_WIDTH = 80
+MAX_CELL_WIDTH = 80
 
 
 def report_text(report: Report) -> str:
@@ -90,7 +90,7 @@ def _block(block: Block) -> str:
         case Bullets(items=items):
             return _bullets(items)
         case DefinitionList(pairs=pairs):
-            return _aligned([[_one_line(name), _cell_text(value)] for name, value in pairs], right=())
+            return aligned([[_one_line(name), _cell_text(value)] for name, value in pairs], right=())
         case Code(text=text):
             return printable(text)
         case Table():
@@ -123,7 +123,7 @@ def _table(block: Table) -> str:
     headers, rows, right = table_rows(block)
     cells = [[_fit_cell(_cell_text(cell), last=at == len(row) - 1) for at, cell in enumerate(row)] for row in rows]
     notes = [note for group in block.groups for row in group.rows for note in _notes(row)]
-    text = _aligned([list(map(_one_line, headers)), *cells], right=right, ruled=True) if rows else ""
+    text = aligned([list(map(_one_line, headers)), *cells], right=right, ruled=True) if rows else ""
     return "\n\n".join(filter(None, [_one_line(block.caption), text, "\n".join(notes)]))
 
 
@@ -144,14 +144,19 @@ def _cell_text(cell: Cell | str) -> str:
 
 def _fit_cell(text: str, *, last: bool) -> str:
     """A cell, truncated where it is very long, except in the last column."""
-    if last or text_width(text) <= _MAX_CELL_WIDTH:
+    return text if last else cut_text(text, MAX_CELL_WIDTH)
+
+
+def cut_text(text: str, width: int) -> str:
+    """A text in at most this many columns of the terminal; one that was cut ends in an ellipsis."""
+    if text_width(text) <= width:
         return text
-    while (over := text_width(text) - _MAX_CELL_WIDTH + 1) > 0:
+    while text and (over := text_width(text) - width + 1) > 0:
         text = text[: -max(over // 2, 1)]
     return f"{text}…"
 
 
-def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int], ruled: bool = False) -> str:
+def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int], ruled: bool = False) -> str:
     """Rows with columns of equal width; with ``ruled``, a rule below the first."""
     widths = [max(map(text_width, column)) for column in zip(*rows, strict=True)]
 

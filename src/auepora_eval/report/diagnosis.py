@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from ..render.blocks import (
 from ..render.charts.queries import causes_chart
 from ..render.html import interval_ends, value_text
 from ..render.markdown import blocks_markdown
+from ..render.short import ShortForm, rounded
 from ..render.terminal import blocks_text
 from ..runtime.files import atomic_write, translate_write_errors
 from ..store.records import RunRecord
@@ -52,9 +54,11 @@ _INTERVAL = TableColumn("95 % interval")
 _COUNT = TableColumn("questions", number=True)
 
 
-def _cells(quantity: Quantity, *, signed: bool = False) -> Row:
-    """Value, interval and count of a quantity as table cells."""
-    form = "{:+.4f}".format if signed else value_text
+def _cells(quantity: Quantity, *, signed: bool = False, short: bool = False) -> Row:
+    """Value, interval and count of a quantity as table cells; ``short``: with the digits that the interval allows."""
+    form: Callable[[float], str] = "{:+.4f}".format if signed else value_text
+    if short:
+        form = partial(rounded, ends=quantity.interval, sign="+" if signed else "")
     value = "n/a" if quantity.value is None else form(quantity.value)
     doubt = " ?" if quantity.flags else ""
     ends = "" if quantity.interval is None else f"{form(quantity.interval[0])} – {form(quantity.interval[1])}{doubt}"
@@ -62,33 +66,40 @@ def _cells(quantity: Quantity, *, signed: bool = False) -> Row:
     return [value, ends, count]
 
 
-def arms_table(numbers: DiagnosisNumbers) -> Table:
+def arms_table(numbers: DiagnosisNumbers, *, short: bool = False) -> Table:
     """The proportion of right answers of each arm, of answers that change in a second run, gain and headroom."""
-    rows: list[Row] = [[f"right answers: {arm}", *_cells(one)] for arm, one in numbers.accuracy.items()]
-    rows += [[f"answers that change in a second run: {arm}", *_cells(one)] for arm, one in numbers.retest.items()]
+    rows: list[Row] = [[f"right answers: {arm}", *_cells(one, short=short)] for arm, one in numbers.accuracy.items()]
+    rows += [
+        [f"answers that change in a second run: {arm}", *_cells(one, short=short)]
+        for arm, one in numbers.retest.items()
+        if one.count or not short
+    ]
     if numbers.gain is not None:
-        rows.append(["RAG gain (retrieved - none)", *_cells(numbers.gain, signed=True)])
+        rows.append(["RAG gain (retrieved - none)", *_cells(numbers.gain, signed=True, short=short)])
     if numbers.headroom is not None:
-        rows.append(["headroom (oracle - retrieved)", *_cells(numbers.headroom, signed=True)])
+        rows.append(["headroom (oracle - retrieved)", *_cells(numbers.headroom, signed=True, short=short)])
     return simple_table(["arm", _NUMBER, _INTERVAL, _COUNT], rows)
 
 
-def _effects_table(title: str, effects: Mapping[str, Effect], meanings: Mapping[str, str], *, explained: bool) -> Table:
+def _effects_table(
+    title: str, effects: Mapping[str, Effect], meanings: Mapping[str, str], *, explained: bool, short: bool = False
+) -> Table:
     """A row per class of answers; ``explained`` adds what it means."""
     rows: list[Row] = []
     for name, one in effects.items():
         compared = name != "context_acceptability" and bool(one.proportion.count)
         verdict = "" if not compared else "yes" if one.is_named else one.unnamed
-        rows.append([name, *_cells(one.proportion), verdict, *([meanings[name]] if explained else [])])
+        rows.append([name, *_cells(one.proportion, short=short), verdict, *([meanings[name]] if explained else [])])
     columns: list[TableColumn | str] = [title, _NUMBER, _INTERVAL, _COUNT, "beyond a second run?"]
     return simple_table([*columns, "meaning"] if explained else columns, rows)
 
 
-def causes_table(numbers: DiagnosisNumbers, *, explained: bool = False) -> Table | None:
+def causes_table(numbers: DiagnosisNumbers, *, explained: bool = False, short: bool = False) -> Table | None:
     """The causes of the wrong answers; their proportions sum to 1."""
     if not numbers.causes or not numbers.wrong:
         return None
-    return _effects_table("cause of wrong answers", numbers.causes, CAUSES, explained=explained)
+    found = {name: one for name, one in numbers.causes.items() if one.proportion.count or not short}
+    return _effects_table("cause of wrong answers", found, CAUSES, explained=explained, short=short)
 
 
 def mirage_table(numbers: DiagnosisNumbers, *, explained: bool = False) -> Table | None:
@@ -155,6 +166,17 @@ def diagnosis_blocks(numbers: DiagnosisNumbers, correct: str, notes: Sequence[st
     left = f"{numbers.left_out} questions were not measured in every arm, and are left out"
     blocks.append(Bullets([f"an answer is right if {correct}", *([left] if numbers.left_out else []), *notes]))
     return blocks
+
+
+def diagnosis_short(
+    numbers: DiagnosisNumbers, correct: str, notes: Sequence[str], commands: Sequence[tuple[str, str]]
+) -> ShortForm:
+    """The diagnosis in the short form: the sentence, the causes, the arms, and what to do."""
+    advice = [("do", text) for text in recommendations(numbers)]
+    left = [f"{numbers.left_out} questions were not measured in every arm"] * bool(numbers.left_out)
+    causes, arms = causes_table(numbers, short=True), arms_table(numbers, short=True)
+    listed = [*advice, ("note", "; ".join([f"right is {correct}", *left, *notes]))]
+    return ShortForm(sentence(numbers), [*([] if causes is None else [causes]), arms], listed, commands)
 
 
 def diagnosis_text(numbers: DiagnosisNumbers, correct: str, notes: Sequence[str] = ()) -> str:

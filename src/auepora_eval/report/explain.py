@@ -46,9 +46,7 @@ from ..render.blocks import (
     simple_table,
     without_empty_columns,
 )
-from ..render.markdown import report_markdown
 from ..render.tables import format_value, sequential_test_blocks, two_stage_metric_blocks
-from ..render.terminal import report_text
 from ..store.records import RunRecord, run_info
 from ..store.rows import StoredJudgement
 from ..store.runs import RunStore, sample_at
@@ -539,16 +537,6 @@ MAX_ROWS = 50
 """The number of table rows shown."""
 MAX_WIDTH = 600
 """The number of characters of a cell shown, and a quarter of those of a sentence; JSON has all."""
-
-
-def explanation_text(explanation: Explanation) -> str:
-    """For a terminal."""
-    return report_text(explanation_report(explanation))
-
-
-def explanation_markdown(explanation: Explanation) -> str:
-    """As a Markdown page."""
-    return report_markdown(explanation_report(explanation)).rstrip("\n")
 
 
 def explanation_report(explanation: Explanation) -> Report:

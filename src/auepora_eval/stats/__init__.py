@@ -1,9 +1,7 @@
 """Statistics over arrays: pure functions, independent of samples, metrics and runs.
 
-* ``intervals``: intervals of a mean, quantiles of Student's t, exact sums
-* ``bootstrap``: intervals of other statistics, quantiles
-* ``difference``: intervals of differences between two runs, and power
-* ``skew``: bounds of a difference that hold for skewed differences
+* ``intervals``, ``bootstrap``: intervals of a mean and of other statistics, quantiles, exact sums
+* ``difference``, ``skew``: intervals of differences between two runs, power, bounds that hold for skewed ones
 * ``planning``: questions and repeats that a comparison needs
 * ``permutation``: permutation tests, adjusted p-values, Tukey's HSD
 * ``agreement``: agreement of raters, correlation

@@ -9,7 +9,7 @@ its place among the others does not matter, and equal columns have equal draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from statistics import NormalDist
@@ -173,6 +173,12 @@ class ConfigurationScores:
         variances: Floats = (sums**2).sum(axis=0) * (self.units / self.freedom / self.n**2)
         return variances
 
+    @property
+    def spreads(self) -> Floats:
+        """The standard error of each mean."""
+        found: Floats = np.sqrt((self.sums**2).sum(axis=0) * (self.units / self.freedom)) / self.n
+        return found
+
     @cached_property
     def drawn(self) -> Floats:
         """Means under "no differences", a row per draw."""
@@ -208,12 +214,8 @@ class ConfigurationScores:
 
         The mean of the best is too high by selection and never too low, so its upper end is that of an ordinary one.
         """
-        spreads = np.sqrt((self.sums**2).sum(axis=0) * (self.units / self.freedom)) / self.n
-        varies = spreads > 0
-        if not varies.any():
-            return 1 - ALPHA
-        largest = (self.drawn[:, varies] / spreads[varies]).max(axis=1)
-        tail = _NORMAL.cdf(-_quantile(largest, ALPHA / 2))
+        spreads = np.where(self.spreads > 0, self.spreads, np.inf)
+        tail = _NORMAL.cdf(-_quantile((self.drawn / spreads).max(axis=1), ALPHA / 2))
         return 1 - 2 * min(tail, ALPHA / 2)
 
     def against(self, baseline: int) -> list[BaselineTest]:
@@ -246,20 +248,16 @@ class ConfigurationScores:
 # --- successive elimination: the same questions in one random order, and a look after each tenth of them -------------
 
 
-@lru_cache(maxsize=1)
-def _boundary_table() -> tuple[Floats, Floats]:
-    """Normal deviates of one-sided levels in ascending order, and the boundaries of all looks at each."""
-    levels = np.concatenate([[0.05, 0.025], np.geomspace(0.01, 2e-6, 24)])
+@lru_cache(maxsize=4096)
+def _boundaries(deviate: float) -> Floats:
+    """The boundaries of all looks at the level of a normal deviate."""
     fractions = np.arange(1, LOOKS + 1) / LOOKS
-    boundaries = [spending_boundaries(fractions, level * fractions**2) for level in levels.tolist()]
-    return np.array([-_NORMAL.inv_cdf(level) for level in levels.tolist()]), np.array(boundaries)
+    return spending_boundaries(fractions, _NORMAL.cdf(-deviate) * fractions**2)
 
 
 def look_boundaries(level: float) -> Floats:
     """The boundaries of all looks at a one-sided level that is spent as the square of the proportion of questions."""
-    deviates, boundaries = _boundary_table()
-    deviate = -_NORMAL.inv_cdf(level)
-    return np.array([np.interp(deviate, deviates, column) for column in boundaries.T])
+    return _boundaries(round(-_NORMAL.inv_cdf(level), 3))
 
 
 def look_sizes(units: int) -> list[int]:
@@ -315,31 +313,26 @@ def _expected(found: ConfigurationScores, kept: Bools, boundary: float, total: i
 
 def main_effects(
     scores: Floats,
-    parameters: Sequence[Sequence[object]],
+    parameters: Mapping[str, Sequence[object]],
     *,
     clusters: Ints | None = None,
     draws: int = DRAWS,
     seed: int = 0,
-) -> list[dict[int, MainEffect]]:
-    """The effect of each value of each parameter of a complete grid, without interactions.
+) -> dict[tuple[str, object], MainEffect]:
+    """The effect of each value of each parameter of a complete grid, by both, without interactions.
 
-    ``parameters`` has the values of each parameter by configuration. The effects of a parameter are by the place of
-    the first configuration with the value.
+    ``parameters`` has the values of each parameter by configuration; one with a single value has no effect.
     """
-    contrasts: list[Floats] = []
-    places: list[tuple[int, int]] = []
-    for number, values in enumerate(parameters):
+    contrasts: dict[tuple[str, object], Floats] = {}
+    for name, values in parameters.items():
         for value in dict.fromkeys(values):
             chosen = np.array([other == value for other in values])
-            contrasts.append(chosen / chosen.sum() - 1 / len(values))
-            places.append((number, list(values).index(value)))
-    differences = ConfigurationScores(scores @ np.array(contrasts).T, clusters=clusters, draws=draws, seed=seed)
-    squares = (differences.sums**2).sum(axis=0) * (differences.units / differences.freedom)
-    spreads = np.sqrt(squares) / differences.n
-    scaled = np.abs(differences.drawn) / np.where(spreads > 0, spreads, np.inf)
-    constant = _as_student(_quantile(scaled.max(axis=1)), differences.freedom)
-    effects: list[dict[int, MainEffect]] = [{} for _ in parameters]
-    for (number, place), mean, spread in zip(places, differences.means.tolist(), spreads.tolist(), strict=True):
-        half = constant * spread
-        effects[number][place] = MainEffect(mean, mean - half, mean + half)
-    return effects
+            if not chosen.all():
+                contrasts[name, value] = chosen / chosen.sum() - 1 / len(values)
+    table = scores @ np.array(list(contrasts.values())).T
+    found = ConfigurationScores(table, clusters=clusters, draws=draws, seed=seed)
+    spreads = found.spreads
+    scaled = np.abs(found.drawn) / np.where(spreads > 0, spreads, np.inf)
+    half = _as_student(_quantile(scaled.max(axis=1)), found.freedom) * spreads
+    ends = zip(contrasts, found.means.tolist(), half.tolist(), strict=True)
+    return {key: MainEffect(mean, mean - width, mean + width) for key, mean, width in ends}

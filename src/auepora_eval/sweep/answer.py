@@ -9,11 +9,11 @@ from typing import Any
 from ..compare.guardrails import guardrail_margins
 from ..compare.runs import compare_metrics
 from ..compare.stores import DecisionRegister, register_decision
-from ..compare.sweeps import ELIMINATED_TAG, SWEEP, StoredSweep, SweepScores, read_sweep_scores
+from ..compare.sweeps import ELIMINATED_TAG, SWEEP, SweepScores, read_sweep_scores, sweep_runs
 from ..compare.types import GuardrailOutcome
 from ..core.registry import metric
 from ..core.results import display_name
-from ..plan.sweep import Configuration
+from ..plan.sweep import Configuration, SweepPlan
 from ..stats.selection import ALPHA, BaselineTest, Distance, MainEffect, main_effects
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore, result_summaries
@@ -34,8 +34,12 @@ class Amounts:
     setup_s: float | None = None
     """Seconds of the setup, which are not part of the others."""
 
+    def of(self, names: Sequence[str]) -> list[float]:
+        """Some of the amounts, which are known."""
+        return [getattr(self, name) for name in names]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class ConfigurationResult:
     """A configuration of a sweep, and what is known about it."""
 
@@ -90,12 +94,12 @@ class ConfigurationResult:
         return all(outcome.state == "within_margin" for outcome in self.guardrails)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SweepAnswer:
     """Which configuration of a sweep to ship."""
 
-    sweep: StoredSweep
-    results: tuple[ConfigurationResult, ...]
+    sweep: SweepPlan
+    results: list[ConfigurationResult]
     """The configurations, the best mean first."""
     metric: str
     """The deciding metric, for display."""
@@ -105,8 +109,8 @@ class SweepAnswer:
     """Questions without a score in some configuration."""
     interval: tuple[float, float] | None = None
     """Of the mean of the best, whichever that is."""
-    effects: Mapping[str, Mapping[str, MainEffect]] = field(default_factory=dict)
-    """Of a complete grid the effect of each value of each parameter."""
+    effects: Mapping[tuple[str, object], MainEffect] = field(default_factory=dict)
+    """Of a complete grid the effect of each value of each parameter, by both."""
     other_metrics: Mapping[str, str] = field(default_factory=dict)
     """The other primary metrics, by name with their names for display."""
     register: DecisionRegister | None = None
@@ -136,11 +140,11 @@ class SweepAnswer:
     @property
     def cost_name(self) -> str:
         """What the configurations are compared by besides their quality: ``cost``, else ``tokens``; else nothing."""
-        finished = [result for result in self.results if result.is_finished]
-        for name in ("cost", "tokens"):
-            if finished and all(getattr(result.amounts, name) is not None for result in finished):
-                return name
-        return ""
+        return next((name for name in ("cost", "tokens") if self.knows(name)), "")
+
+    def knows(self, name: str) -> bool:
+        """Whether an amount is known of all configurations that finished."""
+        return all(getattr(result.amounts, name) is not None for result in self.results if result.is_finished)
 
     def price(self, result: ConfigurationResult) -> float:
         """The cost of a configuration, or its tokens."""
@@ -161,39 +165,26 @@ class SweepAnswer:
         return [result for result in self.results if most and result.distance and result.distance.most <= most]
 
 
-def answer_sweep(store: RunStore, sweep: StoredSweep) -> SweepAnswer:
+def answer_sweep(store: RunStore, sweep: SweepPlan) -> SweepAnswer:
     """The answer of a sweep, from its stored runs; recorded as a decision on their questions where it is complete."""
-    records = sweep.runs(store)
-    results = [
-        _describe(store, place, configuration, record)
-        for place, (configuration, record) in enumerate(zip(sweep.configurations, records, strict=True))
-    ]
-    answer = SweepAnswer(sweep, tuple(results), sweep.decide)
+    records = sweep_runs(store, sweep)
+    results = [_describe(store, place, sweep.configurations[place], record) for place, record in enumerate(records)]
+    answer = SweepAnswer(sweep, results, sweep.decide)
     scores = read_sweep_scores(store, sweep, records)
     if scores is None:
         return answer
-    table = scores.table
-    results = _with_means(results, scores)
+    _add_means(answer, scores)
     if answer.is_complete:
-        results = _with_guardrails(store, _with_statistics(results, scores), sweep)
-        best = int(scores.found.means.argmax())
-        answer = replace(answer, interval=scores.interval(best), effects=_effects(scores))
-    results.sort(key=lambda result: (not result.is_finished, -table.sign * (result.mean or 0.0), result.label))
-    answer = replace(
-        answer,
-        results=tuple(results),
-        metric=scores.label,
-        higher_is_better=table.sign > 0,
-        samples=len(table.rows),
-        left_out=table.left_out,
-        other_metrics=_other_metrics(store, results[0], sweep),
-        notes=scores.notes,
-    )
-    answer = replace(answer, results=tuple(_with_pareto(answer)))
+        _add_statistics(answer, scores)
+        _add_guardrails(store, answer)
+    sign = scores.table.sign
+    results.sort(key=lambda result: (not result.is_finished, -sign * (result.mean or 0.0), result.label))
+    answer.other_metrics = _other_metrics(store, results[0], sweep)
+    _mark_efficient(answer, sign)
     if answer.is_complete:
         decided = {sweep.decide: [result.label for result in answer.kept]}
         compared = [result.record for result in results if result.record is not None]
-        answer = replace(answer, register=register_decision(store, compared, "sweep", decided))
+        answer.register = register_decision(store, compared, "sweep", decided)
     return answer
 
 
@@ -234,7 +225,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known and len(known) == len(values) else None
 
 
-def _other_metrics(store: RunStore, result: ConfigurationResult, sweep: StoredSweep) -> dict[str, str]:
+def _other_metrics(store: RunStore, result: ConfigurationResult, sweep: SweepPlan) -> dict[str, str]:
     """The primary metrics that do not decide, with their names for display."""
     assert result.record is not None
     names = {found.name: display_name(found) for found in result_summaries(store, result.record.run_id)}
@@ -242,43 +233,27 @@ def _other_metrics(store: RunStore, result: ConfigurationResult, sweep: StoredSw
     return {name: names.get(name, name) for name in primary if name != sweep.decide}
 
 
-def _with_guardrails(
-    store: RunStore, results: Sequence[ConfigurationResult], sweep: StoredSweep
-) -> list[ConfigurationResult]:
-    """The results with the outcome of each guardrail against the baseline."""
-    finished = [result.record for result in results if result.record is not None and result.is_finished]
-    margins = guardrail_margins(finished, None)
-    baseline = next((result.record for result in results if result.place == sweep.baseline), None)
-    if not margins or baseline is None or baseline.status is not RunStatus.FINISHED:
-        return list(results)
-    found = []
-    for result in results:
-        outcomes: tuple[GuardrailOutcome, ...] = ()
-        if result.record is not None and result.is_finished and result.record.run_id != baseline.run_id:
-            compared = compare_metrics(
-                store, baseline, result.record, metrics=list(margins), primary=[], guardrails=margins
-            )
-            outcomes = compared.guardrails
-        found.append(replace(result, guardrails=outcomes))
-    return found
-
-
-def _with_pareto(answer: SweepAnswer) -> list[ConfigurationResult]:
-    """The results with a mark where no other configuration is at least as good in all respects and better in one."""
-    sign = 1.0 if answer.higher_is_better else -1.0
-    points: dict[int, list[float]] = {}
-    names = [answer.cost_name, "latency"]
-    finished = [result for result in answer.results if result.is_finished and result.mean is not None]
-    known = [name for name in names if name and all(getattr(r.amounts, name) is not None for r in finished)]
+def _add_guardrails(store: RunStore, answer: SweepAnswer) -> None:
+    """Add the outcome of each guardrail against the baseline."""
+    baseline = answer.baseline
+    finished = [result for result in answer.results if result.is_finished]
+    margins = guardrail_margins([result.record for result in finished if result.record is not None], None)
+    if not margins or baseline not in finished:
+        return
     for result in finished:
-        assert result.mean is not None
-        points[result.place] = [-sign * result.mean, *(getattr(result.amounts, name) for name in known)]
-    marked = []
-    for result in answer.results:
-        own = points.get(result.place)
-        beaten = own is None or any(_dominates(other, own) for other in points.values())
-        marked.append(replace(result, is_efficient=bool(known) and not beaten))
-    return marked
+        if result is not baseline and result.record is not None and baseline.record is not None:
+            pair = (baseline.record, result.record)
+            compared = compare_metrics(store, *pair, metrics=list(margins), primary=[], guardrails=margins)
+            result.guardrails = compared.guardrails
+
+
+def _mark_efficient(answer: SweepAnswer, sign: float) -> None:
+    """Mark the results where no other is at least as good in all respects and better in one."""
+    finished = [result for result in answer.results if result.is_finished]
+    known = [name for name in (answer.cost_name, "latency") if name and answer.knows(name)]
+    points = [[-sign * (result.mean or 0.0), *result.amounts.of(known)] for result in finished]
+    for result, own in zip(finished, points, strict=True):
+        result.is_efficient = bool(known) and not any(_dominates(other, own) for other in points)
 
 
 def _dominates(first: Sequence[float], second: Sequence[float]) -> bool:
@@ -289,48 +264,32 @@ def _dominates(first: Sequence[float], second: Sequence[float]) -> bool:
 # --- the statistics of all configurations together -------------------------------------------------------------------
 
 
-def _with_means(results: Sequence[ConfigurationResult], scores: SweepScores) -> list[ConfigurationResult]:
-    """The results with their means."""
-    means = dict(zip(scores.places, (scores.table.sign * scores.found.means).tolist(), strict=True))
-    failed = dict(zip(scores.places, scores.table.failed.sum(axis=0).tolist(), strict=True))
-    found = []
-    for result in results:
-        place = result.place
-        found.append(replace(result, mean=means.get(place), failed=failed.get(place, 0)))
-    return found
+def _add_means(answer: SweepAnswer, scores: SweepScores) -> None:
+    """Add the mean of each configuration, and what is known of all of them."""
+    table = scores.table
+    answer.metric, answer.notes, answer.higher_is_better = scores.label, scores.notes, table.sign > 0
+    answer.samples, answer.left_out = len(table.rows), table.left_out
+    failed = table.failed.sum(axis=0).tolist()
+    for place, mean, count in zip(scores.places, scores.found.means.tolist(), failed, strict=True):
+        answer.results[place].mean, answer.results[place].failed = table.sign * mean, count
 
 
-def _with_statistics(results: Sequence[ConfigurationResult], scores: SweepScores) -> list[ConfigurationResult]:
-    """The results with the set of the best, the tests against the baseline, and the distances from the best."""
-    sweep, places = scores.sweep, scores.places
-    kept = dict(zip(places, scores.found.not_distinguishable().tolist(), strict=True))
-    distances = dict(zip(places, scores.found.behind_best(sweep.delta), strict=True))
-    tests: dict[int, BaselineTest] = {}
-    if sweep.baseline in places:
-        against = scores.found.against(places.index(sweep.baseline))
-        for place, test in zip(places, against, strict=True):
-            if place != sweep.baseline:
-                tests[place] = replace(test, p_adjusted=min(1.0, test.p_adjusted * scores.rivals))
-    found = []
-    for result in results:
-        place = result.place
-        is_kept = kept.get(place, False)
+def _add_statistics(answer: SweepAnswer, scores: SweepScores) -> None:
+    """Add the set of the best, the tests against the baseline, the distances from the best, and effects."""
+    sweep, found, places = answer.sweep, scores.found, scores.places
+    kept = found.not_distinguishable().tolist()
+    distances = found.behind_best(sweep.delta)
+    for place, is_kept, distance in zip(places, kept, distances, strict=True):
+        result = answer.results[place]
+        result.is_kept, result.distance = is_kept, distance
         if sweep.eliminates and result.record is not None:  # the looks decide, each with a part of the error rate
-            is_kept = place in places and ELIMINATED_TAG not in result.record.tags
-        found.append(replace(result, is_kept=is_kept, distance=distances.get(place), test=tests.get(place)))
-    return found
-
-
-def _effects(scores: SweepScores) -> dict[str, dict[str, MainEffect]]:
-    """The main effects of a complete grid; empty if a configuration left."""
-    sweep = scores.sweep
-    if not sweep.is_grid or len(scores.places) < len(sweep.configurations):
-        return {}
-    chosen = [sweep.configurations[place].values for place in scores.places]
-    names = [name for name in chosen[0] if len({values[name] for values in chosen}) > 1]
-    parameters = [[values[name] for values in chosen] for name in names]
-    by_place = main_effects(scores.table.values, parameters, clusters=scores.inside)
-    found: dict[str, dict[str, MainEffect]] = {}
-    for name, column, effects in zip(names, parameters, by_place, strict=True):
-        found[name] = {column[place]: effect for place, effect in effects.items()}
-    return found
+            result.is_kept = ELIMINATED_TAG not in result.record.tags
+    if sweep.baseline in places:
+        for place, test in zip(places, found.against(places.index(sweep.baseline)), strict=True):
+            answer.results[place].test = replace(test, p_adjusted=min(1.0, test.p_adjusted * scores.rivals))
+        answer.results[sweep.baseline].test = None
+    answer.interval = scores.interval(int(found.means.argmax()))
+    if sweep.is_grid and len(places) == len(sweep.configurations):
+        chosen = [sweep.configurations[place].values for place in places]
+        parameters = {name: [values[name] for values in chosen] for name in chosen[0]}
+        answer.effects = main_effects(scores.table.values, parameters, clusters=scores.inside)

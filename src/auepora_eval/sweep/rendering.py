@@ -1,13 +1,38 @@
-"""The answer of a sweep as blocks, conclusion first, and as JSON."""
+"""The answer of a sweep as blocks, conclusion first, as JSON, and as an HTML file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from ..render.blocks import Block, Bullets, Cell, Prose, Row, Table, TableColumn, Tone, simple_table
+from .._version import __version__
+from ..errors import BadValueError
+from ..render.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Figure,
+    Prose,
+    Report,
+    ReportSection,
+    ReportVerdict,
+    Row,
+    Table,
+    TableColumn,
+    Tone,
+    simple_table,
+    without_empty_columns,
+)
+from ..render.charts.points import pareto_chart
 from ..render.tables import format_value
+from ..report.pages import ReportContent, report_html
+from ..report.run_sections import StoredRun, provenance_section
+from ..runtime.files import atomic_write, translate_write_errors
+from ..store.records import RunRecord
+from ..store.runs import CachedStore, RunStore
 from .answer import ConfigurationResult, SweepAnswer
 
 SCHEMA = 1
@@ -133,25 +158,21 @@ def configurations_table(answer: SweepAnswer, most: int | None = MAX_ROWS) -> Ta
         TableColumn("status", minor=True),
     ]
     rows = [_row(answer, result) for result in answer.results[:most]]
-    shown = [place for place, column in enumerate(columns) if place < len(names) or _is_shown(column, rows, place)]
-    return simple_table([columns[place] for place in shown], [[row[place] for place in shown] for row in rows])
-
-
-def _is_shown(column: TableColumn | str, rows: Sequence[Row], place: int) -> bool:
-    """Whether a column says something."""
-    assert isinstance(column, TableColumn)
-    usual = {"failed": "0", "status": "finished"}.get(column.title, "")
-    cells = (row[place] for row in rows)
-    return any((cell.text if isinstance(cell, Cell) else cell) not in ("", usual) for cell in cells)
+    return without_empty_columns(simple_table(columns, rows))
 
 
 def _row(answer: SweepAnswer, result: ConfigurationResult) -> Row:
     amounts = result.amounts
-    verdict, kept, failed, efficient, behind = result.verdict, "", "", "", None
+    verdict: Cell | str = ""
+    kept, failed, efficient, status, behind = "", "", "", "", None
+    if result.verdict:
+        verdict = Cell(result.verdict, _TONES.get(result.verdict, ""))
     if result.place == answer.sweep.baseline:
         verdict = "shipped"
-    if result.mean is not None:
+    if result.failed:
         failed = str(result.failed)
+    if not result.is_finished:
+        status = result.status
     if result.mean is not None and answer.is_complete:
         kept = _YES_NO[result.is_kept]
     if result.is_efficient:
@@ -162,7 +183,7 @@ def _row(answer: SweepAnswer, result: ConfigurationResult) -> Row:
         *result.configuration.values.values(),
         _number(result.mean),
         kept,
-        Cell(verdict, _TONES.get(verdict, "")),
+        verdict,
         _number(behind),
         *(_number(result.others.get(name)) for name in answer.other_metrics),
         _number(getattr(amounts, answer.cost_name or "cost"), "{:.4g}"),
@@ -170,7 +191,7 @@ def _row(answer: SweepAnswer, result: ConfigurationResult) -> Row:
         _number(amounts.setup_s, "{:.3g} s"),
         failed,
         efficient,
-        result.status,
+        status,
     ]
 
 
@@ -183,10 +204,8 @@ def _number(value: float | None, form: str = "") -> str:
 def effects_table(answer: SweepAnswer) -> Table | None:
     """The effect of each value of each parameter of a complete grid."""
     rows: list[Row] = []
-    for name, effects in answer.effects.items():
-        for value, effect in effects.items():
-            ends = f"{effect.low:+.4f} to {effect.high:+.4f}"
-            rows.append([f"{name} {value}", f"{effect.effect:+.4f}", ends])
+    for (name, value), effect in answer.effects.items():
+        rows.append([f"{name} {value}", f"{effect.effect:+.4f}", f"{effect.low:+.4f} to {effect.high:+.4f}"])
     columns: list[TableColumn | str] = ["parameter", TableColumn("effect", number=True), "95 % interval"]
     return simple_table(columns, rows) if rows else None
 
@@ -240,10 +259,9 @@ def answer_document(answer: SweepAnswer) -> dict[str, Any]:
         "not_distinguishable": [result.label for result in answer.kept],
         "cheapest_not_worse": [result.label for result in answer.cheapest(answer.not_worse)],
         "configurations": [_result_document(answer, result) for result in answer.results],
-        "effects": {
-            name: {value: asdict(effect) for value, effect in effects.items()}
-            for name, effects in answer.effects.items()
-        },
+        "effects": [
+            {"parameter": name, "value": value, **asdict(effect)} for (name, value), effect in answer.effects.items()
+        ],
         "notes": answer_notes(answer, is_whole=True),
     }
 
@@ -268,3 +286,67 @@ def _result_document(answer: SweepAnswer, result: ConfigurationResult) -> dict[s
         "pareto": result.is_efficient,
         **asdict(result.amounts),
     }
+
+
+# --- the answer as one HTML file, with the queries of the runs that matter side by side -------------------------------
+
+_CAPTION = "Each point is a configuration. It is a description of these values, without a test: see the table."
+
+
+def pareto_figure(answer: SweepAnswer) -> Figure | None:
+    """The chart of quality and cost; ``None`` where no cost is known."""
+    if not answer.cost_name:
+        return None
+    rows = []
+    for result in answer.results:
+        cost = getattr(result.amounts, answer.cost_name)
+        rows.append({"name": result.label, "value": result.mean, "cost": cost, "efficient": result.is_efficient})
+    return Figure(pareto_chart(rows, answer.metric, f"{answer.cost_name} per question"), _CAPTION)
+
+
+def answer_sections(answer: SweepAnswer) -> list[ReportSection]:
+    """The sections of a page about a sweep, besides its conclusion."""
+    configurations: list[Block] = [configurations_table(answer, None)]
+    figure, effects = pareto_figure(answer), effects_table(answer)
+    if figure is not None:
+        configurations.append(figure)
+    sections = [ReportSection("configurations", "Configurations", configurations)]
+    if effects is not None:
+        sections.append(ReportSection("effects", "Effect of each parameter", [effects]))
+    return [*sections, ReportSection("notes", "Notes", [Bullets(answer_notes(answer, is_whole=True))])]
+
+
+def shown_runs(answer: SweepAnswer) -> list[RunRecord]:
+    """The runs that matter: the baseline, those that are recommended, and those with the best mean."""
+    chosen = [answer.baseline, *answer.cheapest(answer.not_worse or answer.kept)[:1], *answer.leaders[:1]]
+    found = [result.record for result in chosen if result is not None and result.is_finished]
+    return list({record.run_id: record for record in found if record is not None}.values())
+
+
+def write_sweep_report(store: RunStore, answer: SweepAnswer, path: str | Path) -> Path:
+    """Write the answer as an HTML file; returns its path."""
+    path = Path(path)
+    records = shown_runs(answer)
+    if not records:
+        raise BadValueError(f"no configuration of the sweep '{answer.sweep.name}' finished, so there is no report")
+    cached = CachedStore(store)
+    runs = [StoredRun(cached, record, answer_label(record)) for record in records]
+    pieces = report_html(ReportContent(_report(answer, runs), runs, answer.sweep.decide, side_by_side=len(runs) > 1))
+    with atomic_write(path) as file, translate_write_errors(path):
+        for piece in pieces:
+            file.write(piece.encode("utf-8", "replace"))
+    return path
+
+
+def answer_label(record: RunRecord) -> str:
+    """The values of the configuration of a run, from its name."""
+    return record.name.partition("[")[2].rstrip("]")
+
+
+def _report(answer: SweepAnswer, runs: Sequence[StoredRun]) -> Report:
+    first, *more = conclusion(answer)
+    made = f"made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by auepora {__version__}"
+    subtitle = f"{len(answer.results)} configurations, {answer.samples:,} questions"
+    verdict = ReportVerdict(first, "good" if answer.is_complete else "open", more)
+    sections = [*answer_sections(answer), provenance_section(runs)]
+    return Report(f"Sweep {answer.sweep.name}", subtitle, verdict, sections, made)

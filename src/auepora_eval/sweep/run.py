@@ -6,15 +6,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from itertools import compress
 from typing import Any
 
-from ..compare.sweeps import SWEEP, StoredSweep
+import numpy as np
+
+from ..compare.pairing import metric_meta
+from ..compare.sweeps import ELIMINATED_TAG, SWEEP, SWEEP_TAG, ScoreTable, sweep_entry, sweep_runs
+from ..core.clusters import cluster_ids, cluster_key
 from ..core.metrics_base import BatchMetric, Metric
+from ..core.reduce import Clusters
 from ..core.registry import metric
+from ..core.results import Results
+from ..core.scores import Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..engine.evaluate import resolve_metrics
 from ..errors import AueporaError, BadValueError, PlanError, StoreError, UnknownRunError
@@ -26,10 +34,10 @@ from ..plan.model import Plan, plan_changes
 from ..plan.prepare import PreparedPlan, build_system, prepare, read_plan
 from ..plan.source import PlanSource
 from ..plan.sweep import SweepBudget, SweepPlan, is_hook, setup_words, short_names
-from ..runs.judging import preview_plan
+from ..runs.gold import read_gold
+from ..runs.job import ScoringJob
 from ..runs.run import (
     RunCallbacks,
-    RunOutcome,
     RunRequest,
     closing_system,
     open_plan,
@@ -37,11 +45,14 @@ from ..runs.run import (
     start_or_resume,
     warn,
 )
+from ..runs.scoring import score_run
 from ..runtime.imports import import_object, search_folders
 from ..runtime.secrets import Secrets
+from ..stats.intervals import Ints
+from ..stats.selection import ConfigurationScores, eliminate, look_sizes
 from ..store.connect import default_store
-from ..store.records import RunRecord, RunStatus, StoredOutput
-from ..store.runs import RunStore
+from ..store.records import RunRecord, RunStatus, StoredOutput, plan_conventions
+from ..store.runs import RunStore, iter_samples
 from ..systems.calls import Stop
 
 # --- the check: every error before anything is spent -----------------------------------------------------------------
@@ -69,8 +80,7 @@ class SweepOptions:
 class PreparedSweep:
     """A sweep whose configurations are checked, ready to run."""
 
-    sweep: StoredSweep
-    plan: SweepPlan
+    sweep: SweepPlan
     plans: tuple[Plan, ...]
     """The plan of each configuration."""
     stored: tuple[Mapping[str, Any], ...]
@@ -81,27 +91,6 @@ class PreparedSweep:
     deciding: Metric
     where: str
     """The store."""
-
-    def preview(self, options: SweepOptions) -> dict[str, Any]:
-        """The counts, and an estimate of the judging of all configurations. Nothing is called."""
-        found, notes = preview_plan(self.plans[0], store=options.store, limit=options.limit, sample_set=options.samples)
-        count = len(self.plans)
-        total = found.total
-        cost = None if total.cost is None else total.cost * count
-        return {
-            "configurations": count,
-            "questions": len(self.samples),
-            "system_calls": self.calls,
-            "judge_calls": total.calls * count,
-            "judge_tokens": [total.prompt_tokens * count, total.completion_tokens * count],
-            "judge_cost": cost,
-            "budget": {key: value for key, value in _budget_items(self.plan.budget) if value is not None},
-            "notes": notes,
-        }
-
-
-def _budget_items(budget: SweepBudget) -> list[tuple[str, float | None]]:
-    return [(key, getattr(budget, key)) for key in ("calls", "tokens", "cost", "seconds")]
 
 
 def prepare_sweep(
@@ -136,8 +125,8 @@ def prepare_sweep(
         raise PlanError(source.path, source.line("sweep.budget.cost"), "sweep.budget.cost", problem)
     name = options.name or whole.name
     where = default_store(options.store, whole.store)
-    sweep = StoredSweep.of_plan(name, whole.sweep, eliminates=options.eliminate)
-    return PreparedSweep(sweep, whole.sweep, tuple(plans), tuple(stored), prepared.samples, calls, deciding, where)
+    sweep = replace(whole.sweep, name=name, eliminates=options.eliminate)
+    return PreparedSweep(sweep, tuple(plans), tuple(stored), prepared.samples, calls, deciding, where)
 
 
 def _require_deciding(plan: Plan, prepared: PreparedPlan, options: SweepOptions) -> Metric:
@@ -197,7 +186,7 @@ class BudgetMeter:
 
     def _check(self) -> None:
         used = {**self._used, "seconds": time.monotonic() - self._began}
-        for key, most in _budget_items(self.budget):
+        for key, most in asdict(self.budget).items():
             # All calls that the plan takes fit into the budget, so that reaching it is no reason to stop.
             if most is not None and used[key] > most and not self.exceeded:
                 self.exceeded = f"the budget of {most:g} {key} is spent"
@@ -219,23 +208,12 @@ def output_tokens(output: SystemOutputs) -> int | None:
 # --- the runs --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SweepOutcome:
-    """How a sweep ended. The answer is in the store."""
-
-    sweep: StoredSweep
-    ended: str
-    """``finished`` or ``stopped``."""
-    message: str = ""
-    store: str = field(repr=False, default="")
-
-
 Announce = Callable[[str], None]
 """Called with a line about a configuration."""
 
 
-def announce_nothing(_line: str) -> None:
-    """Print no progress."""
+def ignore_line(line: str) -> None:
+    """Show nothing."""
 
 
 class SweepRunner:
@@ -248,38 +226,34 @@ class SweepRunner:
         *,
         stop: Stop | None = None,
         watcher: RunCallbacks = RunCallbacks(),
-        announce: Announce = announce_nothing,
+        announce: Announce = ignore_line,
     ) -> None:
         self.prepared, self.options, self.announce = prepared, options, announce
         self.sweep = prepared.sweep
         self.stop = stop or Stop()
         self._watcher = watcher
         prices = prepared.plans[0].resolved["run"].get("prices") or {}
-        self.meter = BudgetMeter(prepared.plan.budget, prices, self.stop)
+        self.meter = BudgetMeter(prepared.sweep.budget, prices, self.stop)
         self._setup_s: dict[int, float] = {}
-        self._building = threading.Lock()
         self.store = RunStore.open(prepared.where, secrets=prepared.plans[0].secrets)
         self.records: dict[int, RunRecord] = {}
         """The run of each configuration by its place."""
 
-    def run(self) -> SweepOutcome:
-        """Run all configurations, or what is missing of them."""
+    def run(self) -> str:
+        """Run all configurations, or what is missing of them; returns why it stopped, empty if it did not."""
         with self.store:
             self._find_earlier()
             self._set_up()
             self._check_systems()
-            self.run_all()
-        if self.meter.exceeded or self.stop.finishing:
-            return SweepOutcome(self.sweep, "stopped", self.meter.exceeded or "interrupted", self.prepared.where)
-        return SweepOutcome(self.sweep, "finished", store=self.prepared.where)
-
-    def run_all(self) -> None:
-        """Run every configuration to the end."""
-        self.run_each(range(len(self.prepared.plans)))
+            if self.options.eliminate:
+                run_in_looks(self)
+            else:
+                self.run_each(range(len(self.prepared.plans)))
+        return self.meter.exceeded or ("interrupted" if self.stop.finishing else "")
 
     def _find_earlier(self) -> None:
         """Find the runs of a sweep that is resumed; without ``resume`` there must be none of this name."""
-        earlier = self.store.runs(tag=self.sweep.tag)
+        earlier = self.store.runs(tag=SWEEP_TAG + self.sweep.name)
         if earlier and not self.options.resume:
             raise BadValueError(
                 f"there is a sweep '{self.sweep.name}' in the store; resume it with --resume, look at it with "
@@ -298,7 +272,7 @@ class SweepRunner:
     def _require_unchanged(self, record: RunRecord, place: int) -> None:
         """Raise if the plan of a run, or its questions, are not those of now."""
         plan = {key: value for key, value in record.plan.items() if key != SWEEP}
-        now = self.store.as_stored({SWEEP: self.sweep.entry(place), "plan": dict(self.prepared.stored[place])})
+        now = self.store.as_stored({SWEEP: sweep_entry(self.sweep, place), "plan": dict(self.prepared.stored[place])})
         changes = plan_changes(plan, now["plan"])
         if {**record.plan[SWEEP], "setup_s": None} != now[SWEEP]:
             changes.append("sweep")
@@ -313,14 +287,12 @@ class SweepRunner:
         record = self.records.get(place)
         if record is None or record.status not in (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.ELIMINATED):
             return False
-        return not (self.options.retry_failed and (record.status is RunStatus.FAILED or self._has_failures(record)))
-
-    def _has_failures(self, record: RunRecord) -> bool:
-        return bool(self.store.counts(record.run_id)[1])
+        has_failures = record.status is RunStatus.FAILED or self.store.counts(record.run_id)[1] > 0
+        return not (self.options.retry_failed and has_failures)
 
     def _set_up(self) -> None:
         """Prepare all configurations before the first call; a command that is the same for several runs once."""
-        setup = self.prepared.plan.setup
+        setup = self.sweep.setup
         ready: dict[tuple[str, ...], float] = {}
         names = short_names(key for configuration in self.sweep.configurations for key in configuration.settings)
         for place, plan in enumerate(self.prepared.plans):
@@ -369,75 +341,45 @@ class SweepRunner:
         """Start or resume the run of one configuration; what is wrong with it alone is stored."""
         if self.stop.finishing:
             return
-        label = self.sweep.configurations[place].label
+        options, label = self.options, self.sweep.configurations[place].label
         try:
-            with self._opened(place) as (request, store):
-                outcome = self._start_or_resume(place, replace(request, part=part), store)
-            self.records[place] = outcome.record
+            with open_plan(
+                self.prepared.plans[place],
+                store=options.store,
+                limit=options.limit,
+                tags=(*options.tags, SWEEP_TAG + self.sweep.name),
+                samples=options.samples,
+                is_checked=True,
+            ) as (request, store, _):
+                start_or_resume(
+                    replace(self._request(place, request), part=part),
+                    store,
+                    self.records.get(place),
+                    retry_failed=options.retry_failed,
+                    stop=self.stop,
+                    watcher=replace(self._watcher, answered=self._on_answers),
+                )
         except StoreError:
             raise
-        except AueporaError as error:
-            self.records[place] = self._store_failure(place, str(error))
-        record = self.records[place]
+        except AueporaError as error:  # the others go on; a run that was started is stored as failed
+            self.announce(f"{label}: {error}")
+        record = sweep_runs(self.store, self.sweep)[place]
+        if record is None:
+            return
+        self.records[place] = record
         if part is None:
             self.meter.add_judging(record)
             why = f" ({record.message})" if record.message else ""
             self.announce(f"{label}: {record.status.value}{why}")
 
-    @contextmanager
-    def _opened(self, place: int) -> Any:
-        """The request of the run of a configuration, and a store of its own thread."""
-        options = self.options
-        opening = open_plan(
-            self.prepared.plans[place],
-            store=options.store,
-            limit=options.limit,
-            tags=(*options.tags, self.sweep.tag),
-            samples=options.samples,
-            is_checked=True,
-        )
-        with self._building:  # the user's code may not be importable from two threads
-            request, store, _ = opening.__enter__()
-        try:
-            yield self._request(place, request), store
-        finally:
-            opening.__exit__(*sys.exc_info())
-
     def _request(self, place: int, request: RunRequest) -> RunRequest:
         label = self.sweep.configurations[place].label
-        entry = self.sweep.entry(place, self._setup_s.get(place))
+        entry = sweep_entry(self.sweep, place, self._setup_s.get(place))
         return replace(request, name=f"{self.sweep.name} [{label}]", plan={**request.plan, SWEEP: entry})
-
-    def _start_or_resume(self, place: int, request: RunRequest, store: RunStore) -> RunOutcome:
-        earlier = self.records.get(place)
-        watcher = replace(self._watcher, answered=self._on_answers)
-        retry = self.options.retry_failed
-        return start_or_resume(request, store, earlier, retry_failed=retry, stop=self.stop, watcher=watcher)
 
     def _on_answers(self, rows: Sequence[StoredOutput]) -> None:
         self._watcher.answered(rows)
         self.meter.add(rows)
-
-    def _store_failure(self, place: int, message: str) -> RunRecord:
-        """The run of a configuration that failed before its first call."""
-        plan, options = self.prepared.plans[place], self.options
-        record = self.records.get(place)
-        if record is None:
-            prepared = prepare(plan, need_system=False, limit=options.limit, samples=options.samples)
-            tags = (*options.tags, self.sweep.tag)
-            request = self._request(place, plan_request(prepared, tags, store=options.store, samples=options.samples))
-            record = self.store.create_run(
-                request.name,
-                request.samples,
-                dataset_name=request.dataset_name,
-                plan=dict(request.plan),
-                config=dict(request.config),
-                repeats=request.repeats,
-                commit=request.commit,
-                tags=request.tags,
-            )
-        self.store.finish(record.run_id, RunStatus.FAILED, message=message)
-        return self.store.get(record.run_id)
 
 
 def _run_setup(setup: str, words: Sequence[str], plan: Plan, settings: Mapping[str, Any], label: str) -> float:
@@ -456,3 +398,120 @@ def _run_setup(setup: str, words: Sequence[str], plan: Plan, settings: Mapping[s
     if problem:
         raise PlanError(plan.path, None, "sweep.setup", f"failed for the configuration '{label}': {problem}")
     return time.monotonic() - began
+
+
+# --- successive elimination: all get the same questions in one random order, and the worse ones leave ---------------
+
+
+@dataclass(slots=True, eq=False)
+class LookJob(ScoringJob):
+    """The scoring of the questions that a run was asked so far; nothing of it is stored."""
+
+    asked: Collection[int] = ()
+
+    def open(self) -> None:
+        """Read the samples that were asked."""
+        self.samples = list(iter_samples(self.store, self.record.run_id, positions=frozenset(self.asked)))
+        ScoringJob.open(self)
+
+    def _read_outputs(self, repeat: int) -> Iterator[SystemOutputs | None]:
+        chosen = [position in self.asked for position in range(self.record.num_samples)]
+        return compress(ScoringJob._read_outputs(self, repeat), chosen)
+
+    def store_judgements(self) -> AbstractContextManager[None]:
+        """The judgements are in the cache; the last scoring stores them."""
+        return nullcontext()
+
+    def store_results(self, results: Results) -> None:
+        """Store nothing."""
+
+
+def run_in_looks(runner: SweepRunner) -> None:
+    """Ask tenths of the questions, and after each let the configurations leave that are worse than another one.
+
+    It ends when one is left, or when less than half a further one is expected to leave. The rest, and the baseline,
+    are asked to the end.
+    """
+    samples = runner.prepared.samples
+    families = [cluster_key(sample) for sample in samples]
+    clusters = cluster_ids([sample.sample_id for sample in samples], families)
+    units = _random_order(clusters, runner.prepared.plans[0].seed)
+    every = list(range(len(runner.prepared.plans)))
+    living = list(every)
+    for look, size in enumerate(look_sizes(len(units)), start=1):
+        if not size:
+            continue
+        asked = frozenset(np.concatenate(units[:size]).tolist())
+        runner.announce(f"look {look}: {len(asked)} of {len(samples)} questions, {len(living)} configurations")
+        runner.run_each(living, part=asked)
+        if runner.stop.finishing:
+            return
+        found = _analyse(runner, living, asked, clusters)
+        if found is None:
+            continue
+        outcome = eliminate(found, look=look, total=len(samples), configurations=len(every))
+        leaving = [place for place, kept in zip(living, outcome.kept.tolist(), strict=True) if not kept]
+        for place in leaving:
+            _leave(runner, place, len(asked))
+        living = [place for place in living if place not in leaving]
+        if len(living) == 1 or outcome.is_futile:
+            break
+    runner.run_each([place for place in every if place in living or place == runner.sweep.baseline])
+
+
+def _random_order(clusters: Clusters, seed: int) -> list[Ints]:
+    """The positions of the samples of each unit, in a random order of units."""
+    names = np.unique(clusters)
+    order = np.random.default_rng(seed).permutation(names)
+    return [np.flatnonzero(clusters == name) for name in order.tolist()]
+
+
+def _leave(runner: SweepRunner, place: int, asked: int) -> None:
+    """Mark that a configuration left; the baseline is asked to the end all the same."""
+    record = runner.records.get(place)
+    if record is None:
+        return
+    runner.store.tag(record.run_id, ELIMINATED_TAG)
+    label = runner.sweep.configurations[place].label
+    runner.announce(f"{label}: eliminated after {asked} questions")
+    if place != runner.sweep.baseline and record.status is not RunStatus.FAILED:
+        runner.store.finish(record.run_id, RunStatus.ELIMINATED, message=f"eliminated after {asked}")
+    runner.records[place] = runner.store.get(record.run_id)
+
+
+def _analyse(
+    runner: SweepRunner, living: list[int], asked: frozenset[int], clusters: Clusters
+) -> ConfigurationScores | None:
+    """The scores of the living configurations on what was asked; ``None`` where there are too few."""
+    metric = runner.prepared.deciding
+    assert isinstance(metric, BatchMetric)
+    columns = [_look_scores(runner, place, asked) for place in living]
+    table = ScoreTable.of(columns, metric_meta(metric, None), len(asked))
+    inside = clusters[np.array(sorted(asked))]
+    return table.analyse(inside) if len(np.unique(inside[table.rows])) > 1 else None
+
+
+def _look_scores(runner: SweepRunner, place: int, asked: frozenset[int]) -> Scores | None:
+    """The scores of a configuration on what was asked; ``None`` if its run failed."""
+    record, plan = runner.records.get(place), runner.prepared.plans[place]
+    if record is None or record.status is RunStatus.FAILED:
+        return None
+    rules = plan_conventions(record)
+    reading = None
+    if plan.match == "auto":
+        reading = read_gold(runner.store, record, runner.prepared.samples, rules, "auto")
+        rules = replace(rules, match=reading.resolved.match)
+    job = LookJob(
+        runner.store,
+        record,
+        [runner.prepared.deciding],
+        conventions=rules,
+        reading=reading,
+        options=plan.scoring,
+        policy=plan.judge.policy_for(runner.prepared.where, plan.folder),
+        secrets=plan.secrets,
+        asked=asked,
+    )
+    scores = score_run(job)[0].scores
+    assert isinstance(scores, Scores)
+    return scores

@@ -12,7 +12,6 @@ from ..core.types import Document, EvaluationSample, Response, SystemOutputs, Un
 from ..errors import BadTypeError, SystemCallError
 from .adapters import (
     LANGCHAIN,
-    AdaptedRetriever,
     DocumentMapper,
     FrameworkDocument,
     adapt_pipeline,
@@ -279,7 +278,12 @@ def from_langchain(
         unused = [name for name, key in chain_options.items() if key is not None]
         if unused:
             raise BadTypeError(f"{unused[0]} is for chains, and {type(obj).__name__} is a retriever: leave it out")
-        system = _adapt_retriever(obj, mapper, config, own_top_k=own_top_k, use_async=use_async)
+
+        def find(query: str, top_k: int) -> Any:
+            configured, options = (obj, {}) if own_top_k else _with_depth(obj, top_k)
+            return (configured.ainvoke if use_async else configured.invoke)(query, **options)
+
+        system = adapt_retriever(find, mapper.to_ranking, config, obj, use_async=use_async)
         if is_instance_of(generator, LANGCHAIN, "Runnable"):
             generator = langchain_generator(generator, use_async=use_async, any_version=any_version)
         return system if generator is None else with_generator(system, generator)
@@ -328,16 +332,6 @@ def _read_document(document: Any) -> FrameworkDocument:
 
 def _are_documents(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(hasattr(one, "page_content") for one in value)
-
-
-def _adapt_retriever(
-    retriever: Any, mapper: DocumentMapper, config: Mapping[str, Any], *, own_top_k: bool, use_async: bool
-) -> AdaptedRetriever:
-    def find(query: str, top_k: int) -> Any:
-        configured, options = (retriever, {}) if own_top_k else _with_depth(retriever, top_k)
-        return (configured.ainvoke if use_async else configured.invoke)(query, **options)
-
-    return adapt_retriever(find, mapper.to_ranking, config, retriever, use_async=use_async)
 
 
 def _with_depth(retriever: Any, top_k: int) -> tuple[Any, dict[str, Any]]:

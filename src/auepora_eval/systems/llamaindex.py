@@ -11,7 +11,6 @@ from ..core.types import Document, EvaluationSample, Response, SystemOutputs
 from ..errors import BadTypeError
 from .adapters import (
     LLAMAINDEX,
-    AdaptedRetriever,
     DocumentMapper,
     FrameworkDocument,
     adapt_pipeline,
@@ -45,7 +44,12 @@ def from_llamaindex(
     config = provenance(LLAMAINDEX, obj, any_version=any_version)
     mapper = DocumentMapper(_read_node, id_key=id_key, parent_key=parent_key)
     if is_instance_of(obj, LLAMAINDEX, "BaseRetriever"):
-        system = _adapt_retriever(obj, mapper, config, own_top_k=own_top_k, use_async=use_async)
+
+        def find(query: str, top_k: int) -> Any:
+            configured = obj if own_top_k else _with_top_k(obj, top_k)
+            return configured.aretrieve(query) if use_async else configured.retrieve(query)
+
+        system = adapt_retriever(find, mapper.to_ranking, config, obj, use_async=use_async)
         if is_instance_of(generator, LLAMAINDEX, "BaseSynthesizer"):
             generator = llamaindex_generator(generator, any_version=any_version)
         return system if generator is None else with_generator(system, generator)
@@ -107,16 +111,6 @@ def _with_top_k(retriever: Any, top_k: int) -> Any:
     except AttributeError:
         return retriever
     return duplicate
-
-
-def _adapt_retriever(
-    retriever: Any, mapper: DocumentMapper, config: Mapping[str, Any], *, own_top_k: bool, use_async: bool
-) -> AdaptedRetriever:
-    def find(query: str, top_k: int) -> Any:
-        configured = retriever if own_top_k else _with_top_k(retriever, top_k)
-        return configured.aretrieve(query) if use_async else configured.retrieve(query)
-
-    return adapt_retriever(find, mapper.to_ranking, config, retriever, use_async=use_async)
 
 
 def _answer(reply: Any) -> Response:

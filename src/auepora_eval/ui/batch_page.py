@@ -39,7 +39,7 @@ from ..annotate.relevance import DEFAULT_METRICS
 from ..core.results import metric_labels
 from ..errors import AueporaError, BadValueError, ConflictError, UnknownRunError
 from ..io.labels import LabelJournal
-from ..render.blocks import Block, Prose, ReportVerdict, Row, TableColumn, Tone, simple_table
+from ..render.blocks import Block, Details, Prose, ReportVerdict, Row, TableColumn, Tone, simple_table
 from ..render.html import UncutText, format_time, pluralize
 from ..store.records import RunRecord
 from ..store.runs import RunStore, result_summaries, sample_at
@@ -624,7 +624,10 @@ def results_part(request: PageRequest) -> Response:
     *blocks, conclusion = report_blocks(report, shown=MAX_SHOWN)
     if view.batch.purpose == "compare":  # else it is the verdict
         blocks.append(conclusion)
-    return _render_results(request, blocks, verdict=_verdict(view, report), record_url=address)
+    folds = [one for one in blocks if isinstance(one, Details)]
+    rest = [one for one in blocks if not isinstance(one, Details)]
+    measures = [replace(one, is_open=False) for one in folds[:-1]]  # below what people would say of all answers
+    return _render_results(request, [*folds[-1:], *rest, *measures], verdict=_verdict(view, report), record_url=address)
 
 
 def _blocks_without_verdict(view: BatchView, report: CalibrationReport) -> list[Block]:

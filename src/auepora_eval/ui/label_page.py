@@ -56,8 +56,6 @@ END_TEXTS = {
     "done": "There is nothing left for you to label. Every label is saved, and you can close this page.",
 }
 HEADINGS = {"closed": "Closed", "waiting": "Waiting for others", "done": "Done"}
-TONES = {"right": "good", "accept": "good", "both": "good", "wrong": "bad", "reject": "bad", "neither": "bad"}
-"""The colours of labels by name."""
 
 
 # --- requests --------------------------------------------------------------------------------------------------------
@@ -191,7 +189,6 @@ def describe_choice(choice: LabelChoice) -> dict[str, str]:
         "value": choice.name,
         "name": choice.text,
         "text": "" if text == choice.key else text,
-        "tone": TONES.get(choice.name, ""),
     }
 
 

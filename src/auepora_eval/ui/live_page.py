@@ -11,8 +11,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,11 +25,15 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ..compare.stores import read_register
+from ..core.metrics_base import BatchMetric, is_judged
+from ..core.results import display_name
+from ..engine.evaluate import evaluate_stream, resolve_metrics
 from ..errors import AueporaError, BadValueError, PlanError
 from ..plan.prepare import plan_findings
 from ..plan.source import SUFFIXES, looks_like_plan
 from ..render.blocks import Block
-from ..render.html import format_time
+from ..render.html import format_time, shorten
+from ..render.terminal import escape_control_characters
 from ..report.score_sections import sequential_path
 from ..runs.sequential import StopPlan, recorded_plan
 from ..runtime.secrets import (
@@ -38,8 +44,9 @@ from ..runtime.secrets import (
     looks_like_secret,
     url_secrets,
 )
-from ..store.records import RunRecord, RunStatus, is_running, utc_now
-from ..store.runs import active_runs, count_all_outputs, failure_counts
+from ..store.records import RunRecord, RunStatus, is_running, plan_conventions, run_info, utc_now
+from ..store.runs import RunStore, active_runs, count_all_outputs, failure_counts, iter_samples, packed_queries
+from .numbers import interval_numbers, metric_number
 from .page_request import PageRequest, page_route
 from .workbench import Workbench, render_blocks, render_template
 
@@ -52,6 +59,12 @@ POLL_SECONDS, HEARTBEAT_SECONDS, RETRY_SECONDS = 1.0, 15.0, 2.0
 """Seconds between two readings of the store, between two lines of an unchanged stream, and before a reconnection."""
 RATE_SECONDS, MIN_RATE_SECONDS = 120.0, 3.0
 """The remaining time is estimated from the outputs of the last seconds, at least of so many."""
+
+FIRST_ANSWERS, FEWEST_ANSWERS, GROWTH, MAX_FIRST = 100, 5, 1.5, 4
+"""The first metrics are over so many answers at most and at least, are computed again with so many times more, and are
+so many. They end with the first answers, so that nobody stops a run when they look good."""
+NEAR, SHOWN = 16, 600
+"""Calls in parallel end so many positions apart; so many characters of the newest answer are shown."""
 
 Stage = Literal["calling", "scoring", "judging", "rescoring", "interrupted", "rescoring interrupted"]
 STAGES: Mapping[Stage, str] = {
@@ -86,6 +99,15 @@ class LiveRun:
     values: tuple[ProgressValue, ...]
     stop: StopPlan | None
     """The design of sequential judging, where the run is judged by one."""
+    newest: tuple[ProgressValue, ...] = ()
+    """The latest question and its answer; empty where there is none."""
+    metrics: tuple[ProgressValue, ...] = ()
+    """Metrics over the first answers."""
+
+    @property
+    def shown(self) -> tuple[ProgressValue, ...]:
+        """All that an event says of the run."""
+        return (*self.values, *self.newest, *self.metrics)
 
     @property
     def is_active(self) -> bool:
@@ -96,7 +118,7 @@ class LiveRun:
     def key(self) -> str:
         """Changes with everything of the run but the numbers: then its part of the page is rendered again."""
         looks = 0 if self.stop is None else max((len(one["path"]) for one in self.stop.results.values()), default=0)
-        shape = [f"{one.key}{one.ratio is not None}{bool(one.note)}{bool(one.where)}" for one in self.values]
+        shape = [f"{one.key}{one.ratio is not None}{bool(one.note)}{bool(one.where)}" for one in self.shown]
         return " ".join([self.record.run_id, self.stage.replace(" ", "-"), str(looks), *shape])
 
 
@@ -106,6 +128,8 @@ class LiveFeed:
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
         self._history: dict[str, deque[tuple[float, int]]] = {}
+        self._metrics: dict[str, tuple[int, tuple[ProgressValue, ...]]] = {}
+        """The first metrics of each run, with the number of answers that they are over."""
         self._lock = threading.Lock()
         self._clients = 0
         self._task: asyncio.Task[None] | None = None
@@ -129,8 +153,13 @@ class LiveFeed:
                 *_output_values(record, done, failed, reasons, seconds),
                 *_judging_values(_current_judging(record)),
             )
-            found.append(LiveRun(record, stage, values, self._stop_plan(record)))
+            newest: tuple[ProgressValue, ...] = ()
+            metrics = newest
+            if done and "rescoring" not in stage:
+                newest, metrics = _newest_answer(store, record, done), self._first_metrics(record, done)
+            found.append(LiveRun(record, stage, values, self._stop_plan(record), newest, metrics))
         with self._lock:
+            self._metrics = {one.record.run_id: self._metrics.get(one.record.run_id, (0, ())) for one in found}
             calling = {one.record.run_id for one in found if one.stage == "calling"}
             self._history = {run_id: one for run_id, one in self._history.items() if run_id in calling}
         return found
@@ -140,6 +169,17 @@ class LiveFeed:
         judged = _current_judging(record).get("metrics") or {}
         plan = recorded_plan(self._workbench.store, record) if judged else None
         return plan if plan is not None and not plan.designs.keys().isdisjoint(judged) else None
+
+    def _first_metrics(self, record: RunRecord, done: int) -> tuple[ProgressValue, ...]:
+        """Metrics over the first answers, computed again when there are clearly more of them."""
+        count = min(done // record.repeats, FIRST_ANSWERS)
+        with self._lock:
+            before, found = self._metrics.get(record.run_id, (0, ()))
+        if count >= FEWEST_ANSWERS and (count >= GROWTH * before or before < count == FIRST_ANSWERS):
+            before, found = count, tuple(_first_metrics(self._workbench.store, record, count))
+            with self._lock:
+                self._metrics[record.run_id] = before, found
+        return found
 
     def _seconds_left(self, record: RunRecord, done: int) -> float | None:
         """The remaining time of the calls at the speed of the last minutes; ``None`` if that is not known yet."""
@@ -206,7 +246,7 @@ class LiveFeed:
             {
                 "id": one.record.run_id,
                 "key": one.key,
-                "values": {value.key: [value.text, value.note, value.ratio] for value in one.values},
+                "values": {value.key: [value.text, value.note, value.ratio] for value in one.shown},
             }
             for one in found
         ]
@@ -276,6 +316,46 @@ def _spent_value(
     used = spent.get(key, used)
     ratio = min(used / cap, 1.0) if cap else 1.0
     return ProgressValue(key, name, f"{form.format(used)} of at most {form.format(cap)}", f"{ratio:.0%}", ratio)
+
+
+def _newest_answer(store: RunStore, record: RunRecord, done: int) -> tuple[ProgressValue, ...]:
+    """The latest question with an output among those that are asked at about this time, and its answer."""
+    place = done // record.repeats
+    positions = range(max(place - NEAR, 0), min(place + NEAR, record.num_samples))
+    known = packed_queries(store, record, list(positions))
+    for sample, output in (known[one] for one in reversed(positions) if one in known):
+        if output is not None:
+            answer = output.answer or "no answer" if output.error is None else f"failed: {output.error}"
+            texts = {"question": ("Newest question", sample.query), "answer": ("Answer", answer)}
+            return tuple(
+                ProgressValue(key, name, escape_control_characters(shorten(text, SHOWN)))
+                for key, (name, text) in texts.items()
+            )
+    return ()
+
+
+def _first_metrics(store: RunStore, record: RunRecord, count: int) -> Iterator[ProgressValue]:
+    """The primary metrics of the plan, else its first ones, over the first answers; without a judge or a model."""
+    conventions, primary = plan_conventions(record), record.plan.get("primary") or ()
+    planned = []
+    with suppress(AueporaError):
+        planned = resolve_metrics(record.plan.get("metrics") or (), conventions)
+    chosen = [one for one in planned if isinstance(one, BatchMetric) and not is_judged(one) and not one.asks_models]
+    first = [one for one in chosen if one.name in primary]
+    others = [one for one in chosen if one.name not in primary]
+    outputs = {one.position: one.output for one in store.outputs(record.run_id, repeat=0, positions=range(count))}
+    samples = islice(iter_samples(store, record.run_id, positions=range(count)), count)
+    with suppress(AueporaError):
+        pairs = [(sample, outputs[place]) for place, sample in enumerate(samples) if place in outputs]
+        for result in evaluate_stream(
+            pairs, [*first, *others][:MAX_FIRST], conventions=conventions, run=run_info(record)
+        ):
+            if result.defined:
+                ends = interval_numbers(result) or "no interval"
+                note = f"{ends}, n = {result.details.get('num_samples', 0):,}"
+                yield ProgressValue(
+                    f"metric {result.name}", display_name(result), metric_number(result, result.value), note
+                )
 
 
 def _reasons_text(reasons: Mapping[str, int]) -> str:

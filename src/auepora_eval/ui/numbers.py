@@ -40,6 +40,16 @@ def metric_number(result: MetricResult, value: float) -> str:
     return with_minus(f"{value:.4g}")
 
 
+def interval_numbers(result: MetricResult, unit: str = "") -> str:
+    """The ends of the interval; with their units where one differs from that of the value."""
+    if result.interval is None or not result.defined:
+        return ""
+    ends = [metric_number(result, end) for end in result.interval]
+    if all(end.partition(" ")[2] == unit for end in ends):
+        ends = [end.partition(" ")[0] for end in ends]
+    return " – ".join(ends)
+
+
 def metric_difference(result: MetricResult, difference: float) -> str:
     """A difference with its sign; ``= 0`` where there is none."""
     text = metric_number(result, abs(difference))

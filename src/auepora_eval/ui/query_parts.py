@@ -16,7 +16,6 @@ from ..core.conventions import Match
 from ..core.derivation import format_subject
 from ..core.metrics_base import apply_failure_policy
 from ..core.results import display_name, metric_labels, to_json_value
-from ..core.targets import TARGETS
 from ..core.types import MetricResult, Response, SystemOutputs, TargetCategory
 from ..features.matching import MATCH_WORDS
 from ..render.blocks import Cell
@@ -282,7 +281,7 @@ class QueryScore:
 
 
 def score_rows(runs: Sequence[QueryRun], before: Sequence[Mapping[str, str]]) -> list[QueryScore]:
-    """The scores of the sample, by target; ``before`` are those of each run before corrections of the gold."""
+    """The scores of the sample; ``before`` are those of each run before corrections of the gold."""
     names = dict.fromkeys(name for run in runs for name in run.columns.results)
     rows = []
     for name in names:
@@ -307,8 +306,7 @@ def score_rows(runs: Sequence[QueryRun], before: Sequence[Mapping[str, str]]) ->
         difference = _difference(known, [value for value, _ in found], is_alike=bool(again))
         lower = not known[0].meta.higher_score_is_better
         rows.append(QueryScore(name, label, known[0].result.target, lower, is_skipped, cells, difference))
-    targets = list(TARGETS)
-    return sorted(rows, key=lambda row: targets.index(row.target))
+    return rows
 
 
 def _matched_scores(

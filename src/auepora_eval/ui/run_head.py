@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -113,7 +114,7 @@ def cause_bar(workbench: Workbench, run: StoredRun, *, split: bool) -> CauseBar 
         if count:
             words = DROPPED if word == "dropped" else "; ".join(CAUSES.get(one, one) for one in present)
             found.append((count, number, word, words))
-    found.sort(key=lambda one: -one[0])
+    found.sort(key=itemgetter(0), reverse=True)
     total, start = sum(counts.values()), 0.0
     segments = []
     for count, number, word, words in found:

@@ -17,7 +17,7 @@ from ..report.pages import answers_result
 from ..report.run_sections import StoredRun
 from ..report.score_sections import alternative_values, coverage_notes, interval_flags, value_bar
 from ..store.records import RunRecord
-from .numbers import is_proportion, metric_number
+from .numbers import interval_numbers, is_proportion, metric_number
 from .workbench import make_url, run_url
 
 MAX_TILES = 6
@@ -123,7 +123,7 @@ def metric_row(run: StoredRun, result: MetricResult) -> MetricRow:
         role=_role(record, name),
         value=value,
         unit=unit,
-        interval=_interval_numbers(result, unit),
+        interval=interval_numbers(result, unit),
         is_uncertain=bool(interval_flags(result)),
         digits=f"{value_text(result.known_value)}; {interval_text(result.interval) or 'no interval'}",
         bar=value_bar(result, *_scale(run, result)),
@@ -140,16 +140,6 @@ def _role(record: RunRecord, name: str) -> str:
     if name in (record.plan.get("primary") or ()):
         return "primary"
     return "guardrail" if name in (record.plan.get("guardrails") or ()) else ""
-
-
-def _interval_numbers(result: MetricResult, unit: str) -> str:
-    """The ends of the interval; with their units where one differs from that of the value."""
-    if result.interval is None or not result.defined:
-        return ""
-    ends = [metric_number(result, end) for end in result.interval]
-    if all(end.partition(" ")[2] == unit for end in ends):
-        ends = [end.partition(" ")[0] for end in ends]
-    return " – ".join(ends)
 
 
 def _scale(run: StoredRun, result: MetricResult) -> tuple[float, float]:
@@ -204,12 +194,12 @@ def headline_tiles(run: StoredRun) -> list[MetricRow]:
     by_name = {one.name: one for one in run.results if one.defined}
     plan = run.record.plan
     latency = [one for one in by_name.values() if one.target is TargetCategory.LATENCY]
-    latency.sort(key=lambda one: not one.name.startswith("quantile_latency"))
+    latency = [*(one for one in latency if one.name.startswith("quantile_latency")), *latency][:1]
     primary = plan.get("primary") or rank_metrics(run.record, run.results)[:3]
     guardrails = plan.get("guardrails") or [name for name, one in by_name.items() if _is_loss_rate(run, one)]
     names = dict.fromkeys([*primary, *guardrails])
-    found = [by_name[name] for name in names if name in by_name and by_name[name] not in latency[:1]]
-    shown = [*found[: MAX_TILES - len(latency[:1])], *latency[:1]]
+    found = [by_name[name] for name in names if name in by_name and by_name[name] not in latency]
+    shown = [*found[: MAX_TILES - len(latency)], *latency]
     return [_tile(metric_row(run, one)) for one in shown]
 
 

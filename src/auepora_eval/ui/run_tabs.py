@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from markupsafe import Markup
@@ -43,7 +44,7 @@ from ..store.runs import samples_contain
 from .page_request import Fields, PageRequest
 from .query_list import QueryListPage
 from .run_rows import LABELS, label_condition, outcome_condition, queries_url, score_groups, slice_cards, sliced_result
-from .workbench import Workbench, render_template, run_url
+from .workbench import Workbench, make_url, render_template, run_url
 
 MAX_GROUPS = 30
 """The number of groups of a slice that are offered as filters."""
@@ -137,6 +138,12 @@ class RunTab:
     empty: str = ""
     """What a run without any of the sections is told."""
     count: Callable[[StoredRun], int] | None = None
+    lazy: str = ""
+    """The address of a page that is its content."""
+
+
+def _count_metrics(run: StoredRun) -> int:
+    return len(run.results)
 
 
 def _count_groups(run: StoredRun) -> int:
@@ -149,8 +156,8 @@ def _count_judges(run: StoredRun) -> int:
 
 
 TABS = {
-    "metrics": RunTab("Metrics", count=lambda run: len(run.results)),
-    "queries": RunTab("Queries", count=lambda run: run.record.num_samples),
+    "metrics": RunTab("Metrics", count=_count_metrics),
+    "queries": RunTab("Queries", count=attrgetter("record.num_samples")),
     "slices": RunTab(
         "Slices",
         ["slices"],
@@ -161,6 +168,7 @@ TABS = {
     "distributions": RunTab("Distributions", ["distributions"], "No metric has a score per query."),
     "latency": RunTab("Latency", ["latency"], "No answer is stored yet."),
     "failures": RunTab("Failures", ["failures"], "No answer is stored yet.", lambda run: run.counts[1]),
+    "groups": RunTab("Groups", lazy="/queries/groups"),
     "judges": RunTab("Judges", ["judges", "sequential", "two-stage"], "No judge was asked in this run.", _count_judges),
     "gates": RunTab(
         "Gates",
@@ -199,6 +207,7 @@ def tab_response(request: PageRequest, record: RunRecord, name: str) -> HTMLResp
         sections=[(one, SECTIONS[one].title, _section_html(request, record, one)) for one in names],
         empty=NO_RANKINGS if absent and name == "retrieval" else TABS[name].empty,
         offers=offers,
+        lazy=make_url(TABS[name].lazy, run=record.run_id) if TABS[name].lazy else "",
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.responses import Response
 
-from ..compare.sweeps import find_sweep
+from ..compare.sweeps import find_sweep, sweep_runs
 from ..errors import BadValueError
 from ..store.runs import CachedStore
 from ..sweep.answer import SweepAnswer, answer_sweep
-from ..sweep.page import answer_sections
-from ..sweep.rendering import conclusion
+from ..sweep.rendering import answer_sections, conclusion
 from .page_request import PageRequest, page_route
 from .workbench import Workbench, render_template
 
@@ -39,11 +40,11 @@ def sweep_page(request: PageRequest) -> Response:
 def read_answer(workbench: Workbench, name: str) -> SweepAnswer:
     """The answer of a sweep, from the cache where its runs are as before."""
     sweep = find_sweep(workbench.store, name)
-    versions = [None if run is None else workbench.version(run) for run in sweep.runs(workbench.store)]
+    versions = [None if run is None else workbench.version(run) for run in sweep_runs(workbench.store, sweep)]
     key = ("sweep", name, *versions)
     store = CachedStore(workbench.store)
     store.records_decisions = False  # a page is a GET request
-    return workbench.cached(key, lambda: answer_sweep(store, sweep), size=_SIZE)
+    return workbench.cached(key, partial(answer_sweep, store, sweep), size=_SIZE)
 
 
 ROUTES = [page_route("/sweep", sweep_page)]

@@ -332,7 +332,13 @@ def run_url(record: RunRecord, *parts: str) -> UncutText:
 def _environment() -> Environment:
     environment = make_environment("auepora_eval.ui", "auepora_eval.render")
     environment.globals.update(url=make_url, run_url=run_url)
+    environment.filters["prose"] = _prose
     return environment
+
+
+def _prose(text: str, *longest: int) -> Any:
+    """A sentence of a report for a page."""
+    return _environment().filters["ticked"](without_options(text), *longest)
 
 
 def load_templates(*names: str) -> None:
@@ -432,8 +438,13 @@ _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
 
 
 def page_message(error: AueporaError) -> str:
-    """An error in words for a page, which has fields: options are named without dashes, commands stay as they are."""
-    parts = str(error).split("`")
+    """An error in words for a page."""
+    return without_options(str(error))
+
+
+def without_options(text: str) -> str:
+    """A text for a page, which has fields: options are named without dashes, commands stay as they are."""
+    parts = text.split("`")
     for place in range(0, len(parts), 2):
         parts[place] = _OPTION.sub(r"\1", _OPTION_NOTE.sub("", parts[place]))
     return "`".join(parts)

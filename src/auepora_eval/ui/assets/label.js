@@ -208,7 +208,9 @@ function prepareItem() {
     field.value = draft;
     part("label-comment").open = true;
   }
-  if (isNarrow() && part("label-guide")) part("label-guide").open = read("guide") ?? false;
+  const guide = read("guide"); // what this person chose; until then they are open beside the first item
+  if (part("label-guide") && (guide !== null || isNarrow())) part("label-guide").open = guide ?? false;
+  if (part("label-documents")) part("label-documents").hidden = false;
   if (part("label-reference") && read("reference")) part("label-reference").open = true;
   activateGrade();
   for (const box of frame.querySelectorAll(".choices.two fieldset:first-of-type input")) {
@@ -239,7 +241,6 @@ frame.addEventListener("input", (event) => {
 
 frame.addEventListener("toggle", (event) => {
   const { id, open } = event.target;
-  if (id === "label-guide" && isNarrow()) write("guide", open);
   if (id === "label-reference") write("reference", open);
 }, true);
 
@@ -252,6 +253,15 @@ frame.addEventListener("click", (event) => {
   // A bar at the bottom of the window is in view already.
   const preventScroll = getComputedStyle(part("label-form")).position === "sticky";
   if (details.open) details.querySelector("textarea, input").focus({ preventScroll });
+});
+
+frame.addEventListener("click", (event) => {
+  if (event.target.closest("#label-guide > summary")) write("guide", !part("label-guide").open);
+  if (!event.target.closest("#label-documents")) return;
+  const documents = [...frame.querySelectorAll(".label-documents details")];
+  const isFolded = documents.some((one) => !one.open);
+  for (const one of documents) one.open = isFolded;
+  announce(isFolded ? "All documents are open" : "All documents are folded");
 });
 
 frame.addEventListener("click", (event) => {

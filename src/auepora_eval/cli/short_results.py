@@ -1,0 +1,92 @@
+"""Results and gates in the short form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from ..core.results import Results, display_name, registered_name, script_note
+from ..core.types import MetricResult
+from ..engine.data_checks import count_system_failures
+from ..render.blocks import Row, TableColumn, simple_table, without_empty_columns
+from ..render.short import ShortForm, group_messages, grouped_warnings, rounded, rounded_interval
+from ..render.tables import UNRELIABLE_NOTE, result_note
+from ..render.terminal import cut_text
+from .judge_options import run_failure
+
+if TYPE_CHECKING:
+    from ..gates import GateReport
+
+_COLUMNS = ("metric", TableColumn("value", number=True), "95 % interval", "mean of (samples)")
+_MOST_NOTE = 40
+"""Columns of what a value is a mean of."""
+_MOST_NAMED = 3
+"""Number of values in the conclusion."""
+_MOST_GATES = 12
+_FIRST = ("token_f1", "exact_match", "recall", "ndcg", "hallucination_rate", "rejection_f1", "mean_latency[end_to_end]")
+"""Metrics that come first where a plan names no primary ones."""
+
+
+def results_short(
+    results: Results,
+    plan: Mapping[str, Any],
+    *,
+    head: str = "",
+    notes: Iterable[tuple[str, str | None]] = (),
+    commands: Sequence[tuple[str, str]] = (),
+) -> ShortForm:
+    """Results in the short form: the primary metrics and guardrails of the plan, or else all that there is room for."""
+    names = [*(plan.get("primary") or ()), *(plan.get("guardrails") or ())]
+    chosen = [one for one in results if one.name in names]
+    first = {registered_name(one): one for one in results}  # the one with the deepest cut-off
+    listed = chosen or [*(first[name] for name in _FIRST if name in first), *results]
+    rows: list[Row] = []
+    doubts: list[tuple[str, str]] = []
+    for one in {one.name: one for one in listed}.values():
+        ends = one.interval if one.defined else None
+        name, is_doubtful = display_name(one), bool(ends and (one.details.get("interval") or {}).get("flags"))
+        interval = f"{rounded_interval(ends)}{' ?' * is_doubtful}"
+        rows.append([name, rounded(one.known_value, ends), interval, cut_text(result_note(one), _MOST_NOTE)])
+        doubts += [(name, UNRELIABLE_NOTE)] * is_doubtful
+    problem = _failed_samples(results)
+    values = ", ".join(f"{name} {value}" for name, value, *_ in rows[:_MOST_NAMED])
+    every = [
+        ("failed", problem),
+        ("flagged", "; ".join(group_messages(doubts))),
+        ("gold", (results.gold_match or {}).get("sentence")),
+        *((name, _groups_text(one, name)) for one in listed[:1] for name in one.slices),
+        *(("warning", warning) for warning in [script_note(results), *grouped_warnings(results)]),
+        *notes,
+        ("others", f"{len(results) - len(rows)} more metrics" * (len(rows) < len(results))),
+    ]
+    failure = run_failure(results) if results else None
+    shown = ": ".join(filter(None, [head, values]))
+    conclusion = f"Failed: {failure}; {shown}" if failure else f"{shown}; {problem}"
+    return ShortForm(conclusion, [without_empty_columns(simple_table(_COLUMNS, rows))], every, commands)
+
+
+def _failed_samples(results: Results) -> str:
+    """How many samples failed, and why."""
+    failed, total, reasons = count_system_failures(results)
+    causes = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+    return f"{failed:,} of {total:,} samples failed ({causes})".replace(" ()", "")
+
+
+def _groups_text(result: MetricResult, name: str) -> str:
+    """The values of a metric in the groups of a slice."""
+    parts = [f"{group} {rounded(part.known_value, part.interval)}" for group, part in result.slices[name].items()]
+    return f"{display_name(result)}: {', '.join(parts)}"
+
+
+def gates_short(report: GateReport, *, failed: str = "", commands: Sequence[tuple[str, str]] = ()) -> ShortForm:
+    """The gates in the short form, failed ones first, with what else must be said; ``failed`` answers are named."""
+    from ..gates import GATE_SIGNS
+
+    ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
+    notes = [(f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {one.reason}") for one in ordered[:_MOST_GATES]]
+    notes += [("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)), ("answers", failed)]
+    notes += [("warning", warning) for warning in report.warnings]
+    notes += [("note", one.note or "") for one in (report.sample_set, report.register) if one is not None]
+    against = "" if report.against is None else f", compared with {report.against}"
+    return ShortForm(f"{report.status.capitalize()}: {report.headline}{against}", [], notes, commands)

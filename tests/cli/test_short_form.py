@@ -1,0 +1,200 @@
+"""Commands print their conclusion in the first line and fit on a screen of 25 lines; ``--all`` prints the tables."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.golden_cli import Outcome, call, entered, write_rows
+from helpers.screens import read_screen, whole_text
+
+# --- the demo --------------------------------------------------------------------------------------------------------
+
+STORE = ("--store", "auepora-demo/runs.sqlite")
+RUNS = ("quickstart-baseline", "quickstart-bm25")
+PLAN = "auepora-demo/plan-bm25.yaml"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
+    """The demo, whose folder is the current one; with labels of ten answers."""
+    folder = tmp_path_factory.mktemp("demo")
+    with entered(folder):
+        outcome = call("demo")
+        ids = [json.loads(line)["sample_id"] for line in Path("auepora-demo/questions.jsonl").read_text().splitlines()]
+        labels = [{"sample_id": one, "label": "right" if at % 3 else "wrong"} for at, one in enumerate(ids[:40])]
+        write_rows(folder / "labels.jsonl", [{**one, "annotator": name} for one in labels for name in ("ann", "bob")])
+        yield outcome
+
+
+DEMO_SCREENS: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and texts that its screen has
+    ("compare", *RUNS, *STORE): (
+        "B against A on 3 primary metrics: 3 better; worse and not primary: support_density",
+        "A: 0 failed of 135 answers; B: 0 failed of 135 answers",
+        "+0.19 +0.09 to +0.30",
+        "the same command with --all",
+    ),
+    ("compare", *RUNS, *STORE, "--why"): ("Mixed: B against A", "worse by recall@5 cause what was seen", "q44 lost"),
+    ("compare", *RUNS, *STORE, "--guardrail", "hallucination_rate=0.02"): (
+        "guardrail worse: hallucination_rate",
+        "hallucination_rate is worse by at least",
+    ),
+    (
+        "gate",
+        RUNS[1],
+        "--against",
+        RUNS[0],
+        "-g",
+        "recall@5 >= 0.8",
+        "-g",
+        "mrr@10 >= 0.99",
+        "-g",
+        "better(token_f1)",
+        *STORE,
+    ): (
+        "Failed: 3 gates: 2 passed, 1 failed, compared with run_",
+        "✗ failed mrr@10 >= 0.99",
+        "quickstart-baseline: 0 failed of 135 answers",
+    ),
+    ("judge", "calibrate", RUNS[1], "--labels", "labels.jsonl", "-m", "token_f1", "--assume-random", *STORE): (
+        "Conclusion: token_f1 of quickstart-bm25 is not usable",
+        "agreement kappa",
+        "basis the labelled samples are assumed to be a random sample",
+    ),
+    ("diagnose", PLAN): (
+        "62 of 121 answers are wrong: the generator ignores context in 74 % of them",
+        "headroom (oracle - retrieved) +0.124 +0.061 – +0.187",
+        "the same command with --resume --all",
+    ),
+    ("run", PLAN): ("quickstart-bm25: recall@5 0.831, token_f1 0.416", "0 of 135 samples failed", "23 more metrics"),
+    ("show", RUNS[1], *STORE): ("quickstart-bm25: recall@5 0.831", "questions, 135 samples"),
+}
+
+
+@pytest.mark.slow
+def test_demo_fits_on_a_screen(demo: Outcome) -> None:
+    first, *_ = read_screen(demo.out)
+    assert (
+        first == "Mixed: B against A on 3 primary metrics: 3 better; worse and not primary: support_density and 2 more"
+    )
+    assert "report.html" in demo.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arguments", "texts"), DEMO_SCREENS.items(), ids=[" ".join(row[:3]) for row in DEMO_SCREENS])
+def test_commands_on_the_demo_fit_on_a_screen(
+    demo: Outcome, arguments: tuple[str, ...], texts: tuple[str, ...]
+) -> None:
+    outcome = call(*arguments, "-q")
+    read_screen(outcome.out)
+    shown = whole_text(outcome.out)
+    assert [text for text in texts if text not in shown] == [], outcome.out
+    assert shown.startswith(texts[0]) or texts[0] in whole_text(outcome.out.split("\n\n")[0])
+
+
+# --- a comparison with failures, a refused and a flagged metric ------------------------------------------------------
+
+QUESTIONS = 20
+NOT_A_WORD = "something else entirely"
+
+
+def make_runs(folder: Path, metrics_of_b: str) -> None:
+    """Two runs: B fails on 30 % of the questions, and computes token_f1 in another way."""
+    write_rows(folder / "data.jsonl", [_sample(n) for n in range(QUESTIONS)])
+    write_rows(folder / "a.jsonl", [_output(n, is_right=n % 8 != 0) for n in range(QUESTIONS)])
+    failed = {"retrieved": [], "error": "timeout: 30 s"}
+    rows = [_output(n, is_right=True) for n in range(QUESTIONS)]
+    rows = [{"sample_id": row["sample_id"], **failed} if n % 10 < 3 else row for n, row in enumerate(rows)]
+    write_rows(folder / "b.jsonl", rows)
+    for name, metrics in (("a", "recall@5, token_f1, exact_match"), ("b", metrics_of_b)):
+        Path(f"{name}.yaml").write_text(
+            f"name: {name}\ndataset: data.jsonl\noutputs: {{jsonl: {name}.jsonl, config: {{top_k: 1}}}}\nmetrics: [{metrics}]\n"
+            "primary: [recall@5, token_f1, exact_match]\nstore: runs.sqlite\n"
+        )
+        assert call("run", f"{name}.yaml", "-q").code == 0
+
+
+def _sample(n: int) -> dict[str, Any]:
+    reference = f"answer {n} by the book"
+    return {
+        "sample_id": f"q{n}",
+        "query": f"第 {n} 个问题？",
+        "relevant_docs": [f"d{n}"],
+        "reference_answer": reference,
+    }
+
+
+def _output(n: int, *, is_right: bool) -> dict[str, Any]:
+    answer = f"answer {n} by the book" if is_right else NOT_A_WORD
+    return {"sample_id": f"q{n}", "retrieved": [f"d{n}" if is_right else "other"], "response": answer}
+
+
+@pytest.fixture
+def failing(tmp_path: Path) -> Iterator[None]:
+    with entered(tmp_path):
+        make_runs(tmp_path, "recall@5, {token_f1: {tokenizer: char}}, exact_match")
+        yield
+
+
+def test_what_speaks_against_a_comparison_is_on_the_screen(failing: None) -> None:
+    shown = call("compare", "a", "b")
+    first, *_ = read_screen(shown.out)
+    assert first.startswith("Open: B against A on 3 primary metrics: 2 inconclusive, 1 not compared; B: 6 failed of 20")
+    text = whole_text(shown.out)
+    assert "failed A: 0 failed of 20 answers; B: 6 failed of 20 answers" in text
+    assert "not compared token_f1: computed differently (in: tok)" in text
+    assert "flagged recall@5: ? few or skewed samples: the interval may be too narrow" in text
+
+
+def test_earlier_looks_are_named(failing: None) -> None:
+    Path("c.yaml").write_text(Path("a.yaml").read_text().replace("name: a", "name: c"))
+    call("run", "c.yaml", "-q")
+    assert "looks" not in call("compare", "a", "c").out
+    assert "looks this test set has decided 1 comparison before" in whole_text(call("compare", "a", "b").out)
+
+
+def test_all_prints_the_tables_and_files_are_complete(failing: None) -> None:
+    whole = call("compare", "b", "a", "--all").out
+    assert "p adjusted" in whole
+    assert "Not compared: 1 metric" in whole
+    call("score", "data.jsonl", "a.jsonl", "-o", "table.txt")
+    every = call("score", "data.jsonl", "a.jsonl", "--all").out
+    assert Path("table.txt").read_text() == every
+    assert every.startswith("target ")
+    read_screen(call("score", "data.jsonl", "a.jsonl").out)
+    assert call("score", "data.jsonl", "a.jsonl", "-o", "-").out == call("score", "data.jsonl", "a.jsonl").out
+
+
+@pytest.mark.parametrize("arguments", [("compare", "a", "b"), ("show", "b"), ("score", "data.jsonl", "b.jsonl")])
+def test_json_is_the_same_with_all(failing: None, arguments: tuple[str, ...]) -> None:
+    shown = [json.loads(call(*arguments, "--json", *more).out) for more in ((), ("--all",))]
+    for document in shown:
+        document.pop("register", None)  # each comparison counts
+    assert shown[0] == shown[1]
+
+
+def test_failures_are_named_in_the_first_line(failing: None) -> None:
+    first, *_ = read_screen(call("show", "b").out)
+    assert first == "b: recall@5 0.70, token_f1 0.70, exact_match 0.70; 6 of 20 samples failed (6 timeout)"
+
+
+def test_run_with_gates_begins_with_the_gates(failing: None) -> None:
+    with Path("b.yaml").open("a") as plan:
+        plan.write("gates: [exact_match >= 0.9, coverage >= 0.5]\n")
+    outcome = call("run", "b.yaml")
+    assert outcome.code == 1
+    first, *_ = read_screen(outcome.out)
+    assert first.startswith("Failed: 2 gates: 1 passed, 1 failed; b: recall@5 0.70")
+    assert "✗ failed exact_match >= 0.9: exact_match is 0.7000, below 0.9" in whole_text(outcome.out)
+
+
+def test_three_runs_are_ranked(failing: None) -> None:
+    Path("c.yaml").write_text(Path("a.yaml").read_text().replace("name: a", "name: c"))
+    call("run", "c.yaml", "-q")
+    outcome = call("compare", "a", "b", "c")
+    first, *lines = read_screen(outcome.out)
+    assert first.startswith("By recall@5, A (a) is first with 0.8500; ")
+    assert "--why" not in outcome.out, "it goes with two runs"
+    assert [line.split()[1] for line in lines[3:6]] == ["a", "c", "b"]

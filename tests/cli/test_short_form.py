@@ -68,7 +68,11 @@ DEMO_SCREENS: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and texts
         "headroom (oracle - retrieved) +0.124 +0.061 – +0.187",
         "the same command with --resume --all",
     ),
-    ("run", PLAN): ("quickstart-bm25: recall@5 0.831, token_f1 0.416", "0 of 135 samples failed", "23 more metrics"),
+    ("run", PLAN): (
+        "quickstart-bm25: recall@5 0.831, token_f1 0.416",
+        "0 of 135 samples failed",
+        "not shown 23 of 26 metrics",
+    ),
     ("show", RUNS[1], *STORE): ("quickstart-bm25: recall@5 0.831", "questions, 135 samples"),
 }
 
@@ -177,7 +181,21 @@ def test_json_is_the_same_with_all(failing: None, arguments: tuple[str, ...]) ->
 
 def test_failures_are_named_in_the_first_line(failing: None) -> None:
     first, *_ = read_screen(call("show", "b").out)
-    assert first == "b: recall@5 0.70, token_f1 0.70, exact_match 0.70; 6 of 20 samples failed (6 timeout)"
+    assert first == "b: recall@5 0.70, token_f1 0.70, exact_match 0.70; 6 of 20 samples failed"
+
+
+def test_a_run_without_results_says_so(failing: None) -> None:
+    Path("system.py").write_text(
+        "class Broken:\n    def run(self, sample, *, top_k):\n        raise ValueError('no')\n"
+    )
+    Path("broken.yaml").write_text(
+        "name: broken\ndataset: data.jsonl\nsystem: {python: 'system:Broken'}\nmetrics: [recall@5]\n"
+        "run: {concurrency: 1, retries: 0, max_failures: 2}\nstore: runs.sqlite\n"
+    )
+    assert call("run", "broken.yaml", "-q").code == 3
+    first, *_ = read_screen(shown := call("show", "broken").out)
+    assert first == "broken has no results: the run did not come to scoring"
+    assert "3 of 20 outputs, 3 failed" in whole_text(shown)
 
 
 def test_run_with_gates_begins_with_the_gates(failing: None) -> None:

@@ -122,8 +122,10 @@ def test_variants_of_a_question_count_once(store: RunStore) -> None:
 def test_of_many_questions_some_are_read(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     failing_runs(store)
     monkeypatch.setattr(failure_groups, "MAX_QUESTIONS", 300)
-    table = table_of(store, "after")
-    assert find_failure_groups(table, choose_rule(table)).lists[-1].questions == 300
+    table = table_of(store, "before", "after")
+    newly, wrong = find_failure_groups(table, choose_rule(table)).lists
+    assert newly.questions == wrong.questions == 300
+    assert [group.causes for group in newly.groups] == [{}] * len(newly.groups)  # outputs are not read
 
 
 # --- which answers are right -----------------------------------------------------------------------------------------

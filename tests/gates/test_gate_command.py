@@ -127,7 +127,7 @@ class TestRun:
             first = store.find("latest~1").run_id
         assert f"compared with {first}" in out
         project.plan(args=BROKEN, more=gates_yaml("not worse(recall@5)", "delta(recall@5) > -0.2", "coverage >= 0"))
-        code, out, _ = auepora("run", "plan.yaml", "--against", first)
+        code, out, _ = auepora("run", "plan.yaml", "--against", first, "--all")
         assert code == 1
         assert "recall@5 is worse: -0.3333" in out
         assert "none of the interval is above -0.2" in out

@@ -361,5 +361,6 @@ def test_a_batch_with_the_keyboard_alone(server: UiServer, ids: dict[str, str], 
         page.get_by_role("checkbox").press("Space")
         page.get_by_label("Your name").press("Enter")
         page.get_by_text("Closed by eve").wait_for()
+        page.wait_for_load_state("load")  # then its scripts have run
         page.keyboard.press("i")
         page.get_by_role("link", name="q000").first.wait_for()

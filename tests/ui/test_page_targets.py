@@ -168,7 +168,7 @@ def test_a_phone_reaches_baseline_options_and_report(browser: Any, demo: UiServe
         page.locator("#baseline").select_option(index=1)
         page.wait_for_url("**baseline=**")
         measured(page, demo, f"/compare?{pair}")
-        page.get_by_text("Options", exact=True).click()
+        page.locator(".options summary").click()
         menu = page.get_by_label("Adjustment of p-values")
         box = menu.bounding_box()
         assert box["x"] >= 0

@@ -2,6 +2,7 @@
 
 import re
 import threading
+import time
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -273,3 +274,17 @@ def test_a_list_does_not_wait_for_outputs(tmp_path: Path, browser: Any, monkeypa
                 page.locator(".query-total").get_by_text("60 of 120 queries", exact=True).wait_for()
             reply = server.get(f"{address}&q=another&fragment=results&wait=1")
             assert count_of(reply.text) == f"{first} of 120 queries"
+
+
+def test_causes_of_large_runs_are_read_in_a_thread(server: UiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list is shown before the causes of its changes are known; then their chips are there."""
+    monkeypatch.setattr("auepora_eval.ui.query_list.SMALL", 10)
+    first, second = (server.workbench.find(name).run_id for name in ("before", "after </title>"))
+    path = f"/queries?run={second}&run={first}&where=token_f1%3Dbetter&wait=1"
+    monkeypatch.setattr("auepora_eval.ui.query_list._CHIP_SECONDS", 30)
+    monkeypatch.setattr("auepora_eval.ui.query_list._has_outputs", lambda table, seconds: True)
+    assert "Cause" not in server.get(path).text
+    deadline = time.monotonic() + 60
+    while "Cause" not in server.get(path).text:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -393,9 +393,9 @@ def calibration_short(report: CalibrationReport, commands: Sequence[tuple[str, s
     ]
     state = None if report.sequential is None else look_state(report.sequential)
     judged = [one.conclusion.sentence for one in report.judges if one.conclusion == report.conclusion]
-    conclusion = " ".join(filter(None, [verdict_sentence(report), state, *judged[:1]]))
+    conclusion = " ".join(text for text in (verdict_sentence(report), state, *judged[:1]) if text)
     shown = [0, *range(1 if report.judges else 2, len(columns))]  # people alone have no judge
-    return ShortForm(conclusion, [select_columns(simple_table(columns, rows), shown)], notes, commands)
+    return ShortForm(conclusion, [select_columns(simple_table(columns, rows), shown)], notes=notes, commands=commands)
 
 
 def _short_mean(name: str, one: CorrectedMean) -> Row:

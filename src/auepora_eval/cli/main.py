@@ -91,7 +91,6 @@ COMMANDS = {
     "Look at runs": {
         "runs": ("runs", "List the stored runs; tag or delete them."),
         "show": ("show", "Show a stored run, its failures or one sample."),
-        "explain": ("show:explain_command", "Explain a stored value, or the score of one query."),
         "ui": ("ui", "Open the runs in the browser."),
         "report": ("report:report_command", "Write a report of stored runs as one HTML file."),
     },
@@ -102,6 +101,7 @@ COMMANDS = {
         "label": ("label", "Label answers in the terminal; agreement, adjudication."),
     },
     _MORE: {
+        "explain": ("show:explain_command", "Explain a stored value, or the score of one query."),
         "queries": ("show:queries_command", "List the queries of one or two runs, filtered and sorted."),
         "plan-size": ("plan_size", "Compute the questions, labels and calls of a comparison."),
         "samples": ("show:samples_command", "List the saved sets of samples, or show one."),

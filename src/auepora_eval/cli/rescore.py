@@ -42,6 +42,7 @@ from .options import (
 from .score import PRESETS
 
 if TYPE_CHECKING:
+    from ..annotate.relevance import PartialGrades
     from ..core.registry import Spec
     from ..core.types import TargetCategory
     from ..engine.gold_match import MatchChoice
@@ -157,7 +158,10 @@ def command(
         record = found.find(run)
         rules = None if conventions == "auto" else conventions
         if grades is not None:
-            text = _rescore_with_grades(found, record, str(qrels), grades, draw, parse_specs(metrics), rules, form)
+            from ..annotate.relevance import read_partial_grades
+
+            partial = read_partial_grades(str(qrels), grades, draw)
+            text = _rescore_with_grades(found, record, partial, parse_specs(metrics), conventions=rules, form=form)
             write_out(text, output)
             echo_err(f"stored with {record.run_id}")
             return
@@ -218,16 +222,14 @@ def command(
 def _rescore_with_grades(
     store: RunStore,
     record: RunRecord,
-    qrels: str,
-    grades: str,
-    draw: str | None,
+    partial: PartialGrades,
     metrics: Sequence[Spec],
+    *,
     conventions: str | None,
     form: str,
 ) -> str:
     """The metrics corrected by human grades, stored and rendered."""
-    from ..annotate.relevance import partial_grades_text, read_partial_grades, rescore_with_grades
+    from ..annotate.relevance import partial_grades_text, rescore_with_grades
 
-    partial = read_partial_grades(qrels, grades, draw)
     results = rescore_with_grades(store, record, partial, metrics, conventions=conventions)
     return partial_grades_text(results) if form == "table" else render_results(results, form, "")

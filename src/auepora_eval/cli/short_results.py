@@ -49,7 +49,8 @@ def results_short(
         interval = f"{rounded_interval(ends)}{' ?' * is_doubtful}"
         rows.append([name, rounded(one.known_value, ends), interval, cut_text(result_note(one), _MOST_NOTE)])
         doubts += [(name, UNRELIABLE_NOTE)] * is_doubtful
-    problem = _failed_samples(results)
+    failed, total, _ = count_system_failures(results)
+    problem = f"{failed:,} of {total:,} samples failed" * bool(total)
     values = ", ".join(f"{name} {value}" for name, value, *_ in rows[:_MOST_NAMED])
     every = [
         ("failed", problem),
@@ -58,19 +59,12 @@ def results_short(
         *((name, _groups_text(one, name)) for one in listed[:1] for name in one.slices),
         *(("warning", warning) for warning in [script_note(results), *grouped_warnings(results)]),
         *notes,
-        ("others", f"{len(results) - len(rows)} more metrics" * (len(rows) < len(results))),
+        ("not shown", f"{len(results) - len(rows)} of {len(results)} metrics" * (len(rows) < len(results))),
     ]
     failure = run_failure(results) if results else None
-    shown = ": ".join(filter(None, [head, values]))
-    conclusion = f"Failed: {failure}; {shown}" if failure else f"{shown}; {problem}"
-    return ShortForm(conclusion, [without_empty_columns(simple_table(_COLUMNS, rows))], every, commands)
-
-
-def _failed_samples(results: Results) -> str:
-    """How many samples failed, and why."""
-    failed, total, reasons = count_system_failures(results)
-    causes = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
-    return f"{failed:,} of {total:,} samples failed ({causes})".replace(" ()", "")
+    shown = f"{head}: {values}" if head and values else f"{head}{values}"
+    conclusion = f"Failed: {failure}; {shown}" if failure else f"{shown}; {problem}".removesuffix("; ")
+    return ShortForm(conclusion, [without_empty_columns(simple_table(_COLUMNS, rows))], notes=every, commands=commands)
 
 
 def _groups_text(result: MetricResult, name: str) -> str:
@@ -89,4 +83,4 @@ def gates_short(report: GateReport, *, failed: str = "", commands: Sequence[tupl
     notes += [("warning", warning) for warning in report.warnings]
     notes += [("note", one.note or "") for one in (report.sample_set, report.register) if one is not None]
     against = "" if report.against is None else f", compared with {report.against}"
-    return ShortForm(f"{report.status.capitalize()}: {report.headline}{against}", [], notes, commands)
+    return ShortForm(f"{report.status.capitalize()}: {report.headline}{against}", notes=notes, commands=commands)

@@ -529,7 +529,7 @@ def _user() -> str:
 def _queries_page(table: QueryTable, rows: list[QueryRow], metrics: list[str], matching: int) -> Report:
     """The queries as a table."""
     letters = table.letters if len(table.runs) > 1 else [""]
-    headings = ["rank", *map(table.metric_label, metrics)]
+    headings = ["rank", *(table.metric_label(name) for name in metrics)]
     names = [f"{heading} {letter}".strip() for heading in headings for letter in letters]
     columns = [TableColumn("query"), *(TableColumn(name, number=True) for name in names), TableColumn("question")]
     cells: list[Row] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,7 @@ from .console import echo_err, quiet_option, stdout_to_stderr, stop_on_signals
 from .help_pages import Command
 from .judge_options import INTERRUPTED, STOPPED_EARLY, JudgingOptions, judging_options, preview_text
 from .options import (
-    find_samples,
+    grouped_options,
     open_store,
     output_format,
     refuse_input_as_output,
@@ -27,50 +27,63 @@ from .run import resume_command
 
 if TYPE_CHECKING:
     from ..store.records import StoredOutput
+    from ..sweep.run import SweepOptions
+
+
+def _make_options(*values: Any) -> SweepOptions:
+    from ..sweep.run import SweepOptions
+
+    return SweepOptions(*values)
+
+
+sweep_options = grouped_options(
+    "options",
+    _make_options,
+    {
+        "name": click.option("--name", help="Name of the sweep; default: the name of the plan."),
+        "store": store_option,
+        "limit": click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N samples."),
+        "samples": samples_option,
+        "tags": click.option("--tag", "tags", multiple=True, help="Tag the runs; repeatable."),
+        "resume": click.option(
+            "--resume", is_flag=True, help="Resume the sweep of this name; prints the answer if all is done."
+        ),
+        "retry_failed": click.option(
+            "--retry-failed", is_flag=True, help="With --resume: retry failed configurations and samples."
+        ),
+        "parallel": click.option(
+            "--parallel",
+            type=click.IntRange(min=1, max=32),
+            default=1,
+            show_default=True,
+            metavar="N",
+            help="Run this many configurations at a time; each makes as many calls at a time as the plan says.",
+        ),
+        "eliminate": click.option(
+            "--eliminate",
+            is_flag=True,
+            help="Ask tenths of the questions, and let a configuration leave as soon as it is worse than another one.",
+        ),
+    },
+)
+"""How a sweep is run, passed to the command as one argument, ``options``."""
 
 
 @click.command(name="sweep", cls=Command)
 @click.argument("plan", type=click.Path())
 @click.argument("sweep_name", metavar="[NAME]", required=False)
-@click.option("--name", help="Name of the sweep; default: the name of the plan.")
-@click.option("--tag", "tags", multiple=True, help="Tag the runs; repeatable.")
-@samples_option
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N samples.")
-@click.option("--resume", is_flag=True, help="Resume the sweep of this name; prints the answer if all is done.")
-@click.option("--retry-failed", is_flag=True, help="With --resume: retry failed configurations and samples.")
-@click.option(
-    "--parallel",
-    type=click.IntRange(min=1, max=32),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Run this many configurations at a time; each makes as many calls at a time as the plan says.",
-)
-@click.option(
-    "--eliminate",
-    is_flag=True,
-    help="Ask tenths of the questions, and let a configuration leave as soon as it is worse than another one.",
-)
+@sweep_options
 @click.option("--all", "is_whole", is_flag=True, help="Show all configurations, and the effect of each parameter.")
 @judging_options
-@store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @quiet_option
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.html, .json, .md, else the table).")
 def command(
     plan: str,
     sweep_name: str | None,
-    name: str | None,
-    tags: tuple[str, ...],
-    samples: str | None,
-    limit: int | None,
-    resume: bool,
-    retry_failed: bool,
-    parallel: int,
-    eliminate: bool,
+    options: SweepOptions,
     is_whole: bool,
     judging: JudgingOptions,
-    store: str | None,
     as_json: bool,
     output: str | None,
 ) -> None:
@@ -96,36 +109,31 @@ def command(
     if (sweep_name is not None) != (plan == "show"):
         raise click.UsageError("write auepora sweep PLAN, or auepora sweep show NAME")
     if sweep_name is not None:
-        show(sweep_name, store, form, output, is_whole=is_whole)
+        show(sweep_name, options.store, form, output, is_whole=is_whole)
         return
-    if retry_failed and not resume:
+    if options.retry_failed and not options.resume:
         raise click.UsageError("--retry-failed goes with --resume")
-    from ..plan.prepare import read_plan
     from ..plan.source import read_source
     from ..runs.run import RunCallbacks
-    from ..store.connect import default_store
-    from ..sweep.run import SweepOptions, SweepRunner, prepare_sweep
+    from ..sweep.run import SweepRunner, prepare_sweep
     from ..systems.calls import Stop
 
     source = read_source(Path(plan)).with_settings(judging.settings)
     changes = judging.limits()
-    read = read_plan(source, changes=changes)
-    where = default_store(store, read.store)
-    refuse_input_as_output(output, [plan, where])
-    options = SweepOptions(
-        name, store, limit, find_samples(samples, where), tags, resume, retry_failed, parallel, eliminate
-    )
     prepared = prepare_sweep(source, options, changes)
+    refuse_input_as_output(output, [plan, prepared.where])
     if judging.preview:
         from ..runs.judging import preview_plan
 
-        found, notes = preview_plan(prepared.plans[0], store=store, limit=limit, sample_set=options.samples)
+        found, notes = preview_plan(
+            prepared.plans[0], store=options.store, limit=options.limit, sample_set=prepared.sample_set
+        )
         what = f"{len(prepared.plans)} configurations on {len(prepared.samples):,} questions"
         notes = [f"{what}: {prepared.calls:,} calls to the system; the judge calls are those of one", *notes]
         write_out(preview_text(found, as_json=form == "json", notes=notes), output)
         return
     stop = Stop()
-    words = ["--resume", "--eliminate"] if eliminate else ["--resume"]
+    words = ["--resume", "--eliminate"] if options.eliminate else ["--resume"]
     with progress("asking", prepared.calls or None, rate=True) as advance, stdout_to_stderr(), stop_on_signals(stop):
 
         def answered(rows: Sequence[StoredOutput]) -> None:

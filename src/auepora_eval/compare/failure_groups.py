@@ -213,7 +213,7 @@ class _GroupReader:
             change=change,
             members=int(members.sum()),
             wrong=len(own),
-            causes=dict(Counter(filter(None, (causes[row] for row in own))).most_common()),
+            causes=dict(Counter(causes[row] for row in own if causes[row]).most_common()),
             examples=[{"sample_id": row.sample_id, "query": row.question} for row in examples],
         )
 
@@ -221,6 +221,8 @@ class _GroupReader:
         """The cause of each wrong answer, or of each change; empty where it is unknown."""
         names: list[str] = list(Cause)
         try:
+            if newly and len(self.table) > MAX_QUESTIONS:
+                return [""] * len(self.rows)  # reading all outputs of both runs takes long
             if newly:
                 codes = self.table.changes(self.rule.changes_by)
             else:

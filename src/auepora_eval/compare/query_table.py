@@ -6,6 +6,7 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -16,8 +17,9 @@ from ..core.conventions import Match, Signature
 from ..core.results import display_name, metric_labels
 from ..core.slices import Rows
 from ..core.types import MetricResult
-from ..errors import BadValueError, did_you_mean
+from ..errors import AueporaError, BadValueError, did_you_mean
 from ..io.sample_sets import SampleSet
+from ..runtime.processes import return_free_memory
 from ..stats.intervals import Bools, Floats
 from ..store.records import plan_conventions
 from ..text.terms import content_terms
@@ -60,6 +62,8 @@ class QueryTable:
             self._rows[0] = np.arange(len(first.ids))
         self._find_set = find_set
         self._known = KnownValues()
+        self._being_read: set[object] = set()
+        """Keys of values that are computed in a thread."""
         self._search = _TextSearch(self.runs, self._rows, len(self.ids))
 
     def _add_ids(self, ids: Sequence[str]) -> Rows:
@@ -237,6 +241,19 @@ class QueryTable:
         """Per query the cause of its change by a metric (the main one if empty): 1 + index in ``Cause``; 0 is none."""
         self.require_two("change")
         return self._known.get(("changes", metric), lambda: _read_changes(self, metric))
+
+    def prepare_changes(self, metric: str) -> bool:
+        """Whether the causes of changes by a metric are known; else they are read in a thread, which takes long."""
+        key = ("changes", metric)
+        if key not in self._known and key not in self._being_read:
+            self._being_read.add(key)
+            threading.Thread(target=self._read_changes, args=(metric,), name="auepora-changes", daemon=True).start()
+        return key in self._known
+
+    def _read_changes(self, metric: str) -> None:
+        with suppress(AueporaError):  # such as a deleted run; the next access raises it again
+            self.changes(metric)
+        return_free_memory()
 
     def first_hits(self) -> Bytes:
         """Per query the comparison of its first gold document in two runs: 1 + index in ``HITS``; 0 is none."""

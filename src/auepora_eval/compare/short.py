@@ -76,7 +76,7 @@ def comparison_short(
         ("looks", register_note(board)),
     ]
     problems = [f"{label}: {text}" for label, (count, text) in failed.items() if count]
-    return ShortForm(_conclusion(board, problems), tables, notes, commands)
+    return ShortForm(_conclusion(board, problems), tables, notes=notes, commands=commands)
 
 
 def _conclusion(board: Leaderboard, problems: Sequence[str]) -> str:

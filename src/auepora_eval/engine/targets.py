@@ -116,7 +116,7 @@ class TargetFields(AvailableFields):
         super().__init__(targets)
         self.num_samples = 0
         specs = specs_for(_SAMPLE_FIELDS, _OUTPUT_FIELDS, timing_keys=["end_to_end"], targets=targets)
-        self._possible = [built for built in map(metric, specs) if isinstance(built, BatchMetric)]
+        self._possible = [built for built in [metric(spec) for spec in specs] if isinstance(built, BatchMetric)]
         self._inapplicable = {built.name: built for built in self._possible}
 
     def add(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> None:
@@ -267,7 +267,7 @@ def judged_specs(
 
 def judge_note(targets: Iterable[TargetCategory], judged: Sequence[Mapping[str, Any]]) -> str:
     """A sentence on the metrics of the targets that need a judge; empty if they have none."""
-    names = ", ".join(filter(None, (TARGETS[target].judged for target in targets)))
+    names = ", ".join(TARGETS[target].judged for target in targets if TARGETS[target].judged)
     if judged:
         return f"judged, where the data supports it: {', '.join(name for spec in judged for name in spec)}"
     return f"no judge is configured, so these metrics are left out: {names}" if names else ""

@@ -73,7 +73,6 @@ def starter_plan(
     outputs: str | Path | None = None,
     system: str | None = None,
     folder: str | Path | None = None,
-    name: str | None = None,
     purpose: Purpose | None = "everything",
     targets: Collection[TargetCategory] = (),
     columns: Mapping[str, str] | None = None,
@@ -124,7 +123,7 @@ def starter_plan(
         support = _for_purpose(support, purpose)
     parts = [
         _HEADER,
-        f"version: 1\nname: {_scalar(name or plain_stem(dataset.absolute()))}",
+        f"version: 1\nname: {_scalar(plain_stem(dataset.absolute()))}",
         f"# {_describe_samples(samples)}\n"
         f"dataset: {{{chosen.name}: {_scalar(_relative_path(place, dataset))}{_columns(columns)}}}",
         subject,

@@ -138,7 +138,7 @@ def _table_lines(table: Table, room: int) -> list[str]:
     rows = table.groups[0].rows
     shown = rows if len(rows) <= room else rows[: max(room - 1, 0)]
     lines = blocks_text([simple_table(table.columns, shown)]).splitlines()
-    over = max(map(text_width, lines), default=0) - WIDTH
+    over = max((text_width(line) for line in lines), default=0) - WIDTH
     if over > 0:
         most = min(max(text_width(str(row[0])) for row in shown), MAX_CELL_WIDTH) - over
         cut: list[Row] = [[cut_text(str(row[0]), most), *row[1:]] for row in shown]
@@ -164,5 +164,6 @@ def _note_lines(notes: Sequence[tuple[str, str | None]], room: int) -> list[str]
 def _wrapped(text: str, width: int, most: int) -> list[str]:
     """A text in lines of this width; what is over the most lines is cut."""
     shown = printable(text)
-    narrow = width if text_width(shown) <= len(shown) else width // 2  # wide characters take two columns
+    wide = max(text_width(shown) - len(shown), 0)  # characters that take two columns
+    narrow = max(width - wide, width // 2)
     return textwrap.wrap(shown, narrow, max_lines=most, placeholder=" …") or [""]

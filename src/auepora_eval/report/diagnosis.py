@@ -176,7 +176,7 @@ def diagnosis_short(
     left = [f"{numbers.left_out} questions were not measured in every arm"] * bool(numbers.left_out)
     causes, arms = causes_table(numbers, short=True), arms_table(numbers, short=True)
     listed = [*advice, ("note", "; ".join([f"right is {correct}", *left, *notes]))]
-    return ShortForm(sentence(numbers), [*([] if causes is None else [causes]), arms], listed, commands)
+    return ShortForm(sentence(numbers), [*([] if causes is None else [causes]), arms], notes=listed, commands=commands)
 
 
 def diagnosis_text(numbers: DiagnosisNumbers, correct: str, notes: Sequence[str] = ()) -> str:

@@ -28,7 +28,7 @@ from ..engine.evaluate import resolve_metrics
 from ..errors import AueporaError, BadValueError, PlanError, StoreError, UnknownRunError
 from ..features.usage import COMPLETION, PROMPT, token_count, usage_by_model
 from ..io.golden import dataset_fingerprint
-from ..io.sample_sets import SampleSet
+from ..io.sample_sets import SampleSet, find_sample_set
 from ..judge.metric import judged_parts
 from ..plan.model import Plan, plan_changes
 from ..plan.prepare import PreparedPlan, build_system, prepare, read_plan
@@ -50,7 +50,7 @@ from ..runtime.imports import import_object, search_folders
 from ..runtime.secrets import Secrets
 from ..stats.intervals import Ints
 from ..stats.selection import ConfigurationScores, eliminate, look_sizes
-from ..store.connect import default_store
+from ..store.connect import default_labels, default_store
 from ..store.records import RunRecord, RunStatus, StoredOutput, plan_conventions
 from ..store.runs import RunStore, iter_samples
 from ..systems.calls import Stop
@@ -66,7 +66,8 @@ class SweepOptions:
     """By default that of the plan."""
     store: str | None = None
     limit: int | None = None
-    samples: SampleSet | None = None
+    samples: str | None = None
+    """The name or the file of a set of samples."""
     tags: Sequence[str] = ()
     resume: bool = False
     retry_failed: bool = False
@@ -91,6 +92,7 @@ class PreparedSweep:
     deciding: Metric
     where: str
     """The store."""
+    sample_set: SampleSet | None = None
 
 
 def prepare_sweep(
@@ -100,6 +102,10 @@ def prepare_sweep(
     whole = read_plan(source, changes=changes)
     if whole.sweep is None:
         raise PlanError(source.path, None, "sweep", "is missing; write sweep: {grid: {run.top_k: [3, 5, 10]}}")
+    where = default_store(options.store, whole.store)
+    chosen = None
+    if options.samples is not None:
+        chosen = find_sample_set(default_labels(where), options.samples)
     left_out = dict.fromkeys(("sweep", "gates", "report"))
     plans, stored = [], []
     warnings: dict[str, None] = {}
@@ -107,10 +113,10 @@ def prepare_sweep(
     calls = 0
     for configuration in whole.sweep.configurations:
         plan = read_plan(source.with_settings(configuration.settings), changes={**(changes or {}), **left_out})
-        prepared = prepare(plan, need_system=False, limit=options.limit, samples=options.samples)
+        prepared = prepare(plan, need_system=False, limit=options.limit, samples=chosen)
         calls += prepared.calls
         plans.append(plan)
-        stored.append(plan_request(prepared, samples=options.samples).plan)
+        stored.append(plan_request(prepared, samples=chosen).plan)
         warnings.update(dict.fromkeys(map(Secrets(plan.secrets).message, prepared.warnings)))
     assert prepared is not None
     for warning in warnings:
@@ -124,9 +130,8 @@ def prepare_sweep(
         problem = "needs prices of models, under run.prices or judge.prices"
         raise PlanError(source.path, source.line("sweep.budget.cost"), "sweep.budget.cost", problem)
     name = options.name or whole.name
-    where = default_store(options.store, whole.store)
     sweep = replace(whole.sweep, name=name, eliminates=options.eliminate)
-    return PreparedSweep(sweep, tuple(plans), tuple(stored), prepared.samples, calls, deciding, where)
+    return PreparedSweep(sweep, tuple(plans), tuple(stored), prepared.samples, calls, deciding, where, chosen)
 
 
 def _require_deciding(plan: Plan, prepared: PreparedPlan, options: SweepOptions) -> Metric:
@@ -348,7 +353,7 @@ class SweepRunner:
                 store=options.store,
                 limit=options.limit,
                 tags=(*options.tags, SWEEP_TAG + self.sweep.name),
-                samples=options.samples,
+                samples=self.prepared.sample_set,
                 is_checked=True,
             ) as (request, store, _):
                 start_or_resume(

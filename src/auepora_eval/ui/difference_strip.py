@@ -76,7 +76,7 @@ def difference_strip(
     for place, tone in enumerate(tones):
         low, high = _ends(place - SIDE, steps)
         conditions = _conditions(name, place - SIDE, low, high)
-        text = f"{' and '.join(map(str, conditions))}: {totals[place]:,}"
+        text = f"{' and '.join(str(condition) for condition in conditions)}: {totals[place]:,}"
         heights = [round(float(26 * np.log1p(counts[place]) / highest), 1) for counts in (totals, listed)]
         bins.append(StripBin(WIDTH * place, tone, text, url(conditions), *heights))
         bands.append([WIDTH * place, WIDTH * (place + 1), low, high])

@@ -33,7 +33,7 @@ from ..core.slices import Rows
 from ..errors import BadValueError
 from ..io.sample_sets import load_sample_set, sample_set_names
 from ..render.html import UncutText, pluralize, value_text
-from ..runtime.processes import DaemonThreadPool
+from ..runtime.processes import DaemonThreadPool, return_free_memory
 from ..store.records import RunRecord
 from .difference_strip import DifferenceStrip, difference_strip, replace_change
 from .numbers import with_minus
@@ -569,9 +569,10 @@ class FilterChips:
             listed = [(text, Condition("metric", name, value=word)) for word, text in words.items()]
             listed.append(("Not scored", Condition("metric", name, operator="!=", value="scored")))
             yield self.page.table.metric_labels[name], [one for one in listed if self._is_valid(one[1])]
-            if any(
-                Condition("metric", name, value=word) in self.page.filter.conditions for word in ("worse", "better")
-            ):
+            changes = [Condition("metric", name, value=word) for word in ("worse", "better")]
+            is_small = len(self.page.table) <= SMALL
+            is_changed = self.may_read and any(one in self.page.filter.conditions for one in changes)
+            if is_changed and (is_small or self.page.table.prepare_changes(name)):
                 causes = [(CAUSE_WORDS[cause], Condition("change", name, value=cause.value)) for cause in Cause]
                 yield "Cause", [one for one in causes if self._is_valid(one[1])]
         if two and name and any(one.name == name and one.word in _PAIR_VALUES for one in self.page.filter.conditions):
@@ -669,7 +670,10 @@ def queries_page(request: PageRequest) -> Response:
     if ("add" in request.parameters or "range" in request.parameters) and not part:
         return RedirectResponse(found.url(), 303)
     template = {"1": "query_list.html", "results": "query_results.html"}.get(part or "", "queries.html")
-    return render_template(request, template, list=found)
+    response = render_template(request, template, list=found)
+    if found.size > SIZES[0] and len(found.table) > SMALL:
+        return_free_memory()  # the texts of many rows; the worker thread would keep what it freed
+    return response
 
 
 def documents_fragment(request: PageRequest) -> Response:

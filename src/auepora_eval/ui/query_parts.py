@@ -79,7 +79,7 @@ def turn_text(turn: Any) -> str:
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
     if all(isinstance(text, str) for text in texts):
-        return "\n".join(map(str, texts))
+        return "\n".join(str(text) for text in texts)
     return json.dumps(to_json_value(turn), indent=2, ensure_ascii=False)
 
 

@@ -53,7 +53,7 @@ class QueryAddress:
         if sample_id is None:
             raise BadValueError("id: give the id of a sample")
         filters = {name: parameters.getlist(name) for name in FILTER_PARAMETERS if parameters.getlist(name)}
-        repeats = tuple(map(_parse_repeat, parameters.getlist("repeat")))
+        repeats = tuple(_parse_repeat(text) for text in parameters.getlist("repeat"))
         view = {name: parameters[name] for name in VIEW_PARAMETERS if name in parameters}
         if "k" in view:
             parameters.integer("k", lowest=1)

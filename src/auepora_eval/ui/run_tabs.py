@@ -148,7 +148,7 @@ def _count_metrics(run: StoredRun) -> int:
 
 def _count_groups(run: StoredRun) -> int:
     result = sliced_result(run, "")
-    return 0 if result is None else sum(map(len, result.slices.values()))
+    return 0 if result is None else sum(len(groups) for groups in result.slices.values())
 
 
 def _count_judges(run: StoredRun) -> int:
@@ -235,7 +235,7 @@ def _render_sections(request: PageRequest, record: RunRecord, names: Sequence[st
 
 
 def _text_size(pages: Mapping[str, bytes]) -> int:
-    return sum(map(len, pages.values()))
+    return sum(len(page) for page in pages.values())
 
 
 # --- charts that filter: the scale of the axis for brush.js, and a form or links for the keyboard --------------------

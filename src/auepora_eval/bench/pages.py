@@ -131,7 +131,7 @@ def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:
     columns = ["number", *kinds, "95 % interval", "samples"]
     rows: list[Row] = []
     for number in numbers:
-        low_high = " – ".join(number_text(end) for end in number.interval or ())
+        low_high = " – ".join(number_text(end) for end in number.intervals[not strict])
         values = [number_text(number.value), number_text(number.ours)][: 1 + has_ours]
         rows.append([number.name, *values, low_high, str(number.counted)])
     notes = _differences(scored)

@@ -154,7 +154,7 @@ def test_a_plan_file_with_metrics_of_one_name(tmp_path: Path, auepora: Callable[
         code, out, err = auepora("run", str(tmp_path / "plan.yaml"))
         assert code == 0, err
         assert f"{VALUES[1]:.4f}" in out
-    code, out, _ = auepora("compare", "latest~1", "latest", "--store", str(tmp_path / "runs.sqlite"))
+    code, out, _ = auepora("compare", "latest~1", "latest", "--all", "--store", str(tmp_path / "runs.sqlite"))
     assert code == 0
     assert "distinct_n[n=1]" in out
     assert "distinct_n[n=2]" in out

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from auepora_eval.core.types import Document, EvaluationSample, Response
 from auepora_eval.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError
-from auepora_eval.io import values as yaml_values
+from auepora_eval.io import yaml_values
 from auepora_eval.io.formats import guess_format
 from auepora_eval.io.golden import save_golden
 from auepora_eval.io.join import iter_samples, load_dataset

@@ -213,9 +213,9 @@ def test_comments_in_qrels(tmp_path: Path, reader: Reader, qrels: str, want: obj
 def test_commented_qrels_on_the_command_line(tmp_path: Path, auepora: Callable[..., tuple[int, str, str]]) -> None:
     qrels = write_file(tmp_path / "qrels.txt", "# judged by two people\nq1 0 a 1\n# second topic\nq2 0 b 1\n")
     run = write_file(tmp_path / "run.txt", "q1 Q0 a 1 1.0 t\nq2 Q0 x 1 2.0 t\nq2 Q0 b 2 1.0 t\n")
-    code, out, _ = auepora("score", "--qrels", str(qrels), "--run", str(run), "-m", "mrr")
+    code, out, _ = auepora("score", "--qrels", str(qrels), "--run", str(run), "-m", "mrr", "--all")
     assert (code, "0.7500" in out) == (0, True)
-    code, out, _ = auepora("score", str(qrels), str(run), "-m", "mrr")  # the format is guessed
+    code, out, _ = auepora("score", str(qrels), str(run), "-m", "mrr", "--all")  # the format is guessed
     assert (code, "0.7500" in out) == (0, True)
     assert auepora("validate", str(qrels))[0] == 0
     with pytest.raises(DataFileError, match=r":3: .*4 columns"):  # lines are counted with their comments

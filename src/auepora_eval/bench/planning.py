@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..io.codec import encode_output, encode_sample
-from ..io.values import dump_yaml
+from ..io.yaml_values import dump_yaml
 from ..plan.starter import system_section
 from ..runtime.files import write_lines
 from .entries import Benchmark, get_benchmark

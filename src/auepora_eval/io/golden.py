@@ -28,7 +28,7 @@ from .codec import (
 )
 from .formats import Format, looks_like_golden, register_format
 from .problems import TOO_DEEP, ParsedSample, Problems, UniqueIds, quote_text
-from .values import YamlError, YamlNode, YamlValues, dump_yaml, node_line, parse_yaml, scalar_text
+from .yaml_values import YamlError, YamlNode, YamlValues, dump_yaml, node_line, parse_yaml, scalar_text
 
 ResultT = TypeVar("ResultT")
 

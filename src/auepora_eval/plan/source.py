@@ -16,7 +16,7 @@ import yaml
 
 from ..errors import AueporaError, BadOptionError, BadValueError, DataFileError, PlanError, did_you_mean
 from ..io.problems import TOO_DEEP, first_invalid_value, quote_text
-from ..io.values import YamlError, YamlValues, node_line, parse_yaml, scalar_text
+from ..io.yaml_values import YamlError, YamlValues, node_line, parse_yaml, scalar_text
 from ..options import NonEmpty, describe_type, option_types, problem_of
 from ..runtime.files import read_bytes, read_head
 from ..runtime.imports import CodeNotLoadedError

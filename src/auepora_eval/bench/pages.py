@@ -170,7 +170,9 @@ def check_blocks(rows: Iterable[tuple[Benchmark, Checked]]) -> list[Block]:
             f"{key}: published {expected!r}, computed {value!r}"
             for key, (expected, value) in checked.differences.items()
         ]
-        verdict = "different" if details or checked.problem else "equal"
+        verdict = "different" if details else "equal"
+        if checked.problem:
+            verdict = "not run"
         total = f"{checked.equal} of {checked.equal + len(details)}"
         table.append([name, checked.example, total, verdict, checked.problem or "; ".join(details)])
     return [simple_table(("benchmark", "example", "values", "verdict", "differences"), table)]

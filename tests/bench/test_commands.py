@@ -59,6 +59,7 @@ def test_strict_shows_the_published_numbers_alone(auepora: Auepora) -> None:
     assert both.startswith("RGB (en): all_rate 0.5000 (published: 0.2500) on 4 samples")
     assert strict.startswith("RGB (en): all_rate 0.2500 on 4 samples")
     assert ("ours" in both, "ours  " in strict) == (True, False)
+    assert ("0.1500 – 0.8500" in both, "0.0456 – 0.6994" in strict) == (True, True)  # each of the value beside it
     assert "all_rate: an answer with 'insufficient information' is wrong" in both
 
 

@@ -42,7 +42,7 @@ class Reading:
     """How records become samples or outputs."""
 
     columns: Mapping[str, str]
-    """By field of our own format its path in a record; ``extract.FIELD`` takes the first group of an expression."""
+    """By field of our own format its path in a record; ``extract.FIELD`` is an expression whose first group counts."""
     rows: Sequence[str] = ()
     """The keys under which records are, ``*`` for all; none if the file is a list of records."""
     by_id: bool = False

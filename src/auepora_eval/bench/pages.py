@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import textwrap
 from collections.abc import Iterable
 from itertools import chain
@@ -106,16 +107,9 @@ def spec_text(spec: Any) -> str:
     if isinstance(spec, str):
         return spec
     ((kind, options),) = spec.items()
-    shown = {name: value for name, value in (options or {}).items() if name not in ("as", "prompt", "critic")}
-    return f"{kind} {_inline(shown)}" if shown else str(kind)
-
-
-def _inline(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_inline(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_inline, value)) + "]"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    shown = {name: value for name, value in (options or {}).items() if name not in ("prompt", "critic")}
+    text = json.dumps(shown, ensure_ascii=False).replace('"', "")
+    return f"{kind} {text}" if shown else str(kind)
 
 
 def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:
@@ -137,7 +131,7 @@ def run_blocks(scored: Scored, *, strict: bool) -> list[Block]:
     columns = ["number", *kinds, "95 % interval", "samples"]
     rows: list[Row] = []
     for number in numbers:
-        low_high = " – ".join(number_text(end) for end in number.interval or ())
+        low_high = " – ".join(number_text(end) for end in number.intervals[not strict])
         values = [number_text(number.value), number_text(number.ours)][: 1 + has_ours]
         rows.append([number.name, *values, low_high, str(number.counted)])
     notes = _differences(scored)
@@ -176,7 +170,9 @@ def check_blocks(rows: Iterable[tuple[Benchmark, Checked]]) -> list[Block]:
             f"{key}: published {expected!r}, computed {value!r}"
             for key, (expected, value) in checked.differences.items()
         ]
-        verdict = "different" if details or checked.problem else "equal"
+        verdict = "different" if details else "equal"
+        if checked.problem:
+            verdict = "not run"
         total = f"{checked.equal} of {checked.equal + len(details)}"
         table.append([name, checked.example, total, verdict, checked.problem or "; ".join(details)])
     return [simple_table(("benchmark", "example", "values", "verdict", "differences"), table)]

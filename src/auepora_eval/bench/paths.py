@@ -33,7 +33,7 @@ def select(record: Mapping[str, Any], path: str) -> Any:
         return parts[0]
     if all(isinstance(part, list) or part is None for part in parts):
         return [item for part in parts for item in part or ()]
-    return "#".join(map(_id_text, parts))
+    return "#".join(str(part) for part in parts)
 
 
 def path_head(path: str) -> str:
@@ -45,10 +45,6 @@ def path_head(path: str) -> str:
     if path.startswith(("'", "@")):
         return ""
     return re.split(r"[.\[]", path.lstrip("!"), maxsplit=1)[0]
-
-
-def _id_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _select_one(record: Mapping[str, Any], path: str) -> Any:

@@ -20,9 +20,9 @@ def write_plan(benchmark: Benchmark, split: str, loaded: Loaded, path: Path, *, 
     """Write a plan, and beside it the samples and, without a system, the outputs."""
     part = benchmark.parts[split]
     samples = path.with_name(f"{path.stem}.samples.jsonl")
-    write_lines(samples, map(encode_sample, loaded.samples))
-    values: dict[str, Any] = {"version": 1, "name": "-".join(filter(None, (benchmark.name, split)))}
-    values["dataset"] = {"jsonl": samples.name}
+    write_lines(samples, (encode_sample(sample) for sample in loaded.samples))
+    name = f"{benchmark.name}-{split}" if split else benchmark.name
+    values: dict[str, Any] = {"version": 1, "name": name, "dataset": {"jsonl": samples.name}}
     if system is None and len(loaded.missing) < len(loaded.samples):
         outputs = path.with_name(f"{path.stem}.outputs.jsonl")
         pairs = zip(loaded.samples, loaded.outputs, strict=True)

@@ -154,7 +154,7 @@ def _records(reading: Reading, path: Path) -> Rows:
         return
     for name in document if "*" in reading.rows else reading.rows:
         if name not in document:
-            hint = did_you_mean(name, document, otherwise=f"; there are {', '.join(map(str, document))}")
+            hint = did_you_mean(name, document, otherwise=f"; there are {', '.join(document)}")
             raise DataFileError(path, None, f"there is no key {quote_text(name)}{hint}")
         found = document[name]
         pairs = found.items() if isinstance(found, Mapping) else enumerate(found)
@@ -215,7 +215,11 @@ def _documents(texts: Any, ids: Any, name: str, *, is_ranking: bool) -> list[Any
     if texts is None:
         return [id_value(doc_id, name) for doc_id in ids]
     flat = list(chain.from_iterable(item if isinstance(item, list) else [item] for item in texts))
-    named = [text_id(text_value(text, name)) for text in flat] if ids is None else list(map(str, ids))
+    named = (
+        [text_id(text_value(text, name)) for text in flat]
+        if ids is None
+        else [id_value(doc_id, name) for doc_id in ids]
+    )
     if len(named) != len(flat):
         raise LineError(f"there are {len(flat)} texts of documents, but {len(named)} ids")
     documents = [{"doc_id": doc_id, "text": text} for doc_id, text in zip(named, flat, strict=True)]

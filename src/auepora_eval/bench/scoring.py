@@ -34,7 +34,8 @@ class Number:
     """By the published conventions; ``None`` where no sample counts."""
     ours: float | None
     """By our variant; the same value where there is none."""
-    interval: tuple[float, float] | None
+    intervals: tuple[Sequence[float], Sequence[float]]
+    """The 95 % intervals of both; empty where there is none."""
     counted: int
     """How many samples count."""
     differs: str
@@ -127,7 +128,9 @@ def with_numbers(
     for name, published in part.metrics.items():
         if name in by_name:
             numbers.append(_number(part, name, published, by_name))
-    return Scored(benchmark, split, settings, loaded, numbers, results, left_out)
+    return Scored(
+        benchmark, split, settings=settings, loaded=loaded, numbers=numbers, results=results, left_out=left_out
+    )
 
 
 def slice_paths(loaded: Loaded) -> set[str]:
@@ -170,12 +173,15 @@ def _number(part: Part, name: str, published: PublishedMetric, results: Mapping[
     value = _value(part, published, result)
     ours = results.get(name + OURS)
     other = value if ours is None else _value(part, published, ours)
-    shown = ours or result
-    interval = None
-    if shown.interval is not None and published.formula == "value":
-        low, high = shown.interval
-        interval = (low * published.scale + published.shift, high * published.scale + published.shift)
-    return Number(name, value, other, interval, int(result.details["num_samples"]), published.differs)
+    intervals = (_interval(published, result), _interval(published, ours or result))
+    counted = int(result.details["num_samples"])
+    return Number(name, value, ours=other, intervals=intervals, counted=counted, differs=published.differs)
+
+
+def _interval(published: PublishedMetric, result: MetricResult) -> Sequence[float]:
+    if result.interval is None or published.formula != "value":
+        return ()
+    return [end * published.scale + published.shift for end in result.interval]
 
 
 def _value(part: Part, published: PublishedMetric, result: MetricResult) -> float | None:

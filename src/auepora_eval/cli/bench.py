@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from .console import echo, echo_err, quiet_option
 from .help_pages import Command
 from .judge_options import STOPPED_EARLY, JudgeOptions, ScoringProgress, judge_options, make_judge_session
 from .main import LazyGroup
-from .options import refuse_input_as_output, show_warnings, store_option, write_out
+from .options import grouped_options, refuse_input_as_output, show_warnings, store_option, write_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,15 +109,42 @@ def _print_blocks(blocks: list[Block]) -> None:
     echo(blocks_text(blocks))
 
 
+@dataclass(frozen=True, slots=True)
+class BenchFiles:
+    """What a benchmark is run on, from the command line."""
+
+    data: str | None
+    outputs: str | None
+    system: str | None
+    split: str | None
+    limit: int | None
+    set_texts: tuple[str, ...]
+
+
+_files = grouped_options(
+    "files",
+    BenchFiles,
+    {
+        "data": click.option("--data", type=click.Path(), help="The benchmark's file or folder; default: looked for."),
+        "outputs": click.option(
+            "--outputs", type=click.Path(), help="Saved outputs: our JSONL, or the benchmark's own predictions."
+        ),
+        "system": click.option(
+            "--system", metavar="SYSTEM", help="System to call: an import path, a URL or a command."
+        ),
+        "split": click.option("--split", metavar="NAME", help="Part of the benchmark; default: by the file."),
+        "limit": click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N samples."),
+        "set_texts": click.option(
+            "--set", "set_texts", multiple=True, metavar="KEY=VALUE", help="Change a setting, such as noise=0.4."
+        ),
+    },
+)
+
+
 @click.command(name="run", cls=Command)
 @click.argument("name")
-@click.option("--data", type=click.Path(), help="The benchmark's file or folder; default: looked for.")
-@click.option("--outputs", type=click.Path(), help="Saved outputs: our JSONL, or the benchmark's own predictions.")
-@click.option("--system", metavar="SYSTEM", help="System to call: an import path, a URL or a command.")
-@click.option("--split", metavar="NAME", help="Part of the benchmark; default: by the file.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N samples.")
+@_files
 @click.option("--strict", is_flag=True, help="Only the published conventions, without our variants beside them.")
-@click.option("--set", "set_texts", multiple=True, metavar="KEY=VALUE", help="Change a setting, such as noise=0.4.")
 @judge_options
 @store_option
 @quiet_option
@@ -125,13 +152,8 @@ def _print_blocks(blocks: list[Block]) -> None:
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json: JSON) instead of printing.")
 def run_command(
     name: str,
-    data: str | None,
-    outputs: str | None,
-    system: str | None,
-    split: str | None,
-    limit: int | None,
+    files: BenchFiles,
     strict: bool,
-    set_texts: tuple[str, ...],
     judge: JudgeOptions,
     store: str | None,
     as_json: bool,
@@ -156,16 +178,16 @@ def run_command(
     from ..plan.source import parse_settings as parse_texts
     from ..render.terminal import blocks_text
 
-    if outputs is not None and system is not None:
+    if files.outputs is not None and files.system is not None:
         raise click.UsageError("give --outputs or --system, not both")
-    refuse_input_as_output(output, [path for path in (data, outputs) if path is not None])
+    refuse_input_as_output(output, [path for path in (files.data, files.outputs) if path is not None])
     benchmark = get_benchmark(name)
-    path, found = find_data(benchmark, split, data)
+    path, found = find_data(benchmark, files.split, files.data)
     require_shape(benchmark, found, path)
-    settings = parse_settings(benchmark.parts[found], parse_texts(set_texts))
-    loaded = load_part(benchmark.parts[found], path, outputs, settings=settings, limit=limit)
-    if system is not None:
-        scored = _run_system(benchmark, found, loaded, settings, system=system, store=store)
+    settings = parse_settings(benchmark.parts[found], parse_texts(files.set_texts))
+    loaded = load_part(benchmark.parts[found], path, files.outputs, settings=settings, limit=files.limit)
+    if files.system is not None:
+        scored = _run_system(benchmark, found, loaded, settings, system=files.system, store=store)
     elif len(loaded.missing) == len(loaded.samples):
         raise click.UsageError("none of the samples has an output: give --outputs FILE or --system SYSTEM")
     else:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..core.derivation import add_outcome, add_table
+from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError
 from ..text.norm_names import TextNorm
@@ -73,3 +74,15 @@ def contained_value(measure: str, found: FoundTexts, k: int | None, divide_by: s
     divisors = {"hits": found.found, "capped": most, "gold": found.texts}
     divisor = min(found.gold, k or found.gold) if measure == "new_gold" else divisors[divide_by]
     return add_outcome(f"{total} / {divisor}", total / divisor)
+
+
+def text_score(metric: Any, sample: EvaluationSample, output: SystemOutputs) -> Score:
+    """The outcome of one sample under a ranking metric with the option ``contains``."""
+    if sample.relevant_docs is None:
+        return Score.skip("no_gold")
+    rules = metric.active_conventions
+    found = find_texts(sample, output, metric.contains, cut=metric.cut, min_relevance=rules.min_relevance)
+    if not found.gold and metric.skips_empty_gold(bool(sample.relevant_docs or sample.candidate_docs)):
+        return Score.skip("empty_gold")
+    measure = "new_gold" if getattr(metric, "new_gold", False) else metric.text_measure
+    return Score(contained_value(measure, found, metric.max_rank, rules.ap))

@@ -479,8 +479,11 @@ def _popqa_spellings(names: Sequence[str]) -> list[str]:
 
 def _proportion(slots: Sequence[Sequence[str]], words: Tokenize, is_there: Callable[[list[str]], bool]) -> float:
     """The proportion of slots of which a spelling is there; one without a spelling does not count."""
-    spelled = [list(filter(None, map(words, names))) for names in slots]
-    filled = [any(map(is_there, names)) for names in spelled if names]
+    filled: list[bool] = []
+    for names in slots:
+        spelled = [tokens for tokens in map(words, names) if tokens]
+        if spelled:
+            filled.append(any(is_there(tokens) for tokens in spelled))
     return sum(filled) / max(len(filled), 1)
 
 

@@ -343,7 +343,7 @@ class BleuScore(ReferencedMetric):
     def _value_alone(self, sample: EvaluationSample, answer: str) -> float:
         """BLEU of one sample, of all orders or of the longest n-grams alone."""
         words = self.words.tokenize
-        references = list(map(words, sample.references))
+        references = [words(text) for text in sample.references]
         if not references:
             return 0.0
         counts = bleu_counts(words(answer), references, self.max_order)

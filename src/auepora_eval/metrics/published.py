@@ -292,7 +292,8 @@ class LabelError(ConfiguredMetric, SampleMetric):
         higher_is_better=False,
         suggested=False,
         skip_reasons={"no_label": "the label is no number", "no_prediction": "there is no number to compare with it"},
-        examples=({"label_error": {"label": "noise_ratio", "prediction": "n"}},),
+        examples=({"label_error": {"label": "noise_ratio", "prediction": "wrong_answer"}},),
+        range=(0.0, math.inf),
         signature={"prediction": "prediction", "label": "label"},
         option_help={"prediction": "the key of the number", "label": "the label that it is compared with"},
     )

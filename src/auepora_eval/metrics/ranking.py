@@ -550,20 +550,13 @@ class RankingMetric(ConfiguredMetric):
     def text_scores(self, batch: Batch) -> Scores:
         """The outcomes where gold is found as a text inside a chunk."""
         pairs = zip(batch.samples, batch.present_outputs(), strict=True)
-        return Scores.from_list([self.text_score(sample, output) for sample, output in pairs])
+        return Scores.from_list([self.text_score(*pair) for pair in pairs])
 
     def text_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The outcome of one sample where gold is found as a text inside a chunk."""
-        from ..features.contained import contained_value, find_texts
+        from ..features.contained import text_score
 
-        if sample.relevant_docs is None:
-            return Score.skip("no_gold")
-        rules, options = self.active_conventions, vars(self)
-        found = find_texts(sample, output, options["contains"], cut=self.cut, min_relevance=rules.min_relevance)
-        if not found.gold and self.skips_empty_gold(bool(sample.relevant_docs or sample.candidate_docs)):
-            return Score.skip("empty_gold")
-        measure = "new_gold" if options.get("new_gold") else self.text_measure
-        return Score(contained_value(measure, found, self.max_rank, rules.ap))
+        return text_score(self, sample, output)
 
     def match_units(self, sample: EvaluationSample, output: SystemOutputs) -> MatchedSample | None:
         """The gold units of one sample; ``None`` where ids are compared one by one."""

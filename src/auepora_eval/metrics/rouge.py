@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -92,9 +92,14 @@ class _Rouge(TokenizedMetric, ComparedMetric):
         common = common.copy()
         given, texts = answers(batch), reference_texts(batch, self.role)
         for pair, (row, text) in enumerate(zip(texts.owners.tolist(), texts.texts, strict=True)):
-            if "\n" in text or "\n" in given[row]:
-                common[pair] = rouge_lsum(text, given[row], self.words.tokenize).common
+            lines, answer = self.lines(text), self.lines(given[row])
+            if "\n" in lines or "\n" in answer:
+                common[pair] = rouge_lsum(lines, answer, self.words.tokenize).common
         return common
+
+    def lines(self, text: str) -> str:
+        """A text as ROUGE-Lsum splits it: at line ends."""
+        return text
 
     @property
     @abstractmethod
@@ -284,37 +289,17 @@ class RougeLsum(_RougeVariant):
         option_help={"sentences:split": "texts are split at the ends of sentences, not at line ends alone"},
     )
 
-    def score_tokens(self, batch: Batch) -> Scores:
-        """The best F1 of each answer, of texts with a sentence on each line."""
-        if not self.split_sentences:
-            return super().score_tokens(batch)
-        pairs = zip(batch.samples, batch.outputs, strict=True)
-        rows = [_in_lines(sample, output) for sample, output in pairs]
-        split = Batch([sample for sample, _ in rows], [output for _, output in rows], memory=batch.memory)
-        return super().score_tokens(split)
+    def lines(self, text: str) -> str:
+        """A text with a sentence on each line, where it is split."""
+        return "\n".join(split_sentences(text)) if self.split_sentences else text
+
+    def compared_texts(self, sample: EvaluationSample) -> list[str]:
+        """The texts that the answer is compared with, in lines."""
+        return [self.lines(text) for text in super().compared_texts(sample)]
 
     def plain_best(self, sample: EvaluationSample, answer: str, variant: str) -> Overlap:
         """The overlap by the plain definition."""
-        if not self.split_sentences:
-            return super().plain_best(sample, answer, variant)
-        return super().plain_best(_in_lines(sample, None)[0], sentence_lines(answer), variant)
-
-
-def sentence_lines(text: str) -> str:
-    """A text with a sentence on each line."""
-    return "\n".join(split_sentences(text))
-
-
-def _in_lines(sample: EvaluationSample, output: SystemOutputs | None) -> tuple[EvaluationSample, SystemOutputs | None]:
-    """A sample and its output with a sentence of query, references and answer on each line."""
-    references = [sentence_lines(text) for text in sample.references]
-    first = None if sample.reference_answer is None else replace(sample.reference_answer, text=references[0])
-    split = replace(
-        sample, query=sentence_lines(sample.query), reference_answer=first, reference_answers=references[1:]
-    )
-    if output is None or output.response is None:
-        return split, output
-    return split, replace(output, response=replace(output.response, text=sentence_lines(output.response.text)))
+        return super().plain_best(sample, self.lines(answer), variant)
 
 
 @dataclass(frozen=True)

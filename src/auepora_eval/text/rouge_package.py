@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from .ngrams import lcs_positions
 
@@ -19,7 +20,7 @@ def rouge_sentences(words: Sequence[str], *, is_cut: bool = False) -> list[list[
     Of text that was cut into words before (``is_cut``), a sentence ends behind 。, ！ or ？.
 
     >>> rouge_sentences(["It", "froze.", "Ships", "came."])
-    [['It', 'froze'], ['Ships', 'came']]
+    [['It', 'froze'], ['', 'Ships', 'came']]
     """
     sentences: list[list[str]] = [[]]
     for word in words:
@@ -28,12 +29,11 @@ def rouge_sentences(words: Sequence[str], *, is_cut: bool = False) -> list[list[
         sentences.extend([piece] for piece in others)
         if is_cut and word in _ENDS:
             sentences.append([])
-    kept = [list(filter(None, sentence)) for sentence in sentences]
-    return list(filter(None, kept))
+    return [sentence for sentence in sentences if any(sentence)]
 
 
 def _ngram_set(sentences: Sequence[Sequence[str]], n: int) -> set[tuple[str, ...]]:
-    words = [word for sentence in sentences for word in sentence]
+    words = [word for word in chain.from_iterable(sentences) if word]
     return {tuple(words[start : start + n]) for start in range(len(words) - n + 1)}
 
 
@@ -47,7 +47,7 @@ def _shared_sequence(answer: Sequence[Sequence[str]], reference: Sequence[Sequen
     common: set[str] = set()
     for wanted in reference:
         for given in answer:
-            common |= {wanted[place] for place in lcs_positions(wanted, given)}
+            common |= {wanted[place] for place in lcs_positions(wanted, given) if wanted[place]}
     return len(common), len(_ngram_set(answer, 1)), len(_ngram_set(reference, 1))
 
 

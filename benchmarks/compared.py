@@ -158,7 +158,7 @@ def any_difference(found: list[Finding]) -> bool:
     return any(one.decision != "no difference shown" for one in found)
 
 
-def says_worse(found: list[Finding]) -> bool:
+def finds_worse(found: list[Finding]) -> bool:
     """Whether a tool finds that the second run is worse."""
     return found[0].decision == "worse"
 
@@ -192,7 +192,7 @@ def skewed_scores(rng: np.random.Generator) -> tuple[Floats, Floats, Ints | None
 
 
 SITUATIONS = (
-    Situation("B fails on the 30 hardest of 100 questions: finds that B is worse", failing_run, says_worse, "high"),
+    Situation("B fails on the 30 hardest of 100 questions: finds that B is worse", failing_run, finds_worse, "high"),
     Situation("groups of five questions, no difference: shows one", grouped_questions, any_difference, "5 %"),
     Situation("ten metrics, no difference: shows one", many_metrics, any_difference, "5 %"),
     Situation("skewed differences, none on average: shows one", skewed_scores, any_difference, "5 %"),

@@ -133,12 +133,12 @@ def test_a_wrong_answer_moves_the_number_by_its_step(benchmark: Benchmark, split
 def test_a_difference_is_named_where_our_value_is_another(benchmark: Benchmark, split: str, example: str) -> None:
     part = benchmark.parts[split]
     scored = score_example(benchmark, split, part.examples[example])
-    said = " ".join([*benchmark.heading.differs, *(published.differs for published in part.metrics.values())])
+    shown = " ".join([*benchmark.heading.differs, *(published.differs for published in part.metrics.values())])
     differing = [number.name for number in scored.numbers if number.ours != number.value]
-    assert said or not differing
+    assert shown or not differing
 
 
-def test_entries_of_judges_say_how_their_prompts_differ() -> None:
+def test_entries_of_judges_describe_how_their_prompts_differ() -> None:
     silent = [
         benchmark.name
         for benchmark in all_benchmarks()

@@ -182,7 +182,7 @@ def test_failures_are_named_in_the_first_line(failing: None) -> None:
     assert first == "b: recall@5 0.70, token_f1 0.70, exact_match 0.70; 6 of 20 samples failed"
 
 
-def test_a_run_without_results_says_so(failing: None) -> None:
+def test_a_run_without_results_is_named(failing: None) -> None:
     Path("system.py").write_text(
         "class Broken:\n    def run(self, sample, *, top_k):\n        raise ValueError('no')\n"
     )

@@ -69,6 +69,9 @@ CASES: dict[str, list[str]] = {
     "run: preview": ["run", "judged.yaml", "--preview"],
     "run: perturbed": ["run", "system-1.yaml", "--perturb", "noise=0,0.5"],
     "diagnose": ["diagnose", "system-1.yaml", "--store", "diagnosis.sqlite"],
+    "sweep": ["sweep", "sweep.yaml"],
+    "sweep: show": ["sweep", "show", "sweep", "--store", "sweep.sqlite"],
+    "sweep: preview": ["sweep", "sweep.yaml", "--preview", "--name", "other"],
     "run: resume": ["run", "repeated.yaml", "--resume", "--run", "repeated", "--retry-failed"],
     "rescore": ["rescore", "second", "-m", "chrf", "-m", "map@10:conventions=trec", "--slice", "labels.lang"],
     "rescore: preview": ["rescore", "judged", "--preview"],
@@ -298,6 +301,10 @@ def _write_more(folder: Path) -> None:
     write_rows(
         folder / "stray.jsonl",
         [*map(json.loads, (folder / "c.jsonl").read_text().splitlines()), {"sample_id": "q99", "retrieved": []}],
+    )
+    (folder / "sweep.yaml").write_text(
+        "dataset: {jsonl: data.jsonl}\noutputs: {jsonl: a.jsonl}\nmetrics: [recall@5]\nstore: sweep.sqlite\n"
+        "sweep: {grid: {outputs.jsonl: [a.jsonl, b.jsonl]}, decide: recall@5, delta: 0.1}\n"
     )
     (folder / "grades.tsv").write_text("q01\td1\t3\nq02\td2\t2\n")
     stored = {one["name"]: one["run_id"] for one in json.loads(call("runs", "--json").out)}

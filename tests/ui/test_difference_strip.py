@@ -111,9 +111,10 @@ def test_the_strip_in_a_browser(browser: Any, server: UiServer) -> None:
     expect = need("playwright.sync_api").expect
     path = path_of(server, "before", "after", page="/compare", metric="token_f1", where="token_f1=worse")
     with workbench_page(browser, server, path, reduced_motion="reduce") as page:
-        page.wait_for_load_state("networkidle")
-        expect(page.locator(".query-part[data-partial]")).to_have_count(0)
-        strip = page.locator(".strip svg")
+        page.locator("#summary .forest-table").first.wait_for()
+        strip = page.locator(".query-part:not([data-partial]) [data-ready] svg")
+        strip.wait_for()
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)
         strip.scroll_into_view_if_needed()
         box = strip.bounding_box()
         page.mouse.move(box["x"] + 30, box["y"] + 10)

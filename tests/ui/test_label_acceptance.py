@@ -529,7 +529,7 @@ def close_batch(page: Any, name: str) -> None:
     type_into(page, "Your name", name)
     for key in ("Tab", "Space", "Tab", "Enter"):  # the box "End labelling", then the button
         page.keyboard.press(key)
-    page.wait_for_selector("#batch-progress[data-closed]")
+    page.wait_for_selector("#batch-progress[data-closed]", state="attached")
 
 
 @pytest.fixture(scope="module")

@@ -247,13 +247,8 @@ class QueryTable:
         key = ("changes", metric)
         if key not in self._known and key not in self._being_read:
             self._being_read.add(key)
-            threading.Thread(target=self._read_changes, args=(metric,), name="auepora-changes", daemon=True).start()
+            threading.Thread(target=_prepare_changes, args=(self, metric), name="auepora-changes", daemon=True).start()
         return key in self._known
-
-    def _read_changes(self, metric: str) -> None:
-        with suppress(AueporaError):  # such as a deleted run; the next access raises it again
-            self.changes(metric)
-        return_free_memory()
 
     def first_hits(self) -> Bytes:
         """Per query the comparison of its first gold document in two runs: 1 + index in ``HITS``; 0 is none."""
@@ -325,15 +320,7 @@ class QueryTable:
 
     def with_term(self, term: str) -> Bools:
         """Which queries have a term in their question: a word, or two neighbouring content words."""
-        found = np.zeros(len(self), np.bool_)
-        likely = self.search(term, outputs=False)
-        for number, run in enumerate(self.runs):
-            if likely is None or (number and self._rows[number] is None):
-                continue
-            rows = self.spread_rows(number)
-            for position in np.flatnonzero(likely[rows]).tolist():
-                found[rows[position]] |= term.lower() in content_terms(run.samples.question(position))
-        return found
+        return _find_term(self, term)
 
     def search(self, text: str, *, outputs: bool = True) -> Bools | None:
         """Which queries contain all words and quoted phrases of a text in id, question or answers, in any case.
@@ -392,6 +379,24 @@ class _TextSearch:
                 found[places if rows is None else rows[places]] = True
                 missing &= ~found
         return found
+
+
+def _find_term(table: QueryTable, term: str) -> Bools:
+    found = np.zeros(len(table), np.bool_)
+    likely = table.search(term, outputs=False)
+    if likely is None:
+        return found
+    for number, run in enumerate(table.runs):
+        rows = table.spread_rows(number)
+        for position in np.flatnonzero(likely[rows] & ~found[rows]).tolist():
+            found[rows[position]] = term.lower() in content_terms(run.samples.question(position))
+    return found
+
+
+def _prepare_changes(table: QueryTable, metric: str) -> None:
+    with suppress(AueporaError):  # such as a deleted run; the next access raises it again
+        table.changes(metric)
+    return_free_memory()
 
 
 def _read_changes(table: QueryTable, metric: str) -> Bytes:

@@ -80,9 +80,7 @@ DEMO_SCREENS: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and texts
 @pytest.mark.slow
 def test_demo_fits_on_a_screen(demo: Outcome) -> None:
     first, *_ = read_screen(demo.out)
-    assert (
-        first == "Mixed: B against A on 3 primary metrics: 3 better; worse and not primary: support_density and 2 more"
-    )
+    assert first.startswith("Mixed: B against A on 3 primary metrics: 3 better; worse and not primary: support_density")
     assert "report.html" in demo.err
 
 

@@ -165,7 +165,7 @@ class TestDemoInitCompare:
         (mine.folder / "auepora-demo").mkdir()
         lines = [line for line in bundled.splitlines(keepends=True) if json.loads(line)["sample_id"] in better]
         (mine.folder / "auepora-demo" / "questions.jsonl").write_text("".join(lines))
-        code, out, err = auepora("demo")
+        code, out, err = auepora("demo", "--all")
         assert code == 0, err
         comparison = out.removeprefix("Did it get better?\n\n")
         assert comparison != out, "the comparison is first"

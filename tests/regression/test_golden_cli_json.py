@@ -235,7 +235,7 @@ CASES: dict[str, list[str]] = {
     "gold apply": ["gold", "apply", "--all", "--by", "bob"],
     "gold export": ["gold", "export", "baseline", "-o", "corrected.jsonl"],
 }
-OWN_TEST = {"crosscheck", "ui", "gold withdraw", "targets"}
+OWN_TEST = {"bench run", "crosscheck", "gold withdraw", "targets", "ui"}
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from typing import Any
 MODULES = {
     "accuracy": "retrieval_judged",
     "answer_agreement": "repeats",
-    "answer_length": "published",
     "answer_relevance": "answer_match",
     "aqwv": "retrieval",
     "attack_success_rate": "false_documents",
@@ -99,6 +98,7 @@ MODULES = {
     "rejection_f1": "abstention",
     "rejection_precision": "abstention",
     "response_diversity": "diversity",
+    "response_length": "published",
     "reverse_question_relevance": "context_judged",
     "rouge1_answer": "rouge",
     "rouge1_query": "rouge",

@@ -238,9 +238,9 @@ class ListMatch(_PublishedMetric):
         return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
-@register("answer_length")
+@register("response_length")
 @dataclass(frozen=True)
-class AnswerLength(ConfiguredMetric, SampleMetric):
+class ResponseLength(ConfiguredMetric, SampleMetric):
     r"""Mean length of the answers, in words or in characters.
 
     .. math:: |\text{answer}|
@@ -259,7 +259,7 @@ class AnswerLength(ConfiguredMetric, SampleMetric):
         counts_system_failures=False,
         suggested=False,
         skip_reasons={"no_response": "no answer was asked for"},
-        examples=("answer_length", {"answer_length": {"unit": "characters"}}),
+        examples=("response_length", {"response_length": {"unit": "characters"}}),
         signature={"unit": "unit"},
         option_help={"unit": "what is counted"},
     )

@@ -167,7 +167,9 @@ def parsed(arguments: list[str]) -> Iterator[tuple[str, str]]:
     path = next(name for size in (3, 2, 1) if (name := " ".join(words[:size])) in known)
     command, rest = known[path], words[len(path.split()) :]
     yield path, ""
-    with command.make_context(path, rest, resilient_parsing="--version" in rest) as context:
+    whole = known["auepora"]
+    parent = click.Context(whole, info_name="auepora", **whole.context_settings)  # commands cache their option --help
+    with command.make_context(path, rest, parent, resilient_parsing="--version" in rest) as context:
         for param in command.params:
             given = context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
             if isinstance(param, click.Option) and (given or set(param.opts + param.secondary_opts) & set(rest)):

@@ -52,7 +52,8 @@ describe("brush.js: the conditions of a selected range", () => {
 });
 
 describe("run.js: conditions on a field", () => {
-  const globals = { ...SHELL, document: fakeDocument(), setUpBrushes: ignore, clearSelections: ignore, currentFilters: ignore, shownFilters: ignore, showQueries: ignore };
+  const window = { addEventListener: ignore };
+  const globals = { ...SHELL, window, document: fakeDocument(), location: { search: "" }, setUpBrushes: ignore, currentFilters: ignore };
   const { isConditionOn } = loadModule("run", ["isConditionOn"], globals);
   const CASES = [
     ["recall@5", "recall@5>=0.5", true],

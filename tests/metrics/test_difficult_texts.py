@@ -22,7 +22,7 @@ METRICS = [
     and "citations" not in info.cls.metadata.reads
     if not issubclass(info.cls, FamilyMetric)  # they have no score of a sample by itself
     if not issubclass(info.cls, JudgedMetric)  # they need a judge
-    if name != "answer_agreement"  # it needs several answers
+    if name not in ("answer_agreement", "edited_answer")  # they need several answers, and another metric
     if not {"model", "model_type", "embed_fn"}
     & set(info.options)  # they need a model; difficult texts are put to it elsewhere
 ]

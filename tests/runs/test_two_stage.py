@@ -184,11 +184,11 @@ def test_runs_are_compared_by_the_corrected_difference(project: Make, auepora: C
     assert one["two_stage"]["judged"] == one["n"] == 40
     assert one["two_stage"]["samples"] == SAMPLES
     assert one["two_stage"]["target"] == "the difference in what 'large' would say of answers like these"
-    text = auepora("compare", "a", "b")[1]
+    text = auepora("compare", "a", "b", "--all")[1]
     assert "two-stage judging: what 'large' would say of answers like these, by 40 of 60 samples" in text
     assert "p-value is multiplied by 3, the number of comparisons" in text
     assert "the others share 5 %, so that any verdict is wrong in up to 6.7% of cases" in text
-    text = auepora("compare", "a", "b", "-m", METRIC)[1]
+    text = auepora("compare", "a", "b", "-m", METRIC, "--all")[1]
     assert f"Over the {SAMPLES} samples" in text
     assert "is multiplied by" not in text
     board = json.loads(auepora("compare", "a", "b", "d", "-m", METRIC, "--json")[1])["metrics"][METRIC]

@@ -250,7 +250,7 @@ class ScoreCell:
     text: str
     tone: str = ""
     outcome: str = ""
-    """What became of the score where it is not an ordinary one."""
+    """Why the score is not an ordinary one: failed, skipped or left out."""
     derivation: str = ""
     before: str = ""
     """The score with the gold of the dataset, where that of the run was corrected."""

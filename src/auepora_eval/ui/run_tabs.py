@@ -136,7 +136,7 @@ class RunTab:
     title: str
     sections: Sequence[str] = ()
     empty: str = ""
-    """What a run without any of the sections is told."""
+    """The text for a run without any of the sections."""
     count: Callable[[StoredRun], int] | None = None
     lazy: str = ""
     """The address of a page that is its content."""

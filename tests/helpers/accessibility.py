@@ -48,7 +48,8 @@ def load_all(page: Any, *, unfold: bool = False) -> None:
           if (unfold) for (const one of document.querySelectorAll("main details")) one.open = true;
           const pending = () => [...document.querySelectorAll("[data-fragment]")].find(
             (one) => one.checkVisibility() && (!one.hasAttribute("data-filled") || one.hasAttribute("aria-busy")) && !one.querySelector("[role=alert]"));
-          for (let element = pending(), rounds = 0; element && rounds < 500; element = pending(), rounds += 1) {
+          for (let element = pending(), rounds = 0; element; element = pending(), rounds += 1) {
+            if (rounds === 3000) throw new Error(`not filled after a minute: ${element.dataset.fragment}`);
             element.scrollIntoView({ behavior: "instant" });
             await new Promise((resolve) => setTimeout(resolve, 20));
           }

@@ -147,6 +147,24 @@ def ui_server(store: RunStore, *, plans: Path | None = None) -> Iterator[UiServe
             assert not thread.is_alive()
 
 
+FILLED = """() => {
+  const isNear = (one) => one.getBoundingClientRect().top < innerHeight + 400 && one.getBoundingClientRect().bottom > -400;
+  const isEmpty = (one) => one.checkVisibility() && isNear(one) && !one.querySelector("[role=alert]");
+  const parts = [...document.querySelectorAll("[data-fragment]:not([data-filled])")];
+  return document.readyState === "complete" && !document.querySelector("[aria-busy=true]") && !parts.some(isEmpty);
+}"""
+"""Whether the page is loaded, and every fragment in view or near it; margin as in shell.js."""
+
+
+def wait_until_filled(page: Any) -> None:
+    """Wait until the page is loaded and no part of it waits for a fragment.
+
+    A step by keyboard or a read text needs it after a change of filters: the address changes before the list does. The
+    network may be idle in between, and the browser does not wait for it again after the first load.
+    """
+    page.wait_for_function(FILLED)
+
+
 @contextmanager
 def workbench_page(
     browser: Any, server: UiClient, path: str = "/runs", *, expected: tuple[str, ...] = (), **context: Any

@@ -17,7 +17,7 @@ from auepora_eval.store.runs import RunStore, decisions
 from auepora_eval.ui.compare_card import gold_fact
 from helpers import requirements
 from helpers.stored_runs import judged_until, run, samples, scored, sequential_test
-from helpers.ui_server import UiServer, ui_server, workbench_page
+from helpers.ui_server import UiServer, ui_server, wait_until_filled, workbench_page
 
 N = 12
 HOSTILE = "<script>window.pwned=1</script>"
@@ -249,16 +249,17 @@ def test_outcomes_filter_the_queries_by_keyboard(opened: Any, store: RunStore, p
     page = opened
     expect(page.locator("#summary .verdict")).to_be_visible()
     expect(page.locator("#summary [data-record]")).to_have_count(0)  # its address is removed before it is sent
-    page.wait_for_load_state("networkidle")
+    wait_until_filled(page)
     assert [one.kind for one in decisions(store, run_id=pair[0].run_id)] == ["comparison"]
     link = page.locator("#summary").get_by_role("link", name="exact_match", exact=True).first
     link.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**exact_match**")
-    page.wait_for_load_state("networkidle")  # the list has been replaced by then
+    wait_until_filled(page)
     page.get_by_role("link", name="Right in A only").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**where=exact_match%3Da-only**")
+    wait_until_filled(page)
     expect(page.locator("#queries")).to_contain_text("2 of 12")
     assert parse_qs(urlsplit(page.url).query)["where"] == ["exact_match=a-only"]
     page.go_back()
@@ -267,7 +268,7 @@ def test_outcomes_filter_the_queries_by_keyboard(opened: Any, store: RunStore, p
     expect(page.locator("#queries")).to_contain_text("2 of 12")
     page.reload()
     expect(page.locator("#queries")).to_contain_text("2 of 12")
-    page.wait_for_load_state("networkidle")
+    wait_until_filled(page)
     page.locator("body").press("x")
     expect(page.locator(".compare-head .run-name").first).to_contain_text("second")
     assert parse_qs(urlsplit(page.url).query)["run"] == [one.run_id for one in pair[::-1]]

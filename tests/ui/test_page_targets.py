@@ -22,7 +22,7 @@ from auepora_eval.ui.run_tabs import TABS
 from helpers.accessibility import load_all
 from helpers.requirements import missing
 from helpers.stored_runs import run, samples, scored
-from helpers.ui_server import UiServer, ui_server, workbench_page
+from helpers.ui_server import UiServer, ui_server, wait_until_filled, workbench_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.part("chromium")]
 FONT = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
@@ -81,7 +81,7 @@ def measured(page: Any, server: UiServer, path: str) -> dict[str, Any]:
     page.goto("about:blank")
     page.goto(server.address + path)
     load_all(page)
-    page.wait_for_load_state("networkidle")
+    wait_until_filled(page)
     found: dict[str, Any] = page.evaluate(MEASURE)
     return found
 

@@ -14,7 +14,7 @@ from auepora_eval.ui.reading import mark_words
 from helpers.browser_runs import put, scored
 from helpers.stored_runs import samples
 from helpers.stored_runs import scored as scored_run
-from helpers.ui_server import UiServer, ui_server, workbench_page
+from helpers.ui_server import UiServer, ui_server, wait_until_filled, workbench_page
 
 CHINESE, ARABIC = "\u7b54\u6848\u662f\u6cb3\u6d41" * 800, "\u0627\u0644\u0646\u0647\u0631 " * 700
 NAME = "a name of a run that has exactly sixty characters in all ..."
@@ -116,7 +116,7 @@ def test_long_texts_keep_rows_low_and_pages_narrow(browser: Any, server: UiServe
     with workbench_page(browser, server, viewport={"width": width, "height": 900}) as page:
         for name, path in addresses(server).items():
             page.goto(server.address + path)
-            page.wait_for_load_state("networkidle")
+            wait_until_filled(page)
             wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
             tall = page.evaluate(
                 "Math.max(0, ...[...document.querySelectorAll('[data-row]')].map((row) => row.getBoundingClientRect().height))"

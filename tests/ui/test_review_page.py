@@ -14,7 +14,7 @@ from auepora_eval.io.labels import read_labels
 from auepora_eval.io.sample_sets import load_sample_set
 from auepora_eval.store.runs import RunStore
 from helpers.browser_runs import document, put, scored
-from helpers.ui_server import UiServer, ui_server, workbench_page
+from helpers.ui_server import UiServer, ui_server, wait_until_filled, workbench_page
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 SAMPLES = [
@@ -152,10 +152,12 @@ def test_saving_and_opening_with_the_keyboard(browser: Any, server: UiServer, ru
         page.keyboard.type("right")
         page.keyboard.press("Enter")
         page.wait_for_url("**where=set%3Dright")
+        wait_until_filled(page)
         assert page.get_by_text("set=right").is_visible()
         page.get_by_role("link", name="Review").click()
         page.get_by_role("link", name="judge unparseable").press("Enter")
         page.wait_for_url("**judge_unparseable*")
+        wait_until_filled(page)
         for key in "je":
             page.keyboard.press(key)
         page.locator(".opened .document-card").wait_for()
@@ -164,6 +166,7 @@ def test_saving_and_opening_with_the_keyboard(browser: Any, server: UiServer, ru
         assert page.locator(".review-lists [aria-current], [data-chosen]:visible").count() == 0
         page.get_by_role("link", name="judge timeout").press("Enter")
         page.wait_for_url("**judge_timeout*")
+        wait_until_filled(page)
         page.locator(".heading-row").get_by_role("button", name="Open as queue").press("Enter")
         page.wait_for_url("**/batches/*")
         assert "judge timeout" in page.locator("h1").inner_text()

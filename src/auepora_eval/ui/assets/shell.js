@@ -214,12 +214,14 @@ function prepare(root) {
 async function recordDecision(element) {
   const url = element.dataset.record;
   delete element.dataset.record; // once
+  element.ariaBusy = "true";
   let message = "";
   try {
     ({ message = "" } = await postForm(url));
   } catch (error) {
     message = `This decision is not recorded: ${error.message}`;
   }
+  element.ariaBusy = null;
   element.textContent = message;
   element.hidden = !message;
 }

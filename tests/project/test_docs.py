@@ -17,7 +17,10 @@ from auepora_eval.core.types import TargetCategory
 from helpers.requirements import REPO, need
 
 PAGES = sorted(
-    [*(REPO / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *(REPO / "docs").rglob("*.md")]
+    [
+        *(REPO / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
+        *(REPO / "docs").rglob("*.md"),
+    ]
 )
 BLOCK = re.compile(r"^```(\w*)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")

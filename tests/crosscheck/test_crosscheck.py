@@ -18,6 +18,7 @@ from auepora_eval.crosscheck import (
     PEERS,
     CrossCheck,
     DeviationTally,
+    _generate_texts,
     merge_checks,
     model_checks,
     peer_checks,
@@ -79,6 +80,14 @@ def test_peers_agree(peer: str) -> None:
     checks = list(peer_checks(peer, 60, seed=3))
     assert checks
     assert [check for check in checks if not check.agrees] == []
+
+
+def test_generated_texts_have_a_reference_that_is_not_empty() -> None:
+    for seed in range(10):
+        texts = _generate_texts(200, seed)
+        assert len(texts) > 180
+        assert [answer for references, answer in texts if not "".join(references).strip()] == []
+    assert any("" in references for references, _ in texts), "beside others an empty reference stays"
 
 
 DEVIATIONS = [  # ours, theirs, deviation

@@ -1,4 +1,4 @@
-"""The architecture page and the docstrings of packages name packages, modules and symbols that exist."""
+"""The pages on architecture and decisions, and the docstrings of packages, name modules and symbols that exist."""
 
 import ast
 import re
@@ -13,11 +13,13 @@ from tools.structure import LAYERS
 pytestmark = pytest.mark.xdist_group("source_tree")
 
 PAGE = (REPO / "docs" / "architecture.md").read_text(encoding="utf-8")
+DECISIONS = REPO / "docs" / "decisions"
 INDEXED = [layer for layer in LAYERS if layer != "__main__"]
 """What the index covers. ``__main__`` defines nothing."""
 MIN_ROWS = 25
 _SOURCE_PATH = re.compile(r"`((?:[a-z_]+/)*[a-z_]+\.py)`")
 _SYMBOL_WITH_PATH = re.compile(r"`(\w+)` (?:in |\()`((?:[a-z_]+/)*[a-z_]+\.py)`")
+_LISTED_DECISIONS = re.compile(r"^(\d+)\. \[(.+)\]\((\S+)\)$", re.MULTILINE)
 _LISTED_MODULES = re.compile(r"^\* (``\S+``(?:, ``\S+``)*): ", re.MULTILINE)
 
 
@@ -72,12 +74,25 @@ def test_the_index_names_what_exists() -> None:
     assert missing_symbols([(path, symbol) for _, path, symbol in table_rows("I want to change ...")]) == []
 
 
-def test_the_page_names_what_exists() -> None:
+def test_the_pages_name_what_exists() -> None:
     known = {str(path.relative_to(SOURCE)) for path in MODULES}
-    paths = [path for path in _SOURCE_PATH.findall(PAGE) if not path.startswith(("tools/", "tests/"))]
-    assert [path for path in paths if path not in known] == []
-    places = [(path, symbol) for symbol, path in _SYMBOL_WITH_PATH.findall(PAGE) if not path.startswith("tools/")]
-    assert missing_symbols(places) == []
+    for text in (PAGE, *(page.read_text(encoding="utf-8") for page in sorted(DECISIONS.glob("*.md")))):
+        paths = _SOURCE_PATH.findall(text)
+        outside = [path for path in paths if path.startswith(("tools/", "tests/"))]
+        assert [path for path in outside if not (REPO / path).is_file()] == []
+        assert [path for path in paths if path not in known and path not in outside] == []
+        places = [(path, symbol) for symbol, path in _SYMBOL_WITH_PATH.findall(text) if path not in outside]
+        assert missing_symbols(places) == []
+
+
+def test_the_list_of_decisions_has_the_title_of_each_page() -> None:
+    listed = _LISTED_DECISIONS.findall((DECISIONS / "README.md").read_text(encoding="utf-8"))
+    pages = sorted(page for page in DECISIONS.glob("*.md") if page.name != "README.md")
+    titles = [page.read_text(encoding="utf-8").partition("\n")[0] for page in pages]
+    assert [(f"# {number}. {title}", name) for number, title, name in listed] == [
+        (title, page.name) for title, page in zip(titles, pages, strict=True)
+    ]
+    assert [page.name[:4] for page in pages] == [f"{number:04}" for number in range(1, len(pages) + 1)]
 
 
 def test_package_docstrings_list_modules_that_exist() -> None:

@@ -37,7 +37,7 @@ CLASS_EDGES = [  # y_prob, y_true, auroc, auprc, defined, why
     ([0.2, 0.8], [0, 0], 0.5, 0.0, False, "single class, negative: AUPRC is the prior"),
     ([0.7], [1], 0.5, 1.0, False, "a single pair"),
     ([], [], 0.5, 0.0, False, "no pair: zero denominators give 0"),
-    ([0.5, 0.5], [1, 0], 0.5, 0.5, True, "two classes that cannot be told apart"),
+    ([0.5, 0.5], [1, 0], 0.5, 0.5, True, "two classes that cannot be distinguished"),
 ]
 
 

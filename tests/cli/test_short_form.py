@@ -32,7 +32,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
 DEMO_SCREENS: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and texts that its screen has
     ("compare", *RUNS, *STORE): (
         "B against A on 3 primary metrics: 3 better; worse and not primary: support_density",
-        "A: 0 failed of 135 answers; B: 0 failed of 135 answers",
+        "A: 0 of 135 samples failed; B: 0 of 135 samples failed",
         "+0.19 +0.09 to +0.30",
         "the same command with --all",
     ),
@@ -56,7 +56,7 @@ DEMO_SCREENS: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and texts
     ): (
         "Failed: 3 gates: 2 passed, 1 failed, compared with run_",
         "✗ failed mrr@10 >= 0.99",
-        "quickstart-baseline: 0 failed of 135 answers",
+        "quickstart-baseline: 0 of 135 samples failed",
     ),
     ("judge", "calibrate", RUNS[1], "--labels", "labels.jsonl", "-m", "token_f1", "--assume-random", *STORE): (
         "Conclusion: token_f1 of quickstart-bm25 is not usable",
@@ -143,9 +143,9 @@ def failing(tmp_path: Path) -> Iterator[None]:
 def test_what_speaks_against_a_comparison_is_on_the_screen(failing: None) -> None:
     shown = call("compare", "a", "b")
     first, *_ = read_screen(shown.out)
-    assert first.startswith("Open: B against A on 3 primary metrics: 2 inconclusive, 1 not compared; B: 6 failed of 20")
+    assert first.startswith("Open: B against A on 3 primary metrics: 2 inconclusive, 1 not compared; B: 6 of 20")
     text = whole_text(shown.out)
-    assert "failed A: 0 failed of 20 answers; B: 6 failed of 20 answers" in text
+    assert "failed A: 0 of 20 samples failed; B: 6 of 20 samples failed" in text
     assert "not compared token_f1: computed differently (in: tok)" in text
     assert "flagged recall@5: ? few or skewed samples: the interval may be too narrow" in text
 

@@ -157,7 +157,7 @@ REFUSED = [  # text, schema, reason, why
     ('{"parts": {"score": 4}, "score', SCORE, "unparseable", "cut: what is inside means something else"),
     ('{"parts": {"score": 4}, "a" "b"}', SCORE, "unparseable", "broken: what is inside means something else"),
     ('{"parts": {"score": 4}}', SCORE, "unparseable", "the score of a part"),
-    ("{'score': 4, 'rationale': 'it's fine'}", SCORE, "unparseable", "quotes that cannot be told apart"),
+    ("{'score': 4, 'rationale': 'it's fine'}", SCORE, "unparseable", "quotes that cannot be distinguished"),
     ('{"score": 4}<think>no</think>{"score": 5}', SCORE, "unparseable", "an answer before and one after a thought"),
     ('{"rationale": "fine"}', SCORE, "unparseable", "what is required is missing"),
     ('{"score": null}', SCORE, "unparseable", "nothing for what is required"),

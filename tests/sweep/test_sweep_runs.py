@@ -129,7 +129,9 @@ def test_identical_outputs_and_other_prices(project: MakeProject) -> None:
     assert len(answer.kept) == len(answer.leaders) == 12
     first, second, *_ = conclusion(answer)
     assert first.startswith("Ship m0: the cheapest of 12 configurations")
-    assert second.startswith("12 of 12 cannot be told from the best on exact_match; 12 of them have the same mean")
+    assert second.startswith(
+        "12 of 12 cannot be distinguished from the best on exact_match; 12 of them have the same mean"
+    )
     mine.run(mine.source({"grid": {MODEL: models}, "delta": 0.1}, run=run), name="reordered")
     assert conclusion(mine.answer("reordered")) == [first, second, *conclusion(answer)[2:]]
 

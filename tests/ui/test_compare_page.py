@@ -161,7 +161,7 @@ def test_several_runs_are_a_leaderboard_with_links_to_pairs(server: UiServer, st
     assert len(cells) == 3
     assert "first run" in cells[0]
     assert "▲ +0.50" in cells[2]
-    assert ["not beaten" in cell for cell in cells] == [False, True, True]  # y and z cannot be told apart
+    assert ["not beaten" in cell for cell in cells] == [False, True, True]  # y and z cannot be distinguished
     assert "Differences are against A. 1 metrics compared on" not in summary
     assert "Gold is matched" not in summary  # no metric of retrieval
     assert server.get(address("/compare/sections/outcomes", three)).status == 404

@@ -248,7 +248,13 @@ def _write(diagnosis: Diagnosis, form: str, output: str | None, *, every: bool) 
     document = diagnosis_dict(numbers, correct, run_ids, notes)
     markdown, text = diagnosis_markdown(numbers, correct, notes), diagnosis_text(numbers, correct, notes)
     if is_short(form, output, every=every):
-        failed = [f"{one.failed} answers failed in {label}" for label, one in diagnosis.outcomes.items() if one.failed]
+        from ..render.short import failed_samples
+
+        failures = {
+            label: failed_samples(arm.counts, arm.record.num_samples, arm.record.repeats)
+            for label, arm in diagnosis.outcomes.items()
+        }
+        failed = [f"{label}: {text}" for label, (count, text) in failures.items() if count]
         text = diagnosis_short(numbers, correct, [*failed, *notes], _NEXT).text()
     write_out(render_document(form, document, markdown=markdown, text=text), output)
 

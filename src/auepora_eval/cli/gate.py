@@ -163,11 +163,11 @@ def command(
 
 def _short_gates(store: RunStore, record: RunRecord, report: GateReport) -> str:
     """The gates in the short form, with the failed answers of the run and its baseline."""
-    from ..compare.short import failed_answers
+    from ..compare.short import failed_in_run
     from .short_results import gates_short
 
     compared = [record] if report.against is None else [record, store.find(report.against)]
-    failed = [f"{one.name}: {failed_answers(store, one)[1]}" for one in compared]
+    failed = [f"{run.name}: {failed_in_run(store, run)[1]}" for run in compared]
     return gates_short(report, failed="; ".join(failed), commands=[ALL_TABLES]).text()
 
 

@@ -402,6 +402,7 @@ def _results_document(outcome: RunOutcome, form: str, footer: str, *, per_query:
 
 def _short_results(outcome: RunOutcome, results: Results) -> str:
     """The primary metrics and the gates in the short form."""
+    from ..render.short import failed_samples
     from .short_results import gates_short, results_short
 
     record = outcome.record
@@ -410,7 +411,10 @@ def _short_results(outcome: RunOutcome, results: Results) -> str:
         gates = gates_short(outcome.gates)
         head, notes = f"{gates.conclusion}; {record.name}", list(gates.notes)
     shown = f"auepora show {record.run_id} --all{_store_argument(outcome.store)}"
-    return results_short(results, record.plan, head=head, notes=notes, commands=[("all metrics", shown)]).text()
+    _, failed = failed_samples(outcome.counts, record.num_samples, record.repeats)
+    return results_short(
+        results, record.plan, failed=failed, head=head, notes=notes, commands=[("all metrics", shown)]
+    ).text()
 
 
 def _store_argument(store: object) -> str:

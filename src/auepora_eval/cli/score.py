@@ -258,10 +258,7 @@ def command(
     if data.options.conventions != rules:
         footer += f", match {data.options.conventions.match}"
     if is_short(form, output, every=every):
-        from .short_results import results_short
-
-        notes = [("conventions", footer.removeprefix("conventions: "))]
-        text = results_short(results, {}, notes=notes, commands=[ALL_TABLES]).text()
+        text = _short_results(data, results, footer)
     else:
         show_warnings(results)
         text = render_results(results, form, footer, per_query=per_query)
@@ -269,6 +266,17 @@ def command(
     if results.failure is not None:
         echo_err(f"Error: {results.failure}", always=True)
         sys.exit(STOPPED_EARLY)
+
+
+def _short_results(data: ScoreInput, results: Results, footer: str) -> str:
+    """The results in the short form, with the conventions."""
+    from ..render.short import failed_samples
+    from .short_results import results_short
+
+    total = data.total or 0
+    _, failed = failed_samples((total - len(data.missing), results.failed_outputs), total)
+    notes = [("conventions", footer.removeprefix("conventions: "))]
+    return results_short(results, {}, failed=failed, notes=notes, commands=[ALL_TABLES]).text()
 
 
 def _needs_scores(specs: Sequence[Spec]) -> bool:

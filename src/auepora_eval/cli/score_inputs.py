@@ -29,7 +29,7 @@ from ..io.join import PairStream, count_lines, dataset_of, resolve_format
 from ..io.problems import Problems
 from ..render.terminal import progress
 from .console import echo_err
-from .options import ExecutorChoice, warn_unmatched_ids
+from .options import ExecutorChoice
 
 if TYPE_CHECKING:
     from ..io.trec_format import TrecRankings
@@ -194,7 +194,7 @@ class TrecInput(ScoreInput):
         with progress(f"reading {self.qrels} and {self.run}"):
             self.rankings = read_trec(self.qrels, self.run)
         self.total = len(self.rankings.ids)
-        warn_unmatched_ids(self.rankings.missing, self.rankings.unjudged, total=self.total, conventions=rules)
+        self.missing, self.unknown = self.rankings.missing, self.rankings.unjudged
         return metrics
 
     def count_grades(self) -> Mapping[str, int] | None:

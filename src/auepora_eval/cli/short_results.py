@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.results import Results, display_name, registered_name, script_note
 from ..core.types import MetricResult
-from ..engine.data_checks import count_system_failures
 from ..render.blocks import Row, TableColumn, simple_table, without_empty_columns
 from ..render.short import ShortForm, group_messages, grouped_warnings, rounded, rounded_interval
 from ..render.tables import UNRELIABLE_NOTE, result_note
@@ -32,11 +31,15 @@ def results_short(
     results: Results,
     plan: Mapping[str, Any],
     *,
+    failed: str,
     head: str = "",
     notes: Iterable[tuple[str, str | None]] = (),
     commands: Sequence[tuple[str, str]] = (),
 ) -> ShortForm:
-    """Results in the short form: the primary metrics and guardrails of the plan, or else all that there is room for."""
+    """Results in the short form: the primary metrics and guardrails of the plan, or else all that there is room for.
+
+    ``failed`` says how many outputs failed, as ``failed_samples`` does; nothing is said without it.
+    """
     names = [*(plan.get("primary") or ()), *(plan.get("guardrails") or ())]
     chosen = [one for one in results if one.name in names]
     first = {registered_name(one): one for one in results}  # the one with the deepest cut-off
@@ -49,11 +52,9 @@ def results_short(
         interval = f"{rounded_interval(ends)}{' ?' * is_doubtful}"
         rows.append([name, rounded(one.known_value, ends), interval, cut_text(result_note(one), _MOST_NOTE)])
         doubts += [(name, UNRELIABLE_NOTE)] * is_doubtful
-    failed, total, _ = count_system_failures(results)
-    problem = f"{failed:,} of {total:,} samples failed" * bool(total)
     values = ", ".join(f"{name} {value}" for name, value, *_ in rows[:_MOST_NAMED])
     every = [
-        ("failed", problem),
+        ("failed", failed),
         ("flagged", "; ".join(group_messages(doubts))),
         ("gold", (results.gold_match or {}).get("sentence")),
         *((name, _groups_text(one, name)) for one in listed[:1] for name in one.slices),
@@ -63,7 +64,7 @@ def results_short(
     ]
     failure = run_failure(results) if results else None
     shown = f"{head}: {values}" if head and values else f"{head}{values}"
-    conclusion = f"Failed: {failure}; {shown}" if failure else f"{shown}; {problem}".removesuffix("; ")
+    conclusion = f"Failed: {failure}; {shown}" if failure else f"{shown}; {failed}".removesuffix("; ")
     return ShortForm(conclusion, [without_empty_columns(simple_table(_COLUMNS, rows))], notes=every, commands=commands)
 
 
@@ -78,9 +79,12 @@ def gates_short(report: GateReport, *, failed: str = "", commands: Sequence[tupl
     from ..gates import GATE_SIGNS
 
     ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
-    notes = [(f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {one.reason}") for one in ordered[:_MOST_GATES]]
-    notes += [("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)), ("answers", failed)]
-    notes += [("warning", warning) for warning in report.warnings]
-    notes += [("note", one.note or "") for one in (report.sample_set, report.register) if one is not None]
+    notes = [
+        *((f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {one.reason}") for one in ordered[:_MOST_GATES]),
+        ("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)),
+        ("answers", failed),
+        *(("warning", warning) for warning in report.warnings),
+        *(("note", one.note or "") for one in (report.sample_set, report.register) if one is not None),
+    ]
     against = "" if report.against is None else f", compared with {report.against}"
     return ShortForm(f"{report.status.capitalize()}: {report.headline}{against}", notes=notes, commands=commands)

@@ -146,10 +146,14 @@ def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
 
 def _short_run(store: RunStore, record: RunRecord, results: Results) -> str:
     """The run in the short form."""
+    from ..compare.short import failed_in_run
     from .short_results import results_short
 
     head = record.name if results else f"{record.name} has no results: the run did not come to scoring"
-    return results_short(results, record.plan, head=head, notes=_facts(store, record), commands=_NEXT).text()
+    _, failed = failed_in_run(store, record) if results else (0, "")
+    return results_short(
+        results, record.plan, failed=failed, head=head, notes=_facts(store, record), commands=_NEXT
+    ).text()
 
 
 def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:

@@ -90,9 +90,9 @@ def command(
     """Run the configurations of a PLAN on the same questions, and say which of them to ship.
 
     The section 'sweep' of the plan names the values to combine. All configurations are checked before anything is
-    spent; each is a stored run. The answer names the configurations that cannot be told from the best, those that are
-    better or worse than the baseline, and the cheapest that is not worse than the best by 'delta'. The exit code is 3
-    if the sweep is not complete.
+    spent; each is a stored run. The answer names the configurations that cannot be distinguished from the best, those
+    that are better or worse than the baseline, and the cheapest that is not worse than the best by 'delta'. The exit
+    code is 3 if the sweep is not complete.
 
     'auepora sweep show NAME' shows the answer of a stored sweep.
 

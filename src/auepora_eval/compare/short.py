@@ -10,6 +10,7 @@ from ..features.matching import MATCH_WORDS
 from ..render.blocks import Cell, Row, Table, TableColumn, simple_table
 from ..render.short import (
     ShortForm,
+    failed_samples,
     first_names,
     group_messages,
     rounded,
@@ -38,12 +39,9 @@ _MOST_METRICS = 3
 """Number of primary metrics that a table of several runs has as columns."""
 
 
-def failed_answers(store: RunStore, record: RunRecord) -> tuple[int, str]:
-    """How many answers of a run failed or are missing, as a number and in words."""
-    stored, failed = store.counts(record.run_id)
-    expected = record.num_samples * max(record.repeats, 1)
-    missing = f", {expected - stored:,} missing" * (stored < expected)
-    return failed + expected - stored, f"{failed:,} failed{missing} of {expected:,} answers"
+def failed_in_run(store: RunStore, record: RunRecord) -> tuple[int, str]:
+    """How many outputs of a stored run failed or are missing, as a number and in words."""
+    return failed_samples(store.counts(record.run_id), record.num_samples, record.repeats)
 
 
 def comparison_short(
@@ -61,7 +59,7 @@ def comparison_short(
     if changes:
         rows: list[Row] = [[one.sample_id, str(one.cause), one.detail] for one in changes]
         tables.append(simple_table([f"worse by {board.metric_label(judged_by)}", "cause", "what was seen"], rows))
-    failed = dict(zip(board.labels, (failed_answers(store, record) for record in records), strict=True))
+    failed = dict(zip(board.labels, (failed_in_run(store, record) for record in records), strict=True))
     ways = {one.match or "id" for one in board.comparisons} | {plan_conventions(record).match for record in records}
     different = [note for note in board.notes if " in A, " in note]
     golden = report if report is not None and report.per_query else None

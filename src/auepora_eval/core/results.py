@@ -196,6 +196,8 @@ class Results(list[MetricResult]):
         self.run_id = run_id
         self.texts: Sequence[QueryTexts] = ()
         """The question and the answer of each sample, for frames; empty if they are not in memory."""
+        self.failed_outputs = 0
+        """How many outputs that were scored have an error, whatever the metrics apply to; of the last repeat."""
         self.failure: str | None = None
         """Why the evaluation failed as a whole: most samples have no answer, or there is no usable judgement."""
         self.warnings: list[str] = []

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..errors import BadTypeError, BadValueError, did_you_mean
 from .clusters import any_clustered, cluster_ids, cluster_key
 from .reduce import Clusters
-from .types import EvaluationSample
+from .types import EvaluationSample, SystemOutputs
 
 Rows = npt.NDArray[np.intp]
 NO_GROUP = "(none)"
@@ -148,10 +148,17 @@ class BatchMembership:
     """The requested fields that any of them has; ``relevant_groups`` always."""
     gold_sums: Mapping[str, int] = field(default_factory=dict)
     """How their gold occurs in their rankings, where the way of matching it is checked at the end."""
+    failed_outputs: int = 0
+    """How many of their outputs have an error."""
 
 
 def batch_membership(
-    samples: Sequence[EvaluationSample], slices: Sequence[Slice], *, keep: bool, fields: Iterable[str] = ()
+    samples: Sequence[EvaluationSample],
+    slices: Sequence[Slice],
+    *,
+    keep: bool,
+    fields: Iterable[str] = (),
+    outputs: Iterable[SystemOutputs | None] = (),
 ) -> BatchMembership:
     """The membership of these samples; ``keep`` says whether scores are kept, and ids with them."""
     clustered = any_clustered(samples)
@@ -170,6 +177,8 @@ def batch_membership(
         families=tuple(map(cluster_key, samples)) if keep and clustered else (),
         groups={key: np.array(rows, dtype=np.intp) for key, rows in groups.items()},
         annotated=frozenset(annotated),
+        # Outputs are checked when they are scored: here they may be anything.
+        failed_outputs=sum(getattr(output, "error", None) is not None for output in outputs),
     )
 
 
@@ -184,6 +193,8 @@ class Grouping:
         """The requested fields that any sample has; ``relevant_groups`` always."""
         self.gold_sums = Counter[str]()
         """How gold occurs in rankings, summed over the batches that workers have read."""
+        self.failed_outputs = 0
+        """How many outputs have an error, whatever the metrics apply to."""
         self.keep = keep
         self._clustered = False
         self._families: list[tuple[bool, str]] = []
@@ -192,9 +203,14 @@ class Grouping:
         self._rows: dict[str, dict[str, list[int]]] = {one.name: {} for one in slices}
         self._batches: deque[Mapping[tuple[str, str], Rows]] = deque()
 
-    def add(self, samples: Sequence[EvaluationSample], fields: Iterable[str] = ()) -> None:
+    def add(
+        self,
+        samples: Sequence[EvaluationSample],
+        fields: Iterable[str] = (),
+        outputs: Iterable[SystemOutputs | None] = (),
+    ) -> None:
         """Add the samples of the next batch, and record which of the fields they have."""
-        self.add_membership(batch_membership(samples, self.slices, keep=self.keep, fields=fields))
+        self.add_membership(batch_membership(samples, self.slices, keep=self.keep, fields=fields, outputs=outputs))
 
     def add_membership(self, members: BatchMembership) -> None:
         """Add the membership of the next batch."""
@@ -203,6 +219,7 @@ class Grouping:
             self._families = [(False, one) for one in self.ids]  # so far each sample is its own cluster
         self.annotated |= members.annotated
         self.gold_sums.update(members.gold_sums)
+        self.failed_outputs += members.failed_outputs
         self.ids += members.ids
         if self._clustered and self.keep:
             self._families += members.families or [(False, one) for one in members.ids]

@@ -227,9 +227,10 @@ def _count_from_details(results: Sequence[MetricResult]) -> tuple[int, int, Coun
         details = result.details
         total = details.get("num_scored", 0) + details.get("num_failed", 0)
         if total > most[1]:
-            keys = [key for key in details if key.startswith("failed_")]
-            reasons = Counter({key.removeprefix("failed_"): int(details[key]) for key in keys})
-            most = int(details.get("num_system_failed", 0)), total, reasons
+            counts = {
+                key.removeprefix("failed_"): int(count) for key, count in details.items() if key.startswith("failed_")
+            }
+            most = int(details.get("num_system_failed", 0)), total, Counter(counts)
     return most
 
 
@@ -237,9 +238,8 @@ def _judge_failure(result: MetricResult) -> str | None:
     if result.details.get("num_scored", 1) or not _asks_a_judge(result):
         return None
     details = result.details
-    prefixes = ("failed_",) if details["num_failed"] else ("skipped_",)
-    reasons = [f"{key.partition('_')[2]} {count}" for key, count in details.items() if key.startswith(prefixes)]
     how = "failed" if details["num_failed"] else "skipped"
+    reasons = [f"{key.partition('_')[2]} {count}" for key, count in details.items() if key.startswith(f"{how}_")]
     return f"{result.name} has no scored sample ({how}: {', '.join(reasons) or 'all'})"
 
 

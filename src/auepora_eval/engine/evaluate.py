@@ -297,7 +297,7 @@ class Evaluation:
             samples, outputs = _unzip(chunk)
             if not self._validated:
                 check_samples(samples)
-            self.grouping.add(samples, fields - self.grouping.annotated)
+            self.grouping.add(samples, fields - self.grouping.annotated, outputs)
             check.add(samples, outputs)
             yield Batch(samples, outputs, memory=memory)
 
@@ -344,6 +344,7 @@ class Evaluation:
             self._add_joint_details(results)
         _add_controls(results, self.metrics, getattr(executor, "controls", None))
         results.sample_ids = self.grouping.ids if self._keep_scores else ()
+        results.failed_outputs = self.grouping.failed_outputs
         if self._check is not None:
             self._check.finish(self.metrics, results)
         if not self._validated:

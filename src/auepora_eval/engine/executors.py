@@ -70,7 +70,7 @@ class SourcedBatch:
         """Read the batch; the second value is the membership of its samples."""
         samples, outputs = self.source.read()
         check_samples(samples)
-        members = batch_membership(samples, self.slices, keep=self.keep, fields=self.fields)
+        members = batch_membership(samples, self.slices, keep=self.keep, fields=self.fields, outputs=outputs)
         if self.count_gold:
             members = replace(members, gold_sums=count_gold(samples, outputs))
         return Batch(samples, outputs, memory=memory), members

@@ -91,6 +91,22 @@ def grouped_warnings(results: Results) -> list[str]:
     return messages
 
 
+def failed_samples(counts: tuple[int, int], samples: int, repeats: int = 1) -> tuple[int, str]:
+    """How many outputs of a run failed or are missing, of all its samples, as a number and in words.
+
+    ``counts`` are the outputs that there are, and how many of them failed, as ``RunStore.counts`` has them. Where
+    a sample has several outputs, outputs are counted.
+
+    >>> failed_samples((135, 3), 135), failed_samples((58, 4), 20, repeats=3)
+    ((3, '3 of 135 samples failed'), (6, '4 of 60 outputs failed, 2 missing'))
+    """
+    stored, failed = counts
+    expected = samples * max(repeats, 1)
+    what = "outputs" if repeats > 1 else "samples"
+    missing = f", {expected - stored:,} missing" * (stored < expected)
+    return failed + expected - stored, f"{failed:,} of {expected:,} {what} failed{missing}"
+
+
 # --- the layout ------------------------------------------------------------------------------------------------------
 
 WIDTH, MAX_LINES = 100, 25

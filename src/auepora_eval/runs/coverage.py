@@ -108,14 +108,12 @@ class JudgedCoverage:
         own_names = {one.name for one in self.metrics}
         by_depth = {depth_by_name[one.name]: one for one in results if one.name in depth_by_name}
         provenance = None if self._provenance is None else results.by_name[self._provenance.name]
-        metric_results = [one for one in results if one.name not in own_names]
-        for one in metric_results:
+        results[:] = [one for one in results if one.name not in own_names]
+        for one in results:
             if one.name in self._depths:
                 depth = self._depths[one.name]
                 self._annotate_result(one, by_depth[depth], provenance, depth)
-        annotated = Results(metric_results, sample_ids=results.sample_ids, run_id=results.run_id)
-        annotated.failure, annotated.warnings = results.failure, results.warnings
-        return annotated
+        return results
 
     def _annotate_result(
         self, result: MetricResult, share: MetricResult, provenance: MetricResult | None, depth: int | None

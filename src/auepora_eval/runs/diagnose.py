@@ -425,8 +425,10 @@ def _diagnose(
                 require_ranking(retrieved, row, consequence)
             _add_retrieved(texts, store, retrieved)
         elif arm != "retrieved":
-            answers = stored_answers(store, outcome.record)
-            found = unasked_notes(answers, f"its documents are not those of the arm in {outcome.record.run_id}")
+            found = unasked_notes(
+                stored_answers(store, outcome.record),
+                f"its documents are not those of the arm in {outcome.record.run_id}",
+            )
             notes += [f"{run_label(arm, retest)}: {note}" for note in found]
     if texts.joined:
         notes.append(

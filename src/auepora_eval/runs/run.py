@@ -145,6 +145,8 @@ class RunOutcome:
     """Path of the report, if the plan names one."""
     store: str | None = field(repr=False, default=None)
     """Path or address of the store, if known. Not in the repr, because it may contain a password."""
+    counts: tuple[int, int] = (0, 0)
+    """Number of outputs of the finished run, those of earlier calls included, and of failures among them."""
 
 
 def start_run(
@@ -210,11 +212,14 @@ def start_or_resume(
 
 def load_outcome(store: RunStore, record: RunRecord) -> RunOutcome:
     """The outcome of a finished run, with its stored results."""
-    message = "the run was finished before; no call was made"
     results, resolved = store.results(record.run_id), stored_match(record)
     if resolved is not None and resolved.match != "id":
         results.gold_match = resolved.description()
-    return RunOutcome(record, "finished", results, message=message)
+    return RunOutcome(
+        record, "finished", results,
+        counts=store.counts(record.run_id),
+        message="the run was finished before; no call was made",
+    )  # fmt: skip
 
 
 def _execute(
@@ -239,9 +244,9 @@ def _execute(
                 store.finish(record.run_id, RunStatus.STOPPED, message="not all samples were asked")
                 return RunOutcome(store.find(record.run_id), "finished", None, counter.stored, counter.failed)
             record, reading = _resolve_gold(request, store, record)
-            rules = request.conventions
-            if reading is not None:
-                rules = replace(rules, match=reading.resolved.match)
+            rules = (
+                request.conventions if reading is None else replace(request.conventions, match=reading.resolved.match)
+            )
             advance = watcher.scoring(len(request.samples) * request.repeats)
             job = ScoringJob(
                 store,
@@ -270,7 +275,10 @@ def _execute(
     except Exception as error:
         _mark(store, record, RunStatus.FAILED, f"{type(error).__name__}: {error}")
         raise
-    return RunOutcome(store.find(record.run_id), "finished", results, counter.stored, counter.failed)
+    return RunOutcome(
+        store.find(record.run_id), "finished", results, counter.stored, counter.failed,
+        counts=store.counts(record.run_id),
+    )  # fmt: skip
 
 
 def _resolve_gold(request: RunRequest, store: RunStore, record: RunRecord) -> tuple[RunRecord, GoldReading | None]:
@@ -316,11 +324,9 @@ def _finish_early(store: RunStore, record: RunRecord, summary: CallSummary, coun
     ended: Literal["stopped", "failed"] = "stopped" if summary.ended == "stopped" else "failed"
     store.finish(record.run_id, RunStatus(ended), message=summary.message or summary.ended)
     record = store.find(record.run_id)
-    # The stored message, without secrets that the system may have returned.
-    message = record.message or ""
     return RunOutcome(
         record, ended, None, counter.stored, counter.failed,
-        message=message,
+        message=record.message or "",  # as stored: without secrets that the system may have returned
         unreachable=summary.ended in ("connection_errors", "same_error"),
         traceback=store.as_stored({"traceback": summary.traceback})["traceback"],
     )  # fmt: skip

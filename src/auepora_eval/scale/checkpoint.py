@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 # --- parts: the scores of a unit as a Parquet file -------------------------------------------------------------------
 
 _META = b"auepora"
+_FAILED_OUTPUTS = b"auepora.failed_outputs"
 _STATUSES = [status.name.lower() for status in Status]
 
 
@@ -127,6 +128,7 @@ def _merge_members(parts: Sequence[BatchMembership]) -> BatchMembership:
         groups={key: np.concatenate(rows) for key, rows in groups.items()},
         annotated=frozenset[str]().union(*(one.annotated for one in parts)),
         gold_sums=gold_sums,
+        failed_outputs=sum(part.failed_outputs for part in parts),
     )
 
 
@@ -162,8 +164,7 @@ def write_part(
     for name, groups in slices.items():
         put(f"slice.{name}", _group_column([members.groups[name, group] for group in groups], groups, members.size))
     metric_columns = [_put_scores(put, name, scores) for name, scores in zip(names, scored.scores, strict=True)]
-    digest = content_digest(scored)
-    facts = PartFacts(job, unit, first, scored.size, digest, given_up)
+    facts = PartFacts(job, unit, first, scored.size, content_digest(scored), given_up)
     about = {
         "facts": {name: getattr(facts, name) for name in PartFacts.__slots__},
         "metrics": metric_columns,
@@ -173,7 +174,9 @@ def write_part(
         "gold_sums": members.gold_sums,
         "notes": {message: list(noted) for message, noted in scored.notes.items()},
     }
-    table = pa.table(columns).replace_schema_metadata({_META: json.dumps(about)})
+    table = pa.table(columns).replace_schema_metadata(
+        {_META: json.dumps(about), _FAILED_OUTPUTS: str(members.failed_outputs)}
+    )
     with atomic_write(path) as file, translate_write_errors(path):
         parquet.write_table(table, file, compression="zstd", write_page_checksum=True)
     return facts
@@ -298,6 +301,7 @@ def read_part(path: Path) -> CheckpointPart:
             },
             annotated=frozenset(about["annotated"]),
             gold_sums=about.get("gold_sums", {}),  # parts of earlier versions have none
+            failed_outputs=int(table.schema.metadata.get(_FAILED_OUTPUTS, 0)),
         )
         scores = [_read_scores(table, one) for one in about["metrics"]]
     except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:

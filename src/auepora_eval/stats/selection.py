@@ -197,7 +197,7 @@ class ConfigurationScores:
         return found
 
     def not_distinguishable(self) -> Bools:
-        """Which configurations cannot be told from the best: step-down max-T.
+        """Which configurations cannot be distinguished from the best: step-down max-T.
 
         All that tie for the best are among them with a probability of 95 %. Those that leave stay rivals.
         """

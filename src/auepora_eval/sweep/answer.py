@@ -54,7 +54,7 @@ class ConfigurationResult:
     others: Mapping[str, float | None] = field(default_factory=dict)
     """The values of the other primary metrics, by name."""
     is_kept: bool = False
-    """Whether it cannot be told from the best."""
+    """Whether it cannot be distinguished from the best."""
     test: BaselineTest | None = None
     """Against the baseline."""
     distance: Distance | None = None
@@ -124,7 +124,7 @@ class SweepAnswer:
 
     @property
     def kept(self) -> list[ConfigurationResult]:
-        """The configurations that cannot be told from the best."""
+        """The configurations that cannot be distinguished from the best."""
         return [result for result in self.results if result.is_kept]
 
     @property

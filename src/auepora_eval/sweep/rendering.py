@@ -92,7 +92,7 @@ def _cheapest_text(answer: SweepAnswer) -> str:
         behind += f"; about {distance.n_needed:,} questions would show whether it is within {delta:g}"
     shown = "" if delta is None else f" None is shown to be within {delta:g} of the best."
     return (
-        f"Ship {_names(cheapest)}: the cheapest that cannot be told from the best on {answer.metric} "
+        f"Ship {_names(cheapest)}: the cheapest that cannot be distinguished from the best on {answer.metric} "
         f"({_price_text(answer, cheapest[0])}); {behind}.{shown}"
     )
 
@@ -103,7 +103,7 @@ def _price_text(answer: SweepAnswer, result: ConfigurationResult) -> str:
 
 
 def _best_text(answer: SweepAnswer) -> str:
-    """The configurations that cannot be told from the best, and the mean of the best with its interval."""
+    """The configurations that cannot be distinguished from the best, and the mean of the best with its interval."""
     kept, leaders = answer.kept, answer.leaders
     assert leaders[0].mean is not None
     mean = format_value(leaders[0].mean)
@@ -114,7 +114,7 @@ def _best_text(answer: SweepAnswer) -> str:
     highest = f"the best mean is that of {_names(leaders)}, {mean}"
     if len(leaders) > 1:
         highest = f"{len(leaders)} of them have the same mean, {mean}"
-    return f"{len(kept)} of {len(answer.results)} cannot be told from the best on {answer.metric}; {highest}."
+    return f"{len(kept)} of {len(answer.results)} cannot be distinguished from the best on {answer.metric}; {highest}."
 
 
 def _baseline_texts(answer: SweepAnswer) -> list[str]:

@@ -59,7 +59,7 @@ LONGEST = (
 )
 TESTS = Path(__file__).parent
 # Folders of tests about intervals, and of tests that compare them with recorded or printed ones.
-WITH_ALL_DRAWS = ("project", "regression", "stats")
+WITH_ALL_DRAWS = ("project", "redteam", "regression", "stats")
 _DATABASES = itertools.count(1)
 _FOLDERS = itertools.count(1)
 gc.disable()  # until all tests are collected: what that makes is kept

@@ -218,3 +218,44 @@ def test_results_without_their_judge_are_named(plan: Path, store_file: Path) -> 
     with RunStore.open(store_file) as store:
         found = verify_run(store, store.find("latest"))
     assert np.array_equal(sorted(found.verified), ["mean_latency[end_to_end]", "recall@5", "token_f1"])
+
+
+def test_counts_of_failures_that_were_hidden(project: Callable[[int], Project]) -> None:
+    """A failed answer counts as 0, as a wrong one does: only its outcome and the counts tell them apart."""
+    made = project(8)
+    record = run_plan(made.plan(args="{broken: ['0', '3']}")).record
+    path = made.folder / "runs.sqlite"
+    assert verify(path)[0] == 0
+    with RunStore.open(path) as store:
+        result = store.result(record.run_id, "recall@5")
+        assert result.details["num_failed"] == 2
+        result.details |= {"num_failed": 0, "num_scored": 8}
+        store.put_result(record.run_id, result)
+    code, text = verify(path)
+    assert code == 1
+    assert "recall@5, num_scored: 8 is stored, 6 recomputed" in text
+    assert "recall@5, num_failed: 0 is stored, 2 recomputed" in text
+    assert "score of" not in text
+    with RunStore.open(path) as store:
+        assert isinstance(result.scores, Scores)
+        result.scores = Scores.of(result.scores.values.copy())
+        store.put_result(record.run_id, result)
+    code, text = verify(path)
+    assert code == 1
+    assert "recall@5, score of 0: 0 is stored, system_failed:" in text
+    assert ", counted as 0 recomputed" in text
+
+
+def test_repeats_that_were_hidden(project: Callable[[int], Project]) -> None:
+    """Coverage over repeats is by calls, which are counted apart."""
+    made = project(8)
+    record = run_plan(made.plan(args="{broken: ['0']}"), changes={"run.repeats": 2}).record
+    path = made.folder / "runs.sqlite"
+    assert verify(path)[0] == 0
+    with RunStore.open(path) as store:
+        result = store.result(record.run_id, "recall@5")
+        result.details["repeats"]["num_system_failed"] = 0
+        store.put_result(record.run_id, result)
+    code, text = verify(path)
+    assert code == 1
+    assert "recall@5, repeats:" in text

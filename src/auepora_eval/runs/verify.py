@@ -214,11 +214,12 @@ def _recompute(
 
 def _differences(stored: MetricResult, again: MetricResult, ids: Sequence[str]) -> list[Difference]:
     """What differs between a stored result and the recomputed one."""
-    found = []
     pairs = zip(ids, _outcomes(stored), _outcomes(again), strict=True)
     changed = [(name, before, after) for name, before, after in pairs if not _is_close(before, after)]
-    for name, before, after in changed[:_MAX_LISTED]:
-        found.append(Difference(stored.name, f"score of {name}", _shown(before), _shown(after)))
+    found = [
+        Difference(stored.name, f"score of {name}", _shown(before), _shown(after))
+        for name, before, after in changed[:_MAX_LISTED]
+    ]
     if len(changed) > _MAX_LISTED:
         more = len(changed) - _MAX_LISTED
         found.append(Difference(stored.name, f"scores of {more} more samples", "others", "others"))
@@ -229,20 +230,28 @@ def _differences(stored: MetricResult, again: MetricResult, ids: Sequence[str]) 
             if isinstance(part, MetricResult) and isinstance(other, MetricResult):
                 parts.append((f" where {name} = {group}", part, other))
     for where, before_part, after_part in parts:
-        for what in ("value", "interval"):
-            before, after = getattr(before_part, what), getattr(after_part, what)
+        recomputed = _numbers(after_part)
+        for what, before in _numbers(before_part).items():
+            after = recomputed[what]
             if not _is_close(before, after):
                 found.append(Difference(stored.name, f"{what}{where}", _shown(before), _shown(after)))
     return found
 
 
+def _numbers(result: MetricResult) -> dict[str, Any]:
+    """What gates read of a result besides its scores."""
+    counts = {name: result.details.get(name) for name in ("num_scored", "num_failed", "repeats")}
+    return {"value": result.value, "interval": result.interval, **counts}
+
+
 def _outcomes(result: MetricResult) -> list[object]:
-    """The score of each sample, or the reason why it has none."""
+    """The score of each sample, with the outcome of one that was not scored; the outcome alone without a score."""
     assert isinstance(result.scores, Scores)
     outcomes: list[object] = list(result.scores.outcomes)
     for position, score in enumerate(result.scores):
         if score is not None:
-            outcomes[position] = score
+            outcome = outcomes[position]
+            outcomes[position] = score if outcome == "scored" else f"{outcome}, counted as {score:.12g}"
     return outcomes
 
 

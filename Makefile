@@ -80,6 +80,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m tools.help_topics
 	$(BIN)/python -m tools.plan_keys
 	$(BIN)/python -m tools.bench_page
+	$(BIN)/python -m tools.demo_picture
 
 $(VENV)/.docs: $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'

@@ -16,7 +16,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/cost
 
-.PHONY: demo test fast-tests test-all all-tests test-random lint package docs golden lock structure mutants faults coverage bench clean
+.PHONY: demo test fast-tests test-all all-tests test-random lint package docs docs-site golden lock structure mutants faults coverage bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -76,9 +76,19 @@ docs: $(VENV)/.dev
 	$(BIN)/python tools/metric_index.py
 	$(BIN)/python -m tools.metric_pages
 	$(BIN)/python -m tools.cli_reference
+	$(BIN)/python -m tools.api_reference
 	$(BIN)/python -m tools.help_topics
 	$(BIN)/python -m tools.plan_keys
 	$(BIN)/python -m tools.bench_page
+	$(BIN)/python -m tools.demo_picture
+
+$(VENV)/.docs: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
+
+# The documentation site, in build/site. A broken link or anchor, and a page that is in no menu, are errors.
+docs-site: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 # The golden files that are wording (tests/helpers/wording_files.txt) and their hashes. Other golden files are compared, not written: a
 # test that fails here changed more than wording.

@@ -17,7 +17,7 @@ from tools.source_tree import REPO
 PICTURE = REPO / "docs" / "images" / "comparison.svg"
 
 _ROW = re.compile(r"^(\S+) +(\d\S*) +(\d\S*) +([+−]\S+) +([+−]\S+) to ([+−]\S+) +(\S+ \S+)$", re.MULTILINE)
-_FAILED = re.compile(r"^failed +A: (\d+) failed of (\d+) answers; B: (\d+) failed of (\d+) answers$", re.MULTILINE)
+_FAILED = re.compile(r"^failed +A: (\d+) of (\d+) samples failed; B: (\d+) of (\d+) samples failed$", re.MULTILINE)
 _FELL = re.compile(r"^fell +(\S+) (\S+) → ([^\s,]+)", re.MULTILINE)
 
 _WIDTH, _HEIGHT = 720, 392

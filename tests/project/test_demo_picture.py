@@ -15,7 +15,7 @@ primary metric     A     B  B − A   95 % interval  verdict
 recall@5        0.64  0.83  +0.19  −0.09 to +0.30  ▲ better
 token_f1        0.20  0.42  +0.22  +0.12 to +0.31  ▲ better
 
-failed  A: 3 failed of 135 answers; B: 0 failed of 135 answers
+failed  A: 3 of 135 samples failed; B: 0 of 135 samples failed
 fell    support_density 1.000 → 0.907, quantile_latency[end_to_end,0.95] (s) 0.0003 → 0.0191
 """
 

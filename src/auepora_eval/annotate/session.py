@@ -10,7 +10,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -38,6 +37,7 @@ from ..judge.ratings import question_frames
 from ..perturb.edits import hash_uniform
 from ..render.terminal import printable
 from ..report.browser.gold_marks import GoldMarks
+from ..runtime.terminals import discard_typed_input
 from ..store.records import plan_conventions
 from ..store.runs import RunStore, iter_samples, packed_outputs
 from .draws import SINGLE_STRATUM, Selection
@@ -668,7 +668,7 @@ def run_form(state: FormState, label_file: LabelFile, *, lines: Iterator[str], t
     while not state.is_over:
         if shown != (state.position, state.reference_shown):
             click.echo("\n".join(render_state(state, title=title)))
-            _discard_early_input()
+            discard_typed_input()
             shown = state.position, state.reference_shown
         click.echo("> ", nl=False)
         line = next(lines, None)
@@ -693,17 +693,6 @@ def read_input_lines() -> Iterator[str]:
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")
     return iter(sys.stdin.readline, "")
-
-
-def _discard_early_input() -> None:
-    """Discard lines typed or pasted into a terminal before the answer was shown: they are not about it."""
-    with suppress(
-        ImportError, AttributeError, OSError, ValueError
-    ):  # no terminal, or none whose input can be discarded
-        import termios
-
-        if sys.stdin.isatty():
-            termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 # --- an answer as lines of text; the texts of data and models never begin a line -------------------------------------

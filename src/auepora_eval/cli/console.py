@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import AueporaWarning
 from ..render.terminal import clear, is_quiet, printable, silenced
+from ..runtime.signals import handle_signals
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -103,51 +101,6 @@ def ignore_closed_pipe() -> Iterator[None]:
 # --- signals and Ctrl-C, and redirection of what the user's system prints --------------------------------------------
 
 
-class TerminationSignal(KeyboardInterrupt):
-    """SIGTERM or SIGHUP. Code that handles Ctrl-C handles it too."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        super().__init__(signal.Signals(number).name)
-
-
-def _terminating_signals() -> list[signal.Signals]:
-    """SIGTERM and, where it exists, SIGHUP; without ignored signals, as SIGHUP is under ``nohup``."""
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    return [one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN]
-
-
-@contextmanager
-def _handle_signals(handle: Callable[[int], None], *signals: signal.Signals) -> Iterator[None]:
-    """Call ``handle`` on SIGTERM, SIGHUP and these signals; does nothing outside the main thread, which gets them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        handle(number)
-
-    before: dict[int, Any] = {one: signal.signal(one, handler) for one in [*signals, *_terminating_signals()]}
-    try:
-        yield
-    finally:
-        for number, original in before.items():
-            signal.signal(number, original)
-
-
-@contextmanager
-def raise_on_signals() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP raise ``TerminationSignal``, so that processes, folders and semaphores are cleaned up."""
-
-    def leave(number: int) -> None:
-        for one in _terminating_signals():  # a second signal must not interrupt the clean-up
-            signal.signal(one, signal.SIG_IGN)
-        raise TerminationSignal(number)
-
-    with _handle_signals(leave):
-        yield
-
-
 @contextmanager
 def stop_on_signals(stop: Stop) -> Iterator[None]:
     """Let the first Ctrl-C (or SIGTERM, SIGHUP) wait for calls in flight; the second one stops at once.
@@ -166,7 +119,7 @@ def stop_on_signals(stop: Stop) -> Iterator[None]:
             os.write(2, b"\nFinishing the calls in flight; Ctrl-C again stops at once.\n")
         stop.finish()
 
-    with _handle_signals(handle, signal.SIGINT):
+    with handle_signals(handle):
         yield
 
 

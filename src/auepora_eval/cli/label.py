@@ -253,7 +253,7 @@ def login(option: str = "--annotator") -> str:
     """The login name of the user; ``option`` gives another one."""
     try:
         return getpass.getuser()
-    except (OSError, KeyError) as error:  # a user without a name
+    except (OSError, KeyError, ImportError) as error:  # a user without a name
         raise click.UsageError(f"the login name is unknown; use {option} NAME") from error
 
 

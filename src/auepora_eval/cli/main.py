@@ -14,7 +14,8 @@ import click
 
 from .._version import __version__
 from ..errors import AueporaError, AueporaWarning, did_you_mean
-from .console import TerminationSignal, echo_err, ignore_closed_pipe, raise_on_signals
+from ..runtime.signals import TerminationSignal, raise_on_signals
+from .console import echo_err, ignore_closed_pipe
 
 # --- a click group that imports each command when it is called -------------------------------------------------------
 

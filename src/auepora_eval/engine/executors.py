@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import pickle
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -24,7 +23,8 @@ from ..core.slices import BatchMembership, Slice, batch_membership
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadValueError, WorkerError, did_you_mean
 from ..options import PositiveInt, check_arguments
-from ..runtime.processes import LoopThread, gc_paused, hold_signals, prepare_worker, wait_for_result
+from ..runtime.processes import LoopThread, available_processors, gc_paused, prepare_worker, wait_for_result
+from ..runtime.signals import hold_signals
 from .gold_match import count_gold
 
 if TYPE_CHECKING:
@@ -140,13 +140,6 @@ def make_executor(
 @check_arguments
 def require_workers(workers: PositiveInt | None) -> None:
     """Raise unless this is a valid number of workers; None means one per processor."""
-
-
-def available_processors() -> int:
-    """Number of processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def score_batch(

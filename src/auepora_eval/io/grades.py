@@ -18,7 +18,7 @@ import msgspec
 from ..core.types import GOLD_BY, Document, EvaluationSample, Response
 from ..errors import BadValueError, ConflictError, DataFileError, UnknownCorrectionError, did_you_mean
 from ..features.rankings import HIGHEST_LEVEL
-from ..runtime.files import read_lines, translate_write_errors, write_lines
+from ..runtime.files import append, open_for_appending, read_lines, read_part, translate_write_errors, write_lines
 from .codec import LineError
 from .jsonl import Journal, current_time
 from .labels import Provenance
@@ -133,13 +133,12 @@ class GradeLog:
         line = _encode_grade(grade) + b"\n"
         with translate_write_errors(self._path):
             if self._file is None:
-                self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+                self._file = open_for_appending(self._path)
                 size = os.fstat(self._file).st_size
                 # A killed process may have left half a line.
-                if size and os.pread(self._file, 1, size - 1) != b"\n":
+                if size and read_part(self._file, size - 1, 1) != b"\n":
                     line = b"\n" + line
-            while line:
-                line = line[os.write(self._file, line) :]
+            append(self._file, line)
 
     def close(self) -> None:
         """Close the file."""

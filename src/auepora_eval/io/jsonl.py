@@ -25,6 +25,7 @@ from ..core.dataset import InMemoryDataset
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import AueporaWarning, BadValueError, ConflictError, DataFileError, did_you_mean
 from ..runtime.files import (
+    append_durably,
     is_compressed,
     is_file_at,
     limit_message,
@@ -33,6 +34,7 @@ from ..runtime.files import (
     open_bytes,
     plain_stem,
     read_lines,
+    read_part,
     sync_directory,
     translate_write_errors,
     write_lines,
@@ -458,22 +460,15 @@ class Journal(ABC, Generic[EntryT]):
         data = b"".join(line + b"\n" for line in lines)
         if not size:
             data = self.header() + b"\n" + data
-        elif os.pread(file, 1, size - 1) != b"\n":  # an editor, or a process that was killed
+        elif read_part(file, size - 1, 1) != b"\n":  # an editor, or a process that was killed
             data = b"\n" + data
-        try:
-            written = 0
-            while written < len(data):
-                written += os.write(file, memoryview(data)[written:])
-            os.fsync(file)
-        except OSError:
-            os.ftruncate(file, size)  # half a line would be left
-            raise
+        append_durably(file, data)
         if not is_file_at(file, self.path):
             raise DataFileError(self.path, None, "cannot be written: it was deleted or replaced; try again")
         if not self._is_directory_synced:
             sync_directory(self.path.parent)
             self._is_directory_synced = True
-        self._extend(os.pread(file, size - self._size, self._size) + data)
+        self._extend(read_part(file, self._size, size - self._size) + data)
 
     def _check_header(self, row: Mapping[str, Any]) -> None:
         version = row.get("version")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import Any, Self
 
 from ..core.types import EvaluationSample
 from ..errors import BadValueError, ConflictError, DataFileError, did_you_mean
-from ..runtime.files import read_bytes, read_lines, translate_write_errors, write_lines
+from ..runtime.files import move_to_new, read_bytes, read_lines, translate_write_errors, write_lines
 from .codec import LineError
 from .golden import canonical_line
 from .jsonl import current_time
@@ -159,7 +158,7 @@ def save_sample_set(labels: Path, chosen: SampleSet) -> Path:
         write_lines(temporary, [json.dumps(replace(chosen, created=created).to_dict(), indent=1).encode()])
         with translate_write_errors(path):
             try:
-                os.link(temporary, path)  # unlike a rename, it fails where another process was faster
+                move_to_new(temporary, path)
             except FileExistsError as error:
                 raise ConflictError(f"there is a set '{chosen.name}' already; choose another name") from error
     finally:

@@ -11,6 +11,7 @@ import re
 import secrets
 import sqlite3
 import stat
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -297,6 +298,15 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
+def move_to_new(source: Path, target: Path) -> None:
+    """Give a file its final name; ``FileExistsError`` if another process was faster."""
+    if sys.platform == "win32":
+        os.rename(source, target)
+        return
+    os.link(source, target)  # a rename would replace the other file
+    source.unlink()
+
+
 def _is_special(path: Path) -> bool:
     try:
         mode = path.stat().st_mode
@@ -373,6 +383,42 @@ def translate_write_errors(path: Path) -> Iterator[None]:
 # --- files to which several processes append -------------------------------------------------------------------------
 
 LOCK_TIMEOUT_S = 5.0
+_WINDOWS_LOCK_PLACE = (1 << 31) - 2
+"""The byte that is locked on Windows, behind the end of the file: nobody else can read a byte that is locked.
+
+It cannot be further behind: the position of a lock is a signed integer of 32 bits there.
+"""
+
+
+def open_for_appending(path: Path, *, create: bool = True) -> int:
+    """Open a file for ``append`` and ``read_part`` and return its descriptor."""
+    binary = getattr(os, "O_BINARY", 0)  # Windows would write other line ends
+    creation = os.O_CREAT if create else 0
+    return os.open(path, os.O_RDWR | os.O_APPEND | binary | creation, 0o666)
+
+
+def read_part(file: int, start: int, size: int) -> bytes:
+    """Read a part of a file that was opened for appending."""
+    os.lseek(file, start, os.SEEK_SET)
+    return os.read(file, size)
+
+
+def append(file: int, data: bytes) -> None:
+    """Append all of the data, which a single write may not."""
+    unwritten = memoryview(data)
+    while unwritten:
+        unwritten = unwritten[os.write(file, unwritten) :]
+
+
+def append_durably(file: int, data: bytes) -> None:
+    """Append data that is on the disk when this returns; after an error the file is as before."""
+    size = os.fstat(file).st_size
+    try:
+        append(file, data)
+        os.fsync(file)
+    except OSError:
+        os.ftruncate(file, size)  # half a line would be left
+        raise
 
 
 @contextlib.contextmanager
@@ -380,7 +426,7 @@ def locked_file(path: Path, *, create: bool = True) -> Iterator[int]:
     """Open and lock a file for appending."""
     while True:
         with translate_write_errors(path):
-            file = os.open(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o666)
+            file = open_for_appending(path, create=create)
         try:
             _lock(file, path)
             if is_file_at(file, path):
@@ -399,26 +445,38 @@ def is_file_at(file: int, path: Path) -> bool:
 
 
 def _lock(file: int, path: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:  # not available on this platform
-        return
     end = time.monotonic() + LOCK_TIMEOUT_S
     with contextlib.suppress(OSError):  # not supported by every file system
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError as error:
-                if time.monotonic() > end:
-                    problem = f"is locked by another process (waited {LOCK_TIMEOUT_S:g} s); try again"
-                    raise DataFileError(path, None, problem) from error
+        while not _try_lock(file):
+            if time.monotonic() > end:
+                problem = f"is locked by another process (waited {LOCK_TIMEOUT_S:g} s); try again"
+                raise DataFileError(path, None, problem)
             time.sleep(0.002)
+
+
+def _try_lock(file: int) -> bool:
+    """Lock a file until it is closed; whether no other process has locked it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        os.lseek(file, _WINDOWS_LOCK_PLACE, os.SEEK_SET)
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+    else:
+        import fcntl
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def sync_directory(path: Path) -> None:
     """Write the entry of a new file in its directory to disk."""
-    with contextlib.suppress(OSError):  # not supported by every file system
+    with contextlib.suppress(OSError):  # not supported by every file system, nor by Windows
         directory = os.open(path, os.O_RDONLY)
         try:
             os.fsync(directory)

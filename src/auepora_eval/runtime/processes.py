@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -17,7 +18,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from queue import SimpleQueue
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 # --- identity of a process, to recognize later whether it still exists -----------------------------------------------
@@ -33,15 +34,17 @@ def process_name() -> str:
     return f"{_host()}:{os.getpid()}{started}"
 
 
-def process_exists(name: str) -> bool | None:
-    """Whether the process with this name exists; ``None`` if it belongs to another host.
+def process_exists(name: str, *, platform: str = sys.platform) -> bool | None:
+    """Whether the process with this name exists; ``None`` if it belongs to another host, or if this is Windows.
 
     Process ids are reused, so the start time is compared too, if it is known.
     """
     known = _PROCESS_NAME.fullmatch(name)
     if known is None:
         return False
-    if known["host"] != _host():
+    if name == process_name():
+        return True
+    if known["host"] != _host() or platform == "win32":  # where looking for a process would send it Ctrl-C
         return None
     found = _process_state(int(known["pid"]))
     if found is None:
@@ -79,6 +82,13 @@ def _pid_exists(pid: int) -> bool:
 # --- set-up of a worker process ---------------------------------------------------------------------------------------
 
 
+def available_processors() -> int:
+    """The number of processors that this process may use; on macOS and Windows all of the machine."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def prepare_worker() -> None:
     """Prepare a process that was started to score.
 
@@ -96,29 +106,6 @@ def _end_with_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
-
-
-@contextmanager
-def hold_signals() -> Iterator[None]:
-    """Handle Ctrl-C, SIGTERM and SIGHUP after the block: a process that is started only halfway prints a traceback."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    received: list[int] = []
-
-    def hold(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    handled = [one for one in numbers if callable(signal.getsignal(one))]
-    before = {one: signal.signal(one, hold) for one in handled}
-    try:
-        yield
-    finally:
-        for number, original in before.items():
-            signal.signal(number, original)
-        for number in received:
-            signal.raise_signal(number)
 
 
 # --- garbage collection, paused while many containers and no cycles are created --------------------------------------

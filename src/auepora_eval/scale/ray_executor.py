@@ -28,7 +28,6 @@ from ..engine.executors import (
     ScoredBatch,
     SerialExecutor,
     SourcedBatch,
-    available_processors,
     failed_batch,
     require_workers,
     score_batch,
@@ -36,7 +35,7 @@ from ..engine.executors import (
 )
 from ..errors import AueporaError, AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
 from ..options import NonNegativeInt, PositiveInt, check_arguments
-from ..runtime.processes import gc_paused
+from ..runtime.processes import available_processors, gc_paused
 
 # --- the code that runs on a worker: reads and scores batches, and returns their scores ------------------------------
 

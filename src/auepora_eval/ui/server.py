@@ -22,6 +22,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
 
 from ..errors import AueporaError, BadValueError
+from ..runtime.sockets import reuse_address
 from . import (
     batch_page,
     compare_page,
@@ -95,8 +96,7 @@ def open_socket(port: int) -> socket.socket:
     # With the protocol named, asyncio sends small responses at once; otherwise each may wait 40 ms for an ACK.
     opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        # Without it a restart fails while connections of the last server linger; a port in use is still an error.
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reuse_address(opened)
         opened.bind((HOST, port))
         opened.listen()
     except OSError as error:

@@ -4,6 +4,8 @@
     const text = (element.getAttribute("aria-label") || element.textContent || "").trim().replace(/\s+/g, " ").slice(0, 40);
     return `<${element.tagName.toLowerCase()}${element.id ? ` id=${element.id}` : ""} class="${element.getAttribute("class") ?? ""}"> ${text}`;
   };
+  /** Whether it is in a part for screen readers alone, such as the head of a table that is shown as cards. */
+  const isClipped = (element) => { for (let at = element; at; at = at.parentElement) if (getComputedStyle(at).clipPath !== "none") return true; return false; };
   const isHidden = (element) => !element.checkVisibility({ visibilityProperty: true }) || element.closest(".visually-hidden, [inert]") !== null;
 
   const headings = () => {
@@ -122,7 +124,7 @@
   /** Controls that a bar covers when they have the focus, from the last to the first and back. */
   const obscured = () => {
     const problems = new Set();
-    const bars = [...document.querySelectorAll("body *")].filter((one) => ["sticky", "fixed"].includes(getComputedStyle(one).position) && !isHidden(one));
+    const bars = [...document.querySelectorAll("body *")].filter((one) => ["sticky", "fixed"].includes(getComputedStyle(one).position) && !isHidden(one) && !isClipped(one));
     const listed = focusable().filter((one) => !one.closest(".skip"));
     for (const one of [...listed.reverse(), ...listed.reverse()]) { // the last one at the end, so that Tab begins anew
       one.focus({ focusVisible: true });

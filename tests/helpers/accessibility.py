@@ -1,5 +1,7 @@
 """Checks of a page in a real browser: names of controls, headings, focus, contrast and width."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,8 @@ NAMED_ROLES = frozenset(
 TABS = 20
 """How often the Tab key is pressed on a page."""
 PHONE_WIDTH = 360
+NARROW = {"width": 390, "height": 844}
+"""The window of a phone."""
 ZOOM_WIDTH = 320
 """A window of 640 pixels at a zoom of 200 %."""
 
@@ -94,11 +98,29 @@ def tab_problems(page: Any) -> list[str]:
     return problems
 
 
-def small_targets(page: Any) -> list[str]:
-    """The controls of less than 24 pixels."""
+def target_problems(page: Any) -> list[str]:
+    """The controls of less than 24 pixels on a desktop and on a phone."""
     page.evaluate(SCRIPT)
-    found: list[str] = page.evaluate("window.accessibility.targets()")
+    problems: list[str] = page.evaluate("window.accessibility.targets()")
+    with narrow_window(page):
+        return problems + [f"phone: {one}" for one in page.evaluate("window.accessibility.targets()")]
+
+
+def covered_on_a_phone(page: Any) -> list[str]:
+    """The controls that a bar covers when they have the focus, in the window of a phone."""
+    page.evaluate(SCRIPT)
+    with narrow_window(page):
+        found: list[str] = page.evaluate("window.accessibility.obscured()")
     return found
+
+
+@contextmanager
+def narrow_window(page: Any) -> Iterator[None]:
+    """The page in the window of a phone."""
+    size = page.viewport_size
+    page.set_viewport_size(NARROW)
+    yield
+    page.set_viewport_size(size)
 
 
 def axe_script() -> str:

@@ -21,10 +21,11 @@ from helpers.accessibility import (
     SCRIPT,
     axe_problems,
     axe_script,
+    covered_on_a_phone,
     find_problems,
     load_all,
-    small_targets,
     tab_problems,
+    target_problems,
 )
 from helpers.requirements import REPO, need
 from helpers.ui_server import UiServer, ui_server, workbench_page
@@ -63,7 +64,6 @@ AXE_PAGES = (
     "plan",
     "failure groups",
 )
-TARGET_PAGES = ("runs", "comparison", "leaderboard", "queries", "failure groups")
 PHONE = {"width": PHONE_WIDTH, "height": 800}
 # What a text would add to the page if it were not escaped: elements, handlers, and links that run a script.
 FOREIGN_ELEMENTS = """
@@ -212,9 +212,11 @@ def ordinary_pages(run: dict[str, str], batch: dict[str, str]) -> dict[str, str]
         "query in two runs": address("/query", run=[a, b], id="q00003"),
         "query with open documents": address("/query", run=[a, b], id="q00003", open="all", k=1),
         "failed query": address("/query", run=[a, b], id="q00011"),
+        "whole text": address("/query/text", run=a, id="q00000", part="document-1"),
         "live": "/live",
         "plans": "/plans",
         "plan": address("/plans/view", path="plan.yaml"),
+        "stored plan": address("/plans/view", run=a),
         "error": "/runs/unknown",
     }
 
@@ -273,10 +275,22 @@ def test_every_page_is_accessible(
                 [f"status {status}"] if (status != 200) is not (name == "error") else []
             )
             problems[name] += page.evaluate(OPTIONS)
-            if name in TARGET_PAGES:
-                problems[name] += small_targets(page)
             if name in TABBED_PAGES:
                 problems[name] += tab_problems(page)
+            problems[name] += target_problems(page)
+    assert {name: found for name, found in problems.items() if found} == {}
+
+
+@pytest.mark.slow
+def test_no_bar_covers_the_focus_on_a_phone(
+    browser: Any, server: UiServer, run_ids: dict[str, str], batch_ids: dict[str, str]
+) -> None:
+    problems = {}
+    with workbench_page(browser, server, expected=("status of 404",), reduced_motion="reduce") as page:
+        for name, path in ordinary_pages(run_ids, batch_ids).items():
+            page.goto(server.address + path.replace("as=eve", "as=phone"))  # a name belongs to one browser
+            load_all(page, unfold=True)
+            problems[name] = covered_on_a_phone(page)
     assert {name: found for name, found in problems.items() if found} == {}
 
 

@@ -182,10 +182,6 @@ class ComparisonRequest:
         filters: dict[str, Any] = self.worse_filter(metric)
         return UncutText(self.url(metric=metric, **filters))
 
-    def filter_url(self, *conditions: Condition, **parameters: Any) -> str:
-        """The address of this page with the queries that fulfil the conditions."""
-        return UncutText(f"{self.url(**parameters, where=[str(one) for one in conditions])}#queries-title")
-
     @property
     def swap_url(self) -> str:
         """The address with the two runs the other way round."""

@@ -172,10 +172,6 @@ class SampleProposals:
                 found.setdefault(document_key(row.correction.doc_id), []).append(row)
         return found
 
-    def key(self, doc_id: str) -> UncutText:
-        """The key of a document in forms."""
-        return document_key(doc_id)
-
 
 def document_key(doc_id: str) -> UncutText:
     """The id of a document as the value of a form field, which may not contain every character."""

@@ -17,6 +17,8 @@ COMPARED_LENGTH = 1_000
 """The number of characters of two answers that are compared word by word."""
 PIECE_LENGTH = 4_000
 """Very long texts are laid out in pieces of about this length."""
+MAX_UNFOLDED = 2 * PIECE_LENGTH
+"""The number of characters up to which a page has all of a text that it cuts."""
 SIMILAR_FROM = 0.4
 """The proportion of words that two answers share from which their differences are marked."""
 
@@ -41,18 +43,25 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ShownText:
-    """The beginning of a text as parts; ``address`` has all of it."""
+    """The beginning of a text as parts; ``address`` has all of it, and so has ``whole`` where the page unfolds it."""
 
     parts: Sequence[TextPart]
     length: int
     is_cut: bool
     address: str
+    whole: Sequence[TextPart] = ()
 
 
-def show_text(text: str, address: str, *, limit: int = TEXT_LENGTH, marks: Sequence[Mark] = ()) -> ShownText:
-    """The beginning of a text, or all of it where it is little longer than ``limit``."""
+def show_text(
+    text: str, address: str, *, limit: int = TEXT_LENGTH, marks: Sequence[Mark] = (), unfolds: bool = False
+) -> ShownText:
+    """The beginning of a text, or all of it where it is little longer than ``limit``.
+
+    With ``unfolds`` the page gets all of a text that is cut, unless it is very long.
+    """
     end = shown_end(text, limit)
-    return ShownText(split_marks(text, 0, end, marks), len(text), end < len(text), address)
+    whole = split_marks(text, 0, len(text), marks) if unfolds and end < len(text) <= MAX_UNFOLDED else ()
+    return ShownText(split_marks(text, 0, end, marks), len(text), end < len(text), address, whole)
 
 
 def shown_end(text: str, limit: int) -> int:

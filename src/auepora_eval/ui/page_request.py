@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from datetime import date
 from functools import cached_property
 from typing import TypeVar
 
@@ -63,14 +62,6 @@ class Fields(QueryParams):
             return float(text) if text else None
         except ValueError as error:
             raise BadValueError(f"{name} must be a number, not {text!r:.60}") from error
-
-    def day(self, name: str) -> date | None:
-        """A date; ``None`` for an empty text."""
-        text = self.get(name, "")
-        try:
-            return date.fromisoformat(text) if text else None
-        except ValueError:
-            raise BadValueError(f"{name} must be a date such as 2026-11-18, not {text!r:.60}") from None
 
     def page(self) -> int:
         """The page of a list, from 1; 404 for a number of more than nine digits, which no list has."""

@@ -21,6 +21,7 @@ from ..store.records import plan_conventions
 from ..text.sentences import sentence_spans
 from .marked_texts import (
     COMPARED_LENGTH,
+    MAX_UNFOLDED,
     Mark,
     ShownText,
     content_words,
@@ -129,7 +130,8 @@ class QueryView:
 
     def shown(self, text: str, part: str, limit: int) -> ShownText:
         """The beginning of a text of the sample."""
-        return show_text(text, text_address(self.first, self.address, part), limit=text_limit(text, limit))
+        address = text_address(self.first, self.address, part)
+        return show_text(text, address, limit=text_limit(text, limit), unfolds=True)
 
     @property
     def question(self) -> ShownText:
@@ -273,9 +275,8 @@ class QueryView:
         if output is None or run.sample is None:
             return side
         seconds = output.timings.get("end_to_end")
-        error = text_address(run, self.address, "error")
         return side | {
-            "error": None if output.error is None else show_text(output.error, error, limit=ANSWER_LENGTH),
+            "error": self._error(run, output.error),
             "is_refusal": is_refusal(run.sample, output),
             "attempts": output.extra.get("attempts", 1),
             "seconds": seconds_text(seconds) if isinstance(seconds, float) else "",
@@ -288,20 +289,26 @@ class QueryView:
             "extra": to_text({name: value for name, value in output.extra.items() if name != "attempts"}),
         }
 
+    def _error(self, run: QueryRun, error: str | None) -> ShownText | None:
+        """The error of a run, where its system failed."""
+        address = text_address(run, self.address, "error")
+        return None if error is None else show_text(error, address, limit=ANSWER_LENGTH, unfolds=True)
+
     def _answer(
         self, run: QueryRun, output: SystemOutputs, response: Response, differences: Sequence[Mark]
     ) -> dict[str, Any]:
         """The answer of a run, as sentences with their claims."""
         answer = response.text
         marks, legend = support_marks(run, output, response)
-        end = shown_end(answer, text_limit(answer, ANSWER_LENGTH * (3 - len(self.runs))))
+        limit = text_limit(answer, ANSWER_LENGTH * (3 - len(self.runs)))
+        end = shown_end(answer, limit)
         sentences = sentence_spans(answer[:end])
         claims = answer_claims(run, answer[:end], sentences)
-        listed = [*marks, *reference_marks(answer[:end], self.words), *differences]
+        listed = [*marks, *reference_marks(answer[:MAX_UNFOLDED], self.words), *differences]
+        address = text_address(run, self.address, "answer")
         return {
             "text": answer,
-            "is_cut": end < len(answer),
-            "address": text_address(run, self.address, "answer"),
+            "shown": show_text(answer, address, limit=limit, marks=listed, unfolds=True),
             "segments": answer_segments(answer, end, sentences, claims, listed),
             "claims": claims,
             "judged": sum(bool(claim.verdicts) for claim in claims),

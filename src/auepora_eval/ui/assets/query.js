@@ -61,13 +61,16 @@ function setUpDepth() {
   if (!slider || !data) return;
   const values = JSON.parse(data.textContent);
   const figures = document.getElementById("depth-figures");
-  const format = (value) => (value === null ? "n/a" : value.toFixed(2));
+  const format = (value, column) => {
+    if (value === null) return "n/a";
+    return column === "2" ? value.toLocaleString("en") : value.toFixed(2); // the size of the context is a count
+  };
   slider.addEventListener("input", () => {
     const k = Number(slider.value);
     document.getElementById("depth-value").textContent = k;
     for (const one of figures.querySelectorAll("[data-depth]")) one.textContent = k;
     for (const one of figures.querySelectorAll("[data-column]")) {
-      one.textContent = values.map((run) => format(run[k - 1][one.dataset.column])).join(" → ");
+      one.textContent = values.map((run) => format(run[k - 1][one.dataset.column], one.dataset.column)).join(" → ");
     }
     for (const item of document.querySelectorAll(".rankings .document")) {
       item.classList.toggle("below", Number(item.dataset.rank) > k);

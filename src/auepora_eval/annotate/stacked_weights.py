@@ -15,7 +15,7 @@ from ..io.labels import Label
 from ..judge.panel import LabelledItem, PanelWeights
 from ..judge.ratings import Scale
 from ..runs.judging import read_panel_votes
-from ..runtime.files import atomic_write, translate_write_errors
+from ..runtime.files import write_text
 from ..stats.stacking import ENOUGH_LABELS, fit_stacked_weights, stacked_probability
 from ..store.records import RunRecord
 from ..store.runs import RunStore
@@ -88,5 +88,4 @@ def _note(weights: PanelWeights) -> str:
 
 def write_weights(weights: PanelWeights, path: str | Path) -> None:
     """Write a weights file."""
-    with atomic_write(Path(path)) as file, translate_write_errors(Path(path)):
-        file.write(f"{json.dumps(weights.to_dict(), indent=2, ensure_ascii=False)}\n".encode())
+    write_text(Path(path), [json.dumps(weights.to_dict(), indent=2, ensure_ascii=False), "\n"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import AueporaError
-from .console import echo, echo_err, quiet_option
+from .console import echo, json_text, quiet_option
 from .help_pages import Command
-from .judge_options import STOPPED_EARLY, JudgeOptions, ScoringProgress, judge_options, make_judge_session
+from .judge_options import JudgeOptions, ScoringProgress, exit_with_errors, judge_options, make_judge_session
 from .main import LazyGroup
 from .options import grouped_options, refuse_input_as_output, show_warnings, store_option, write_out
 
@@ -194,11 +193,10 @@ def run_command(
         scored = _score_saved(benchmark, found, loaded, settings, judge)
     show_warnings(scored.results)
     is_json = as_json or (output or "").endswith(".json")
-    text = json.dumps(_run_dict(scored, strict=strict), indent=2, ensure_ascii=False) if is_json else ""
+    text = json_text(_run_dict(scored, strict=strict)) if is_json else ""
     write_out(text or blocks_text(run_blocks(scored, strict=strict)), output)
     if scored.results.failure is not None:
-        echo_err(f"Error: {scored.results.failure}", always=True)
-        sys.exit(STOPPED_EARLY)
+        exit_with_errors(scored.results.failure)
 
 
 def _score_saved(

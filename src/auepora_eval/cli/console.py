@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 import warnings
@@ -45,16 +46,22 @@ def echo(text: str) -> None:
     click.echo(printable(text))
 
 
-def echo_err(message: str, *, always: bool = False) -> None:
-    """Print a message to stderr, unless ``--quiet`` is given; a closed stderr is ignored.
+def json_text(document: Any) -> str:
+    """A document as indented JSON, in which letters are not escaped."""
+    return json.dumps(document, indent=2, ensure_ascii=False)
 
-    With ``always`` it is printed even with ``--quiet``; use that for errors.
+
+def echo_err(*messages: str, always: bool = False) -> None:
+    """Print messages to stderr, unless ``--quiet`` is given; a closed stderr is ignored.
+
+    With ``always`` they are printed even with ``--quiet``; use that for errors.
     """
-    if is_quiet() and not always:
-        return
-    clear()
-    with suppress(OSError):
-        click.echo(printable(message), err=True)
+    for message in messages:
+        if is_quiet() and not always:
+            return
+        clear()
+        with suppress(OSError):
+            click.echo(printable(message), err=True)
 
 
 # --- standard output that ignores a closed pipe, as with ``head`` and ``less`` ---------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import tempfile
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from ..render.terminal import progress, report_text
-from .console import echo, echo_err, quiet_option, stdout_to_stderr
+from .console import echo, echo_err, json_text, quiet_option, stdout_to_stderr
 from .help_pages import Command
 from .judge_options import STOPPED_EARLY
 from .options import columns_option, open_store, store_option, write_out
@@ -136,7 +135,7 @@ def validate_command(
         found = _quality(dataset, dataset_format, columns, corpus=corpus, store=store, runs=runs)
         document["quality"] = found.to_dict()
         paragraphs.insert(0, found.to_text())
-    echo(json.dumps(document, indent=2, ensure_ascii=False) if as_json else "\n\n".join(filter(None, paragraphs)))
+    echo(json_text(document) if as_json else "\n\n".join(filter(None, paragraphs)))
     if not checked.is_valid:
         sys.exit(HAS_PROBLEMS)
 
@@ -335,7 +334,7 @@ def validate_plan(
         document["calls"] = found
         texts += [found["conclusion"], *(report_text(sample_page(sample)) for sample in found["samples"])]
         code = 0 if found["answered"] else STOPPED_EARLY
-    write_out(json.dumps(document, indent=2, ensure_ascii=False) if as_json else "\n\n".join(texts), None)
+    write_out(json_text(document) if as_json else "\n\n".join(texts), None)
     return code
 
 
@@ -426,10 +425,9 @@ def convert_command(
             columns=columns,
         )
     if as_json:
-        click.echo(json.dumps(_document(done), indent=2, ensure_ascii=False))
+        click.echo(json_text(_document(done)))
         return
-    for message in _messages(done):
-        echo_err(message)
+    echo_err(*_messages(done))
 
 
 def _messages(done: Conversion) -> list[str]:

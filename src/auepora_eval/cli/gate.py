@@ -71,8 +71,8 @@ def publish(report: GateReport, record: RunRecord, *, junit: str | None, warn: b
     """Print the warnings, if wanted, write JUnit XML if requested, and append to ``$GITHUB_STEP_SUMMARY`` if set."""
     from ..gates import append_step_summary, junit_xml
 
-    for warning in report.warnings if warn else ():
-        echo_err(f"Warning: {warning}")
+    if warn:
+        echo_err(*(f"Warning: {warning}" for warning in report.warnings))
     if junit is not None:
         from ..runtime.files import write_lines
 

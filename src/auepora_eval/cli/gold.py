@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from ..render.terminal import progress
-from .console import echo, echo_err, quiet_option
+from .console import echo, echo_err, json_text, quiet_option
 from .data import one_line, plural
 from .help_pages import Command
 from .label import login
@@ -123,7 +122,7 @@ def propose_command(
         )
         proposal = log.propose(correction)
     if as_json:
-        echo(_to_json(proposal.to_dict()))
+        echo(json_text(proposal.to_dict()))
         return
     if kind == "grade" and correction.before is None and not correction.document:
         echo_err(f"Warning: {record.run_id} did not return document {document!r} for this sample; is the id right?")
@@ -162,7 +161,7 @@ def list_command(
         proposals = _correction_log(found, labels).proposals(fingerprint, state=state)
         names = _dataset_names(found)
     if as_json:
-        echo(_to_json([proposal.to_dict() for proposal in proposals]))
+        echo(json_text([proposal.to_dict() for proposal in proposals]))
         return
     rows = []
     for proposal in proposals:
@@ -285,7 +284,7 @@ def withdraw_command(
         log = _correction_log(found, labels)
         was_accepted = any(log.find(key).state == "accepted" for key in ids)
         proposals = log.withdraw(ids, by=by or login("--by"), why=why)
-    echo(_to_json([proposal.to_dict() for proposal in proposals]) if as_json else f"withdrawn: {len(proposals)}")
+    echo(json_text([proposal.to_dict() for proposal in proposals]) if as_json else f"withdrawn: {len(proposals)}")
     if was_accepted:
         echo_err("`auepora gold apply` rescores the runs without them")
 
@@ -315,7 +314,7 @@ def export_command(dataset: str, output: str, labels: str | None, store: str | N
     counts = {"file": output, "samples": len(samples), "corrections": len(corrections)}
     left_out = record.num_samples - len(samples)
     if as_json:
-        echo(_to_json({**counts, "invalid": left_out}))
+        echo(json_text({**counts, "invalid": left_out}))
         return
     number = len(corrections)
     echo(f"wrote {output}: {len(samples)} samples with {number} {plural(number, 'correction')}, {left_out} left out")
@@ -326,10 +325,6 @@ def _correction_log(store: RunStore, labels: str | None) -> CorrectionLog:
     from ..io.grades import CorrectionLog
 
     return CorrectionLog(labels_folder(store, labels))
-
-
-def _to_json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _clip(text: str, limit: int = 60) -> str:
@@ -355,7 +350,7 @@ def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *
 
     if as_json:
         listed = [proposal.to_dict() for proposal in proposals]
-        echo(_to_json({"corrections": listed, "runs": [one.to_dict() for one in effects]}))
+        echo(json_text({"corrections": listed, "runs": [one.to_dict() for one in effects]}))
         return
     for one in proposals:
         correction = one.correction
@@ -377,5 +372,4 @@ def _show_effects(effects: Sequence[RunEffect], proposals: Sequence[Proposal], *
                 rows.append([names[effect.record.run_id], metric.label, *values, change, str(len(metric.changed))])
     headers = ["run", "metric", "old", "new", "difference", "changed samples"]
     echo(table(rows, headers=headers, right=(2, 3, 4, 5)) if rows else empty if not effects else "no metric changes")
-    for note in notes:
-        echo_err(one_line(note))
+    echo_err(*map(one_line, notes))

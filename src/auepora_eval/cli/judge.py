@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .console import echo, echo_err, quiet_option
+from .console import echo, echo_err, json_text, quiet_option
 from .help_pages import Command
 from .judge_options import (
     STOPPED_EARLY,
@@ -34,6 +33,7 @@ from .options import (
     open_store,
     output_format,
     refuse_input_as_output,
+    render_document,
     render_page,
     store_option,
     write_out,
@@ -352,7 +352,7 @@ def relevance_command(
             )
     if as_json:
         usage = {} if session is None else {"judging": session.usage_log.total.to_dict()}
-        echo(json.dumps({**report.to_dict(), "file": output, **usage}, indent=2, ensure_ascii=False))
+        echo(json_text({**report.to_dict(), "file": output, **usage}))
     else:
         echo(_summary(report))
     if session is not None:
@@ -438,9 +438,7 @@ def prefer_command(
         critic = select_judge(judges, judge_name)
         session = make_judge_session(judges, line, store=found.file)
         report = prefer_runs(found, record_a, record_b, critic, judging=session, prompt=prompt)
-    if form == "json":
-        document = {**report.to_dict(), "judging": session.usage_log.total.to_dict()}
-        write_out(json.dumps(document, indent=2, ensure_ascii=False), output)
-    else:
-        write_out(report.to_text() if output is None else report.to_markdown().rstrip("\n"), output)
+    document = {**report.to_dict(), "judging": session.usage_log.total.to_dict()}
+    text = report.to_text() if output is None else report.to_markdown().rstrip("\n")
+    write_out(render_document(form, document, markdown=text, text=text), output)
     echo_usage(session)

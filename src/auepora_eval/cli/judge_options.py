@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import click
 
 from ..core.derivation import format_lines, format_one_line, format_subject
 from ..render.terminal import progress
-from .console import echo_err
+from .console import echo_err, json_text
 from .options import grouped_options
 
 if TYPE_CHECKING:
@@ -61,16 +62,20 @@ class JudgingOptions:
 
         return parse_settings(self.set_texts)
 
-    def changes(self) -> dict[str, Any]:
-        """Settings and limits as changes of a plan, for commands that read only its judges."""
+    def changes(self, *, others: bool = False) -> dict[str, Any]:
+        """Settings and limits of judges as changes of a plan.
+
+        Settings of other keys are refused, unless the command reads them, too (``others``).
+        """
         settings = self.settings
-        for key in settings:
-            if key.partition(".")[0] not in _JUDGE_KEYS:
-                raise click.UsageError(
-                    f"--set {key}: this command takes only keys of a judge, such as judge.max_calls and "
-                    "resources.judge.openai.model"
-                )
-        return settings | self.limits()
+        judged = {key: value for key, value in settings.items() if key.partition(".")[0] in _JUDGE_KEYS}
+        if len(judged) < len(settings) and not others:
+            key = next(key for key in settings if key not in judged)
+            raise click.UsageError(
+                f"--set {key}: this command takes only keys of a judge, such as judge.max_calls and "
+                "resources.judge.openai.model"
+            )
+        return judged | self.limits()
 
     def limits(self) -> dict[str, Any]:
         """The limits on judge calls as changes of a plan."""
@@ -109,7 +114,7 @@ _LIMITS: dict[str, Callable[[Any], Any]] = {
         "set_texts",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Set a key of the plan, such as run.top_k=3; repeatable. The value is YAML.",
+        help="Set a key of the plan, such as judge.max_calls=100; repeatable. The value is YAML.",
     ),
 }
 
@@ -391,7 +396,7 @@ class ScoringProgress:
 def preview_text(found: Preview, *, as_json: bool, notes: Sequence[str] = ()) -> str:
     """The estimate of judge calls and cost, as text or JSON."""
     if as_json:
-        return json.dumps({**found.to_dict(), "remarks": list(notes)}, indent=2, ensure_ascii=False)
+        return json_text({**found.to_dict(), "remarks": list(notes)})
     return "\n\n".join([found.to_text(), *notes])
 
 
@@ -573,6 +578,12 @@ def resume_options() -> tuple[list[str], str]:
             parts += [option, str(one)]
     parts += ["--safe"] if params.get("safe") else []
     return parts, "with the same --store, " if hidden else ""
+
+
+def exit_with_errors(*errors: str) -> NoReturn:
+    """Print errors that ended a run early, and exit."""
+    echo_err(*(f"Error: {error}" for error in errors), always=True)
+    sys.exit(STOPPED_EARLY)
 
 
 def run_failure(results: Results) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 from click.core import ParameterSource
 
-from .console import echo, echo_err, quiet_option
+from .console import echo, echo_err, json_text, quiet_option
 from .help_pages import Command
 from .options import complete_run, open_store, parse_specs, refuse_input_as_output, store_option
 
@@ -365,12 +364,8 @@ def pool_command(
         _draw_pairs(pool, drawn, metrics, seed, output, as_json=as_json)
         return
     write_pool(output, pool.documents)
-    echo(
-        json.dumps({**pool.to_dict(), "file": output}, indent=2, ensure_ascii=False) if as_json else _pool_summary(pool)
-    )
-    for warning in _pool_warnings(pool):
-        echo_err(warning)
-    echo_err(f"wrote {output}")
+    echo(json_text({**pool.to_dict(), "file": output}) if as_json else _pool_summary(pool))
+    echo_err(*_pool_warnings(pool), f"wrote {output}")
 
 
 def _draw_pairs(pool: Pool, n: int, metrics: tuple[str, ...], seed: int, output: str, *, as_json: bool) -> None:
@@ -388,7 +383,7 @@ def _draw_pairs(pool: Pool, n: int, metrics: tuple[str, ...], seed: int, output:
     if as_json:
         counts = {"draw": draw.id, "pairs": len(draw.pairs), "known_before": known, "drawn": len(draw.order)}
         record = {"queries": queries, "metrics": list(draw.metrics), "seed": seed, "file": output}
-        echo(json.dumps({**counts, **record, "draw_file": str(draw_path(output))}, indent=2, ensure_ascii=False))
+        echo(json_text({**counts, **record, "draw_file": str(draw_path(output))}))
     else:
         before = f"; people graded {known:,} before" if known else ""
         of_pairs = f"{len(draw.order):,} of {len(draw.pairs):,} pairs drawn, of {queries:,} queries{before}"

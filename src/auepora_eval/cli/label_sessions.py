@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +44,7 @@ from ..runtime.files import is_writable
 from ..stats.intervals import Estimate
 from ..store.records import RunRecord
 from ..store.runs import RunStore
-from .console import echo_err
+from .console import echo_err, json_text
 from .options import write_out
 
 MAX_SHOWN = 20
@@ -124,7 +123,7 @@ def print_forecast(draw: LabelDraw, labels: str | Path, *, as_json: bool) -> Non
     """Print what the labels of a comparison are expected to decide."""
     assert draw.comparison is not None
     if as_json:
-        click.echo(json.dumps({**draw.comparison.to_dict(), "run": draw.run, "seed": draw.seed}, indent=2))
+        click.echo(json_text({**draw.comparison.to_dict(), "run": draw.run, "seed": draw.seed}))
     else:
         click.echo("\n".join(describe_forecast(draw, labels)))
 
@@ -188,7 +187,7 @@ def print_agreement(files: list[str], *, as_json: bool) -> None:
     if not files:
         raise click.UsageError("--agreement takes one labels file or more")
     report = annotator_agreement(files)
-    write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if as_json else _agreement_text(report), None)
+    write_out(json_text(report.to_dict()) if as_json else _agreement_text(report), None)
     if not report.is_drawn:
         echo_err("no draw with equal probabilities is recorded: the agreement is about what is labelled alone")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..render.tables import table
-from .console import echo_err
+from .console import echo_err, json_text
 from .help_pages import Command
 from .options import target_option
 
@@ -50,11 +49,11 @@ def metrics_command(name: str | None, targets: tuple[TargetCategory, ...], as_js
         info = metric_info(name)  # any form: mrr, mrr@10, or mrr[@k] as in the list
         card = metric_card(info)
         text = f"{card.to_text()}\n\n{_option_example(info)}"
-        click.echo(json.dumps(_card_dict(card), indent=2, ensure_ascii=False) if as_json else text)
+        click.echo(json_text(_card_dict(card)) if as_json else text)
         return
     cards = [card for card in metric_cards() if not targets or card.target in targets]
     if as_json:
-        click.echo(json.dumps([_card_dict(card) for card in cards], indent=2, ensure_ascii=False))
+        click.echo(json_text([_card_dict(card) for card in cards]))
         return
     click.echo(_listing(cards))
     if any(card.higher_is_better is False for card in cards):
@@ -212,4 +211,4 @@ def _print_json(checks: list[CrossCheck], absent: list[str]) -> None:
         "not_installed": absent,
         "known_defects": [asdict(defect) for defect in DEFECTS],
     }
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    click.echo(json_text(document))

@@ -79,7 +79,8 @@ class ExecutorChoice:
 
     def changes(self) -> dict[str, Any]:
         """The same as changes of a plan."""
-        return {"scoring.executor": self.name, "scoring.workers": self.workers, "scoring.address": self.address}
+        given = {"scoring.executor": self.name, "scoring.workers": self.workers, "scoring.address": self.address}
+        return {key: value for key, value in given.items() if value is not None}
 
 
 executor_options = grouped_options(
@@ -442,8 +443,8 @@ def warn_unmatched_ids(missing: Sequence[str], unknown: Sequence[str], *, total:
     """Warn about samples without an output, with how they are scored, and about outputs without a sample."""
     from ..io.join import unmatched_warnings
 
-    for warning in unmatched_warnings(missing, unknown, total=total, conventions=conventions):
-        echo_err(f"Warning: {warning}")
+    found = unmatched_warnings(missing, unknown, total=total, conventions=conventions)
+    echo_err(*(f"Warning: {warning}" for warning in found))
 
 
 def show_warnings(results: Results) -> None:
@@ -457,5 +458,4 @@ def show_warnings(results: Results) -> None:
     if results.warnings:
         from ..render.short import grouped_warnings
 
-        for warning in grouped_warnings(results):
-            echo_err(f"Warning: {warning}")
+        echo_err(*(f"Warning: {warning}" for warning in grouped_warnings(results)))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..perturb.edits import LAYOUTS
-from .console import echo_err, quiet_option
+from .console import echo_err, json_text, quiet_option
 from .help_pages import Command
 from .options import refuse_input_as_output
 
@@ -133,10 +132,9 @@ def command(
             raise BadValueError(f"no variant could be made of the questions in {dataset} ({reasons})")
         save_jsonl_dataset(made, output)
     if as_json:
-        click.echo(json.dumps(_document(made, output), indent=2, ensure_ascii=False))
+        click.echo(json_text(_document(made, output)))
         return
-    for message in _messages(made, output):
-        echo_err(message)
+    echo_err(*_messages(made, output))
 
 
 def _require_jsonl(output: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,12 +9,12 @@ import click
 from .console import echo_err, quiet_option
 from .help_pages import Command
 from .judge_options import (
-    STOPPED_EARLY,
     JudgeOptions,
     JudgingOptions,
     ScoringProgress,
     StopOptions,
     add_judged,
+    exit_with_errors,
     judge_options,
     preview_text,
     run_failure,
@@ -42,12 +40,8 @@ from .options import (
 from .score import PRESETS
 
 if TYPE_CHECKING:
-    from ..annotate.relevance import PartialGrades
-    from ..core.registry import Spec
     from ..core.types import TargetCategory
     from ..engine.gold_match import MatchChoice
-    from ..store.records import RunRecord
-    from ..store.runs import RunStore
 
 
 @click.command(name="rescore", cls=Command)
@@ -122,7 +116,8 @@ def command(
     """Compute new or changed metrics on the stored outputs of RUN. The system is not called.
 
     The new values are stored next to the old ones; each has its signature. Judge metrics
-    use the judge of the plan of the run, of --plan, or of --judge-model. --qrels replaces the gold of the run; without
+    use the judge of the plan of the run, of --plan, or of --judge-model. --set changes a key of the plan of the run for
+    this command, if it says how outputs are scored. --qrels replaces the gold of the run; without
     -m, only metrics that need gold are computed then. With --grades, precision@k, recall@k and ndcg@k are estimated
     from the grades of a model in --qrels and human grades for the documents that `auepora pool --draw` drew.
 
@@ -130,15 +125,17 @@ def command(
     auepora rescore latest -m bleu -m chrf
     auepora rescore latest --target faithfulness --judge-model small --judge-url http://127.0.0.1:8080/v1
     auepora rescore run_01HX -m map@10:conventions=trec
+    auepora rescore latest --set conventions.empty_gold=zero
     auepora rescore latest --qrels qrels.txt -m ndcg@10
     auepora rescore latest --qrels qrels.txt --grades grade.jsonl -m precision@10
     auepora rescore latest -m llm_correctness --until-decided main --delta 0.05
     auepora rescore latest --continue-judging
     auepora rescore latest -m llm_faithfulness --judge-model small --judge-url http://127.0.0.1:8080/v1 --preview
     """
+    from ..core.targets import find_targets
     from ..plan.model import Scoring
     from ..runs.judging import judges_of_run
-    from ..runs.scoring import rescore
+    from ..runs.scoring import rescore, with_settings
     from ..store.records import conventions_label
 
     executor.check()
@@ -150,25 +147,30 @@ def command(
         raise click.UsageError("--grades needs --qrels, --draw needs --grades, and neither takes --slice or --corpus")
     if grades is not None and targets:
         raise click.UsageError("--grades estimates retrieval metrics: name them with -m, and leave out --target")
-    if grades is not None and stop.changes():
-        raise click.UsageError("--grades calls no judge: leave out the options that stop judging")
+    if grades is not None and (stop.changes() or judging.set_texts):
+        raise click.UsageError("--grades calls no judge: leave out --set and the options that stop judging")
     form = output_format(output, as_json=as_json)
     refuse_input_as_output(output, [qrels, corpus, grades, draw])
     with open_store(store, output=output) as found:
         record = found.find(run)
         rules = None if conventions == "auto" else conventions
         if grades is not None:
-            from ..annotate.relevance import read_partial_grades
+            from ..annotate.relevance import partial_grades_text, read_partial_grades, rescore_with_grades
 
             partial = read_partial_grades(str(qrels), grades, draw)
-            text = _rescore_with_grades(found, record, partial, parse_specs(metrics), conventions=rules, form=form)
+            estimated = rescore_with_grades(found, record, partial, parse_specs(metrics), conventions=rules)
+            text = partial_grades_text(estimated) if form == "table" else render_results(estimated, form, "")
             write_out(text, output)
             echo_err(f"stored with {record.run_id}")
             return
-        changes = judging.changes() | stop.changes()
+        settings, given = judging.settings | executor.changes(), parse_specs(metrics)
+        record, way = with_settings(found, record, settings)
+        if "targets" in settings and not given and not targets:
+            given, targets = list(record.plan.get("metrics") or ()), find_targets(record.plan["targets"])
+        changes = judging.changes(others=True) | stop.changes()
         named = judge.judges(changes, has_plan=True)
         values = record.plan if named is None else named.source.values
-        specs, judged = add_judged(parse_specs(metrics), targets, values.get("resources") or {})
+        specs, judged = add_judged(given, targets, values.get("resources") or {})
         planned = not specs and not targets
         used = record.plan.get("metrics") if planned else specs
         judges = named or judges_of_run(found, record, used, changes=changes)
@@ -192,12 +194,12 @@ def command(
                 record,
                 specs,
                 conventions=rules,
-                match=match,
+                match=match or way,
                 slices=slices or None,
-                options=Scoring(executor.name or "serial", executor.workers, address=executor.address),
+                options=Scoring(**record.plan["scoring"]),
                 incomplete=incomplete,
                 qrels=qrels,
-                corpus=corpus,
+                corpus=corpus or settings.get("dataset.corpus"),
                 judges=judges,
                 progress=line.start_scoring(record.num_samples * record.repeats),
                 judge_progress=line.start_judging,
@@ -208,28 +210,11 @@ def command(
                 judged=judged,
             )
         show_warnings(results)
-        way = (results.gold_match or {}).get("match", "id")
-        footer = f"conventions: {conventions_label(record, rules, match=way)}"
+        matched = (results.gold_match or {}).get("match", "id")
+        footer = f"conventions: {conventions_label(record, rules, match=matched)}"
         write_out(render_results(results, form, footer), output)
         echo_err(f"stored with {record.run_id}")
     if not any(one.defined for one in results):
-        echo_err(f"Error: {run_failure(results)}", always=True)
-        sys.exit(STOPPED_EARLY)
+        exit_with_errors(str(run_failure(results)))
     if results.failure is not None:
         echo_err(f"Warning: {results.failure}")
-
-
-def _rescore_with_grades(
-    store: RunStore,
-    record: RunRecord,
-    partial: PartialGrades,
-    metrics: Sequence[Spec],
-    *,
-    conventions: str | None,
-    form: str,
-) -> str:
-    """The metrics corrected by human grades, stored and rendered."""
-    from ..annotate.relevance import partial_grades_text, rescore_with_grades
-
-    results = rescore_with_grades(store, record, partial, metrics, conventions=conventions)
-    return partial_grades_text(results) if form == "table" else render_results(results, form, "")

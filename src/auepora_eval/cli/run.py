@@ -21,6 +21,7 @@ from .judge_options import (
     JudgingOptions,
     RunProgress,
     StopOptions,
+    exit_with_errors,
     preview_text,
     resume_options,
     run_failure,
@@ -171,13 +172,11 @@ def finish_runs(outcomes: Mapping[str, RunOutcome], note: str = "") -> None:
             echo_err(f"Warning: {label}: {outcome.failed} of {outcome.asked} answers failed")
         problem = None if outcome.results is None else run_failure(outcome.results)
         if problem is not None:
-            problems.append(f"Error: {label}: {problem}")
+            problems.append(f"{label}: {problem}")
     run_ids = ", ".join(outcome.record.run_id for outcome in outcomes.values())
     echo_err(f"stored as {run_ids}{note}")
-    for problem in problems:
-        echo_err(problem, always=True)
     if problems:
-        sys.exit(STOPPED_EARLY)
+        exit_with_errors(*problems)
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
@@ -297,6 +296,7 @@ def command(
     \b
     auepora run plan.yaml
     auepora run plan.yaml --limit 20
+    auepora run plan.yaml --set run.top_k=3
     auepora run plan.yaml --samples refunds
     auepora run plan.yaml --target correctness --target latency
     auepora run plan.yaml --resume --retry-failed
@@ -444,8 +444,7 @@ def _finish_run(outcome: RunOutcome) -> None:
             echo_err(f"auepora show {record.run_id} --failures{elsewhere} shows why answers were not judged")
         problem = None if outcome.results is None else run_failure(outcome.results)
         if problem is not None:
-            echo_err(f"Error: {problem}", always=True)
-            sys.exit(STOPPED_EARLY)
+            exit_with_errors(problem)
         if outcome.gates is not None and outcome.gates.exit_code:
             sys.exit(outcome.gates.exit_code)
         return

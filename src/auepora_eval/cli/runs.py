@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import click
 
 from ..core.results import Results, display_name
 from ..render.tables import format_value, table
-from .console import echo_err, quiet_option
+from .console import echo_err, json_text, quiet_option
 from .options import complete_run, open_store, store_option, write_out
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def command(
         for record, result in zip(records, _main_results(records, summaries), strict=True):
             main = None if result is None else {"name": result.name, "value": result.value}
             listed.append({**run_dict(record, counts[record.run_id]), "main_metric": main})
-        write_out(json.dumps(listed, indent=2, ensure_ascii=False), None)
+        write_out(json_text(listed), None)
     elif records:
         write_out(_runs_table(records, counts, _main_values(_main_results(records, summaries))), None)
     else:
@@ -138,7 +137,7 @@ def _list_decisions(store: str | None, dataset: str | None, limit: int, *, as_js
         if dataset is None or names.get(one.fingerprint) == dataset
     ][:limit]
     if as_json:
-        write_out(json.dumps(listed, indent=2, ensure_ascii=False), None)
+        write_out(json_text(listed), None)
     elif listed:
         write_out(_decisions_table(listed, labels), None)
     else:

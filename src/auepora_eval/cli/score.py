@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,12 +10,12 @@ import click
 from .console import echo_err, quiet_option
 from .help_pages import Command
 from .judge_options import (
-    STOPPED_EARLY,
     JudgeOptions,
     JudgingOptions,
     ScoringProgress,
     add_judged,
     attach_usage,
+    exit_with_errors,
     judge_options,
     judge_policy,
     make_judge_session,
@@ -249,8 +248,7 @@ def command(
     options = ScoreOptions(
         specs, rules, executor, slices, lean, batch_size or BATCH_SIZE, judges, match, targets=targets, judged=judged
     )
-    for note in alias_notes(specs, rules):
-        echo_err(note)
+    echo_err(*alias_notes(specs, rules))
     if judging.preview:
         write_out(preview_text(estimate_judging(data, options), as_json=form == "json"), output)
         return
@@ -264,8 +262,7 @@ def command(
         text = render_results(results, form, footer, per_query=per_query)
     write_out(text, output)
     if results.failure is not None:
-        echo_err(f"Error: {results.failure}", always=True)
-        sys.exit(STOPPED_EARLY)
+        exit_with_errors(results.failure)
 
 
 def _short_results(data: ScoreInput, results: Results, footer: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .console import echo_err, quiet_option
+from .console import echo_err, json_text, quiet_option
 from .help_pages import Command
 from .options import all_option, columns_option, target_option
 
@@ -66,7 +65,7 @@ def demo_command(folder: str, every: bool, as_json: bool) -> None:
     model = find_installed_model() if every or as_json else None
     results = {name: outcome.results for name, outcome in outcomes.items() if outcome.results is not None}
     if as_json:
-        click.echo(json.dumps({name: one.to_dict() for name, one in results.items()}, indent=2, ensure_ascii=False))
+        click.echo(json_text({name: one.to_dict() for name, one in results.items()}))
     elif not every:
         click.echo(_comparison(store, outcomes, every=False))
     else:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .console import echo, quiet_option
+from .console import echo, json_text, quiet_option
 from .help_pages import Command
 from .options import columns_option
 
@@ -52,7 +51,7 @@ def command(dataset: str | None, outputs: str | None, columns: dict[str, str] | 
         raise click.UsageError(f"{checked.problems[0]}; `auepora validate` lists all problems of the data")
     rows = [_target_dict(found, checked) for found in support]
     if as_json:
-        echo(json.dumps({"schema": 1, "targets": rows}, indent=2, ensure_ascii=False))
+        echo(json_text({"schema": 1, "targets": rows}))
         return
     for row in rows:
         echo(f"{_paragraph(row)}\n")

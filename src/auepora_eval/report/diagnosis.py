@@ -41,7 +41,7 @@ from ..render.html import interval_ends, value_text
 from ..render.markdown import blocks_markdown
 from ..render.short import ShortForm, rounded
 from ..render.terminal import blocks_text
-from ..runtime.files import atomic_write, translate_write_errors
+from ..runtime.files import write_text
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore
 from .comparison_sections import query_link
@@ -229,9 +229,7 @@ def write_diagnosis(
     runs = [StoredRun(cached, record, record.name.partition("[arm=")[2].rstrip("]")) for record in records]
     report = build_diagnosis_report(runs, title=title, numbers=numbers, correct=correct, notes=notes)
     pieces = report_html(ReportContent(report, runs, metric, side_by_side=True))
-    with atomic_write(path) as file, translate_write_errors(path):
-        for piece in pieces:
-            file.write(piece.encode("utf-8", "replace"))
+    write_text(path, pieces)
     return path
 
 

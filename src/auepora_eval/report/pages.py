@@ -31,7 +31,7 @@ from ..render.html import (
     shorten,
 )
 from ..render.markdown import report_markdown
-from ..runtime.files import atomic_write, translate_write_errors
+from ..runtime.files import write_text
 from ..runtime.processes import gc_paused
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import CachedStore, RunStore
@@ -209,9 +209,7 @@ def write_report(
             pieces: Iterable[str] = [report_markdown(content.report)]
         else:
             pieces = report_html(content, all_queries=all_queries)
-        with atomic_write(path) as file, translate_write_errors(path):
-            for piece in pieces:
-                file.write(piece.encode("utf-8", "replace"))
+        write_text(path, pieces)
     return path
 
 

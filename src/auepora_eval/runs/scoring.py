@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from ..core.conventions import Conventions
+from ..core.conventions import ID_PRESETS, Conventions
 from ..core.metrics_base import Metric
-from ..core.registry import Spec
+from ..core.registry import Spec, use_resources
 from ..core.results import Results
 from ..core.slices import SliceSpec
 from ..core.targets import find_targets
@@ -21,8 +22,19 @@ from ..errors import AueporaWarning, BadValueError
 from ..io.grades import gold_signature, with_gold
 from ..judge.metric import same_family_warnings
 from ..plan.model import Scoring, TwoStageSettings
-from ..plan.resources import PlannedJudges
-from ..plan.source import resolve_path
+from ..plan.resources import PlannedJudges, used_resources
+from ..plan.sections import (
+    conventions_section,
+    data_section,
+    gold_section,
+    metrics_section,
+    run_section,
+    scoring_section,
+    slices_section,
+)
+from ..plan.source import PLAN_KEYS, Findings, PlanSource, find_literal_secrets, resolve_path
+from ..plan.targets import targets_section
+from ..runtime.imports import search_folders, store_folders
 from ..store.records import RunRecord
 from ..store.runs import RunStore, lazy_samples, rescoring
 from .gold import read_gold
@@ -168,3 +180,64 @@ def planned_corpus(record: RunRecord, folder: Path) -> Path | None:
     written = (record.plan.get("dataset") or {}).get("corpus")
     path = None if written is None else resolve_path(written, folder)
     return path if path is not None and path.exists() else None
+
+
+# --- values for keys of the plan of a stored run ---------------------------------------------------------------------
+
+SCORING_KEYS = (
+    "conventions", "dataset.corpus", "gold", "judge", "metrics", "resources", "run.prices", "scoring", "slices",
+    "targets",
+)  # fmt: skip
+"""Keys that say how outputs are scored; the others say how they are made, or what is done with the scores."""
+_INSTEAD = {
+    "gates": "check it with `auepora gate RUN --gate GATE`",
+    "guardrails": "give it to `auepora compare --guardrail`",
+    "primary": "give it to `auepora compare --primary`",
+    "report": "write it with `auepora report`",
+    "store": "name it with --store",
+    "sweep": "start it with `auepora sweep`",
+}
+"""By section, what to do where a value has no effect."""
+
+
+def with_settings(
+    store: RunStore, record: RunRecord, settings: Mapping[str, Any]
+) -> tuple[RunRecord, MatchChoice | None]:
+    """A stored run with values for keys of its plan, and how gold is matched, if they say so. The store stays as it is.
+
+    The values are checked like those of a plan file; a key that does not change the scores of stored outputs is an
+    error. The executor is only what they say. Values of ``judge`` and ``resources`` are for ``judges_of_run``, and that
+    of ``dataset.corpus`` is for ``rescore``.
+    """
+    names = {key.partition(".")[0] for key in settings}
+    # What is stored of `gold` is more than a plan has; another executor than that of the run may be at hand.
+    kept = {name: value for name, value in record.plan.items() if name in names - {"gold", "scoring"}}
+    folders = store_folders(store.file)
+    source = PlanSource(Path(f"the plan of {record.run_id}"), kept).with_settings(settings)
+    findings = Findings(source, folders[0])
+    findings.top.refuse_unknown(PLAN_KEYS)
+    find_literal_secrets(findings)
+    # A resource that does not exist is an error when the judges are built.
+    with search_folders(*folders), use_resources(dict.fromkeys(used_resources(source.values))):
+        metrics = metrics_section(findings)
+    match, conventions = gold_section(findings, conventions_section(findings))
+    values = {
+        "conventions": conventions,
+        "metrics": None if metrics is None else [spec for _, spec in metrics[0]],
+        "run": run_section(findings, ())[3],
+        "scoring": scoring_section(findings)[1],
+        "slices": slices_section(findings),
+        "targets": targets_section(findings),
+    }
+    changed = {name: value for name, value in values.items() if name in {*names, "scoring"}}
+    if "dataset" in names:
+        data_section(findings, "dataset")
+    findings.raise_first()
+    for key in settings:
+        if not f"{key}.".startswith(tuple(f"{known}." for known in SCORING_KEYS)):
+            instead = _INSTEAD.get(key.partition(".")[0], f"make a new run with `auepora run PLAN --set {key}=VALUE`")
+            raise source.error(key, f"has no effect on the scores of stored outputs; {instead}")
+    if conventions["name"] in ID_PRESETS:
+        changed["gold"] = None
+    matched = match if "gold" in names or "conventions.match" in settings else None
+    return replace(record, plan={**record.plan, **changed}), matched

@@ -264,6 +264,13 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> None:
                 file.write(b"\n")
 
 
+def write_text(path: Path, pieces: Iterable[str]) -> None:
+    """Write the pieces of a text, all or (on any error) none; what UTF-8 cannot hold becomes a question mark."""
+    with atomic_write(path) as file, translate_write_errors(path):
+        for piece in pieces:
+            file.write(piece.encode("utf-8", "replace"))
+
+
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Open a temporary file that replaces ``path`` at the end; on failure the old file stays.

@@ -30,7 +30,7 @@ from ..render.charts.points import pareto_chart
 from ..render.tables import format_value
 from ..report.pages import ReportContent, report_html
 from ..report.run_sections import StoredRun, provenance_section
-from ..runtime.files import atomic_write, translate_write_errors
+from ..runtime.files import write_text
 from ..store.records import RunRecord
 from ..store.runs import CachedStore, RunStore
 from .answer import ConfigurationResult, SweepAnswer
@@ -332,9 +332,7 @@ def write_sweep_report(store: RunStore, answer: SweepAnswer, path: str | Path) -
     cached = CachedStore(store)
     runs = [StoredRun(cached, record, answer_label(record)) for record in records]
     pieces = report_html(ReportContent(_report(answer, runs), runs, answer.sweep.decide, side_by_side=len(runs) > 1))
-    with atomic_write(path) as file, translate_write_errors(path):
-        for piece in pieces:
-            file.write(piece.encode("utf-8", "replace"))
+    write_text(path, pieces)
     return path
 
 

@@ -347,8 +347,11 @@ UNITS = {
     "throughput": "answers/s",
     "time_to_first_token": "s",
     "total_cost": "per answer",
+    "prompt_tokens": "per answer",
+    "completion_tokens": "per answer",
+    "context_tokens": "per answer",
 }
-"""The units of metrics that are no proportions, by registered name."""
+"""The units of metrics that are no proportions, by registered name; a unit that is an option is in the signature."""
 
 
 def display_name(result: MetricResult, *, unit: bool = True) -> str:
@@ -367,7 +370,7 @@ def display_name(result: MetricResult, *, unit: bool = True) -> str:
         return f"{result.name} (over hits)"
     if unit and (name := registered_name(result).partition("[")[0]) in UNITS:
         return f"{result.name} ({UNITS[name]})"
-    base = re.search(r"\|(?:base|similarity):([^|]*)\|", signature)
+    base = re.search(r"\|(?:base|similarity|unit):([^|]*)\|", signature)
     hits = " over hits" if "|base.ap:hits|" in signature else ""
     return result.name if base is None or base[1] in result.name else f"{result.name} ({base[1]}{hits})"
 

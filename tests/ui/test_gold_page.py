@@ -215,6 +215,42 @@ def test_errors_are_clear_and_write_nothing(server: UiServer) -> None:
 
 
 @pytest.mark.part("chromium")
+def test_the_effect_stands_above_the_proposals_and_what_was_decided_is_folded(server: UiServer, browser: Any) -> None:
+    propose(server, kind="grade", document=document_key("c"), grade="1")
+    propose(server, "q2", kind="invalid", why="No date is in the corpus.")
+    proposals = server.workbench.corrections.proposals()
+    server.post("/gold/withdraw", {"proposal": proposals[1].correction.id})
+    for width in (1280, 390):
+        with workbench_page(browser, server, "/gold", viewport={"width": width, "height": 900}) as page:
+            sentence = page.get_by_text("With the selected proposal, numbers of 2 runs change.")
+            sentence.wait_for()
+            assert sentence.bounding_box()["y"] < page.locator("#main tbody tr").first.bounding_box()["y"] < 900
+            text = page.locator(".values .two-lines")
+            assert text.inner_text() == "Text of 1."
+            assert not page.get_by_text("No date is in the corpus.").is_visible()
+            page.get_by_text("Applied and withdrawn proposals").first.click()
+            page.get_by_text("No date is in the corpus.").wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_other_datasets_are_tabs(server: UiServer) -> None:
+    other = [EvaluationSample("q3", "Where?", relevant_docs=[Document("a")], reference_answer=Response("London"))]
+    store = server.workbench.store
+    record = store.create_run("third", other, dataset_name="places", plan={"metrics": list(METRICS)})
+    store.append(record.run_id, [StoredOutput(0, 0, "q3", SystemOutputs([], Response("Paris")))])
+    store.finish(record.run_id)
+    assert "No correction is proposed" in text_of(server.get("/gold"))
+    propose(server, kind="invalid", why="It is unclear.")
+    path = "/gold/propose?" + urlencode({"run": record.run_id, "id": "q3"})
+    server.post(path, {"kind": "invalid", "why": "Who knows.", "by": "bob"})
+    first, second = server.get("/gold"), server.get(f"/gold?dataset={store.get(record.run_id).fingerprint}")
+    for page, shown, hidden in ((first, "It is unclear.", "Who knows."), (second, "Who knows.", "It is unclear.")):
+        assert (shown in page.text, hidden in page.text) == (True, False)
+        assert len(re.findall(r'<a href="/gold\?dataset=[^"]*"', page.text)) == 2
+        assert page.text.count('aria-current="true"') == 1
+
+
+@pytest.mark.part("chromium")
 def test_grading_and_proposing_with_the_keyboard_alone(server: UiServer, browser: Any) -> None:
     with workbench_page(browser, server, address(server, "/query")) as page:
         page.keyboard.press("n")
@@ -241,7 +277,7 @@ def test_grading_and_proposing_with_the_keyboard_alone(server: UiServer, browser
         assert "by eve" in page.locator("#proposals").inner_text()
         page.goto(server.address + "/gold")
         page.get_by_text("Apply these 3 corrections").wait_for()
-        page.locator('input[name="proposal"]').first.uncheck()
+        page.get_by_role("checkbox", name="Include the proposal").first.uncheck()
         page.get_by_text("Show the effect of the selected").press("Enter")
         apply = page.get_by_text("Apply these 2 corrections")
         apply.wait_for()

@@ -105,6 +105,19 @@ def test_the_form_has_what_was_used(server: UiServer) -> None:
     assert server.get(path_of(server, "unclear", correct_from="x")).status == 400
 
 
+@pytest.mark.part("chromium")
+def test_the_form_stays_in_the_tab_of_a_run(browser: Any, server: UiServer) -> None:
+    path = f"/runs/{server.workbench.find('unclear').run_id}?tab=groups"
+    with workbench_page(browser, server, path) as page:
+        page.get_by_text("Name a metric").wait_for()
+        page.locator("#groups-correct").select_option("token_f1")
+        page.locator("#groups-from").fill("0.75")
+        page.locator("#groups-from").press("Enter")
+        page.get_by_text("9 of 9 answers are wrong").wait_for()
+        assert page.locator("#groups-correct").input_value() == "token_f1"
+        assert page.url.endswith(path)
+
+
 @pytest.mark.slow
 @pytest.mark.part("chromium")
 def test_the_page_in_a_browser(browser: Any, server: UiServer) -> None:

@@ -167,6 +167,7 @@ def test_a_phone_reaches_baseline_options_and_report(browser: Any, demo: UiServe
         measured(page, demo, "/runs")
         page.locator("#baseline").select_option(index=1)
         page.wait_for_url("**baseline=**")
+        wait_until_filled(page)
         measured(page, demo, f"/compare?{pair}")
         page.locator(".options summary").click()
         menu = page.get_by_label("Adjustment of p-values")

@@ -9,13 +9,15 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.store.runs import RunStore
+from helpers.accessibility import load_all
 from helpers.browser_runs import put, scored
 from helpers.requirements import need
-from helpers.ui_server import UiServer, ui_server, workbench_page
+from helpers.ui_server import UiServer, ui_server, wait_until_filled, workbench_page
 
 NAME = "a name of a run that has exactly sixty characters in all ..."
 CHINESE, ARABIC = "\u7b54\u6848\u662f\u6cb3\u6d41" * 800, "\u0627\u0644\u0646\u0647\u0631 " * 700
 GOLD = [Document(f"gold-{number}", f"The river {number} flows to the sea. " * 8) for number in range(30)]
+TOLERANCE = 1.05
 LONG_ID = f"a long id {'x' * 200}"
 SAMPLES = [
     EvaluationSample(
@@ -84,7 +86,7 @@ SHOWN = {
         "bare",
         ["The run has no output for this query.", "No output is stored.", "No answer was requested."],
     ),
-    "thirty gold documents": ("chinese", ["27 more gold documents", "not in 28", "21 more documents"]),
+    "thirty gold documents": ("chinese", ["28 more gold documents", "not in 28", "21 more documents"]),
     "long answers": ("arabic", ["Show all 4,200 characters", "Show all 4,202 characters"]),
     "many citations": (LONG_ID, ["and 24 more", "gold-5", "rank 1, gold"]),
 }
@@ -159,6 +161,56 @@ def test_odd_queries_fit(browser: Any, server: UiServer, width: int) -> None:
         direction = "getComputedStyle(document.querySelector('.answer')).direction"
         assert page.evaluate(direction) == "rtl"
     assert problems == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "tallest"), [(390, 2_600), (1280, 2_200)])
+def test_long_answers_and_many_gold_documents_keep_the_page_short(
+    browser: Any, server: UiServer, width: int, tallest: int
+) -> None:
+    heights = {}
+    with workbench_page(browser, server, viewport={"width": width, "height": 900}, reduced_motion="reduce") as page:
+        for sample in SAMPLES:
+            for runs in (1, 2):
+                page.goto(server.address + address(server, sample.sample_id, runs=runs))
+                load_all(page)
+                wait_until_filled(page)
+                height = page.evaluate("document.documentElement.scrollHeight")
+                heights[sample.sample_id[:10], runs] = height
+                page.set_viewport_size({"width": width, "height": height})  # the lines do not make the page taller
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.documentElement.scrollHeight") == height
+    assert {name: height for name, height in heights.items() if height > tallest * TOLERANCE} == {}
+
+
+@pytest.mark.part("chromium")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_long_answer_unfolds_without_a_script(browser: Any, server: UiServer, width: int) -> None:
+    path = address(server, "arabic")
+    window = {"width": width, "height": 900}
+    with workbench_page(browser, server, path, viewport=window, java_script_enabled=False) as page:
+        answer = page.locator("#answers .shown-text").first
+        beginning, whole = answer.locator("> .text"), answer.locator(".unfold .text")
+        assert beginning.bounding_box()["height"] < 180
+        assert not whole.is_visible()
+        answer.locator("summary", has_text="Show all 4,200 characters").press("Enter")
+        whole.wait_for()
+        assert not beginning.is_visible()
+        assert len(whole.inner_text()) == len(ARABIC)
+        answer.locator("summary", has_text="Show less").press("Enter")
+        beginning.wait_for()
+        assert page.locator("#answers .unfold").count() == 2
+
+
+@pytest.mark.part("chromium")
+def test_the_depth_shows_recall_ndcg_and_the_size_of_the_context(browser: Any, server: UiServer) -> None:
+    with workbench_page(browser, server, address(server, "declined", runs=1)) as page:
+        figures = page.locator("#depth-figures")
+        text = len(GOLD[3].text)  # documents 3 to 6, whose texts are equally long
+        assert f"context {4 * text:,} characters" in figures.inner_text()
+        page.locator("#depth").press("ArrowLeft")
+        figures.get_by_text(f"{3 * text:,}").wait_for()
+        assert "recall@3" in figures.inner_text()
 
 
 @pytest.mark.part("chromium")

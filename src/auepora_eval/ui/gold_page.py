@@ -384,7 +384,7 @@ class GoldDataset:
 
 
 def gold_page(request: PageRequest) -> Response:
-    """All proposals, by dataset."""
+    """The proposals about one dataset, and tabs of the others."""
     records = {one.run_id: one for one in request.workbench.store.runs()}
     names = {one.fingerprint: one.dataset_name for one in reversed(records.values())}
     groups: dict[str, list[ProposalRow]] = {}
@@ -401,7 +401,8 @@ def gold_page(request: PageRequest) -> Response:
         )
         for fingerprint, rows in groups.items()
     ]
-    return render_template(request, "gold.html", datasets=datasets, task=request.app.state.apply_task)
+    chosen = request.parameters.get("dataset") or next(iter(groups), "")
+    return render_template(request, "gold.html", datasets=datasets, chosen=chosen, task=request.app.state.apply_task)
 
 
 # --- the effect on all runs -------------------------------------------------------------------------------------------

@@ -62,6 +62,16 @@ document.addEventListener("click", (event) => {
   open(params);
 });
 
+// Failure groups by another rule take the place of those before.
+document.addEventListener("submit", (event) => {
+  const holder = event.target.closest("#tab [data-fragment]");
+  if (!holder || !event.target.closest(".failure-groups")) return;
+  event.preventDefault();
+  const parameters = new URLSearchParams(new FormData(event.target));
+  parameters.set("fragment", "1");
+  replaceFragment(holder, `/queries/groups?${parameters}`);
+});
+
 document.addEventListener("filter", (event) => {
   const { field, conditions } = event.detail;
   const others = currentFilters().getAll("where").filter((one) => !isConditionOn(field, one));

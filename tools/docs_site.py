@@ -46,7 +46,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Convert a page of the repository to the Markdown of the site."""
+    """Convert a page of the repository to the Markdown of the site. The landing page has no menu beside it."""
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation"]
     return site_markdown(markdown, repository_path(page.file.src_uri))
 
 

@@ -74,7 +74,7 @@ def test_rows() -> None:
 
 
 @pytest.mark.parametrize("fault", fast_rows(), ids=FAMILIES)
-def test_commands_say_the_same(fault: Fault, auepora: Cli) -> None:
+def test_commands_agree_with_the_row(fault: Fault, auepora: Cli) -> None:
     """``auepora gate`` and ``auepora verify`` of the first row of each family."""
     with planted(fault) as (bench, pair):
         assert pair.baseline is not None

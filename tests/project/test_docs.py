@@ -102,6 +102,7 @@ MARKS |= {
 }
 
 
+@pytest.mark.timeout(300)  # pages with many commands take most of a minute on a busy machine
 @pytest.mark.parametrize("page", [pytest.param(page, id=page_id(page), marks=MARKS.get(page, [])) for page in PAGES])
 def test_every_block_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

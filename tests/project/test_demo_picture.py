@@ -49,7 +49,7 @@ def test_the_picture_is_that_of_the_demo(monkeypatch: pytest.MonkeyPatch) -> Non
     assert PICTURE.read_text(encoding="utf-8") == draw(read_comparison(run_demo())), "run `make docs`"
 
 
-def test_the_readme_says_what_the_picture_shows() -> None:
+def test_the_readme_has_the_figures_of_the_picture() -> None:
     (line,) = [text for text in (REPO / "README.md").read_text().splitlines() if "docs/images/comparison.svg" in text]
     figures = [text for text in texts(PICTURE.read_text(encoding="utf-8")) if text.startswith("0.")]
     assert len(figures) == 6

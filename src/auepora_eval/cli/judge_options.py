@@ -114,7 +114,7 @@ _LIMITS: dict[str, Callable[[Any], Any]] = {
         "set_texts",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Set a key of the plan, such as judge.max_calls=100; repeatable. The value is YAML.",
+        help="Set a plan key, such as judge.max_calls=100; repeatable. The value is YAML.",
     ),
 }
 

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadTypeError, DataFileError, JudgeError, StoreError, did_you_mean
-from ..runtime.files import is_writable, open_sqlite, read_lines, sqlite_error_message
+from ..runtime.files import is_writable, read_lines
 from ..runtime.processes import process_exists, process_name
 from ..runtime.secrets import Secrets
+from ..runtime.sqlite_files import open_sqlite, sqlite_error_message
 from .critic import (
     Critic,
     Judgement,

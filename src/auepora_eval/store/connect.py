@@ -15,8 +15,9 @@ from urllib.parse import parse_qsl, unquote
 
 from ..errors import AueporaError, MissingDependencyError, StoreError
 from ..io.codec import LineError
-from ..runtime.files import is_writable, open_sqlite, sqlite_error_message
+from ..runtime.files import is_writable
 from ..runtime.secrets import Secrets
+from ..runtime.sqlite_files import open_sqlite, sqlite_error_message
 
 # --- messages for driver errors, with advice -------------------------------------------------------------------------
 

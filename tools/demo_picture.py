@@ -99,8 +99,9 @@ def draw(comparison: Comparison) -> str:
     failed_a, answers_a, failed_b, answers_b = comparison.failed
     metric, before, after = comparison.fell
     mark = _WIDTH - 38
+    size = f'width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}">',
         f"<title>{label}</title>",
         f"<style>{_STYLE}</style>",
         f'<rect class="card" x="1" y="1" width="{_WIDTH - 2}" height="{_HEIGHT - 2}" rx="10"/>',

@@ -172,6 +172,8 @@ class MetricComparison:
     """Where the differences are skewed, 95 % bounds that hold nevertheless; a verdict needs them, too."""
     ratio: tuple[float, float, float] | None = None
     """Of an amount such as tokens or cost: that of B over that of A, and its 95 % interval."""
+    picked: str = ""
+    """Where a run was picked, if the intervals allow for it, as those that gates decide by do."""
 
     @property
     def sure_interval(self) -> tuple[float, float] | None:
@@ -189,7 +191,7 @@ class MetricComparison:
     def to_dict(self) -> dict[str, Any]:
         """The entry of the comparison document, without the name."""
         values = asdict(self)
-        del values["name"], values["label"]
+        del values["name"], values["label"], values["picked"]
         values["missing_outputs"] = dict(zip("ab", values.pop("missing"), strict=True))
         if self.doubt != "skewed":
             values["interval_under_skew"] = None
@@ -447,11 +449,17 @@ class ComparisonInput:
     """Where lists are cut above the ranks that the metric reads, that they are, with bounds."""
     other_end: ComparisonInput | None = None
     """With ``cut`` the other end of what the lists allow: here the first run has what it lacks, there the second."""
+    is_joint: bool = False
+    """Whether the intervals allow for all comparisons that share the error rate, as the adjusted one does."""
 
     @property
     def ends(self) -> tuple[ComparisonInput, ...]:
         """The input, and where lists are cut that of the other end."""
-        return (self,) if self.other_end is None else (self, replace(self.other_end, primary=self.primary))
+        return (
+            (self,)
+            if self.other_end is None
+            else (self, replace(self.other_end, primary=self.primary, is_joint=self.is_joint))
+        )
 
     @property
     def pair(self) -> MetricPair:

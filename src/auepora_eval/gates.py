@@ -726,10 +726,9 @@ def check_run(
 
 def _with_judges(store: RunStore, report: GateReport, gates: Iterable[Gate], results: Results) -> GateReport:
     """The report with warnings on judges that are not usable by their control items, those of the baseline as well."""
-    label, own = "", unusable_judges(results)
-    other: dict[str, str] = {}
-    if report.against is not None:
-        label, other = "B: ", unusable_judges(result_summaries(store, report.against))
+    baseline = [] if report.against is None else result_summaries(store, report.against)
+    label = "" if report.against is None else "B: "
+    own, other = unusable_judges(results), unusable_judges(baseline)
     compared = {gate.text for gate in gates if needs_baseline(gate)}
     outcomes = []
     for one in report.outcomes:
@@ -773,14 +772,11 @@ def _check_results(
     computed = {one.name for one in results}
     comparison_gates = [one for one in gates if needs_baseline(one) and one.metric in computed]
     names = list(dict.fromkeys(str(one.metric) for one in comparison_gates))
-    verdict_metrics = list(
-        dict.fromkeys(one.metric for one in comparison_gates if isinstance(one, VerdictGate) and one.by is None)
-    )
-    has_guardrails = any(isinstance(gate, GuardrailsGate) for gate in gates)
-    margins: Mapping[str, float] | None = None if has_guardrails else {}
+    of_verdicts = [one.metric for one in comparison_gates if isinstance(one, VerdictGate) and one.by is None]
+    margins: Mapping[str, float] | None = None if any(isinstance(gate, GuardrailsGate) for gate in gates) else {}
     try:
         compared = compare_metrics(
-            store, other, record, metrics=names, primary=verdict_metrics or None, other_dataset=other_dataset,
+            store, other, record, metrics=names, primary=of_verdicts or None, other_dataset=other_dataset,
             samples=samples, guardrails=margins,
         )  # fmt: skip
         of_intervals = dict.fromkeys(str(gate.metric) for gate in comparison_gates if goes_by_interval(gate))

@@ -11,7 +11,11 @@ from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
 from helpers.stored_runs import samples, scored
 
-CONTROLS = {"usable": False, "limit": 0.2, "false_accepts": {"errors": 3, "n": 4, "rate": 0.75, "interval": (0.3, 0.95)}}
+CONTROLS = {
+    "usable": False,
+    "limit": 0.2,
+    "false_accepts": {"errors": 3, "n": 4, "rate": 0.75, "interval": (0.3, 0.95)},
+}
 WORDS = (
     "the judge of token_f1 is not usable: it accepts 3 of 4 control items that it must reject (75 %, 95 % interval "
     "30 % to 95 %; the limit is 20 %)"

@@ -110,7 +110,6 @@ class TestMassFailures:
         assert line.startswith("Error: llm_answer_quality has no scored sample (failed: ")
         assert json.loads(out)["results"][0]["value"] is not None
 
-
     def test_samples_that_no_metric_applies_to_are_not_counted(self) -> None:
         gold = [Document("d1", "A text.")]
         asked = [EvaluationSample(f"q{n}", "what?", relevant_docs=gold if n < 8 else None) for n in range(10)]

@@ -283,7 +283,7 @@ def check_gates(
     without: str = NO_BASELINE,
     against: str | None = None,
     guardrails: Sequence[GuardrailOutcome] = (),
-    picked: Mapping[str, MetricComparison] | None = None,
+    picked: tuple[Mapping[str, MetricComparison], str] = ({}, ""),
 ) -> GateReport:
     """Check results against gates. Gates on a difference or verdict use the ``comparison`` with a baseline.
 
@@ -312,7 +312,7 @@ def check_gates(
             case GuardrailsGate():
                 outcomes.append(_check_guardrails(gate, guardrails, baseline, metric_labels(results)))
             case _:
-                outcomes.append(_check_difference(gate, baseline, picked or {}))
+                outcomes.append(_check_difference(gate, baseline, picked))
     outcomes += [
         coverage_outcome(one, results_by_name.get(str(one.metric)), implied=True)
         for one, implied in coverage
@@ -488,11 +488,12 @@ class BaselineComparison:
 
 
 def _check_difference(
-    gate: DeltaGate | VerdictGate, baseline: BaselineComparison, picked: Mapping[str, MetricComparison]
+    gate: DeltaGate | VerdictGate, baseline: BaselineComparison, picked: tuple[Mapping[str, MetricComparison], str]
 ) -> GateOutcome:
     """The outcome of a gate on a difference or a verdict; ``picked`` are comparisons that allow for a choice."""
-    if goes_by_interval(gate) and baseline.comparison is not None:
-        baseline = replace(baseline, comparison={**baseline.comparison, **picked})
+    allows = goes_by_interval(gate) and gate.metric in picked[0]
+    if allows:
+        baseline = replace(baseline, comparison=picked[0])
     problem = baseline.problem(gate.metric)
     if problem is not None:
         return _inconclusive(gate, problem)
@@ -504,8 +505,8 @@ def _check_difference(
         outcome = _decide_by_interval(gate, one, gate.operator, gate.threshold)
     else:
         outcome = _decide_by_number(gate, one)
-    if one.picked:
-        outcome = replace(outcome, reason=f"{outcome.reason}; {one.picked}")
+    if allows:
+        outcome = replace(outcome, reason=f"{outcome.reason}; {picked[1]}")
     if one.match is not None:
         outcome = replace(outcome, reason=f"{outcome.reason}; gold matched {GoldMatch(one.match).label} in both runs")
     if one.sequential is None:

@@ -530,10 +530,10 @@ def compare_metrics(store: RunStore, record_a: RunRecord, record_b: RunRecord, *
 
 def picked_comparisons(
     store: RunStore, records: Sequence[RunRecord], metrics: Iterable[str], *, samples: SampleSet | None
-) -> dict[str, MetricComparison]:
+) -> tuple[dict[str, MetricComparison], str]:
     """Where one of two runs was picked in a sweep, comparisons by metric with intervals that allow for it; else none.
 
-    Each metric has its own 5 %, which the configurations share.
+    Also where it was picked. Each metric has its own 5 %, which the configurations share.
     """
     picked = [run for run in picked_runs(store, records) if run.others]
     text = " and ".join(dict.fromkeys(picked_text(run.sweep) for run in picked))
@@ -542,8 +542,8 @@ def picked_comparisons(
         board = build_leaderboard(
             store, records, metrics=[name], primary=[name], samples=samples, guardrails={}, joint_intervals=True
         )
-        found |= {one.name: replace(one, picked=text) for one in board.comparisons}
-    return found
+        found |= {one.name: one for one in board.comparisons}
+    return found, text
 
 
 # --- comparison by golden queries, as a report that metrics can be added to ------------------------------------------

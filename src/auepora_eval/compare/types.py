@@ -172,8 +172,6 @@ class MetricComparison:
     """Where the differences are skewed, 95 % bounds that hold nevertheless; a verdict needs them, too."""
     ratio: tuple[float, float, float] | None = None
     """Of an amount such as tokens or cost: that of B over that of A, and its 95 % interval."""
-    picked: str = ""
-    """Where a run was picked, if the intervals allow for it, as those that gates decide by do."""
 
     @property
     def sure_interval(self) -> tuple[float, float] | None:
@@ -191,7 +189,7 @@ class MetricComparison:
     def to_dict(self) -> dict[str, Any]:
         """The entry of the comparison document, without the name."""
         values = asdict(self)
-        del values["name"], values["label"], values["picked"]
+        del values["name"], values["label"]
         values["missing_outputs"] = dict(zip("ab", values.pop("missing"), strict=True))
         if self.doubt != "skewed":
             values["interval_under_skew"] = None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -23,10 +21,11 @@ from .core.results import (
     sequential_note,
     two_stage_details,
     two_stage_note,
+    unusable_judges,
 )
 from .core.types import MetricResult
 from .engine.gold_match import GoldMatch
-from .errors import AueporaError, BadValueError, DataFileError, did_you_mean
+from .errors import AueporaError, BadValueError, did_you_mean
 from .io.sample_sets import SampleSet
 from .plan.gates import (
     CoverageGate,
@@ -39,6 +38,7 @@ from .plan.gates import (
     describe_relation,
     format_interval,
     format_number,
+    goes_by_interval,
     interval_ends,
     is_close,
     needs_baseline,
@@ -52,7 +52,7 @@ from .render.blocks import Block, Cell, Details, Prose, Row, TableColumn, Tone, 
 from .render.markdown import blocks_markdown
 from .render.terminal import blocks_text
 from .store.records import RunRecord
-from .store.runs import RunStore
+from .store.runs import RunStore, result_summaries
 
 # --- the gate report: outcomes with reasons, exit code, plain table, Markdown and JUnit XML --------------------------
 
@@ -142,9 +142,8 @@ class GateReport:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
-# --- blocks: a table for a terminal, Markdown and the report; Markdown is also appended to ``$GITHUB_STEP_SUMMARY`` ---
+# --- blocks: a table for a terminal, Markdown and the report ---------------------------------------------------------
 
-SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 _TONES: dict[GateStatus, Tone] = {"passed": "good", "failed": "bad", "inconclusive": "open"}
 GATE_SIGNS: dict[GateStatus, str] = {"passed": "✓", "failed": "✗", "inconclusive": "?"}
 
@@ -174,25 +173,7 @@ def gates_markdown(report: GateReport, *, heading: str | None = None) -> str:
     return blocks_markdown(blocks if heading is None else [Details(heading, blocks)])
 
 
-def append_step_summary(report: GateReport, *, heading: str) -> str | None:
-    """Append the report to the file ``$GITHUB_STEP_SUMMARY``; returns its path, or ``None`` where it is not set."""
-    path = os.environ.get(SUMMARY_VARIABLE)
-    if not path:
-        return None
-    text = gates_markdown(report, heading=heading)
-    try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(f"{text}\n\n")
-    except (OSError, ValueError) as error:
-        problem = getattr(error, "strerror", None) or error
-        raise DataFileError(path, None, f"the summary of {SUMMARY_VARIABLE} cannot be written: {problem}") from error
-    return path
-
-
 # --- JUnit XML: a test case per gate, for CI services ----------------------------------------------------------------
-
-# Characters that XML 1.0 does not allow, not even escaped.
-_INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit_xml(report: GateReport, *, name: str) -> str:
@@ -200,6 +181,8 @@ def junit_xml(report: GateReport, *, name: str) -> str:
 
     Nearly every CI service shows a skipped test as green, and an inconclusive gate is not a pass.
     """
+    from .render.charts.layout import strip_invalid_xml as clean
+
     outcomes = report.outcomes
     counts = {
         "tests": str(len(outcomes)),
@@ -208,30 +191,26 @@ def junit_xml(report: GateReport, *, name: str) -> str:
         "skipped": "0",
     }
     root = ElementTree.Element("testsuites", counts)
-    suite = ElementTree.SubElement(root, "testsuite", {"name": _clean(name), **counts})
+    suite = ElementTree.SubElement(root, "testsuite", {"name": clean(name), **counts})
     chosen = None if report.sample_set is None else report.sample_set.name
     about = {"run_id": report.run_id, "against": report.against, "sample_set": chosen}
     if any(about.values()):
         properties = ElementTree.SubElement(suite, "properties")
         for key, value in about.items():
             if value is not None:
-                ElementTree.SubElement(properties, "property", {"name": key, "value": _clean(value)})
+                ElementTree.SubElement(properties, "property", {"name": key, "value": clean(value)})
     for one in outcomes:
-        case = ElementTree.SubElement(suite, "testcase", {"classname": "auepora.gates", "name": _clean(one.gate)})
-        reason = _clean(one.reason)
+        case = ElementTree.SubElement(suite, "testcase", {"classname": "auepora.gates", "name": clean(one.gate)})
+        reason = clean(one.reason)
         if one.status == "passed":
             ElementTree.SubElement(case, "system-out").text = reason
         else:
             tag = "failure" if one.status == "failed" else "error"
             ElementTree.SubElement(case, tag, {"message": reason, "type": one.status}).text = reason
         if one.warning is not None:
-            ElementTree.SubElement(case, "system-err").text = _clean(one.warning)
+            ElementTree.SubElement(case, "system-err").text = clean(one.warning)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode")
-
-
-def _clean(text: str) -> str:
-    return _INVALID.sub("", text)
 
 
 # --- coverage gates: the required proportion of scored answers of every gated metric, 95 % by default ----------------
@@ -304,12 +283,13 @@ def check_gates(
     without: str = NO_BASELINE,
     against: str | None = None,
     guardrails: Sequence[GuardrailOutcome] = (),
+    picked: tuple[Mapping[str, MetricComparison], str] = ({}, ""),
 ) -> GateReport:
     """Check results against gates. Gates on a difference or verdict use the ``comparison`` with a baseline.
 
     ``refused`` says why metrics cannot be compared, ``without`` why there is no comparison at all, ``against`` is the
-    run id of the baseline, ``guardrails`` are those of the comparison. A metric that was not computed raises nothing:
-    its gate is inconclusive.
+    run id of the baseline, ``guardrails`` are those of the comparison, ``picked`` are those for gates on intervals
+    where a run was picked in a sweep. A metric that was not computed raises nothing: its gate is inconclusive.
     """
     results_by_name = {one.name: one for one in results}
     parsed = resolve_names(parse_gates(gates), results_by_name)
@@ -332,7 +312,7 @@ def check_gates(
             case GuardrailsGate():
                 outcomes.append(_check_guardrails(gate, guardrails, baseline, metric_labels(results)))
             case _:
-                outcomes.append(_check_difference(gate, baseline))
+                outcomes.append(_check_difference(gate, baseline, picked))
     outcomes += [
         coverage_outcome(one, results_by_name.get(str(one.metric)), implied=True)
         for one, implied in coverage
@@ -507,8 +487,13 @@ class BaselineComparison:
         return None
 
 
-def _check_difference(gate: DeltaGate | VerdictGate, baseline: BaselineComparison) -> GateOutcome:
-    """The outcome of a gate on a difference or a verdict."""
+def _check_difference(
+    gate: DeltaGate | VerdictGate, baseline: BaselineComparison, picked: tuple[Mapping[str, MetricComparison], str]
+) -> GateOutcome:
+    """The outcome of a gate on a difference or a verdict; ``picked`` are comparisons that allow for a choice."""
+    allows = goes_by_interval(gate) and gate.metric in picked[0]
+    if allows:
+        baseline = replace(baseline, comparison=picked[0])
     problem = baseline.problem(gate.metric)
     if problem is not None:
         return _inconclusive(gate, problem)
@@ -520,6 +505,8 @@ def _check_difference(gate: DeltaGate | VerdictGate, baseline: BaselineCompariso
         outcome = _decide_by_interval(gate, one, gate.operator, gate.threshold)
     else:
         outcome = _decide_by_number(gate, one)
+    if allows:
+        outcome = replace(outcome, reason=f"{outcome.reason}; {picked[1]}")
     if one.match is not None:
         outcome = replace(outcome, reason=f"{outcome.reason}; gold matched {GoldMatch(one.match).label} in both runs")
     if one.sequential is None:
@@ -720,6 +707,7 @@ def check_run(
     ignored. With ``samples`` the gates are about a set of samples; if the outcomes of this run selected the set, they
     are inconclusive.
     """
+    whole = results
     if samples is not None:
         from .compare.pairing import selection_note
         from .compare.runs import results_on_set
@@ -734,7 +722,24 @@ def check_run(
     report = _check_results(
         store, record, results, gates, baseline=baseline, strict=strict, other_dataset=other_dataset, samples=samples
     )
-    return replace(report, sample_set=samples)
+    return replace(_with_judges(store, report, gates, whole), sample_set=samples)
+
+
+def _with_judges(store: RunStore, report: GateReport, gates: Iterable[Gate], results: Results) -> GateReport:
+    """The report with warnings on judges that are not usable by their control items, those of the baseline as well."""
+    baseline = [] if report.against is None else result_summaries(store, report.against)
+    label = "" if report.against is None else "B: "
+    own, other = unusable_judges(results), unusable_judges(baseline)
+    compared = {gate.text for gate in gates if needs_baseline(gate)}
+    outcomes = []
+    for one in report.outcomes:
+        parts, metric = [one.warning], one.metric or ""
+        if metric in own and not one.implied:
+            parts.append(f"{label}{own[metric]}")
+        if metric in other and one.gate in compared:
+            parts.append(f"A: {other[metric]}")
+        outcomes.append(replace(one, warning="; ".join(filter(None, parts)) or None))
+    return replace(report, outcomes=tuple(outcomes))
 
 
 def _check_results(
@@ -763,21 +768,20 @@ def _check_results(
         if strict:
             raise BadValueError(problem)
         return check_gates(gates, results, without=problem)
-    from .compare.runs import compare_metrics
+    from .compare.runs import compare_metrics, picked_comparisons
 
     computed = {one.name for one in results}
     comparison_gates = [one for one in gates if needs_baseline(one) and one.metric in computed]
     names = list(dict.fromkeys(str(one.metric) for one in comparison_gates))
-    verdict_metrics = list(
-        dict.fromkeys(one.metric for one in comparison_gates if isinstance(one, VerdictGate) and one.by is None)
-    )
-    has_guardrails = any(isinstance(gate, GuardrailsGate) for gate in gates)
-    margins: Mapping[str, float] | None = None if has_guardrails else {}
+    of_verdicts = [one.metric for one in comparison_gates if isinstance(one, VerdictGate) and one.by is None]
+    margins: Mapping[str, float] | None = None if any(isinstance(gate, GuardrailsGate) for gate in gates) else {}
     try:
         compared = compare_metrics(
-            store, other, record, metrics=names, primary=verdict_metrics or None, other_dataset=other_dataset,
+            store, other, record, metrics=names, primary=of_verdicts or None, other_dataset=other_dataset,
             samples=samples, guardrails=margins,
         )  # fmt: skip
+        of_intervals = dict.fromkeys(str(gate.metric) for gate in comparison_gates if goes_by_interval(gate))
+        picked = picked_comparisons(store, [other, record], of_intervals, samples=samples)
     except AueporaError as error:
         if strict:
             raise
@@ -789,6 +793,7 @@ def _check_results(
         refused=compared.refused,
         against=other.run_id,
         guardrails=compared.guardrails,
+        picked=picked,
     )
     statuses = {one.metric: one.status for one in report.outcomes if one.metric in names}
     name = None if samples is None else samples.name

@@ -213,7 +213,39 @@ def test_snippets_that_vary_by_query_are_no_new_chunks(store: RunStore) -> None:
 
     a = put(store, "a", queries(), 200, spans=False)
     b = run_system(snippets, queries(), list(METRICS), store=store, name="b").record
-    assert compare_queries(store, a, b).chunks_changed is None
+    compared = compare_queries(store, a, b)
+    assert compared.chunks_changed is None
+    assert any("24 ids that both runs retrieved have several texts in one run" in note for note in compared.notes)
+
+
+def renamed(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+    """The first chunk has the id of the gold."""
+    output = system(200)(sample, top_k=top_k)
+    assert sample.relevant_docs is not None
+    output.retrieved[0].doc.doc_id = sample.relevant_docs[0].doc_id
+    return output
+
+
+def whole_documents(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+    """Each chunk has the id of its document."""
+    output = system(200)(sample, top_k=top_k)
+    for item in output.retrieved:
+        item.doc.doc_id = str(item.doc.parent_id)
+    return output
+
+
+def test_an_id_of_several_passages_in_one_run_is_no_id_of_a_chunk(store: RunStore) -> None:
+    """In either order, and not if the ids of both runs name several passages each."""
+    plain, changed = put(store, "plain", queries(), 200), []
+    for name, answer in (("renamed", renamed), ("documents", whole_documents), ("again", whole_documents)):
+        changed.append(run_system(answer, queries(), list(METRICS), store=store, name=name).record)
+    for pair in ((plain, changed[0]), (changed[0], plain)):
+        reason = compare_queries(store, *pair).chunks_changed
+        assert reason is not None
+        assert "of them several in one run" in reason
+        assert "several in one run" in compare_metrics(store, *pair).refused["recall@5"]
+    assert compare_queries(store, changed[1], changed[2]).chunks_changed is None
+    assert compare_metrics(store, changed[1], changed[2]).refused == {}
 
 
 def test_causes_match_by_location(store: RunStore) -> None:

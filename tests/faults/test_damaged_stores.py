@@ -141,6 +141,15 @@ def cut(proportion: float) -> Damage:
 
 
 OUTPUTS = "UPDATE eval_query_results SET outputs = "
+MOVE = "UPDATE eval_query_results SET position = 99 WHERE position = 7"
+
+
+def move_and_delete(path: Path) -> None:
+    """An output at another position, and one that is missing."""
+    for statement in (MOVE, "DELETE FROM eval_query_results WHERE position = 5"):
+        set_cell(statement)(path)
+
+
 PAST_FINDS: list[tuple[Damage, str, int, str]] = [  # damage of a new store, command, exit code, why
     (set_cell("UPDATE sqlite_master SET sql = CAST(? AS TEXT) WHERE name = 'eval_runs'", b"CREATE \xff\xfe"), "runs", 2, "a message of SQLite that is no UTF-8"),
     (set_cell(OUTPUTS + "CAST(outputs AS TEXT)"), "show base --sample q00001", 2, "outputs as TEXT, where a BLOB is expected"),
@@ -153,6 +162,10 @@ PAST_FINDS: list[tuple[Damage, str, int, str]] = [  # damage of a new store, com
     (set_cell("UPDATE eval_runs SET plan_json = '[]'"), "rescore base -m mrr", 4, "a plan that is a list"),
     (set_cell("UPDATE eval_runs SET created_at = CAST(? AS TEXT)", b"\xff"), "runs --json", 2, "a time that is no text"),
     (set_cell("DELETE FROM eval_samples WHERE position = 3"), "queries base other", 4, "a sample that is missing"),
+    (set_cell(MOVE), "compare base other", 2, "an output at a position that the run does not have"),
+    (set_cell(MOVE), "gate other --against base -g better(mrr)", 2, "the same in a gate"),
+    (set_cell(MOVE), "rescore other -m mrr", 2, "the same scored again"),
+    (move_and_delete, "compare base other", 2, "the same, and outputs are missing"),
     (set_bytes(0, b"SQLite format 4"), "runs", 2, "another format"),
     (set_bytes(16, b"\x00\x00"), "runs", 2, "a page size of 0"),
     (cut(0.5), "report base other -o report.html", 2, "half of a file"),

@@ -183,7 +183,7 @@ def _tuned() -> Iterator[Fault]:
         ("better(llm_faithfulness)",),
         _controlled("lenient", controls=8),
         Noted("is not usable: it accepts"),
-        "control items show it, and the comparison says so; the gate goes by the scores",
+        "control items show it, and the gate and the comparison name it; both go by the scores",
     )
     yield Fault(
         TUNED,

@@ -430,7 +430,7 @@ def _failed() -> Iterator[Fault]:
         "the slowest 30% of 100 calls fail in B, coverage switched off, better(mean_latency)",
         ("better(mean_latency[end_to_end])", "coverage >= 0"),
         _failing(100, 0.3, "mean_latency[end_to_end]"),
-        Noted("B: 30 failed of 100 answers", trials=3),
+        Noted("B: 30 of 100 samples failed", trials=3),
         "the user switched coverage off, and a failed call has no time; the first screen counts failed answers",
     )
     for how, metric in (("empty", "recall@5"), ("empty", "token_f1"), ("refusal", "token_f1")):

@@ -41,9 +41,8 @@ difference. [`tests/redteam`](../tests/redteam/__init__.py) has the rows, and te
 | noted | {noted} | it looks like an honest change; the first screen of the gate or of `auepora compare` names it |
 | not detectable | {unseen} | nothing in the data reveals it |
 
-The first two are detectable: none of them has a green gate, but for {defects} that are marked as defects. For the others
-the table has how many of the planted faults were green, and why it cannot be known. A random fault is planted several
-times, with seeds that follow from its name.
+The first two are detectable: none of them has a green gate. For the others the table has how many of the planted faults
+were green, and why it cannot be known. A random fault is planted several times, with seeds that follow from its name.
 
 What must stay green, and what must not:
 
@@ -61,7 +60,6 @@ def opening(honest: str, equal: str) -> str:
         verified=counts[FoundByVerify],
         noted=counts[Noted],
         unseen=counts[Unseen],
-        defects=sum(bool(fault.defect) for fault in FAULTS),
         honest=honest,
         equal=equal,
     )
@@ -100,7 +98,7 @@ def _family(family: str) -> tuple[Sequence[str], Sequence[str]]:
             continue
         outcome = run_row(fault)
         lines.append(row_line(fault, outcome))
-        if outcome.problem and not fault.defect:
+        if outcome.problem:
             problems.append(f"{fault.name}: {outcome.problem}")
     return lines, problems
 

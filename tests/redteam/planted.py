@@ -108,8 +108,6 @@ class Fault:
     known: Known
     why: str
     """Why it can be known, or why not."""
-    defect: str = ""
-    """Why the row fails today although it should not; empty for all others."""
 
 
 # --- systems of known quality ----------------------------------------------------------------------------------------
@@ -379,8 +377,6 @@ def run_row(fault: Fault) -> RowOutcome:
             text += f"; the first screen says “{known.words}”"
             if any(known.words not in outcome.screen for outcome in outcomes):
                 problem = f"not on the first screen: {first.screen}"
-    if fault.defect:
-        text = f"**defect**: {fault.defect}; {gate}"
     if known.is_detectable and green:
         problem = f"a green gate for a detectable fault: {first.reason}"
     return RowOutcome(text, green, trials, problem)

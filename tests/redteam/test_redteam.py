@@ -26,8 +26,6 @@ def fast_rows() -> tuple[Fault, ...]:
 
 def parameter(fault: Fault) -> object:
     marks = [] if fault in fast_rows() else [pytest.mark.slow]
-    if fault.defect:
-        marks.append(pytest.mark.xfail(strict=True, reason=fault.defect))
     return pytest.param(fault, id=f"{fault.family}: {fault.name}".encode("ascii", "replace").decode(), marks=marks)
 
 
@@ -41,15 +39,6 @@ def test_fault(fault: Fault) -> None:
     outcome = run_row(fault)
     assert not outcome.problem
     assert row_line(fault, outcome) in page_lines()
-
-
-DEFECTS = [fault for fault in FAULTS if fault.defect]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", DEFECTS, ids=[fault.name for fault in DEFECTS])
-def test_defect_is_on_the_page(fault: Fault) -> None:
-    assert row_line(fault, run_row(fault)) in page_lines()
 
 
 def test_page_has_the_rows_in_their_order() -> None:

@@ -11,6 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from auepora_eval import Document, EvaluationSample, SystemOutputs
+from auepora_eval.engine.data_checks import mass_failure
+from auepora_eval.engine.evaluate import evaluate
 from helpers.user_project import Project
 
 Projects = Callable[[int], Project]
@@ -106,6 +109,14 @@ class TestMassFailures:
         (line,) = errors_in(err)
         assert line.startswith("Error: llm_answer_quality has no scored sample (failed: ")
         assert json.loads(out)["results"][0]["value"] is not None
+
+    def test_samples_that_no_metric_applies_to_are_not_counted(self) -> None:
+        gold = [Document("d1", "A text.")]
+        asked = [EvaluationSample(f"q{n}", "what?", relevant_docs=gold if n < 8 else None) for n in range(10)]
+        outputs = [SystemOutputs([], error="timeout")] * 5 + [SystemOutputs([])] * 5
+        reason = "5 of the 8 samples that a metric applies to, of 10, are system failures (timeout 5)"
+        for keep_scores in (True, False):
+            assert mass_failure(evaluate(asked, outputs, ["recall@5"], keep_scores=keep_scores)) == reason
 
 
 class TestSystemsThatAlwaysFail:

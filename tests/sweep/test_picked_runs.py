@@ -11,6 +11,7 @@ from auepora_eval.compare.runs import Leaderboard, compare_metrics, compare_runs
 from auepora_eval.compare.stores import read_register
 from auepora_eval.compare.sweeps import SWEEP, SWEEP_TAG, sweep_entry, sweep_of_run, sweep_text, with_picked_interval
 from auepora_eval.gates import check_run
+from auepora_eval.io.sample_sets import SampleSet
 from auepora_eval.plan.gates import parse_gates
 from auepora_eval.plan.sweep import SweepPlan, make_configurations
 from auepora_eval.stats.intervals import Bools
@@ -103,6 +104,42 @@ def test_a_gate_uses_the_interval_of_the_best(lucky: tuple[RunStore, list[RunRec
     assert point.status == "passed"
     assert "picked" not in point.reason
     assert with_picked_interval(store, records[0], results) is results
+
+
+@pytest.mark.parametrize("part", [None, 40], ids=["all samples", "a set of samples"])
+def test_gates_on_differences_use_the_constant_of_the_sweep(
+    lucky: tuple[RunStore, list[RunRecord]], part: int | None
+) -> None:
+    """The interval is the adjusted one of the comparison, also where another metric has a gate on its verdict."""
+    store, records = lucky
+    results = store.results(records[4].run_id)
+    chosen = None if part is None else SampleSet("part", tuple(sample.sample_id for sample in samples(part)))
+    found = compare_metrics(store, records[0], records[4], samples=chosen).by_name["exact_match"]
+    assert found.interval is not None
+    assert found.interval_adjusted is not None
+    low, plain = found.interval_adjusted[0], found.interval[0]
+    assert low < plain
+    between = (low + plain) / 2
+    texts = [f"low(delta(exact_match)) > {between}", f"better(exact_match, by={between})", "better(exact_match)"]
+    texts.append(f"point(delta(exact_match)) > {between}")
+    report = check_run(store, records[4], results, parse_gates(texts), baseline=records[0], samples=chosen)
+    lower, margin, verdict, point, *_ = report.outcomes
+    assert [lower.status, margin.status, verdict.status, point.status] == ["failed", "inconclusive", "passed", "passed"]
+    assert lower.value == pytest.approx(low)
+    picked = "picked among 5 configurations on these questions (sweep luck)"
+    assert [picked in one.reason for one in (lower, margin, verdict, point)] == [True, True, False, False]
+
+
+def test_gates_on_differences_to_a_run_of_no_sweep_stay(lucky: tuple[RunStore, list[RunRecord]]) -> None:
+    """The baseline that was named before the sweep was not picked."""
+    store, records = lucky
+    before = scored(store, "before", samples(N), {"exact_match": np.arange(N) % 2})
+    found = compare_metrics(store, before, records[0]).by_name["exact_match"]
+    gates = parse_gates(["low(delta(exact_match)) > -1"])
+    lower, *_ = check_run(store, records[0], store.results(records[0].run_id), gates, baseline=before).outcomes
+    assert found.sure_interval is not None
+    assert lower.value == found.sure_interval[0]
+    assert "picked" not in lower.reason
 
 
 def test_the_page_of_a_sweep(project: Callable[..., SweepProject]) -> None:

@@ -183,6 +183,28 @@ def test_the_judged_proportion_opens_the_queries_that_others_may_improve(tmp_pat
     assert "50 % of the first 2 documents of judged are judged" in page
 
 
+def test_every_column_sorts_by_its_link(tmp_path: Path) -> None:
+    """Of three runs one has the larger cost and judged proportion, one the smaller, and one has neither."""
+    columns = "&".join(f"col={key}" for key in run_table.EXTRAS)
+    with RunStore.open(tmp_path / "runs.sqlite") as store, ui_server(store) as server:
+        for name, amount in (("much", 0.9), ("none", None), ("little", 0.2)):
+            priced = {} if amount is None else {"total_cost": [1.0] * 4}
+            record = scored(store, name, samples(4), {"recall@1": [1, 0, 0, 1], **priced})
+            store.add_usage(record.run_id, {"total": {"cost": 1.25}})
+            for metric, key in (("recall@1", "judged"), ("total_cost", "total")) if priced else ():
+                result = store.result(record.run_id, metric)
+                result.details[key] = amount
+                store.put_result(record.run_id, result)
+        links = re.findall(r'<a href="(/runs[^"]*sort=[^"]*)" data-list', server.get(f"/runs?{columns}").text)
+        replies = {re.findall(r"sort=-?(\w+)", link)[0]: server.get(unescape(link)) for link in links}
+        ascending = {key: names(server.get(f"/runs?sort={key}").text) for key in ("judged", "system_cost")}
+    assert run_table.EXTRAS.keys() - {"failures"} <= replies.keys(), "no run has a failure"
+    assert {key: reply.status for key, reply in replies.items()} == dict.fromkeys(replies, 200)
+    for key in ("judged", "system_cost"):
+        assert names(replies[key].text) == ["much", "little", "none"]
+        assert ascending[key] == ["little", "much", "none"]
+
+
 def test_queries_that_a_judge_could_not_score_are_failures(tmp_path: Path) -> None:
     scores = [Score(1.0), Score.fail("unparseable"), Score.fail("timeout")]
     with RunStore.open(tmp_path / "runs.sqlite") as store, ui_server(store) as server:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import AueporaError, BadValueError, StoreError
+from ..errors import AueporaError, BadValueError, DataFileError, StoreError
 from .console import echo_err, quiet_option
 from .help_pages import Command
 from .options import (
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 # --- output, shared by ``auepora gate`` and ``auepora run``: JUnit XML and the step summary --------------------------
 
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 junit_option = click.option(
     "--junit",
     type=click.Path(),
@@ -58,8 +59,6 @@ def plan_files(plan: Plan, store: str | None) -> list[str]:
 
 def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output: str | None) -> None:
     """Raise if a gate report would overwrite an input or another report."""
-    from ..gates import SUMMARY_VARIABLE
-
     refuse_input_as_output(output, inputs)
     refuse_input_as_output(junit, inputs, option="--junit")
     refuse_input_as_output(os.environ.get(SUMMARY_VARIABLE) or None, inputs, option=f"${SUMMARY_VARIABLE}")
@@ -69,7 +68,7 @@ def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output
 
 def publish(report: GateReport, record: RunRecord, *, junit: str | None, warn: bool = True) -> None:
     """Print the warnings, if wanted, write JUnit XML if requested, and append to ``$GITHUB_STEP_SUMMARY`` if set."""
-    from ..gates import append_step_summary, junit_xml
+    from ..gates import junit_xml
 
     if warn:
         echo_err(*(f"Warning: {warning}" for warning in report.warnings))
@@ -82,6 +81,23 @@ def publish(report: GateReport, record: RunRecord, *, junit: str | None, warn: b
         append_step_summary(report, heading=f"Gates of {record.name} ({record.run_id})")
     except AueporaError as error:  # a summary that cannot be written does not change the outcome
         echo_err(f"Warning: {error}")
+
+
+def append_step_summary(report: GateReport, *, heading: str) -> str | None:
+    """Append the report to the file ``$GITHUB_STEP_SUMMARY``; returns its path, or ``None`` where it is not set."""
+    from ..gates import gates_markdown
+
+    path = os.environ.get(SUMMARY_VARIABLE)
+    if not path:
+        return None
+    text = gates_markdown(report, heading=heading)
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"{text}\n\n")
+    except (OSError, ValueError) as error:
+        problem = getattr(error, "strerror", None) or error
+        raise DataFileError(path, None, f"the summary of {SUMMARY_VARIABLE} cannot be written: {problem}") from error
+    return path
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

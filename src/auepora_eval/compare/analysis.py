@@ -141,12 +141,7 @@ def compute_comparisons(
     """
     given = [end for listed in inputs for end in listed.ends]
     numbers = [number for number, listed in enumerate(inputs) for _ in listed.ends]
-    inputs = [
-        one
-        if one.sequential is None and one.two_stage is None and one.withheld not in (*EXPLORATORY, "no_direction")
-        else replace(one, primary=False)
-        for one in given
-    ]
+    inputs = [one if _shares_rate(one) else replace(one, primary=False) for one in given]
     tests = max(sum(one.primary and one.sequential is None for one in given), 1)
     analysis = Analysis(inputs, clusters, adjust, seed)
     bounds = [
@@ -165,6 +160,12 @@ def compute_comparisons(
             found = with_two_stage(found, one, clusters, tests)  # noqa: PLW2901
         joined[number].append(replace(found, primary=one.primary))
     return [join_ends(ends) for ends in joined]
+
+
+def _shares_rate(one: ComparisonInput) -> bool:
+    """Whether a comparison, if it is primary, shares the error rate of the others."""
+    is_tested = one.is_joint or one.withheld != "no_direction"
+    return is_tested and one.sequential is None and one.two_stage is None and one.withheld not in EXPLORATORY
 
 
 def _with_ratio(analysis: Analysis, place: int, found: MetricComparison) -> MetricComparison:
@@ -290,7 +291,8 @@ def with_two_stage(
     if stage.failed:
         note += f"; {stage.failed} drawn samples have no usable judgement and left the draw"
     a, b = one.stored or (found.a, found.b)
-    ends = _ends(plain.interval)
+    shown = adjusted if one.is_joint else plain
+    ends = _ends(shown.interval)
     return replace(
         blank,
         a=a,
@@ -304,7 +306,7 @@ def with_two_stage(
         n=judged,
         clusters=judged if clusters is None else len(np.unique(clusters[labelled])),
         negligible=verdict in ("better", "worse") and is_within(ends, one.margin),
-        flags=() if plain.interval is None else plain.interval.flags,
+        flags=() if shown.interval is None else shown.interval.flags,
         note=note if found.note is None else f"{note}; {found.note}",
         two_stage={
             "target": f"the difference in {stage.target}",
@@ -564,13 +566,14 @@ class Analysis:
     def comparison(self, place: int, others: Sequence[Analysis]) -> MetricComparison:
         """The comparison of one metric, with the bounds that failed measurements leave."""
         one, reading = self.inputs[place], self.pair(place)
-        pair, interval = one.pair, self.intervals[place]
+        pair, interval = one.pair, self.adjusted[place] if one.is_joint else self.intervals[place]
         a, b = reading.a, reading.b
         if math.isnan(a) and math.isnan(b) and one.stored is not None and not reading.has_test:
             a, b = one.stored
         flags, notes = list(() if interval is None else interval.flags), list(one.notes)
         verdict, bounds = self.verdict(place), None
-        downgrade, skew_bounds = one.withheld, self.skew_bounds(place)
+        of_verdict: Verdict = "better" if one.is_joint else "inconclusive"
+        downgrade, skew_bounds = one.withheld, self.skew_bounds(place, of_verdict)
         if skew_bounds is not None:
             flags.append("skewed")
         if (plain := self.verdict_without_skew(place)) != verdict:

@@ -64,6 +64,10 @@ class SameIds:
     common: int = 0
     same: int = 0
     different: int = 0
+    ambiguous: int = 0
+    """Those of the different ones that have several places in one run, and one in the other."""
+    texts: int = 0
+    """How many have several texts in one run, at no place or the same one, and one in the other."""
 
     @property
     def changed(self) -> bool:
@@ -115,7 +119,8 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
 
     The chunks changed where both runs name a ``chunker_version`` and they differ, where ids that both retrieved name
     another text or span in each, or where a run never returned a gold id although its chunks cover the gold spans.
-    Texts are not compared if the documents of a run were perturbed.
+    An id that has several places in one run differs, too, unless ids of the other run do as well, as those of whole
+    documents. Several texts may be snippets. Texts are not compared if the documents of a run were perturbed.
     """
     numbers: dict[str, int] = {}
     a, b = _RunChunks(run_a, numbers), _RunChunks(run_b, numbers)
@@ -143,6 +148,8 @@ def compare_chunks(run_a: RunOutputs, run_b: RunOutputs, queries: Iterable[Evalu
             f"{counts.different} of {counts.same + counts.different} {'' if every.changed else 'gold '}ids that both "
             "runs retrieved name another text or span in each"
         )
+        if counts.ambiguous:
+            reason += f", {counts.ambiguous} of them several in one run"
         change = ChunkChange(reason, False, True, parents)
     else:
         without = [name for name, run in zip("AB", (a, b), strict=True) if not run.has_any(is_gold)]
@@ -163,7 +170,8 @@ class _RunChunks:
 
     def __init__(self, run: RunOutputs, numbers: dict[str, int]) -> None:
         self.parent_ids: set[int] = set()
-        seen, parents, spans, texts = bytearray(), array("q"), array("q"), array("q")
+        seen, several = bytearray(), bytearray()
+        parents, spans, texts = array("q"), array("q"), array("q")
         known: set[DocumentFacts] = set()
         for documents in run.documents():
             # Most documents are retrieved for many queries; once is enough for each.
@@ -176,6 +184,7 @@ class _RunChunks:
                 if number >= len(seen):
                     missing = number + 1 - len(seen)
                     seen.extend(bytes(missing))
+                    several.extend(bytes(missing))
                     for column in (parents, spans, texts):
                         column.extend([0] * missing)
                 parent = 0 if parent_id is None else hash(parent_id) or 1
@@ -186,10 +195,15 @@ class _RunChunks:
                 if not seen[number]:
                     seen[number], parents[number], spans[number] = 1, parent, span
                 elif seen[number] == 1 and (parents[number] != parent or spans[number] != span):
+                    several[number] = _differ(parents[number], parent) + 2 * _differ(spans[number], span)
                     seen[number], parents[number], spans[number] = 2, 0, 0  # several places: none is known
                 if key is not None:
                     text = hash(key) or 1 if key else _SEVERAL
+                    if text != _SEVERAL != texts[number]:
+                        several[number] |= 4 * _differ(texts[number], text)
                     texts[number] = text if texts[number] in (0, text) else _SEVERAL
+        self._several = np.frombuffer(several, np.uint8)
+        """1 for several parents, 2 for several spans, 4 for several texts."""
         self._seen = np.frombuffer(seen, np.uint8) > 0
         self._columns = [np.frombuffer(column, np.int64) for column in (parents, spans, texts)]
         self.size = int(self._seen.sum())
@@ -219,7 +233,27 @@ class _RunChunks:
             # The same location with another text is the same chunk.
             same += int((both & equal).sum())
             unknown = unknown & ~both
-        return SameIds(int(common.sum()), same, different)
+        one_sided = [self._several_in_one(other, common, index) for index in range(3)]
+        of_place = one_sided[0] | one_sided[1]
+        ambiguous, of_text = int(of_place.sum()), int((one_sided[2] & ~of_place & texts).sum())
+        return SameIds(int(common.sum()), same, different + ambiguous, ambiguous, of_text)
+
+    def _several_in_one(self, other: _RunChunks, common: Bools, index: int) -> Bools:
+        """The common ids with several values in a column of one run and one in the other, where ids have one each."""
+        n, bit = len(common), 1 << index
+        found = np.zeros(n, dtype=np.bool_)
+        for chunks, reference in ((self, other), (other, self)):
+            of_reference = reference._several & bit > 0
+            if int(of_reference.sum()) * _MOST_CHANGED < reference.size:
+                column = reference._columns[index][:n]
+                known = (column != 0) & (column != _SEVERAL)
+                found |= common & known & (chunks._several[:n] & bit > 0)
+        return found
+
+
+def _differ(one: int, other: int) -> bool:
+    """Whether two hashes are known and differ."""
+    return 0 not in (one, other) and one != other
 
 
 def _gold_never_returned(

@@ -21,7 +21,7 @@ from ..engine.evaluate import EvaluationOptions
 from ..features.matching import gold_units, unit_ranks
 from ..stats.intervals import Ints
 from ..store.records import RunRecord, run_info
-from ..store.runs import RunStore, ranking_depths
+from ..store.runs import RunStore, packed_outputs
 from .chunks import RunOutputsCache
 from .golden import Pair, evaluate_pairs
 from .pairing import MetricMeta, SharedSamples
@@ -83,9 +83,15 @@ def cut_above(store: RunStore, record: RunRecord, definition: MetricMeta) -> int
     """The rank below which the rankings of a run are unknown, if the metric reads deeper; else ``None``."""
     if not definition.reads or "outputs" not in record.plan:
         return None
-    lengths = [depth for _, depth in ranking_depths(store, record.run_id)]
+    lengths = [depth for _, depth in _ranking_depths(store, record)]
     cut = run_depth(record, np.array(lengths, dtype=np.intp)).cut
     return cut if cut is not None and cut < definition.reads else None
+
+
+def _ranking_depths(store: RunStore, record: RunRecord) -> Iterator[tuple[int, int]]:
+    """Yield position and number of retrieved documents of the first repeat, without failed outputs."""
+    rows = packed_outputs(store, record)
+    return ((position, len(one.ids)) for position, repeat, one in rows if repeat == 0 and one.error is None)
 
 
 class RunDepths:
@@ -103,7 +109,7 @@ class RunDepths:
         if run not in self._lengths:
             record = self._records[run]
             lengths = np.full(record.num_samples, -1, dtype=np.intp)
-            for position, depth in ranking_depths(self._store, record.run_id):
+            for position, depth in _ranking_depths(self._store, record):
                 lengths[position] = depth
             self._lengths[run] = lengths
         return self._lengths[run]

@@ -736,7 +736,8 @@ def missing_outputs(store: RunStore, record: RunRecord, results: Iterable[Metric
     counts = np.zeros(record.num_samples, dtype=np.intp)
     if 0 < stored < record.num_samples * repeats:
         counts += repeats
-        np.subtract.at(counts, [position for position, _ in store.done(record.run_id)], 1)
+        answered = [position for position, _ in store.done(record.run_id) if position in range(record.num_samples)]
+        np.subtract.at(counts, answered, 1)
     elif not stored and any(isinstance(one.scores, Scores) and one.scores.with_reason(REASON).any() for one in results):
         counts += repeats
     return MissingOutputs(counts, repeats)

@@ -357,6 +357,11 @@ def _id_notes(record_a: RunRecord, record_b: RunRecord, counts: SameIds) -> list
             f"{counts.different} of {known} ids that both runs retrieved name another text or span in each; chunks are "
             "matched by id"
         )
+    if counts.texts:
+        notes.append(
+            f"{counts.texts} ids that both runs retrieved have several texts in one run, as snippets or other passages "
+            "do, and one in the other; chunks are matched by id"
+        )
     return notes
 
 

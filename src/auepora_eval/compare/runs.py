@@ -14,7 +14,7 @@ import numpy as np
 from ..core.conventions import Signature
 from ..core.metrics_base import BatchMetric, Metric, make_result
 from ..core.reduce import Clusters, exact_sum
-from ..core.results import Results, controls_warnings, display_name, empty_answers
+from ..core.results import Results, display_name, empty_answers, unusable_judges
 from ..core.scores import Scores
 from ..core.slices import Grouping, Rows, parse_slices
 from ..core.types import EvaluationSample, MetricResult, TargetCategory
@@ -52,7 +52,7 @@ from .pairing import (
 )
 from .queries import compare_run_outputs, require_same_chunks
 from .stores import DecisionRegister, Store, open_store, register_decision, version_notes
-from .sweeps import PickedRun, picked_runs
+from .sweeps import PickedRun, picked_runs, picked_text
 from .types import (
     CompareReport,
     ComparisonInput,
@@ -261,6 +261,7 @@ def build_leaderboard(
     answers: RunOutputsCache | None = None,
     samples: SampleSet | None = None,
     guardrails: Mapping[str, float] | None = None,
+    joint_intervals: bool = False,
 ) -> Leaderboard:
     """Compare every two of several runs on the samples that all of them have. No text of a document is read.
 
@@ -277,7 +278,8 @@ def build_leaderboard(
     comparison to a set, which all runs must have; a run whose outcomes selected the set has no verdict.
 
     ``guardrails`` are metrics that must not get worse, with the largest loss that is allowed; by default those of the
-    plan of the last run that has any. They are checked between two runs.
+    plan of the last run that has any. They are checked between two runs. With ``joint_intervals`` every interval allows
+    for all comparisons that share the error rate.
     """
     require_adjustment(adjust)
     if len(records) < 2:
@@ -304,8 +306,9 @@ def build_leaderboard(
         guardrails=margins,
     )
     picked = picked_runs(store, records) if len(records) == 2 else []
-    rivals = _rival_inputs(store, records, picked, built, golden=golden)
-    comparisons = compute_comparisons([*built.inputs, *rivals], built.shared.clusters, adjust=adjust, seed=seed)
+    rivals = _rival_inputs(store, records, picked, built, golden=golden, samples=samples)
+    inputs = [replace(given, is_joint=joint_intervals) for given in (*built.inputs, *rivals)]
+    comparisons = compute_comparisons(inputs, built.shared.clusters, adjust=adjust, seed=seed)
     comparisons = [
         mark_longer_list(given, check_coverage(given, found))
         for given, found in zip(built.inputs, comparisons[: len(built.inputs)], strict=True)
@@ -355,6 +358,7 @@ def _rival_inputs(
     built: ComparisonInputs,
     *,
     golden: Sequence[EvaluationSample] | None,
+    samples: SampleSet | None,
 ) -> list[ComparisonInput]:
     """The comparisons that two runs were picked by: all of a sweep with the other run; all pairs if both were picked.
 
@@ -362,12 +366,12 @@ def _rival_inputs(
     """
     others = {rival.run_id: rival for run in picked for rival in run.others}
     names = [given.name for given in built.inputs if given.primary]
-    if not others or not names or built.shared.sample_set is not None:
+    if not others or not names:
         return []
     every = [*records, *others.values()]
     found = build_comparisons(
-        store, every, metrics=names, delta=None, primary=names, other_dataset=False, golden=golden
-    )  # fmt: skip
+        store, every, metrics=names, delta=None, primary=names, other_dataset=False, golden=golden, samples=samples
+    )
     rivals = [given for given in found.inputs if given.runs != (0, 1)]
     if len(picked) == 2:
         return rivals
@@ -418,8 +422,7 @@ def _control_notes(store: RunStore, run_ids: Sequence[str]) -> Iterator[str]:
     labels = run_labels(len(run_ids))
     results = [result_summaries(store, run_id) for run_id in run_ids]
     for label, own in zip(labels, results, strict=True):
-        unusable = [one for one in own if (one.details.get("controls") or {}).get("usable") is False]
-        yield from (f"{label}: {controls_warnings(one)[0]}" for one in unusable)
+        yield from (f"{label}: {text}" for text in unusable_judges(own).values())
     for (label, first), (_, second) in itertools.pairwise(zip(labels, results, strict=True)):
         earlier = {one.name: one for one in first if one.details.get("controls")}
         if not earlier:
@@ -523,6 +526,24 @@ def compare_metrics(store: RunStore, record_a: RunRecord, record_b: RunRecord, *
         guardrails=board.guardrails,
         fallen=board.fallen,
     )
+
+
+def picked_comparisons(
+    store: RunStore, records: Sequence[RunRecord], metrics: Iterable[str], *, samples: SampleSet | None
+) -> tuple[dict[str, MetricComparison], str]:
+    """Where one of two runs was picked in a sweep, comparisons by metric with intervals that allow for it; else none.
+
+    Also where it was picked. Each metric has its own 5 %, which the configurations share.
+    """
+    picked = [run for run in picked_runs(store, records) if run.others]
+    text = " and ".join(dict.fromkeys(picked_text(run.sweep) for run in picked))
+    found: dict[str, MetricComparison] = {}
+    for name in metrics if picked else ():
+        board = build_leaderboard(
+            store, records, metrics=[name], primary=[name], samples=samples, guardrails={}, joint_intervals=True
+        )
+        found |= {one.name: one for one in board.comparisons}
+    return found, text
 
 
 # --- comparison by golden queries, as a report that metrics can be added to ------------------------------------------

@@ -447,11 +447,17 @@ class ComparisonInput:
     """Where lists are cut above the ranks that the metric reads, that they are, with bounds."""
     other_end: ComparisonInput | None = None
     """With ``cut`` the other end of what the lists allow: here the first run has what it lacks, there the second."""
+    is_joint: bool = False
+    """Whether the intervals allow for all comparisons that share the error rate, as the adjusted one does."""
 
     @property
     def ends(self) -> tuple[ComparisonInput, ...]:
         """The input, and where lists are cut that of the other end."""
-        return (self,) if self.other_end is None else (self, replace(self.other_end, primary=self.primary))
+        return (
+            (self,)
+            if self.other_end is None
+            else (self, replace(self.other_end, primary=self.primary, is_joint=self.is_joint))
+        )
 
     @property
     def pair(self) -> MetricPair:

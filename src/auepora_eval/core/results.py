@@ -550,6 +550,12 @@ def controls_warnings(result: MetricResult) -> list[str]:
     return found
 
 
+def unusable_judges(results: Iterable[MetricResult]) -> dict[str, str]:
+    """By metric what control items show against its judge, where it is not usable."""
+    unusable = [one for one in results if (one.details.get("controls") or {}).get("usable") is False]
+    return {one.name: controls_warnings(one)[0] for one in unusable}
+
+
 def _percent(share: float) -> str:
     """A percentage; one that rounds to 0 or 100 without being it is shown as under 1 % or over 99 %."""
     whole = round(100 * share)

@@ -199,7 +199,10 @@ def _system_failures(results: Sequence[MetricResult], errors: Iterable[str]) -> 
     if not total or failed * 2 <= total:
         return None
     listed = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common(3))
-    problem = f"{failed} of {total} samples are system failures ({listed})"
+    keys = ("num_scored", "num_failed", "num_skipped")
+    asked = max(sum(one.details.get(key, 0) for key in keys) for one in results)
+    counted = f"{total} samples" if asked <= total else f"the {total} samples that a metric applies to, of {asked},"
+    problem = f"{failed} of {counted} are system failures ({listed})"
     main = reasons.most_common(1)[0][0]
     example = next((one for one in islice(errors, _ERRORS_READ) if failure_reason(one) == main), None)
     return problem if example is None else f"{problem}, such as: {_one_line(example)}"

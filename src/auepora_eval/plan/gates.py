@@ -141,6 +141,13 @@ def needs_baseline(gate: Gate) -> bool:
     return isinstance(gate, DeltaGate | VerdictGate | GuardrailsGate)
 
 
+def goes_by_interval(gate: Gate) -> bool:
+    """Whether the interval of a difference decides."""
+    if isinstance(gate, VerdictGate):
+        return gate.by is not None
+    return isinstance(gate, DeltaGate) and gate.part != "point"
+
+
 # --- the parser: a gate from its text, or a syntax error with its position -------------------------------------------
 
 SIGNS: tuple[Operator, ...] = get_args(Operator)

@@ -15,7 +15,7 @@ import msgspec
 
 from ..core.results import Results, to_json_value
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory, UnknownRanking
-from ..errors import BadValueError, UnknownMetricError, UnknownRunError, did_you_mean
+from ..errors import BadValueError, StoreError, UnknownMetricError, UnknownRunError, did_you_mean
 from ..runtime.processes import gc_paused
 from ..runtime.secrets import Secrets
 from .connect import Database, DatabaseConnection, Record
@@ -368,6 +368,13 @@ def read_outputs(
                 for (number, index, name, _), one in zip(rows, packed, strict=True)
             ]
         yield from chunk
+
+
+def require_position(store: str, record: RunRecord, position: int, sample_id: str) -> None:
+    """Raise where an output is at a position that its run does not have; ``store`` names the store."""
+    if position not in range(record.num_samples):
+        where = f"at position {position}, and {record.run_id} has {record.num_samples} samples"
+        raise StoreError(store, f"is damaged: the output of sample '{sample_id}' is {where}")
 
 
 def stored_positions(connection: DatabaseConnection, run_id: str, *, failed: bool = False) -> set[RepeatPosition]:

@@ -67,6 +67,7 @@ from .rows import (
     read_sample_chunk,
     read_sample_ids,
     read_summaries,
+    require_position,
     require_run,
     sample_chunks,
     stored_positions,
@@ -585,12 +586,13 @@ def aligned_outputs(
     store: RunStore, run_id: str, *, repeat: int = 0, texts: bool = True
 ) -> Iterator[SystemOutputs | None]:
     """Yield one output per sample, in the order of the dataset; ``None`` if it is missing."""
-    expected = 0
+    record, expected = store.get(run_id), 0
     for row in store.outputs(run_id, repeat=repeat, texts=texts):
+        require_position(store.label, record, row.position, row.sample_id)
         yield from (None for _ in range(expected, row.position))
         yield row.output
         expected = row.position + 1
-    yield from (None for _ in range(expected, store.get(run_id).num_samples))
+    yield from (None for _ in range(expected, record.num_samples))
 
 
 def iter_samples(
@@ -622,6 +624,8 @@ def packed_outputs(store: RunStore, record: RunRecord) -> Iterator[tuple[int, in
     while after is not None:
         with store._reading(record.run_id) as connection, gc_paused():
             chunk, after = read_output_chunk(connection, record.run_id, after)
+            for _, position, sample_id, _ in chunk:
+                require_position(store.label, record, position, sample_id)
             rows = [(position, repeat, decode_packed(data)) for repeat, position, _, data in chunk]
         yield from rows
 
@@ -638,12 +642,6 @@ def packed_queries(
             output = outputs.get(position)
             found[position] = decode_packed_sample(data), None if output is None else decode_packed(output)
     return found
-
-
-def ranking_depths(store: RunStore, run_id: str) -> Iterator[tuple[int, int]]:
-    """Yield position and number of retrieved documents of the first repeat, without failed outputs."""
-    rows = packed_outputs(store, store.get(run_id))
-    return ((position, len(one.ids)) for position, repeat, one in rows if repeat == 0 and one.error is None)
 
 
 def result_summaries(store: RunStore, run_id: str, *, every_signature: bool = False) -> Results:

@@ -21,7 +21,7 @@ from .page_request import Fields
 
 KEYS = ("status", "dataset", "tag", "name", "id", "commit", "began")
 CONFIG = "config."
-SORTS = ("began", "name", "dataset", "metric", "failures", "duration", "cost")
+SORTS = ("began", "name", "dataset", "metric", "failures", "judged", "duration", "system_cost", "cost")
 MAX_CONDITIONS = 50
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,

@@ -161,6 +161,12 @@ class RunRow:
         return system_cost(self.results.by_name.values())
 
     @property
+    def most_judged(self) -> MetricResult | None:
+        """The result with a judged proportion of the returned documents that reads the most of them."""
+        judged = [one for one in self.results.by_name.values() if one.details.get("judged") is not None]
+        return max(judged, key=lambda one: one.details.get("judged_depth") or math.inf, default=None)
+
+    @property
     def cost(self) -> float | None:
         """The cost of judging."""
         total = (self.record.usage or {}).get("total")
@@ -203,10 +209,11 @@ def _sort_value(row: RunRow, key: str) -> Any:
         value = row.record.config.get(key.removeprefix(CONFIG))
         is_number = isinstance(value, int | float)
         return None if value is None else (not is_number, value if is_number else str(value))
-    if key in ("failures", "duration", "cost", "system_cost"):
-        failures = row.counts[1] + row.num_unmeasured
+    if key in EXTRAS:
+        failures, judged = row.counts[1] + row.num_unmeasured, row.most_judged
+        share = None if judged is None else judged.details["judged"]
         costs = {"cost": row.cost, "system_cost": row.system_cost}
-        return {"failures": failures, "duration": row.seconds, **costs}[key]
+        return {"failures": failures, "judged": share, "duration": row.seconds, **costs}[key]
     result = None if row.is_unusable else row.results.find("" if key == "metric" else key)
     return result.value if result is not None and result.defined else None
 
@@ -434,8 +441,7 @@ def _failures_cell(row: RunRow) -> RunCell:
 
 def _judged_cell(row: RunRow) -> RunCell:
     """The judged proportion of the returned documents; it opens the queries whose score may rise with more grades."""
-    judged = [one for one in row.results.by_name.values() if one.details.get("judged") is not None]
-    found = max(judged, key=lambda one: one.details.get("judged_depth") or math.inf, default=None)
+    found = row.most_judged
     if found is None:
         return RunCell()
     depth = found.details.get("judged_depth")

@@ -29,6 +29,7 @@ from .engine.gold_match import GoldMatch
 from .errors import AueporaError, BadValueError, DataFileError, did_you_mean
 from .io.sample_sets import SampleSet
 from .plan.gates import (
+    SUMMARY_VARIABLE,
     CoverageGate,
     DeltaGate,
     Gate,
@@ -144,7 +145,6 @@ class GateReport:
 
 # --- blocks: a table for a terminal, Markdown and the report; Markdown is also appended to ``$GITHUB_STEP_SUMMARY`` ---
 
-SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 _TONES: dict[GateStatus, Tone] = {"passed": "good", "failed": "bad", "inconclusive": "open"}
 GATE_SIGNS: dict[GateStatus, str] = {"passed": "✓", "failed": "✗", "inconclusive": "?"}
 

@@ -58,7 +58,7 @@ def plan_files(plan: Plan, store: str | None) -> list[str]:
 
 def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output: str | None) -> None:
     """Raise if a gate report would overwrite an input or another report."""
-    from ..gates import SUMMARY_VARIABLE
+    from ..plan.gates import SUMMARY_VARIABLE
 
     refuse_input_as_output(output, inputs)
     refuse_input_as_output(junit, inputs, option="--junit")

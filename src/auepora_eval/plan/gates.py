@@ -25,6 +25,8 @@ _TOKEN = re.compile(
 )
 _BLANK = re.compile(r"\s*")
 _MAX_SHOWN = 120
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+"""The environment variable with the file that the outcomes of gates are appended to."""
 
 
 @dataclass(frozen=True, slots=True)

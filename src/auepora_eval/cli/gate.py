@@ -69,11 +69,12 @@ def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output
 
 def publish(report: GateReport, record: RunRecord, *, junit: str | None, warn: bool = True) -> None:
     """Print the warnings, if wanted, write JUnit XML if requested, and append to ``$GITHUB_STEP_SUMMARY`` if set."""
-    from ..gates import append_step_summary, junit_xml
+    from ..gates import append_step_summary
 
     if warn:
         echo_err(*(f"Warning: {warning}" for warning in report.warnings))
     if junit is not None:
+        from ..report.junit import junit_xml
         from ..runtime.files import write_lines
 
         write_lines(Path(junit), [junit_xml(report, name=f"auepora: {record.name}").encode()])

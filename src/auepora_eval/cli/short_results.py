@@ -22,7 +22,7 @@ _MOST_NOTE = 40
 """Columns of what a value is a mean of."""
 _MOST_NAMED = 3
 """Number of values in the conclusion."""
-_MOST_GATES = 12
+_MOST_GATES, _MOST_WARNINGS = 12, 3
 _FIRST = ("token_f1", "exact_match", "recall", "ndcg", "hallucination_rate", "rejection_f1", "mean_latency[end_to_end]")
 """Metrics that come first where a plan names no primary ones."""
 
@@ -79,11 +79,14 @@ def gates_short(report: GateReport, *, failed: str = "", commands: Sequence[tupl
     from ..gates import GATE_SIGNS
 
     ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
+    doubts = [(one.metric or one.gate, UNRELIABLE_NOTE) for one in ordered if one.is_doubtful]
     notes = [
-        *((f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {one.reason}") for one in ordered[:_MOST_GATES]),
+        *((f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {one.brief or one.reason}") for one in ordered[:_MOST_GATES]),
         ("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)),
         ("answers", failed),
-        *(("warning", warning) for warning in report.warnings),
+        ("flagged", "; ".join(group_messages(doubts))),
+        *(("warning", warning) for warning in report.warnings[:_MOST_WARNINGS]),
+        ("warnings", f"and {len(report.warnings) - _MOST_WARNINGS} more" * (len(report.warnings) > _MOST_WARNINGS)),
         *(("note", one.note or "") for one in (report.sample_set, report.register) if one is not None),
     ]
     against = "" if report.against is None else f", compared with {report.against}"

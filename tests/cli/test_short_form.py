@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ DEMO_SCREENS: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and texts
     ),
     ("judge", "calibrate", RUNS[1], "--labels", "labels.jsonl", "-m", "token_f1", "--assume-random", *STORE): (
         "Conclusion: token_f1 of quickstart-bm25 is not usable",
+        "(AUROC 0.52, p 0.44, 40 labels)",
         "agreement kappa",
         "basis the labelled samples are assumed to be a random sample",
     ),
@@ -150,6 +152,38 @@ def test_what_speaks_against_a_comparison_is_on_the_screen(failing: None) -> Non
     assert "flagged recall@5: ? few or skewed samples: the interval may be too narrow" in text
 
 
+GATES = ("not worse(token_f1, by=0.02)", "not worse(recall@5, by=0.02)", "recall@5 >= 0.7001", "exact_match >= 0.5")
+
+
+def test_what_speaks_against_gates_is_on_the_screen(failing: None) -> None:
+    shown = call("gate", "b", "--against", "a", *chain.from_iterable(("-g", gate) for gate in GATES))
+    first, *_ = read_screen(shown.out)
+    assert first.startswith("Failed: 7 gates: 1 passed, 4 failed, 2 inconclusive, compared with run_")
+    text = whole_text(shown.out)
+    assert "answers b: 6 of 20 samples failed; a: 0 of 20 samples failed" in text
+    assert "token_f1 cannot be compared: 'token_f1|norm:squad|v1' and" in text
+    assert "flagged recall@5: ? few or skewed samples: the interval may be too narrow" in text
+
+
+def test_reasons_of_gates_have_the_digits_of_their_intervals(failing: None) -> None:
+    arguments = ("gate", "b", "--against", "a", "-g", "delta(exact_match) > -0.5", "-g", "recall@5 >= 0.7001")
+    text = whole_text(call(*arguments).out)
+    assert "the difference in exact_match is -0.15 (95 % interval -0.39 to 0.11) on 20 samples" in text
+    assert "recall@5 is 0.70, below 0.7001 (95 % interval 0.48 to 0.92)" in text
+    document = json.loads(call(*arguments, "--json").out)
+    reasons = {gate["gate"]: gate["reason"] for gate in document["gates"]}
+    assert reasons["recall@5 >= 0.7001"] == "recall@5 is 0.7000, below 0.7001 (95 % interval 0.4800 to 0.9200)"
+    assert "brief" not in document["gates"][0]
+
+
+def test_many_warnings_of_gates_are_counted(failing: None) -> None:
+    gates = [f"point(delta(exact_match)) > -0.{n}" for n in range(30, 45)]
+    shown = call("gate", "b", "--against", "a", *chain.from_iterable(("-g", gate) for gate in gates)).out
+    read_screen(shown)
+    assert "gates and 4 more" in whole_text(shown)
+    assert "warnings and 12 more" in whole_text(shown)
+
+
 def test_earlier_looks_are_named(failing: None) -> None:
     Path("c.yaml").write_text(Path("a.yaml").read_text().replace("name: a", "name: c"))
     call("run", "c.yaml", "-q")
@@ -203,7 +237,7 @@ def test_run_with_gates_begins_with_the_gates(failing: None) -> None:
     assert outcome.code == 1
     first, *_ = read_screen(outcome.out)
     assert first.startswith("Failed: 2 gates: 1 passed, 1 failed; b: recall@5 0.70")
-    assert "✗ failed exact_match >= 0.9: exact_match is 0.7000, below 0.9" in whole_text(outcome.out)
+    assert "✗ failed exact_match >= 0.9: exact_match is 0.70, below 0.9" in whole_text(outcome.out)
 
 
 def test_three_runs_are_ranked(failing: None) -> None:

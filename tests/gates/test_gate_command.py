@@ -140,7 +140,7 @@ class TestRun:
         for _ in range(2):
             code, out, _ = auepora("run", "plan.yaml")
             assert code == 1, out
-            assert "recall@5 is worse: -0.3333" in out
+            assert "recall@5 is worse: -0.33" in out
         with RunStore.open("runs.sqlite") as store:
             assert [one.tags for one in store.runs()] == [("gates-failed",), ("gates-failed",), ("gates-open",)]
             store.untag(store.find("latest").run_id, "gates-failed")  # the user accepts it

@@ -165,11 +165,12 @@ def command(
 def _short_gates(store: RunStore, record: RunRecord, report: GateReport) -> str:
     """The gates in the short form, with the failed answers of the run and its baseline."""
     from ..compare.short import failed_in_run
-    from .short_results import gates_short
+    from .short_results import gates_short, gold_note
 
     compared = [record] if report.against is None else [record, store.find(report.against)]
     failed = [f"{run.name}: {failed_in_run(store, run)[1]}" for run in compared]
-    return gates_short(report, failed="; ".join(failed), commands=[ALL_TABLES]).text()
+    about = [gold_note(compared)]
+    return gates_short(report, failed="; ".join(failed), about=about, commands=[ALL_TABLES]).text()
 
 
 def _check(

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.results import Results, display_name, registered_name, script_note
 from ..core.types import MetricResult
+from ..features.matching import MATCH_WORDS
 from ..render.blocks import Row, TableColumn, simple_table, without_empty_columns
 from ..render.short import ShortForm, group_messages, grouped_warnings, rounded, rounded_interval
 from ..render.tables import UNRELIABLE_NOTE, result_note
 from ..render.terminal import cut_text
+from ..store.records import RunRecord, plan_conventions
 from .judge_options import run_failure
 
 if TYPE_CHECKING:
     from ..gates import GateReport
 
 _COLUMNS = ("metric", TableColumn("value", number=True), "95 % interval", "mean of (samples)")
-_MOST_NOTE = 40
+_MOST_NOTE = 34
 """Columns of what a value is a mean of."""
 _MOST_NAMED = 3
 """Number of values in the conclusion."""
@@ -74,7 +76,19 @@ def _groups_text(result: MetricResult, name: str) -> str:
     return f"{display_name(result)}: {', '.join(parts)}"
 
 
-def gates_short(report: GateReport, *, failed: str = "", commands: Sequence[tuple[str, str]] = ()) -> ShortForm:
+def gold_note(records: Iterable[RunRecord]) -> tuple[str, str]:
+    """How the gold of runs was matched, if not by id."""
+    ways = {plan_conventions(record).match for record in records}
+    return "gold by", ", ".join(MATCH_WORDS[way] for way in sorted(ways - {"id"}))
+
+
+def gates_short(
+    report: GateReport,
+    *,
+    failed: str = "",
+    about: Sequence[tuple[str, str]] = (),
+    commands: Sequence[tuple[str, str]] = (),
+) -> ShortForm:
     """The gates in the short form, failed ones first, with what else must be said; ``failed`` answers are named."""
     from ..gates import GATE_SIGNS
 
@@ -84,6 +98,7 @@ def gates_short(report: GateReport, *, failed: str = "", commands: Sequence[tupl
         *((f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {one.brief or one.reason}") for one in ordered[:_MOST_GATES]),
         ("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)),
         ("answers", failed),
+        *about,
         ("flagged", "; ".join(group_messages(doubts))),
         *(("warning", warning) for warning in report.warnings[:_MOST_WARNINGS]),
         ("warnings", f"and {len(report.warnings) - _MOST_WARNINGS} more" * (len(report.warnings) > _MOST_WARNINGS)),

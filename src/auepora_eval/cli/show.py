@@ -147,12 +147,13 @@ def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
 def _short_run(store: RunStore, record: RunRecord, results: Results) -> str:
     """The run in the short form."""
     from ..render.short import failed_samples
-    from .short_results import results_short
+    from .short_results import gold_note, results_short
 
     head = record.name if results else f"{record.name} has no results: the run did not come to scoring"
     _, failed = failed_samples(store.counts(record.run_id), record.num_samples, record.repeats)
+    notes = [gold_note([record]), *_facts(store, record)]
     return results_short(
-        results, record.plan, failed=failed if results else "", head=head, notes=_facts(store, record), commands=_NEXT
+        results, record.plan, failed=failed if results else "", head=head, notes=notes, commands=_NEXT
     ).text()
 
 

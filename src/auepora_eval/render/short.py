@@ -165,9 +165,16 @@ def _table_lines(table: Table, room: int) -> list[str]:
     over = max((text_width(line) for line in lines), default=0) - WIDTH
     if over > 0:
         most = min(max(text_width(str(row[0])) for row in shown), MAX_CELL_WIDTH) - over
-        cut: list[Row] = [[cut_text(str(row[0]), most), *row[1:]] for row in shown]
+        cut: list[Row] = [[_cut_name(str(row[0]), most), *row[1:]] for row in shown]
         lines = blocks_text([simple_table(table.columns, cut)]).splitlines()
     return lines if shown is rows else [*lines, f"and {len(rows) - len(shown):,} more"]
+
+
+def _cut_name(text: str, most: int) -> str:
+    """A name with at most so many columns; its unit is not cut off."""
+    name, mark, unit = text.rpartition(" (")
+    end = mark + unit
+    return f"{cut_text(name, most - text_width(end))}{end}" if mark and text_width(text) > most else cut_text(text, most)
 
 
 def _note_lines(notes: Sequence[tuple[str, str | None]], room: int) -> list[str]:

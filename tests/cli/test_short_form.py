@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from auepora_eval.render.blocks import simple_table
+from auepora_eval.render.short import ShortForm
 from helpers.golden_cli import Outcome, call, entered, write_rows
-from helpers.screens import read_screen, whole_text
+from helpers.screens import WIDTH, read_screen, whole_text
 
 # --- the demo --------------------------------------------------------------------------------------------------------
 
@@ -68,6 +70,7 @@ DEMO_SCREENS: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and texts
     ("diagnose", PLAN): (
         "62 of 121 answers are wrong: the generator ignores context in 74 % of them",
         "headroom (oracle - retrieved) +0.124 +0.061 – +0.187",
+        "failed retrieved, retrieved retest, none and 3 more: 0 of 121 samples failed",
         "the same command with --resume --all",
     ),
     ("run", PLAN): (
@@ -248,3 +251,63 @@ def test_three_runs_are_ranked(failing: None) -> None:
     assert first.startswith("By recall@5, A (a) is first with 0.8500; ")
     assert "--why" not in outcome.out, "it goes with two runs"
     assert [line.split()[1] for line in lines[3:6]] == ["a", "c", "b"]
+
+
+# --- chunks whose documents are the gold, and units ------------------------------------------------------------------
+
+LATENCY = "mean_latency[end_to_end]"
+
+
+def chunk_output(n: int) -> dict[str, Any]:
+    """An answer with a chunk of the right document, and with how long it took."""
+    chunk = {"doc": {"doc_id": f"d{n}#1", "parent_id": f"d{n}", "text": f"answer {n} by the book"}, "score": 1.0}
+    seconds = {"end_to_end": 0.5 + n / 100}
+    return {"sample_id": f"q{n}", "retrieved": [chunk], "response": f"answer {n} by the book", "timings": seconds}
+
+
+@pytest.fixture
+def chunked(tmp_path: Path) -> Iterator[None]:
+    """Two runs of chunks, matched by document; B has no output for five questions."""
+    with entered(tmp_path):
+        write_rows(tmp_path / "data.jsonl", [_sample(n) for n in range(QUESTIONS)])
+        for name, count in (("a", QUESTIONS), ("b", QUESTIONS - 5)):
+            write_rows(tmp_path / f"{name}.jsonl", [chunk_output(n) for n in range(count)])
+            Path(f"{name}.yaml").write_text(
+                f"name: {name}\ndataset: data.jsonl\noutputs: {name}.jsonl\n"
+                f'metrics: [recall@5, token_f1, "{LATENCY}"]\nprimary: [recall@5, "{LATENCY}"]\n'
+                "guardrails: {token_f1: 0.02}\nstore: runs.sqlite\n"
+            )
+            assert call("run", f"{name}.yaml", "-q").code == 0
+        yield
+
+
+CHUNKED_SCREENS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("run", "b.yaml"): ("0 of 20 samples failed, 5 missing", "gold is matched by document"),
+    ("score", "data.jsonl", "b.jsonl"): ("0 of 20 samples failed, 5 missing", "gold is matched by document"),
+    ("show", "b"): ("0 of 20 samples failed, 5 missing", "gold by document"),
+    ("compare", "a", "b"): ("failed A: 0 of 20 samples failed; B: 0 of 20 samples failed, 5 missing", "gold by document"),
+    ("gate", "b", "-g", f"{LATENCY} < 2"): ("answers b: 0 of 20 samples failed, 5 missing", "gold by document"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "texts"), CHUNKED_SCREENS.items(), ids=[row[0] for row in CHUNKED_SCREENS])
+def test_missing_answers_and_the_way_to_match_gold_are_named(
+    chunked: None, arguments: tuple[str, ...], texts: tuple[str, ...]
+) -> None:
+    shown = call(*arguments, "-q").out if arguments[0] in ("run", "score") else call(*arguments).out
+    read_screen(shown)
+    assert [text for text in texts if text not in whole_text(shown)] == [], shown
+    assert f"{LATENCY} (s)" in shown
+
+
+def test_guardrails_that_are_not_within_their_margin_are_named(chunked: None) -> None:
+    text = whole_text(call("compare", "a", "b").out)
+    assert "guardrails token_f1 is worse by at least 0.08 (margin 0.02)" in text
+
+
+def test_units_are_not_cut_off() -> None:
+    name = f"quantile_latency[{'very_' * 20}long] (s)"
+    table = simple_table(["metric", "value", "mean of"], [[name, "0.50", "20 of 20; 5 failed"]])
+    line = ShortForm("All is well", [table]).text().splitlines()[-1]
+    assert "… (s)  0.50" in line
+    assert len(line) <= WIDTH

@@ -148,7 +148,9 @@ def _against_notes(board: Leaderboard) -> Iterator[tuple[str, str]]:
     fallen = [one for one in board.comparisons if one.name in board.fallen]
     yield "fell", first_names([_fall_text(one) for one in fallen])
     open_guardrails = [one for one in board.guardrails if one.state != "within_margin"]
-    yield "guardrails", "; ".join(one.describe(board.metric_label(one.metric), short=True) for one in open_guardrails)
+    for one in open_guardrails[:_MOST_GROUPS]:
+        yield "guardrails", one.describe(board.metric_label(one.metric), short=True)
+    yield "guardrails", first_names([board.metric_label(one.metric) for one in open_guardrails[_MOST_GROUPS:]])
     doubts: list[tuple[str, str]] = []
     for one in board.comparisons:
         label = one.label or one.name

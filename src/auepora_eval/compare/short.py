@@ -93,8 +93,14 @@ def _conclusion(board: Leaderboard, problems: Sequence[str]) -> str:
     counts["not compared"] = len(board.refused_primary)
     verdicts = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     total = sum(counts.values())
-    worse = [board.metric_label(one.metric) for one in board.guardrails if one.state == "worse"]
-    against = {"guardrail worse": worse, "worse and not primary": [board.metric_label(name) for name in board.fallen]}
+    states: dict[str, list[str]] = {"worse": [], "inconclusive": [], "within_margin": []}
+    for one in board.guardrails:
+        states[one.state].append(board.metric_label(one.metric))
+    against = {
+        "guardrail worse": states["worse"],
+        "guardrail inconclusive": states["inconclusive"],
+        "worse and not primary": [board.metric_label(name) for name in board.fallen],
+    }
     listed = [f"{what}: {first_names(names, 1)}" for what, names in against.items() if names]
     sentence = f"{word}: B against A on {total} primary metric{'s' * (total != 1)}: {verdicts}"
     return "; ".join([sentence, *problems, *listed])

@@ -294,13 +294,14 @@ def check_gates(
                 ]
             case ValueGate():
                 result = results_by_name.get(gate.metric)
-                outcomes.append(_with_brief(partial(_check_value, gate, result), result and _flags(result)))
+                outcomes.append(_with_brief(partial(_check_value, gate, result), _flags(result)))
             case GuardrailsGate():
                 labels = metric_labels(results)
                 outcomes.append(_with_brief(partial(_check_guardrails, gate, guardrails, baseline, labels)))
             case _:
                 pair = (comparison or {}).get(gate.metric)
-                outcomes.append(_with_brief(partial(_check_difference, gate, baseline), pair and pair.flags))
+                flags = () if pair is None else pair.flags
+                outcomes.append(_with_brief(partial(_check_difference, gate, baseline), flags))
     outcomes += [
         coverage_outcome(one, results_by_name.get(str(one.metric)), implied=True)
         for one, implied in coverage
@@ -309,14 +310,14 @@ def check_gates(
     return GateReport(tuple(outcomes), getattr(results, "run_id", None), against)
 
 
-def _with_brief(check: Callable[..., GateOutcome], flags: Iterable[str] | None = None) -> GateOutcome:
+def _with_brief(check: Callable[..., GateOutcome], flags: Iterable[str] = ()) -> GateOutcome:
     """The outcome of a check, with its reason in few digits as well, and whether its interval has flags."""
     return replace(check(), brief=check(short=True).reason, is_doubtful=bool(flags))
 
 
-def _flags(result: MetricResult) -> Sequence[str]:
+def _flags(result: MetricResult | None) -> Sequence[str]:
     """Why the interval of a result may be too narrow."""
-    return (result.details.get("interval") or {}).get("flags") or ()
+    return () if result is None else (result.details.get("interval") or {}).get("flags") or ()
 
 
 def _digits(short: bool, ends: tuple[float, float] | None, numbers: Sequence[float], other: float | None = None) -> int:
@@ -525,7 +526,9 @@ def _check_verdict(gate: VerdictGate, one: MetricComparison, short: bool) -> Gat
     """The outcome of a gate on a verdict, or on a margin that the interval must keep."""
     label = one.label or one.name
     if one.doubt in ("question_overlap", "no_direction"):
-        return _inconclusive(gate, f"the difference in {label} is {_difference_text(one, short)}: {one.note}", one.delta)
+        return _inconclusive(
+            gate, f"the difference in {label} is {_difference_text(one, short)}: {one.note}", one.delta
+        )
     if one.longer_list is not None and gate.expected == "better":
         return _inconclusive(gate, f"{label} is higher by a longer list: {_difference_text(one, short)}", one.delta)
     if gate.by is not None:

@@ -285,7 +285,10 @@ CHUNKED_SCREENS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("run", "b.yaml"): ("0 of 20 samples failed, 5 missing", "gold is matched by document"),
     ("score", "data.jsonl", "b.jsonl"): ("0 of 20 samples failed, 5 missing", "gold is matched by document"),
     ("show", "b"): ("0 of 20 samples failed, 5 missing", "gold by document"),
-    ("compare", "a", "b"): ("failed A: 0 of 20 samples failed; B: 0 of 20 samples failed, 5 missing", "gold by document"),
+    ("compare", "a", "b"): (
+        "failed A: 0 of 20 samples failed; B: 0 of 20 samples failed, 5 missing",
+        "gold by document",
+    ),
     ("gate", "b", "-g", f"{LATENCY} < 2"): ("answers b: 0 of 20 samples failed, 5 missing", "gold by document"),
 }
 

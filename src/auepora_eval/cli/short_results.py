@@ -95,7 +95,10 @@ def gates_short(
     ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
     doubts = [(one.metric or one.gate, UNRELIABLE_NOTE) for one in ordered if one.is_doubtful]
     notes = [
-        *((f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {one.brief or one.reason}") for one in ordered[:_MOST_GATES]),
+        *(
+            (f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {one.brief or one.reason}")
+            for one in ordered[:_MOST_GATES]
+        ),
         ("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)),
         ("answers", failed),
         *about,

@@ -94,8 +94,8 @@ def _conclusion(board: Leaderboard, problems: Sequence[str]) -> str:
     verdicts = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     total = sum(counts.values())
     states: dict[str, list[str]] = {"worse": [], "inconclusive": [], "within_margin": []}
-    for one in board.guardrails:
-        states[one.state].append(board.metric_label(one.metric))
+    for guardrail in board.guardrails:
+        states[guardrail.state].append(board.metric_label(guardrail.metric))
     against = {
         "guardrail worse": states["worse"],
         "guardrail inconclusive": states["inconclusive"],
@@ -154,8 +154,8 @@ def _against_notes(board: Leaderboard) -> Iterator[tuple[str, str]]:
     fallen = [one for one in board.comparisons if one.name in board.fallen]
     yield "fell", first_names([_fall_text(one) for one in fallen])
     open_guardrails = [one for one in board.guardrails if one.state != "within_margin"]
-    for one in open_guardrails[:_MOST_GROUPS]:
-        yield "guardrails", one.describe(board.metric_label(one.metric), short=True)
+    for guardrail in open_guardrails[:_MOST_GROUPS]:
+        yield "guardrails", guardrail.describe(board.metric_label(guardrail.metric), short=True)
     yield "guardrails", first_names([board.metric_label(one.metric) for one in open_guardrails[_MOST_GROUPS:]])
     doubts: list[tuple[str, str]] = []
     for one in board.comparisons:

@@ -33,7 +33,9 @@ def decimals(ends: Ends, numbers: Sequence[float] = (), other: float | None = No
         return _MOST
     exponent = int(f"{half:.1e}".partition("e")[2])
     digits = min(max(1 - exponent, _FEWEST), _MOST)
-    while other is not None and digits < _MOST and any(_side(round(n, digits), other) != _side(n, other) for n in numbers):
+    while (
+        other is not None and digits < _MOST and any(_side(round(n, digits), other) != _side(n, other) for n in numbers)
+    ):
         digits += 1
     return digits
 
@@ -174,7 +176,9 @@ def _cut_name(text: str, most: int) -> str:
     """A name with at most so many columns; its unit is not cut off."""
     name, mark, unit = text.rpartition(" (")
     end = mark + unit
-    return f"{cut_text(name, most - text_width(end))}{end}" if mark and text_width(text) > most else cut_text(text, most)
+    return (
+        f"{cut_text(name, most - text_width(end))}{end}" if mark and text_width(text) > most else cut_text(text, most)
+    )
 
 
 def _note_lines(notes: Sequence[tuple[str, str | None]], room: int) -> list[str]:

@@ -256,6 +256,7 @@ def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied
 
 # --- the check of results and a comparison: passed, failed or inconclusive -------------------------------------------
 
+_ENDS: dict[str | None, str] = {"low": "lower", "high": "upper"}
 NO_BASELINE = "there is no run to compare with; name one with --against"
 NO_GUARDRAILS = "the plan has no guardrails; write 'guardrails: {METRIC: MARGIN}' in it"
 
@@ -384,7 +385,7 @@ def _check_value(gate: ValueGate, whole: MetricResult | None, *, short: bool = F
         if result.interval is None:
             return _inconclusive(gate, f"{name} has no interval; point({gate.metric}) decides by the value alone")
         value = result.interval[0 if gate.part == "low" else 1]
-        what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {name} ({format_number(result.value, digits=digits)})"
+        what = f"the {_ENDS[gate.part]} end of {name} ({format_number(result.value, digits=digits)})"
         flags = _flags(result)
     status = status_of([value], gate.operator, gate.threshold)
     reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold, digits)}"
@@ -564,7 +565,7 @@ def _decide_by_number(gate: DeltaGate, one: MetricComparison, short: bool) -> Ga
         return _inconclusive(gate, _no_interval_message(one))
     else:
         value = ends[0 if gate.part == "low" else 1]
-        what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {what} ({format_number(one.delta, digits=digits)})"
+        what = f"the {_ENDS[gate.part]} end of {what} ({format_number(one.delta, digits=digits)})"
     status = status_of([value], gate.operator, gate.threshold)
     reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold, digits)}"
     if unsure := _failure_note(one, [value], gate.operator, gate.threshold):
@@ -618,7 +619,8 @@ def _difference_text(one: MetricComparison, short: bool, threshold: float | None
         interval = f" (repeated interval {interval_ends(one.interval, digits)})"
     elif one.interval is not None and one.interval_under_skew is not None:
         interval = f"{interval[:-1]}, {interval_ends(one.interval_under_skew, digits)} allowing for skew)"
-    return f"{'+' * (one.delta >= 0)}{format_number(one.delta, digits=digits)}{interval} on {one.n} sample{'s' * (one.n != 1)}"
+    difference = f"{'+' * (one.delta >= 0)}{format_number(one.delta, digits=digits)}"
+    return f"{difference}{interval} on {one.n} sample{'s' * (one.n != 1)}"
 
 
 def _verdict_text(one: MetricComparison, short: bool) -> str:

@@ -249,7 +249,8 @@ class GuardrailOutcome:
             return f"{label} is inconclusive ({margin}): {self.reason}"
         bounds = (self.least, self.most) if short else None
         if self.state == "worse":
-            return f"{label} is worse by at least {format_value(self.least, decimals(bounds, [self.least], 0.0))} ({margin})"
+            at_least = format_value(self.least, decimals(bounds, [self.least], 0.0))
+            return f"{label} is worse by at least {at_least} ({margin})"
         at_most = f"at most {format_value(max(self.most, 0.0), decimals(bounds, [self.most], self.margin))} worse"
         if self.state == "within_margin":
             return f"{label} is within its margin of {self.margin:g} ({at_most})"

@@ -664,16 +664,6 @@ def tag_gate_outcome(store: RunStore, run_id: str, report: GateReport) -> RunRec
     return store.get(run_id)
 
 
-def get_baseline(store: RunStore, against: str) -> RunRecord:
-    """The run with this name as the baseline; it must be finished."""
-    record = store.find(against)
-    if record.status != "finished":
-        raise BadValueError(
-            f"{record.run_id} is {record.status.value}, not finished; nothing can be compared with it yet"
-        )
-    return record
-
-
 def find_baseline(store: RunStore, record: RunRecord) -> RunRecord | None:
     """The default baseline of a run: the latest finished run before it with the same name and samples.
 

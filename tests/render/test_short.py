@@ -21,7 +21,7 @@ DIGITS = [  # interval, decimals, why
 ]
 
 
-BESIDE = [  # number, decimals with an interval that allows two, why
+THRESHOLDS = [  # number, decimals with an interval that allows two, why
     (0.796, 3, "not equal to 0.8"),
     (0.80, 2, "equal to it"),
     (0.79996, 4, "not more than four"),
@@ -29,8 +29,8 @@ BESIDE = [  # number, decimals with an interval that allows two, why
 ]
 
 
-@pytest.mark.parametrize(("number", "want", "why"), BESIDE, ids=[row[2] for row in BESIDE])
-def test_digits_tell_a_number_from_another_one(number: float, want: int, why: str) -> None:
+@pytest.mark.parametrize(("number", "want", "why"), THRESHOLDS, ids=[row[2] for row in THRESHOLDS])
+def test_digits_show_the_side_of_a_threshold(number: float, want: int, why: str) -> None:
     assert decimals((0.5, 0.9), [number], 0.8) == want
 
 

@@ -182,7 +182,7 @@ def _check(
     other_dataset: bool,
     samples: SampleSet | None,
 ) -> GateReport:
-    from ..gates import check_run, get_baseline
+    from ..gates import check_run
     from ..plan.gates import needs_baseline, parse_gates, require_known_names
 
     gates = given or parse_gates(record.plan.get("gates") or ())
@@ -202,7 +202,7 @@ def _check(
         slices=slices,
         otherwise=f"; auepora rescore {record.run_id} -m computes further ones",
     )
-    baseline = None if against is None else get_baseline(store, against)
+    baseline = None if against is None else store.find(against).require_finished()
     return check_run(
         store,
         record,

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.results import Results, display_name, registered_name, script_note
 from ..core.types import MetricResult
-from ..features.matching import MATCH_WORDS
 from ..render.blocks import Row, TableColumn, simple_table, without_empty_columns
 from ..render.short import ShortForm, group_messages, grouped_warnings, rounded, rounded_interval
 from ..render.tables import UNRELIABLE_NOTE, result_note
 from ..render.terminal import cut_text
-from ..store.records import RunRecord, plan_conventions
 from .judge_options import run_failure
 
 if TYPE_CHECKING:
     from ..gates import GateReport
+    from ..store.records import RunRecord
 
 _COLUMNS = ("metric", TableColumn("value", number=True), "95 % interval", "mean of (samples)")
 _MOST_NOTE = 34
@@ -78,6 +77,9 @@ def _groups_text(result: MetricResult, name: str) -> str:
 
 def gold_note(records: Iterable[RunRecord]) -> tuple[str, str]:
     """How the gold of runs was matched, if not by id."""
+    from ..features.matching import MATCH_WORDS
+    from ..store.records import plan_conventions
+
     ways = {plan_conventions(record).match for record in records}
     return "gold by", ", ".join(MATCH_WORDS[way] for way in sorted(ways - {"id"}))
 

@@ -59,7 +59,6 @@ from .sequential import LookProgress, StopRequest, check_stop, ignore_looks
 
 if TYPE_CHECKING:
     from ..gates import GateReport
-
 CHUNK = 1000
 """Number of saved outputs per write to the store."""
 
@@ -443,11 +442,10 @@ def run_plan(
     """Run a plan, given as a file or already read, or resume a run of it.
 
     ``changes`` replace keys of the plan (``{"run.concurrency": 4}``), ``samples`` takes only those of a set, which the
-    run records and a resumed run keeps, and ``limit`` takes only the first samples.
-    ``resume`` resumes the latest unfinished run of the plan, or the one named by ``run``; with ``retry_failed`` failed
-    samples are called again, otherwise the outcome of a finished run has its stored results. A plan or dataset that has
-    changed since is refused. The gates of the plan are checked at the end; ``against`` names their baseline, by default
-    the latest earlier run with the same name and samples.
+    run records and a resumed run keeps, and ``limit`` takes only the first samples. ``resume`` resumes the latest
+    unfinished run of the plan, or that named by ``run``; with ``retry_failed`` failed samples are called again, else a
+    finished run has its stored results. A plan or dataset that has changed since is refused. The plan's gates are
+    checked at the end; ``against`` names their baseline, by default the latest run of this name and these samples.
     """
     plan = read_plan(path, changes=changes)
     if against is not None and not any(map(needs_baseline, plan.gates)):
@@ -456,12 +454,8 @@ def run_plan(
         )
     if resume and samples is None:
         samples = _stored_set(default_store(store, plan.store), plan.name, run)
-    baseline = None
     with open_plan(plan, store=store, limit=limit, tags=tags, samples=samples) as (request, opened, where):
-        if against is not None:  # checked before the run starts
-            from ..gates import get_baseline
-
-            baseline = get_baseline(opened, against)
+        baseline = None if against is None else opened.find(against).require_finished()  # checked before the run starts
         earlier = _find_resumable(opened, request, run) if resume else None
         final = _with_stop(request, plan.judge.stop, opened, earlier)
         outcome = start_or_resume(final, opened, earlier, retry_failed=retry_failed, stop=stop, watcher=watcher)

@@ -167,9 +167,7 @@ def stop_baseline(store: RunStore, stop: StopSettings, fingerprint: str, run_id:
     """The run to compare with; raises if it is not finished or has other samples. ``None`` for a threshold."""
     if stop.against is None:
         return None
-    from ..gates import get_baseline
-
-    baseline = get_baseline(store, stop.against)
+    baseline = store.find(stop.against).require_finished()
     if baseline.run_id == run_id:
         raise BadValueError(f"'{stop.against}' is {run_id} itself; name another run to compare with")
     if baseline.fingerprint != fingerprint:

@@ -78,10 +78,16 @@ class GateOutcome:
     """Whether it is the default coverage gate of a gated metric, which the user did not write."""
     warning: str | None = None
     """A caveat of the outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedGate(GateOutcome):
+    """The outcome of a gate with what the short form says about it; this is not stored."""
+
     brief: str = ""
-    """The reason with as many digits as the interval allows, for the short form; not stored."""
+    """The reason with as many digits as the interval allows."""
     is_doubtful: bool = False
-    """Whether the interval may be too narrow; not stored."""
+    """Whether the interval may be too narrow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +155,7 @@ class GateReport:
 
 def _outcome_dict(outcome: GateOutcome) -> dict[str, Any]:
     document = asdict(outcome)
-    del document["brief"], document["is_doubtful"]
-    return document
+    return {name: document[name] for name in GateOutcome.__dataclass_fields__}
 
 
 # --- blocks: a table for a terminal, Markdown and the report; Markdown is also appended to ``$GITHUB_STEP_SUMMARY`` ---
@@ -311,9 +316,9 @@ def check_gates(
     return GateReport(tuple(outcomes), getattr(results, "run_id", None), against)
 
 
-def _with_brief(check: Callable[..., GateOutcome], flags: Iterable[str] = ()) -> GateOutcome:
+def _with_brief(check: Callable[..., GateOutcome], flags: Iterable[str] = ()) -> CheckedGate:
     """The outcome of a check, with its reason in few digits as well, and whether its interval has flags."""
-    return replace(check(), brief=check(short=True).reason, is_doubtful=bool(flags))
+    return CheckedGate(**asdict(check()), brief=check(short=True).reason, is_doubtful=bool(flags))
 
 
 def _flags(result: MetricResult | None) -> Sequence[str]:

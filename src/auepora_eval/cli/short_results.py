@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from ..core.results import Results, display_name, registered_name, script_note
 from ..core.types import MetricResult
 from ..render.blocks import Row, TableColumn, simple_table, without_empty_columns
-from ..render.short import ShortForm, group_messages, grouped_warnings, rounded, rounded_interval
+from ..render.short import WIDTH, ShortForm, group_messages, grouped_warnings, rounded, rounded_interval
 from ..render.tables import UNRELIABLE_NOTE, result_note
-from ..render.terminal import cut_text
+from ..render.terminal import cut_text, text_width
 from .judge_options import run_failure
 
 if TYPE_CHECKING:
-    from ..gates import GateReport
+    from ..gates import GateOutcome, GateReport
     from ..store.records import RunRecord
 
 _COLUMNS = ("metric", TableColumn("value", number=True), "95 % interval", "mean of (samples)")
-_MOST_NOTE = 34
+_LEAST_NOTE, _MOST_NOTE = 20, 40
 """Columns of what a value is a mean of."""
 _MOST_NAMED = 3
 """Number of values in the conclusion."""
@@ -51,8 +51,11 @@ def results_short(
         ends = one.interval if one.defined else None
         name, is_doubtful = display_name(one), bool(ends and (one.details.get("interval") or {}).get("flags"))
         interval = f"{rounded_interval(ends)}{' ?' * is_doubtful}"
-        rows.append([name, rounded(one.known_value, ends), interval, cut_text(result_note(one), _MOST_NOTE)])
+        rows.append([name, rounded(one.known_value, ends), interval, result_note(one)])
         doubts += [(name, UNRELIABLE_NOTE)] * is_doubtful
+    taken = max((sum(text_width(str(cell)) for cell in row[:3]) for row in rows), default=0) + 6
+    for row in rows:
+        row[3] = cut_text(str(row[3]), min(max(WIDTH - taken, _LEAST_NOTE), _MOST_NOTE))
     values = ", ".join(f"{name} {value}" for name, value, *_ in rows[:_MOST_NAMED])
     every = [
         ("failed", failed),
@@ -84,6 +87,13 @@ def gold_note(records: Iterable[RunRecord]) -> tuple[str, str]:
     return "gold by", ", ".join(MATCH_WORDS[way] for way in sorted(ways - {"id"}))
 
 
+def _reason(outcome: GateOutcome) -> str:
+    """The reason of an outcome with as many digits as its interval allows."""
+    from ..gates import CheckedGate
+
+    return outcome.brief if isinstance(outcome, CheckedGate) else outcome.reason
+
+
 def gates_short(
     report: GateReport,
     *,
@@ -92,15 +102,14 @@ def gates_short(
     commands: Sequence[tuple[str, str]] = (),
 ) -> ShortForm:
     """The gates in the short form, failed ones first, with what else must be said; ``failed`` answers are named."""
-    from ..gates import GATE_SIGNS
+    from ..gates import GATE_SIGNS, CheckedGate
 
     ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
-    doubts = [(one.metric or one.gate, UNRELIABLE_NOTE) for one in ordered if one.is_doubtful]
+    doubts = [
+        (one.metric or one.gate, UNRELIABLE_NOTE) for one in ordered if isinstance(one, CheckedGate) and one.is_doubtful
+    ]
     notes = [
-        *(
-            (f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {one.brief or one.reason}")
-            for one in ordered[:_MOST_GATES]
-        ),
+        *((f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {_reason(one)}") for one in ordered[:_MOST_GATES]),
         ("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)),
         ("answers", failed),
         *about,

@@ -1,9 +1,8 @@
-"""Results and gates in the short form."""
+"""Results in the short form."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ..core.results import Results, display_name, registered_name, script_note
@@ -15,7 +14,6 @@ from ..render.terminal import cut_text, text_width
 from .judge_options import run_failure
 
 if TYPE_CHECKING:
-    from ..gates import GateOutcome, GateReport
     from ..store.records import RunRecord
 
 _COLUMNS = ("metric", TableColumn("value", number=True), "95 % interval", "mean of (samples)")
@@ -23,7 +21,6 @@ _LEAST_NOTE, _MOST_NOTE = 20, 40
 """Columns of what a value is a mean of."""
 _MOST_NAMED = 3
 """Number of values in the conclusion."""
-_MOST_GATES, _MOST_WARNINGS = 12, 3
 _FIRST = ("token_f1", "exact_match", "recall", "ndcg", "hallucination_rate", "rejection_f1", "mean_latency[end_to_end]")
 """Metrics that come first where a plan names no primary ones."""
 
@@ -85,38 +82,3 @@ def gold_note(records: Iterable[RunRecord]) -> tuple[str, str]:
 
     ways = {plan_conventions(record).match for record in records}
     return "gold by", ", ".join(MATCH_WORDS[way] for way in sorted(ways - {"id"}))
-
-
-def _reason(outcome: GateOutcome) -> str:
-    """The reason of an outcome with as many digits as its interval allows."""
-    from ..gates import CheckedGate
-
-    return outcome.brief if isinstance(outcome, CheckedGate) else outcome.reason
-
-
-def gates_short(
-    report: GateReport,
-    *,
-    failed: str = "",
-    about: Sequence[tuple[str, str]] = (),
-    commands: Sequence[tuple[str, str]] = (),
-) -> ShortForm:
-    """The gates in the short form, failed ones first, with what else must be said; ``failed`` answers are named."""
-    from ..gates import GATE_SIGNS, CheckedGate
-
-    ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
-    doubts = [
-        (one.metric or one.gate, UNRELIABLE_NOTE) for one in ordered if isinstance(one, CheckedGate) and one.is_doubtful
-    ]
-    notes = [
-        *((f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {_reason(one)}") for one in ordered[:_MOST_GATES]),
-        ("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)),
-        ("answers", failed),
-        *about,
-        ("flagged", "; ".join(group_messages(doubts))),
-        *(("warning", warning) for warning in report.warnings[:_MOST_WARNINGS]),
-        ("warnings", f"and {len(report.warnings) - _MOST_WARNINGS} more" * (len(report.warnings) > _MOST_WARNINGS)),
-        *(("note", one.note or "") for one in (report.sample_set, report.register) if one is not None),
-    ]
-    against = "" if report.against is None else f", compared with {report.against}"
-    return ShortForm(f"{report.status.capitalize()}: {report.headline}{against}", notes=notes, commands=commands)

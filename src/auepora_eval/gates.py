@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
-from xml.etree import ElementTree
 
 from .compare.stores import DecisionRegister, register_decision
 from .compare.types import GuardrailOutcome, MetricComparison
@@ -50,11 +50,12 @@ from .plan.gates import (
 from .plan.gates import GateStatus as GateStatus
 from .render.blocks import Block, Cell, Details, Prose, Row, TableColumn, Tone, simple_table
 from .render.markdown import blocks_markdown
+from .render.short import decimals
 from .render.terminal import blocks_text
 from .store.records import RunRecord
 from .store.runs import RunStore, result_summaries
 
-# --- the gate report: outcomes with reasons, exit code, plain table, Markdown and JUnit XML --------------------------
+# --- the gate report: outcomes with reasons, exit code, plain table and Markdown --------------------------
 
 SCHEMA = 1
 
@@ -77,6 +78,16 @@ class GateOutcome:
     """Whether it is the default coverage gate of a gated metric, which the user did not write."""
     warning: str | None = None
     """A caveat of the outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedGate(GateOutcome):
+    """The outcome of a gate with what the short form says about it; this is not stored."""
+
+    brief: str = ""
+    """The reason with as many digits as the interval allows."""
+    is_doubtful: bool = False
+    """Whether the interval may be too narrow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +142,7 @@ class GateReport:
             "run_id": self.run_id,
             "against": self.against,
             "status": self.status,
-            "gates": [asdict(one) for one in self.outcomes],
+            "gates": [_outcome_dict(one) for one in self.outcomes],
         }
         if self.sample_set is not None:
             document["sample_set"] = self.sample_set.name
@@ -140,6 +151,11 @@ class GateReport:
     def to_json(self, *, indent: int | None = 2) -> str:
         """The report as JSON text."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _outcome_dict(outcome: GateOutcome) -> dict[str, Any]:
+    document = asdict(outcome)
+    return {name: document[name] for name in GateOutcome.__dataclass_fields__}
 
 
 # --- blocks: a table for a terminal, Markdown and the report ---------------------------------------------------------
@@ -171,46 +187,6 @@ def gates_markdown(report: GateReport, *, heading: str | None = None) -> str:
     """The gates as Markdown. Gates and names are escaped."""
     blocks = gates_blocks(report)
     return blocks_markdown(blocks if heading is None else [Details(heading, blocks)])
-
-
-# --- JUnit XML: a test case per gate, for CI services ----------------------------------------------------------------
-
-
-def junit_xml(report: GateReport, *, name: str) -> str:
-    """The report as JUnit XML. A failed gate is a failure; an inconclusive one is an error, not a skip.
-
-    Nearly every CI service shows a skipped test as green, and an inconclusive gate is not a pass.
-    """
-    from .render.charts.layout import strip_invalid_xml as clean
-
-    outcomes = report.outcomes
-    counts = {
-        "tests": str(len(outcomes)),
-        "failures": str(sum(one.status == "failed" for one in outcomes)),
-        "errors": str(sum(one.status == "inconclusive" for one in outcomes)),
-        "skipped": "0",
-    }
-    root = ElementTree.Element("testsuites", counts)
-    suite = ElementTree.SubElement(root, "testsuite", {"name": clean(name), **counts})
-    chosen = None if report.sample_set is None else report.sample_set.name
-    about = {"run_id": report.run_id, "against": report.against, "sample_set": chosen}
-    if any(about.values()):
-        properties = ElementTree.SubElement(suite, "properties")
-        for key, value in about.items():
-            if value is not None:
-                ElementTree.SubElement(properties, "property", {"name": key, "value": clean(value)})
-    for one in outcomes:
-        case = ElementTree.SubElement(suite, "testcase", {"classname": "auepora.gates", "name": clean(one.gate)})
-        reason = clean(one.reason)
-        if one.status == "passed":
-            ElementTree.SubElement(case, "system-out").text = reason
-        else:
-            tag = "failure" if one.status == "failed" else "error"
-            ElementTree.SubElement(case, tag, {"message": reason, "type": one.status}).text = reason
-        if one.warning is not None:
-            ElementTree.SubElement(case, "system-err").text = clean(one.warning)
-    ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode")
 
 
 # --- coverage gates: the required proportion of scored answers of every gated metric, 95 % by default ----------------
@@ -270,6 +246,7 @@ def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied
 
 # --- the check of results and a comparison: passed, failed or inconclusive -------------------------------------------
 
+_ENDS: dict[str | None, str] = {"low": "lower", "high": "upper"}
 NO_BASELINE = "there is no run to compare with; name one with --against"
 NO_GUARDRAILS = "the plan has no guardrails; write 'guardrails: {METRIC: MARGIN}' in it"
 
@@ -308,11 +285,15 @@ def check_gates(
                     if one.text not in texts
                 ]
             case ValueGate():
-                outcomes.append(_check_value(gate, results_by_name.get(gate.metric)))
+                result = results_by_name.get(gate.metric)
+                outcomes.append(_with_brief(partial(_check_value, gate, result), _flags(result)))
             case GuardrailsGate():
-                outcomes.append(_check_guardrails(gate, guardrails, baseline, metric_labels(results)))
+                labels = metric_labels(results)
+                outcomes.append(_with_brief(partial(_check_guardrails, gate, guardrails, baseline, labels)))
             case _:
-                outcomes.append(_check_difference(gate, baseline, picked))
+                pair = (comparison or {}).get(gate.metric)
+                flags = () if pair is None else pair.flags
+                outcomes.append(_with_brief(partial(_check_difference, gate, baseline, picked), flags))
     outcomes += [
         coverage_outcome(one, results_by_name.get(str(one.metric)), implied=True)
         for one, implied in coverage
@@ -321,11 +302,28 @@ def check_gates(
     return GateReport(tuple(outcomes), getattr(results, "run_id", None), against)
 
 
+def _with_brief(check: Callable[..., GateOutcome], flags: Iterable[str] = ()) -> CheckedGate:
+    """The outcome of a check, with its reason in few digits as well, and whether its interval has flags."""
+    return CheckedGate(**asdict(check()), brief=check(short=True).reason, is_doubtful=bool(flags))
+
+
+def _flags(result: MetricResult | None) -> Sequence[str]:
+    """Why the interval of a result may be too narrow."""
+    return () if result is None else (result.details.get("interval") or {}).get("flags") or ()
+
+
+def _digits(short: bool, ends: tuple[float, float] | None, numbers: Sequence[float], other: float | None = None) -> int:
+    """The decimals of numbers with this interval, beside a threshold; four in the long form."""
+    return decimals(ends if short else None, numbers, other)
+
+
 def _check_guardrails(
     gate: GuardrailsGate,
     guardrails: Sequence[GuardrailOutcome],
     baseline: BaselineComparison,
     labels: Mapping[str, str],
+    *,
+    short: bool = False,
 ) -> GateOutcome:
     """Passed where all guardrails are within their margins, failed where one is worse."""
     if baseline.comparison is None:
@@ -336,11 +334,12 @@ def _check_guardrails(
     status: GateStatus = "passed"
     if states != {"within_margin"}:
         status = "failed" if "worse" in states else "inconclusive"
-    described = [guardrail.describe(labels.get(guardrail.metric, guardrail.metric)) for guardrail in guardrails]
+    named = [(labels.get(guardrail.metric, guardrail.metric), guardrail) for guardrail in guardrails]
+    described = [guardrail.describe(label, short=short) for label, guardrail in named]
     return GateOutcome(gate.text, status, "; ".join(described))
 
 
-def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
+def _check_value(gate: ValueGate, whole: MetricResult | None, *, short: bool = False) -> GateOutcome:
     """The outcome of a gate on a metric's value or on an end of its interval."""
     if whole is None:
         return _inconclusive(gate, f"{gate.metric} was not computed")
@@ -366,22 +365,24 @@ def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
         )
     test = sequential_details(result)
     if test is not None and test["design"].get("threshold") is not None:
-        return _check_sequential(gate, result, test)
-    partial = _partial_note(name, result)
-    if partial is not None and gate.part != "point":
-        return _inconclusive(gate, partial, result.value)
-    value, what, flags = result.value, name, ()
+        return _check_sequential(gate, result, test, short=short)
+    unjudged = _partial_note(name, result)
+    if unjudged is not None and gate.part != "point":
+        return _inconclusive(gate, unjudged, result.value)
+    value, what = result.value, name
+    flags: Sequence[str] = ()
+    digits = _digits(short, result.interval, [value, *(result.interval or ())], gate.threshold)
     if gate.part != "point":
         if result.interval is None:
             return _inconclusive(gate, f"{name} has no interval; point({gate.metric}) decides by the value alone")
         value = result.interval[0 if gate.part == "low" else 1]
-        what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {name} ({format_number(result.value)})"
-        flags = (result.details.get("interval") or {}).get("flags") or ()
+        what = f"the {_ENDS[gate.part]} end of {name} ({format_number(result.value, digits=digits)})"
+        flags = _flags(result)
     status = status_of([value], gate.operator, gate.threshold)
-    reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold)}"
-    if gate.part == "point" and result.interval is not None and partial is None:
-        reason += f" ({format_interval(result.interval)})"
-    reason += _flags_note(flags)
+    reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold, digits)}"
+    if gate.part == "point" and result.interval is not None and unjudged is None:
+        reason += f" ({format_interval(result.interval, digits)})"
+    reason += _flags_note(flags, short)
     if (stage := two_stage_details(result)) is not None:
         reason += f"; {two_stage_note(stage)}"
     if corrections := corrections_note(result):
@@ -389,11 +390,11 @@ def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
     if gate.part != "point" and (picked := result.details.get("picked")):
         reason += f"; {picked}"
     return GateOutcome(
-        gate.text, status, reason, gate.metric, value, warning=partial or _failure_warning(gate, result, status)
+        gate.text, status, reason, gate.metric, value, warning=unjudged or _failure_warning(gate, result, status)
     )
 
 
-def _check_sequential(gate: ValueGate, result: MetricResult, test: Mapping[str, Any]) -> GateOutcome:
+def _check_sequential(gate: ValueGate, result: MetricResult, test: Mapping[str, Any], *, short: bool) -> GateOutcome:
     """The outcome of a gate on a metric that was judged until a threshold was decided.
 
     The verdict decides if the threshold is that of the gate. Otherwise the repeated interval does, which is valid for
@@ -403,7 +404,9 @@ def _check_sequential(gate: ValueGate, result: MetricResult, test: Mapping[str, 
     if look is None or test.get("reason") is None:
         return _inconclusive(gate, f"{display_name(result)} is not decided yet ({note})", result.value)
     ends, threshold = (look["low"], look["high"]), design["threshold"]
-    reason = f"{display_name(result)} is {format_number(look['mean'])} (repeated interval {interval_ends(ends)})"
+    digits = _digits(short, ends, [look["mean"], *ends], gate.threshold)
+    number = format_number(look["mean"], digits=digits)
+    reason = f"{display_name(result)} is {number} (repeated interval {interval_ends(ends, digits)})"
     upwards = gate.operator in (">", ">=")
     status: GateStatus
     if is_close(threshold, gate.threshold) and upwards == design.get("higher_is_better", True):
@@ -450,8 +453,9 @@ def _failure_warning(gate: ValueGate, result: MetricResult, status: GateStatus) 
     )
 
 
-def _flags_note(flags: Iterable[str]) -> str:
-    listed = ", ".join(flags)
+def _flags_note(flags: Iterable[str], short: bool) -> str:
+    """What the flags of an interval mean; the short form has a note of its own for it."""
+    listed = "" if short else ", ".join(flags)
     return f"; the interval may claim too much ({listed})" if listed else ""
 
 
@@ -464,7 +468,7 @@ class BaselineComparison:
     without: str
     """Why there is no comparison."""
 
-    def problem(self, name: str) -> str | None:
+    def problem(self, name: str, *, short: bool) -> str | None:
         """Why no gate can use the comparison of a metric; ``None`` where one can."""
         if self.comparison is None:
             return self.without
@@ -474,37 +478,41 @@ class BaselineComparison:
         name = one.label or name
         if one.delta is None:
             return f"{name} has no difference: {one.note or 'no sample was scored in both runs'}"
+        difference = _difference_text(one, short)
         if one.doubt == "system_failures":
             because = f" ({one.note})" if one.note else ""
-            difference = _difference_text(one)
             return f"the difference in {name} is {difference}, but only because a system failed on some{because}"
         if one.doubt == "missing_outputs":
-            return f"the difference in {name} is {_difference_text(one)}, but outputs are missing ({one.note})"
+            return f"the difference in {name} is {difference}, but outputs are missing ({one.note})"
         if one.doubt in ("partly_judged", "selected_samples", "covered_proportion", "list_length"):
-            return f"the difference in {name} is {_difference_text(one)}: {one.note}"
+            return f"the difference in {name} is {difference}: {one.note}"
         if one.sequential is not None and one.sequential.get("reason") is None:
             return f"{name} is not decided yet ({sequential_note(one.sequential)})"
         return None
 
 
 def _check_difference(
-    gate: DeltaGate | VerdictGate, baseline: BaselineComparison, picked: tuple[Mapping[str, MetricComparison], str]
+    gate: DeltaGate | VerdictGate,
+    baseline: BaselineComparison,
+    picked: tuple[Mapping[str, MetricComparison], str],
+    *,
+    short: bool = False,
 ) -> GateOutcome:
     """The outcome of a gate on a difference or a verdict; ``picked`` are comparisons that allow for a choice."""
     allows = goes_by_interval(gate) and gate.metric in picked[0]
     if allows:
         baseline = replace(baseline, comparison=picked[0])
-    problem = baseline.problem(gate.metric)
+    problem = baseline.problem(gate.metric, short=short)
     if problem is not None:
         return _inconclusive(gate, problem)
     assert baseline.comparison is not None
     one = baseline.comparison[gate.metric]
     if isinstance(gate, VerdictGate):
-        outcome = _check_verdict(gate, one)
+        outcome = _check_verdict(gate, one, short)
     elif gate.part is None:
-        outcome = _decide_by_interval(gate, one, gate.operator, gate.threshold)
+        outcome = _decide_by_interval(gate, one, gate.operator, gate.threshold, short=short)
     else:
-        outcome = _decide_by_number(gate, one)
+        outcome = _decide_by_number(gate, one, short)
     if allows:
         outcome = replace(outcome, reason=f"{outcome.reason}; {picked[1]}")
     if one.match is not None:
@@ -515,53 +523,59 @@ def _check_difference(
     return replace(outcome, reason=f"{outcome.reason}; {sequential_note(one.sequential)}{claim}")
 
 
-def _check_verdict(gate: VerdictGate, one: MetricComparison) -> GateOutcome:
+def _check_verdict(gate: VerdictGate, one: MetricComparison, short: bool) -> GateOutcome:
     """The outcome of a gate on a verdict, or on a margin that the interval must keep."""
     label = one.label or one.name
     if one.doubt in ("question_overlap", "no_direction"):
-        return _inconclusive(gate, f"the difference in {label} is {_difference_text(one)}: {one.note}", one.delta)
+        return _inconclusive(
+            gate, f"the difference in {label} is {_difference_text(one, short)}: {one.note}", one.delta
+        )
     if one.longer_list is not None and gate.expected == "better":
-        return _inconclusive(gate, f"{label} is higher by a longer list: {_difference_text(one)}", one.delta)
+        return _inconclusive(gate, f"{label} is higher by a longer list: {_difference_text(one, short)}", one.delta)
     if gate.by is not None:
         margin = gate.by if gate.expected == "better" else 0.0 - gate.by  # never a minus zero
         if one.higher_is_better:
-            return _decide_by_interval(gate, one, ">", margin)
-        return _decide_by_interval(gate, one, "<", 0.0 - margin)
-    reason = f"{label} is {_verdict_text(one)}"
+            return _decide_by_interval(gate, one, ">", margin, short=short)
+        return _decide_by_interval(gate, one, "<", 0.0 - margin, short=short)
+    reason = f"{label} is {_verdict_text(one, short)}"
     if one.doubt in ("measure_failures", "skewed") and (gate.expected == "better" or _may_be_worse(one)):
         why = "skewed differences" if one.doubt == "skewed" else "measurements that failed could turn it"
         return _inconclusive(gate, f"{reason}: {why}", one.delta)
     if one.verdict == "inconclusive" and gate.expected == "better":
         return _inconclusive(gate, reason + _mde_note(one), one.delta)
     if one.verdict == "inconclusive":
-        reason = f"{label} was not found to be worse: {_difference_text(one)}{_mde_note(one)}"
+        reason = f"{label} was not found to be worse: {_difference_text(one, short)}{_mde_note(one)}"
     passed = one.verdict == "better" if gate.expected == "better" else one.verdict != "worse"
     return GateOutcome(gate.text, "passed" if passed else "failed", reason, gate.metric, one.delta)
 
 
-def _decide_by_number(gate: DeltaGate, one: MetricComparison) -> GateOutcome:
+def _decide_by_number(gate: DeltaGate, one: MetricComparison, short: bool) -> GateOutcome:
     """Decide by one end of a difference's interval, or by the bare difference, allowing for failed measurements."""
     assert one.delta is not None
     warning = None
     value, what = one.delta, f"the difference in {one.label or one.name}"
+    ends = one.sure_interval or one.interval
+    digits = _digits(short, ends, [value, *(ends or ())], gate.threshold)
     if gate.part == "point":
         warning = (
             f"{gate.text!r} goes by the bare difference, which chance moves both ways; "
             f"delta({gate.metric}) goes by its interval"
         )
-    elif one.interval is None:
+    elif one.interval is None or ends is None:
         return _inconclusive(gate, _no_interval_message(one))
     else:
-        value = (one.sure_interval or one.interval)[0 if gate.part == "low" else 1]
-        what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {what} ({format_number(one.delta)})"
+        value = ends[0 if gate.part == "low" else 1]
+        what = f"the {_ENDS[gate.part]} end of {what} ({format_number(one.delta, digits=digits)})"
     status = status_of([value], gate.operator, gate.threshold)
-    reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold)}"
+    reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold, digits)}"
     if unsure := _failure_note(one, [value], gate.operator, gate.threshold):
-        status, reason = "inconclusive", f"{what} is {format_number(value, gate.threshold)}, but {unsure}"
+        status, reason = "inconclusive", f"{what} is {format_number(value, gate.threshold, digits)}, but {unsure}"
     return GateOutcome(gate.text, status, reason, gate.metric, value, warning=warning)
 
 
-def _decide_by_interval(gate: Gate, one: MetricComparison, operator: Operator, threshold: float) -> GateOutcome:
+def _decide_by_interval(
+    gate: Gate, one: MetricComparison, operator: Operator, threshold: float, *, short: bool
+) -> GateOutcome:
     """Decide by the whole interval of a difference, allowing for failed measurements."""
     ends = one.sure_interval
     if ends is None:
@@ -574,7 +588,8 @@ def _decide_by_interval(gate: Gate, one: MetricComparison, operator: Operator, t
         status, decided = "inconclusive", unsure
     else:
         decided = f"{'all' if status == 'passed' else 'none'} of the interval is {words} {threshold:g}"
-    reason = f"the difference in {one.label or one.name} is {_difference_text(one)}: {decided}{_flags_note(one.flags)}"
+    difference = _difference_text(one, short, threshold)
+    reason = f"the difference in {one.label or one.name} is {difference}: {decided}{_flags_note(one.flags, short)}"
     return GateOutcome(gate.text, status, reason, one.name, one.delta)
 
 
@@ -596,21 +611,23 @@ def _may_be_worse(one: MetricComparison) -> bool:
     return bounds[0] < 0 if one.higher_is_better else bounds[1] > 0
 
 
-def _difference_text(one: MetricComparison) -> str:
+def _difference_text(one: MetricComparison, short: bool, threshold: float | None = None) -> str:
     assert one.delta is not None
-    interval = "" if one.interval is None else f" ({format_interval(one.interval)})"
+    digits = _digits(short, one.interval, [one.delta, *(one.interval or ())], threshold)
+    interval = "" if one.interval is None else f" ({format_interval(one.interval, digits)})"
     if one.sequential is not None and one.interval is not None:
-        interval = f" (repeated interval {interval_ends(one.interval)})"
+        interval = f" (repeated interval {interval_ends(one.interval, digits)})"
     elif one.interval is not None and one.interval_under_skew is not None:
-        interval = f"{interval[:-1]}, {interval_ends(one.interval_under_skew)} allowing for skew)"
-    return f"{'+' * (one.delta >= 0)}{format_number(one.delta)}{interval} on {one.n} sample{'s' * (one.n != 1)}"
+        interval = f"{interval[:-1]}, {interval_ends(one.interval_under_skew, digits)} allowing for skew)"
+    difference = f"{'+' * (one.delta >= 0)}{format_number(one.delta, digits=digits)}"
+    return f"{difference}{interval} on {one.n} sample{'s' * (one.n != 1)}"
 
 
-def _verdict_text(one: MetricComparison) -> str:
+def _verdict_text(one: MetricComparison, short: bool) -> str:
     p = one.p_value if one.p_adjusted is None else one.p_adjusted
     p_text = "" if p is None else f", {'repeated ' * (one.sequential is not None)}p {p:.3g}"
     words = {"inconclusive": "neither better nor worse for sure"}.get(one.verdict, one.verdict)
-    return f"{words}: {_difference_text(one)}{p_text}"
+    return f"{words}: {_difference_text(one, short)}{p_text}"
 
 
 def _mde_note(one: MetricComparison) -> str:
@@ -645,16 +662,6 @@ def tag_gate_outcome(store: RunStore, run_id: str, report: GateReport) -> RunRec
     if others:
         store.untag(run_id, *others)
     return store.get(run_id)
-
-
-def get_baseline(store: RunStore, against: str) -> RunRecord:
-    """The run with this name as the baseline; it must be finished."""
-    record = store.find(against)
-    if record.status != "finished":
-        raise BadValueError(
-            f"{record.run_id} is {record.status.value}, not finished; nothing can be compared with it yet"
-        )
-    return record
 
 
 def find_baseline(store: RunStore, record: RunRecord) -> RunRecord | None:

@@ -89,10 +89,10 @@ def _check(
 def _check_stored_run(
     store: RunStore, outcome: RunOutcome, results: Results, gates: list[Gate], against: str | RunOutcome | None
 ) -> GateReport:
-    from .gates import check_run, get_baseline
+    from .gates import check_run
 
     name = against if against is None or isinstance(against, str) else against.record.run_id
-    baseline = None if name is None else get_baseline(store, name)
+    baseline = None if name is None else store.find(name).require_finished()
     return check_run(store, outcome.record, results, gates, baseline=baseline, strict=baseline is not None)
 
 

@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from auepora_eval.render.blocks import simple_table
+from auepora_eval.render.short import ShortForm
 from helpers.golden_cli import Outcome, call, entered, write_rows
-from helpers.screens import read_screen, whole_text
+from helpers.screens import WIDTH, read_screen, whole_text
 
 # --- the demo --------------------------------------------------------------------------------------------------------
 
@@ -60,12 +63,14 @@ DEMO_SCREENS: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and texts
     ),
     ("judge", "calibrate", RUNS[1], "--labels", "labels.jsonl", "-m", "token_f1", "--assume-random", *STORE): (
         "Conclusion: token_f1 of quickstart-bm25 is not usable",
+        "(AUROC 0.52, p 0.44, 40 labels)",
         "agreement kappa",
         "basis the labelled samples are assumed to be a random sample",
     ),
     ("diagnose", PLAN): (
         "62 of 121 answers are wrong: the generator ignores context in 74 % of them",
         "headroom (oracle - retrieved) +0.124 +0.061 – +0.187",
+        "failed retrieved, retrieved retest, none and 3 more: 0 of 121 samples failed",
         "the same command with --resume --all",
     ),
     ("run", PLAN): (
@@ -150,6 +155,38 @@ def test_what_speaks_against_a_comparison_is_on_the_screen(failing: None) -> Non
     assert "flagged recall@5: ? few or skewed samples: the interval may be too narrow" in text
 
 
+GATES = ("not worse(token_f1, by=0.02)", "not worse(recall@5, by=0.02)", "recall@5 >= 0.7001", "exact_match >= 0.5")
+
+
+def test_what_speaks_against_gates_is_on_the_screen(failing: None) -> None:
+    shown = call("gate", "b", "--against", "a", *chain.from_iterable(("-g", gate) for gate in GATES))
+    first, *_ = read_screen(shown.out)
+    assert first.startswith("Failed: 7 gates: 1 passed, 4 failed, 2 inconclusive, compared with run_")
+    text = whole_text(shown.out)
+    assert "answers b: 6 of 20 samples failed; a: 0 of 20 samples failed" in text
+    assert "token_f1 cannot be compared: 'token_f1|norm:squad|v1' and" in text
+    assert "flagged recall@5: ? few or skewed samples: the interval may be too narrow" in text
+
+
+def test_reasons_of_gates_have_the_digits_of_their_intervals(failing: None) -> None:
+    arguments = ("gate", "b", "--against", "a", "-g", "delta(exact_match) > -0.5", "-g", "recall@5 >= 0.7001")
+    text = whole_text(call(*arguments).out)
+    assert "the difference in exact_match is -0.15 (95 % interval -0.39 to 0.11) on 20 samples" in text
+    assert "recall@5 is 0.70, below 0.7001 (95 % interval 0.48 to 0.92)" in text
+    document = json.loads(call(*arguments, "--json").out)
+    reasons = {gate["gate"]: gate["reason"] for gate in document["gates"]}
+    assert reasons["recall@5 >= 0.7001"] == "recall@5 is 0.7000, below 0.7001 (95 % interval 0.4800 to 0.9200)"
+    assert "brief" not in document["gates"][0]
+
+
+def test_many_warnings_of_gates_are_counted(failing: None) -> None:
+    gates = [f"point(delta(exact_match)) > -0.{n}" for n in range(30, 45)]
+    shown = call("gate", "b", "--against", "a", *chain.from_iterable(("-g", gate) for gate in gates)).out
+    read_screen(shown)
+    assert "gates and 4 more" in whole_text(shown)
+    assert "warnings and 12 more" in whole_text(shown)
+
+
 def test_earlier_looks_are_named(failing: None) -> None:
     Path("c.yaml").write_text(Path("a.yaml").read_text().replace("name: a", "name: c"))
     call("run", "c.yaml", "-q")
@@ -203,7 +240,7 @@ def test_run_with_gates_begins_with_the_gates(failing: None) -> None:
     assert outcome.code == 1
     first, *_ = read_screen(outcome.out)
     assert first.startswith("Failed: 2 gates: 1 passed, 1 failed; b: recall@5 0.70")
-    assert "✗ failed exact_match >= 0.9: exact_match is 0.7000, below 0.9" in whole_text(outcome.out)
+    assert "✗ failed exact_match >= 0.9: exact_match is 0.70, below 0.9" in whole_text(outcome.out)
 
 
 def test_three_runs_are_ranked(failing: None) -> None:
@@ -214,3 +251,66 @@ def test_three_runs_are_ranked(failing: None) -> None:
     assert first.startswith("By recall@5, A (a) is first with 0.8500; ")
     assert "--why" not in outcome.out, "it goes with two runs"
     assert [line.split()[1] for line in lines[3:6]] == ["a", "c", "b"]
+
+
+# --- chunks whose documents are the gold, and units ------------------------------------------------------------------
+
+LATENCY = "mean_latency[end_to_end]"
+
+
+def chunk_output(n: int) -> dict[str, Any]:
+    """An answer with a chunk of the right document, and with how long it took."""
+    chunk = {"doc": {"doc_id": f"d{n}#1", "parent_id": f"d{n}", "text": f"answer {n} by the book"}, "score": 1.0}
+    seconds = {"end_to_end": 0.5 + n / 100}
+    return {"sample_id": f"q{n}", "retrieved": [chunk], "response": f"answer {n} by the book", "timings": seconds}
+
+
+@pytest.fixture
+def chunked(tmp_path: Path) -> Iterator[None]:
+    """Two runs of chunks, matched by document; B has no output for five questions."""
+    with entered(tmp_path):
+        write_rows(tmp_path / "data.jsonl", [_sample(n) for n in range(QUESTIONS)])
+        for name, count in (("a", QUESTIONS), ("b", QUESTIONS - 5)):
+            write_rows(tmp_path / f"{name}.jsonl", [chunk_output(n) for n in range(count)])
+            Path(f"{name}.yaml").write_text(
+                f"name: {name}\ndataset: data.jsonl\noutputs: {name}.jsonl\n"
+                f'metrics: [recall@5, token_f1, "{LATENCY}"]\nprimary: [recall@5, "{LATENCY}"]\n'
+                "guardrails: {token_f1: 0.02}\nstore: runs.sqlite\n"
+            )
+            assert call("run", f"{name}.yaml", "-q").code == 0
+        yield
+
+
+CHUNKED_SCREENS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("run", "b.yaml"): ("0 of 20 samples failed, 5 missing", "gold is matched by document"),
+    ("score", "data.jsonl", "b.jsonl"): ("0 of 20 samples failed, 5 missing", "gold is matched by document"),
+    ("show", "b"): ("0 of 20 samples failed, 5 missing", "gold by document"),
+    ("compare", "a", "b"): (
+        "failed A: 0 of 20 samples failed; B: 0 of 20 samples failed, 5 missing",
+        "gold by document",
+    ),
+    ("gate", "b", "-g", f"{LATENCY} < 2"): ("answers b: 0 of 20 samples failed, 5 missing", "gold by document"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "texts"), CHUNKED_SCREENS.items(), ids=[row[0] for row in CHUNKED_SCREENS])
+def test_missing_answers_and_the_way_to_match_gold_are_named(
+    chunked: None, arguments: tuple[str, ...], texts: tuple[str, ...]
+) -> None:
+    shown = call(*arguments, "-q").out if arguments[0] in ("run", "score") else call(*arguments).out
+    read_screen(shown)
+    assert [text for text in texts if text not in whole_text(shown)] == [], shown
+    assert f"{LATENCY} (s)" in shown
+
+
+def test_guardrails_that_are_not_within_their_margin_are_named(chunked: None) -> None:
+    text = whole_text(call("compare", "a", "b").out)
+    assert "guardrails token_f1 is worse by at least 0.08 (margin 0.02)" in text
+
+
+def test_units_are_not_cut_off() -> None:
+    name = f"quantile_latency[{'very_' * 20}long] (s)"
+    table = simple_table(["metric", "value", "mean of"], [[name, "0.50", "20 of 20; 5 failed"]])
+    line = ShortForm("All is well", [table]).text().splitlines()[-1]
+    assert "… (s)  0.50" in line
+    assert len(line) <= WIDTH

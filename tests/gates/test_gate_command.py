@@ -140,7 +140,7 @@ class TestRun:
         for _ in range(2):
             code, out, _ = auepora("run", "plan.yaml")
             assert code == 1, out
-            assert "recall@5 is worse: -0.3333" in out
+            assert "recall@5 is worse: -0.33" in out
         with RunStore.open("runs.sqlite") as store:
             assert [one.tags for one in store.runs()] == [("gates-failed",), ("gates-failed",), ("gates-open",)]
             store.untag(store.find("latest").run_id, "gates-failed")  # the user accepts it
@@ -198,7 +198,7 @@ class TestGate:
     def test_gates_default_to_the_runs_plan(self, runs: tuple[str, str], auepora: Run) -> None:
         code, out, _ = auepora("gate")
         assert code == 1
-        assert "recall@5 is 0.0000, below 0.2" in out
+        assert "recall@5 is 0.000, below 0.2" in out
         code, _, err = auepora("gate", "good")
         assert code == 2
         assert "there is no gate to check" in err

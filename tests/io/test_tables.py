@@ -135,7 +135,7 @@ def test_excel(tmp_path: Path) -> None:
 BAD_EXCEL: list[tuple[str, dict[str, str] | None, str]] = [
     ("missing.xlsx", None, "no such file"),
     ("a.xlsx", {"query": "Question", "sheet": "Third"}, "there is no sheet 'Third'; the sheets are 'Sheet', 'Second'"),
-    ("a.xlsx", None, "this is Excel with the columns 'Question', 'Wide'; use --format excel and say which is which"),
+    ("a.xlsx", None, "this is Excel with the columns 'Question', 'Wide'; say which is which"),
     ("a.xlsx", {"query": "Question"}, ":3: the row has 3 cells, but there are 2 columns"),
     ("text.xlsx", {"query": "Question"}, "cannot be read as Excel: File is not a zip file"),
     ("a.xlsx.gz", {"query": "Question"}, "Excel files are compressed already"),

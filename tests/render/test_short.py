@@ -21,6 +21,19 @@ DIGITS = [  # interval, decimals, why
 ]
 
 
+THRESHOLDS = [  # number, decimals with an interval that allows two, why
+    (0.796, 3, "not equal to 0.8"),
+    (0.80, 2, "equal to it"),
+    (0.79996, 4, "not more than four"),
+    (0.75, 2, "far from it"),
+]
+
+
+@pytest.mark.parametrize(("number", "want", "why"), THRESHOLDS, ids=[row[2] for row in THRESHOLDS])
+def test_digits_show_the_side_of_a_threshold(number: float, want: int, why: str) -> None:
+    assert decimals((0.5, 0.9), [number], 0.8) == want
+
+
 @pytest.mark.parametrize(("ends", "want", "why"), DIGITS, ids=[row[2] for row in DIGITS])
 def test_two_significant_digits_of_the_half_width(ends: tuple[float, float] | None, want: int, why: str) -> None:
     assert decimals(ends) == want

@@ -55,6 +55,7 @@ from .calibration_report import (
     CHANCE_P_VALUE,
     CalibrationReport,
     Disagreement,
+    Evidence,
     JudgeCalibration,
     conclude,
     count_of,
@@ -429,15 +430,17 @@ def _calibrate_run(
     excess = predicted - label
     conclusion = conclude(
         run.title,
-        labelled=len(ids),
-        p_chance=p_chance,
-        same_labels=bool(np.ptp(label) == 0),
-        same_scores=bool(np.ptp(predicted) == 0),
-        auroc=auroc,
-        kappa=kappa,
-        excess=mean_interval(excess, clusters=_clusters(run, ids), lowest=-1.0, highest=1.0),
-        mean_excess=float(excess.mean()),
-        corrects=corrected.weight > 0,
+        Evidence(
+            labelled=len(ids),
+            p_chance=p_chance,
+            same_labels=bool(np.ptp(label) == 0),
+            same_scores=bool(np.ptp(predicted) == 0),
+            auroc=auroc,
+            kappa=kappa,
+            excess=mean_interval(excess, clusters=_clusters(run, ids), lowest=-1.0, highest=1.0),
+            mean_excess=float(excess.mean()),
+            corrects=corrected.weight > 0,
+        ),
     )
     return JudgeCalibration(
         run.name,

@@ -18,7 +18,7 @@ from ..render.blocks import (
     without_empty_columns,
 )
 from ..render.markdown import blocks_markdown
-from ..render.short import ShortForm, first_names, rounded, rounded_interval
+from ..render.short import ShortForm, decimals, first_names, rounded, rounded_interval
 from ..render.tables import UNRELIABLE_NOTE, format_value
 from ..render.terminal import blocks_text
 from ..stats.agreement import RatersReport
@@ -55,11 +55,21 @@ class Conclusion:
     reason: str
     p_chance: float
     """One-sided p-value of the association of scores and labels."""
+    brief: str = ""
+    """The reason with as many digits as the intervals allow; not stored."""
 
     @property
     def sentence(self) -> str:
         """The conclusion in one sentence."""
-        return f"Conclusion: {self.name} is {_USABILITY_TEXT[self.usability]}, because {self.reason}."
+        return self._sentence(self.reason)
+
+    @property
+    def short_sentence(self) -> str:
+        """The sentence with as many digits as the intervals allow."""
+        return self._sentence(self.brief)
+
+    def _sentence(self, reason: str) -> str:
+        return f"Conclusion: {self.name} is {_USABILITY_TEXT[self.usability]}, because {reason}."
 
     def to_dict(self) -> dict[str, Any]:
         """The conclusion as a JSON object."""
@@ -72,57 +82,73 @@ class Conclusion:
         }
 
 
-def conclude(
-    name: str,
-    *,
-    labelled: int,
-    p_chance: float,
-    same_labels: bool,
-    same_scores: bool,
-    auroc: Estimate,
-    kappa: Estimate,
-    excess: Interval | None,
-    mean_excess: float,
-    corrects: bool,
-) -> Conclusion:
-    """The conclusion about one judge.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What the labels of one run show about its judge."""
 
-    ``excess`` is the interval of the mean of score - label, and ``corrects`` whether the scores narrow the interval of
-    the labels.
-    """
-    labels = f"{labelled} label" + "s" * (labelled != 1)
-    auroc_text = "" if auroc.value is None else f"AUROC {format_value(auroc.value)}, "
-    if p_chance >= CHANCE_P_VALUE:
-        if same_labels:
+    labelled: int
+    p_chance: float
+    same_labels: bool
+    same_scores: bool
+    auroc: Estimate
+    kappa: Estimate
+    excess: Interval | None
+    """The interval of the mean of score - label."""
+    mean_excess: float
+    corrects: bool
+    """Whether the scores narrow the interval of the labels."""
+
+
+def conclude(name: str, evidence: Evidence) -> Conclusion:
+    """The conclusion about one judge."""
+    usability, reason = _usability(evidence, short=False)
+    _, brief = _usability(evidence, short=True)
+    return Conclusion(name, usability, reason, evidence.p_chance, brief)
+
+
+def _usability(evidence: Evidence, *, short: bool) -> tuple[Usability, str]:
+    """Whether a judge can be used, and the reason, in the short form with the digits that the intervals allow."""
+    auroc, kappa = evidence.auroc, evidence.kappa
+    labels = f"{evidence.labelled} label" + "s" * (evidence.labelled != 1)
+    auroc_text = "" if auroc.value is None else f"AUROC {_number_text(auroc.value, auroc.interval, short=short)}, "
+    if evidence.p_chance >= CHANCE_P_VALUE:
+        if evidence.same_labels:
             reason = f"people say the same of every labelled answer ({labels}), which cannot show what it knows"
-        elif same_scores:
+        elif evidence.same_scores:
             reason = f"it gives every labelled answer the same score ({labels})"
         else:
-            reason = f"it is not shown to be better than chance ({auroc_text}p {p_chance:.2g}, {labels})"
-        return Conclusion(name, "not_usable", reason, p_chance)
-    objections = list(_objections(labelled, kappa, excess, mean_excess))
+            reason = f"it is not shown to be better than chance ({auroc_text}p {evidence.p_chance:.2g}, {labels})"
+        return "not_usable", reason
+    objections = list(_objections(evidence, short=short))
     if not objections:
-        agreement = "" if kappa.value is None else f"kappa {format_value(kappa.value)}, "
-        reason = f"it agrees with people ({agreement}{labels}), and its mean is not shown to be off"
-        return Conclusion(name, "usable", reason, p_chance)
-    if not corrects:
+        number = "" if kappa.value is None else _number_text(kappa.value, kappa.interval, _MIN_KAPPA, short=short)
+        agreement = f"kappa {number}, " if number else ""
+        return "usable", f"it agrees with people ({agreement}{labels}), and its mean is not shown to be off"
+    if not evidence.corrects:
         why = "does not narrow the interval of the labels"
-        if labelled < _MIN_LABELS:
+        if evidence.labelled < _MIN_LABELS:
             why = "so few labels can neither confirm nor correct its mean"
-        reason = f"it is better than chance ({auroc_text}{labels}), but {why}"
-        return Conclusion(name, "not_usable", reason, p_chance)
-    reason = f"it is better than chance ({auroc_text}{labels}), but {_join(objections)}"
-    return Conclusion(name, "usable_with_correction", reason, p_chance)
+        return "not_usable", f"it is better than chance ({auroc_text}{labels}), but {why}"
+    return "usable_with_correction", f"it is better than chance ({auroc_text}{labels}), but {_join(objections)}"
 
 
-def _objections(labelled: int, kappa: Estimate, excess: Interval | None, mean_excess: float) -> Iterator[str]:
+def _objections(evidence: Evidence, *, short: bool) -> Iterator[str]:
     """Reasons not to report the judge's own mean."""
+    kappa, excess, mean_excess = evidence.kappa, evidence.excess, evidence.mean_excess
     if kappa.value is None or kappa.value < _MIN_KAPPA:
-        yield f"kappa is {'n/a' if kappa.value is None else format_value(kappa.value)}, below {_MIN_KAPPA:g}"
+        number = "n/a" if kappa.value is None else _number_text(kappa.value, kappa.interval, _MIN_KAPPA, short=short)
+        yield f"kappa is {number}, below {_MIN_KAPPA:g}"
     if excess is None or not excess.low <= 0 <= excess.high:
-        yield f"its mean is {format_value(abs(mean_excess))} too {'high' if mean_excess > 0 else 'low'}"
-    if labelled < _MIN_LABELS:
+        number = _number_text(abs(mean_excess), excess, short=short)
+        yield f"its mean is {number} too {'high' if mean_excess > 0 else 'low'}"
+    if evidence.labelled < _MIN_LABELS:
         yield f"fewer than {_MIN_LABELS} answers are labelled"
+
+
+def _number_text(value: float, interval: Interval | None, other: float | None = None, *, short: bool) -> str:
+    """A number with four decimals; in the short form as many as its interval allows, beside another number."""
+    ends = None if interval is None or not short else (interval.low, interval.high)
+    return format_value(value, decimals(ends, [value], other))
 
 
 def _join(parts: Sequence[str]) -> str:
@@ -255,11 +281,18 @@ class CalibrationReport:
     @property
     def bias_sentence(self) -> str | None:
         """Of two runs: that the labels show a different bias of the judge, so that its own means have no verdict."""
+        return self.describe_bias()
+
+    def describe_bias(self, *, short: bool = False) -> str | None:
+        """The sentence about the bias of the judge, with ``short`` with as many digits as the interval allows."""
         ends = None if self.bias is None else self.bias.interval
         if self.bias is None or ends is None or ends.low <= 0 <= ends.high:
             return None
         first, second = self.judged[0].name, self.judged[-1].name
         difference, shown = format_value(self.bias.value), _interval_text(ends)
+        if short:
+            shown = rounded_interval((ends.low, ends.high))
+            difference = rounded(self.bias.value, (ends.low, ends.high))
         return (
             f"by the labels of both runs the judge's error differs between them ({second} - {first}: {difference}, "
             f"95 % interval {shown}), so that the difference of its own means has no verdict; "
@@ -388,11 +421,11 @@ def calibration_short(report: CalibrationReport, commands: Sequence[tuple[str, s
         ("people", people),
         ("flagged", UNRELIABLE_NOTE * any(one.flags for one in _intervals(report))),
         ("basis", _basis_text(report.judged)),
-        ("bias", report.bias_sentence),
+        ("bias", report.describe_bias(short=True)),
         ("looks", register),
     ]
     state = None if report.sequential is None else look_state(report.sequential)
-    judged = [one.conclusion.sentence for one in report.judges if one.conclusion == report.conclusion]
+    judged = [one.conclusion.short_sentence for one in report.judges if one.conclusion == report.conclusion]
     conclusion = " ".join(text for text in (verdict_sentence(report), state, *judged[:1]) if text)
     shown = [0, *range(1 if report.judges else 2, len(columns))]  # people alone have no judge
     return ShortForm(conclusion, [select_columns(simple_table(columns, rows), shown)], notes=notes, commands=commands)
@@ -410,7 +443,7 @@ def _short_notes(one: JudgeCalibration) -> Iterator[tuple[str, str]]:
     different = [row.sample_id for row in one.disagreements]
     yield "disagree", f"on {len(different)} of {one.labelled} answers: {first_names(different)}".removesuffix(": ")
     yield "left out", ", ".join(f"{count} {_LEFT_OUT[reason]}" for reason, count in one.left_out.items())
-    yield from (("note", note) for note in one.notes)
+    yield from (("note", note) for note in one.notes if note != ASSUMED_NOTE)  # that is the basis
 
 
 def _short_estimate(value: Estimate) -> str:

@@ -6,6 +6,6 @@ Modules that are not commands:
 * ``options``: options and output that several commands share
 * ``judge_options``: options and output of commands that may call a judge, and the progress of runs
 * ``label_sessions``: the sessions of ``auepora label``
-* ``short_results``: results and gates in few lines
+* ``short_results``: results in few lines
 * ``console``: messages on stderr, closed pipes, signals
 """

@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 # --- auepora diagnose ------------------------------------------------------------------------------------------------
 
 ARMS = "none,oracle,retrieved,mixed"
-_NEXT = [
-    ("all tables", "the same command with --resume --all"),
-    ("a page for others", "the same command with --resume -o diagnosis.html"),
-]
+_NEXT = [("all tables", "the same command with --resume --all")]
 """What can be done after a diagnosis."""
 
 
@@ -248,14 +245,15 @@ def _write(diagnosis: Diagnosis, form: str, output: str | None, *, every: bool) 
     document = diagnosis_dict(numbers, correct, run_ids, notes)
     markdown, text = diagnosis_markdown(numbers, correct, notes), diagnosis_text(numbers, correct, notes)
     if is_short(form, output, every=every):
-        from ..render.short import failed_samples
+        from ..render.short import failed_samples, group_messages
+        from .short_results import gold_note
 
-        failures = {
-            label: failed_samples(arm.counts, arm.record.num_samples, arm.record.repeats)
-            for label, arm in diagnosis.outcomes.items()
-        }
-        failed = [f"{label}: {text}" for label, (count, text) in failures.items() if count]
-        text = diagnosis_short(numbers, correct, [*failed, *notes], _NEXT).text()
+        failed: list[tuple[str, str]] = []
+        for label, arm in diagnosis.outcomes.items():
+            _, counted = failed_samples(arm.counts, arm.record.num_samples, arm.record.repeats)
+            failed.append((label.removeprefix("arm="), counted))
+        about = [("failed", "; ".join(group_messages(failed))), gold_note(diagnosis.arm_records)]
+        text = diagnosis_short(numbers, correct, notes, about=about, commands=_NEXT).text()
     write_out(render_document(form, document, markdown=markdown, text=text), output)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,12 +31,16 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..core.results import Results
-    from ..gates import GateReport
+    from ..gates import GateOutcome, GateReport
     from ..io.sample_sets import SampleSet
     from ..plan.gates import Gate
     from ..plan.model import Plan
+    from ..render.short import ShortForm
     from ..store.records import RunRecord
     from ..store.runs import RunStore
+
+_MOST_GATES, _MOST_WARNINGS = 12, 3
+"""Numbers of gates and of warnings in the short form."""
 
 # --- output, shared by ``auepora gate`` and ``auepora run``: JUnit XML and the step summary --------------------------
 
@@ -68,11 +73,11 @@ def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output
 
 def publish(report: GateReport, record: RunRecord, *, junit: str | None, warn: bool = True) -> None:
     """Print the warnings, if wanted, write JUnit XML if requested, and append to ``$GITHUB_STEP_SUMMARY`` if set."""
-    from ..gates import junit_xml
 
     if warn:
         echo_err(*(f"Warning: {warning}" for warning in report.warnings))
     if junit is not None:
+        from ..report.junit import junit_xml
         from ..runtime.files import write_lines
 
         write_lines(Path(junit), [junit_xml(report, name=f"auepora: {record.name}").encode()])
@@ -177,14 +182,52 @@ def command(
         sys.exit(report.exit_code)
 
 
+def _reason(outcome: GateOutcome) -> str:
+    """The reason of an outcome with as many digits as its interval allows."""
+    from ..gates import CheckedGate
+
+    return outcome.brief if isinstance(outcome, CheckedGate) else outcome.reason
+
+
+def gates_short(
+    report: GateReport,
+    *,
+    failed: str = "",
+    about: Sequence[tuple[str, str]] = (),
+    commands: Sequence[tuple[str, str]] = (),
+) -> ShortForm:
+    """The gates in the short form, failed ones first, with what else must be said; ``failed`` answers are named."""
+    from ..gates import GATE_SIGNS, CheckedGate
+    from ..render.short import ShortForm, group_messages
+    from ..render.tables import UNRELIABLE_NOTE
+
+    ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
+    doubts = [
+        (one.metric or one.gate, UNRELIABLE_NOTE) for one in ordered if isinstance(one, CheckedGate) and one.is_doubtful
+    ]
+    notes = [
+        *((f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {_reason(one)}") for one in ordered[:_MOST_GATES]),
+        ("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)),
+        ("answers", failed),
+        *about,
+        ("flagged", "; ".join(group_messages(doubts))),
+        *(("warning", warning) for warning in report.warnings[:_MOST_WARNINGS]),
+        ("warnings", f"and {len(report.warnings) - _MOST_WARNINGS} more" * (len(report.warnings) > _MOST_WARNINGS)),
+        *(("note", one.note or "") for one in (report.sample_set, report.register) if one is not None),
+    ]
+    against = "" if report.against is None else f", compared with {report.against}"
+    return ShortForm(f"{report.status.capitalize()}: {report.headline}{against}", notes=notes, commands=commands)
+
+
 def _short_gates(store: RunStore, record: RunRecord, report: GateReport) -> str:
     """The gates in the short form, with the failed answers of the run and its baseline."""
     from ..compare.short import failed_in_run
-    from .short_results import gates_short
+    from .short_results import gold_note
 
     compared = [record] if report.against is None else [record, store.find(report.against)]
     failed = [f"{run.name}: {failed_in_run(store, run)[1]}" for run in compared]
-    return gates_short(report, failed="; ".join(failed), commands=[ALL_TABLES]).text()
+    about = [gold_note(compared)]
+    return gates_short(report, failed="; ".join(failed), about=about, commands=[ALL_TABLES]).text()
 
 
 def _check(
@@ -196,7 +239,7 @@ def _check(
     other_dataset: bool,
     samples: SampleSet | None,
 ) -> GateReport:
-    from ..gates import check_run, get_baseline
+    from ..gates import check_run
     from ..plan.gates import needs_baseline, parse_gates, require_known_names
 
     gates = given or parse_gates(record.plan.get("gates") or ())
@@ -216,7 +259,7 @@ def _check(
         slices=slices,
         otherwise=f"; auepora rescore {record.run_id} -m computes further ones",
     )
-    baseline = None if against is None else get_baseline(store, against)
+    baseline = None if against is None else store.find(against).require_finished()
     return check_run(
         store,
         record,

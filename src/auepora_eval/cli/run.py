@@ -403,7 +403,8 @@ def _results_document(outcome: RunOutcome, form: str, footer: str, *, per_query:
 def _short_results(outcome: RunOutcome, results: Results) -> str:
     """The primary metrics and the gates in the short form."""
     from ..render.short import failed_samples
-    from .short_results import gates_short, results_short
+    from .gate import gates_short
+    from .short_results import results_short
 
     record = outcome.record
     head, notes = record.name, list[tuple[str, str | None]]()

@@ -1,28 +1,26 @@
-"""Results and gates in the short form."""
+"""Results in the short form."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ..core.results import Results, display_name, registered_name, script_note
 from ..core.types import MetricResult
 from ..render.blocks import Row, TableColumn, simple_table, without_empty_columns
-from ..render.short import ShortForm, group_messages, grouped_warnings, rounded, rounded_interval
+from ..render.short import WIDTH, ShortForm, group_messages, grouped_warnings, rounded, rounded_interval
 from ..render.tables import UNRELIABLE_NOTE, result_note
-from ..render.terminal import cut_text
+from ..render.terminal import cut_text, text_width
 from .judge_options import run_failure
 
 if TYPE_CHECKING:
-    from ..gates import GateReport
+    from ..store.records import RunRecord
 
 _COLUMNS = ("metric", TableColumn("value", number=True), "95 % interval", "mean of (samples)")
-_MOST_NOTE = 40
+_LEAST_NOTE, _MOST_NOTE = 20, 40
 """Columns of what a value is a mean of."""
 _MOST_NAMED = 3
 """Number of values in the conclusion."""
-_MOST_GATES = 12
 _FIRST = ("token_f1", "exact_match", "recall", "ndcg", "hallucination_rate", "rejection_f1", "mean_latency[end_to_end]")
 """Metrics that come first where a plan names no primary ones."""
 
@@ -50,8 +48,11 @@ def results_short(
         ends = one.interval if one.defined else None
         name, is_doubtful = display_name(one), bool(ends and (one.details.get("interval") or {}).get("flags"))
         interval = f"{rounded_interval(ends)}{' ?' * is_doubtful}"
-        rows.append([name, rounded(one.known_value, ends), interval, cut_text(result_note(one), _MOST_NOTE)])
+        rows.append([name, rounded(one.known_value, ends), interval, result_note(one)])
         doubts += [(name, UNRELIABLE_NOTE)] * is_doubtful
+    taken = max((sum(text_width(str(cell)) for cell in row[:3]) for row in rows), default=0) + 6
+    for row in rows:
+        row[3] = cut_text(str(row[3]), min(max(WIDTH - taken, _LEAST_NOTE), _MOST_NOTE))
     values = ", ".join(f"{name} {value}" for name, value, *_ in rows[:_MOST_NAMED])
     every = [
         ("failed", failed),
@@ -74,17 +75,10 @@ def _groups_text(result: MetricResult, name: str) -> str:
     return f"{display_name(result)}: {', '.join(parts)}"
 
 
-def gates_short(report: GateReport, *, failed: str = "", commands: Sequence[tuple[str, str]] = ()) -> ShortForm:
-    """The gates in the short form, failed ones first, with what else must be said; ``failed`` answers are named."""
-    from ..gates import GATE_SIGNS
+def gold_note(records: Iterable[RunRecord]) -> tuple[str, str]:
+    """How the gold of runs was matched, if not by id."""
+    from ..features.matching import MATCH_WORDS
+    from ..store.records import plan_conventions
 
-    ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
-    notes = [
-        *((f"{GATE_SIGNS[one.status]} {one.status}", f"{one.gate}: {one.reason}") for one in ordered[:_MOST_GATES]),
-        ("gates", f"and {len(ordered) - _MOST_GATES} more" * (len(ordered) > _MOST_GATES)),
-        ("answers", failed),
-        *(("warning", warning) for warning in report.warnings),
-        *(("note", one.note or "") for one in (report.sample_set, report.register) if one is not None),
-    ]
-    against = "" if report.against is None else f", compared with {report.against}"
-    return ShortForm(f"{report.status.capitalize()}: {report.headline}{against}", notes=notes, commands=commands)
+    ways = {plan_conventions(record).match for record in records}
+    return "gold by", ", ".join(MATCH_WORDS[way] for way in sorted(ways - {"id"}))

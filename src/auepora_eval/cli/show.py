@@ -146,13 +146,14 @@ def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
 
 def _short_run(store: RunStore, record: RunRecord, results: Results) -> str:
     """The run in the short form."""
-    from ..compare.short import failed_in_run
-    from .short_results import results_short
+    from ..render.short import failed_samples
+    from .short_results import gold_note, results_short
 
     head = record.name if results else f"{record.name} has no results: the run did not come to scoring"
-    _, failed = failed_in_run(store, record) if results else (0, "")
+    _, failed = failed_samples(store.counts(record.run_id), record.num_samples, record.repeats)
+    notes = [gold_note([record]), *_facts(store, record)]
     return results_short(
-        results, record.plan, failed=failed, head=head, notes=_facts(store, record), commands=_NEXT
+        results, record.plan, failed=failed if results else "", head=head, notes=notes, commands=_NEXT
     ).text()
 
 
@@ -172,7 +173,6 @@ def _run_page(store: RunStore, record: RunRecord, results: Results) -> Report:
 
 
 def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
-    from ..compare.sweeps import sweep_text
     from ..core.results import system_cost
     from ..io.sample_sets import set_label
     from ..store.runs import result_summaries
@@ -189,8 +189,11 @@ def _facts(store: RunStore, record: RunRecord) -> Iterator[tuple[str, str]]:
     yield "status", f"{record.status_text}, {outputs}, {failed} failed; began {format_time(record.created_at)}{ended}"
     if record.message:
         yield "message", record.message
-    if (sweep := sweep_text(record)) is not None:
-        yield "sweep", sweep
+    if record.plan.get("sweep"):
+        from ..compare.sweeps import sweep_text
+
+        if (sweep := sweep_text(record)) is not None:
+            yield "sweep", sweep
     if record.commit:
         commit, plus, _ = record.commit.partition("+")
         yield "commit", f"{commit[:12]}{' with uncommitted changes' if plus else ''}"

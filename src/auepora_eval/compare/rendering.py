@@ -36,7 +36,6 @@ from ..render.markdown import report_markdown
 from ..render.short import first_names
 from ..render.tables import UNRELIABLE_NOTE, csv_text, format_value, p_text
 from ..runtime.files import write_lines
-from .failure_groups import LIMITS, METHOD, FailureGroup, FailureGroups
 from .queries import QueryChange
 from .runs import DifferencePart, Leaderboard, LeaderboardMetric, LeaderboardPair, MetricSplit
 from .types import EXPLORATORY, CompareReport, ComparisonKind, MetricComparison
@@ -44,6 +43,7 @@ from .verdicts import ALPHA
 
 if TYPE_CHECKING:
     from ..render.charts.chart import Chart
+    from .failure_groups import FailureGroup, FailureGroups
 
 Link = Callable[[str], str]
 """Returns the link of a metric or query inside a page, or an empty text."""
@@ -723,6 +723,8 @@ def comparison_html(report: CompareReport) -> str:
 
 def failure_groups_blocks(found: FailureGroups) -> list[Block]:
     """Groups of wrong answers as tables, and what can be concluded about those that are not shown."""
+    from .failure_groups import LIMITS, METHOD
+
     blocks: list[Block] = [Prose(f"Right is {found.correct}.")]
     for listed in found.lists:
         blocks.append(Prose(listed.sentence))

@@ -93,8 +93,14 @@ def _conclusion(board: Leaderboard, problems: Sequence[str]) -> str:
     counts["not compared"] = len(board.refused_primary)
     verdicts = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     total = sum(counts.values())
-    worse = [board.metric_label(one.metric) for one in board.guardrails if one.state == "worse"]
-    against = {"guardrail worse": worse, "worse and not primary": [board.metric_label(name) for name in board.fallen]}
+    states: dict[str, list[str]] = {"worse": [], "inconclusive": [], "within_margin": []}
+    for guardrail in board.guardrails:
+        states[guardrail.state].append(board.metric_label(guardrail.metric))
+    against = {
+        "guardrail worse": states["worse"],
+        "guardrail inconclusive": states["inconclusive"],
+        "worse and not primary": [board.metric_label(name) for name in board.fallen],
+    }
     listed = [f"{what}: {first_names(names, 1)}" for what, names in against.items() if names]
     sentence = f"{word}: B against A on {total} primary metric{'s' * (total != 1)}: {verdicts}"
     return "; ".join([sentence, *problems, *listed])
@@ -148,7 +154,9 @@ def _against_notes(board: Leaderboard) -> Iterator[tuple[str, str]]:
     fallen = [one for one in board.comparisons if one.name in board.fallen]
     yield "fell", first_names([_fall_text(one) for one in fallen])
     open_guardrails = [one for one in board.guardrails if one.state != "within_margin"]
-    yield "guardrails", "; ".join(one.describe(board.metric_label(one.metric)) for one in open_guardrails)
+    for guardrail in open_guardrails[:_MOST_GROUPS]:
+        yield "guardrails", guardrail.describe(board.metric_label(guardrail.metric), short=True)
+    yield "guardrails", first_names([board.metric_label(one.metric) for one in open_guardrails[_MOST_GROUPS:]])
     doubts: list[tuple[str, str]] = []
     for one in board.comparisons:
         label = one.label or one.name

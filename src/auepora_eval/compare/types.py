@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ..core.conventions import Match
 from ..core.results import ColumnKind, FrameColumn, FrameKind, make_frame, to_json_value
+from ..render.short import decimals
 from ..render.tables import format_value
 from ..stats.intervals import Floats, Ints
 from .pairing import MetricMeta, MetricPair
@@ -238,14 +239,19 @@ class GuardrailOutcome:
     reason: str = ""
     """Why the bounds do not decide, where something else speaks against them."""
 
-    def describe(self, label: str = "") -> str:
-        """The state with the bound that decides: ``recall@5 is worse by at least 0.0512 (margin 0.02)``."""
+    def describe(self, label: str = "", *, short: bool = False) -> str:
+        """The state with the bound that decides: ``recall@5 is worse by at least 0.0512 (margin 0.02)``.
+
+        With ``short`` it has as many digits as the bounds allow.
+        """
         label, margin = label or self.metric, f"margin {self.margin:g}"
         if self.least is None or self.most is None or self.reason:
             return f"{label} is inconclusive ({margin}): {self.reason}"
+        bounds = (self.least, self.most) if short else None
         if self.state == "worse":
-            return f"{label} is worse by at least {format_value(self.least)} ({margin})"
-        at_most = f"at most {format_value(max(self.most, 0.0))} worse"
+            at_least = format_value(self.least, decimals(bounds, [self.least], 0.0))
+            return f"{label} is worse by at least {at_least} ({margin})"
+        at_most = f"at most {format_value(max(self.most, 0.0), decimals(bounds, [self.most], self.margin))} worse"
         if self.state == "within_margin":
             return f"{label} is within its margin of {self.margin:g} ({at_most})"
         needed = f"; about {self.n_needed:,} samples would decide" if self.n_needed else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import threading
 import warnings
@@ -42,7 +41,7 @@ class Batch:
         self.outputs = outputs
         self.notes: dict[str, tuple[int, str]] = {}
         """Warnings for the user: message -> (number of samples, id of the first)."""
-        self._futures: dict[Hashable, asyncio.Future[Any]] = {}
+        self._futures: dict[Hashable, Awaitable[Any]] = {}
         self._features: dict[Hashable, Any] = dict(features or {})
         self.memory: dict[Hashable, Any] = {} if memory is None else memory
         """Cache shared by the batches of one evaluation, such as a vocabulary. Results must not depend on it."""
@@ -77,6 +76,8 @@ class Batch:
 
         A build that fails is forgotten, so that a later caller may try again.
         """
+        import asyncio
+
         future = self._futures.get(key)
         if future is None:
             future = self._futures[key] = asyncio.ensure_future(build(self))

@@ -42,8 +42,8 @@ class FileHead:
     """The columns of a table in their order; the keys of the first record, which may be under a key of an object."""
     kind: TableKind = "json"
 
-    def describe(self) -> str:
-        """Return what the file is, and how the columns are named."""
+    def describe(self, *, other: bool = True) -> str:
+        """Return what the file is, and how the columns are named; ``other``: it was read as another format."""
         from .tables import TITLES, list_columns
 
         if self.kind == "json" and len(arrays := _record_arrays(self.text.lstrip())) > 1:
@@ -53,8 +53,9 @@ class FileHead:
         if self.kind == "json" and "sample_id" in self.columns:
             return f"{what}; use --format jsonl"
         name = TABLE if self.kind in ("json", "parquet") else self.kind
+        use = f"use --format {name} and " * other
         return (
-            f"{what}; use --format {name} and say which is which, as in "
+            f"{what}; {use}say which is which, as in "
             "--columns query=Question,response=Answer,contexts=Contexts,reference=Expected"
         )
 
@@ -186,7 +187,7 @@ def guess_format(path: Path, role: Role) -> Format:
         if looks_like(head, other):
             raise DataFileError(path, None, f"this looks like {other} in the format '{name}', not like {role}")
     if head.columns:
-        raise DataFileError(path, None, f"cannot tell in which format these {role} are: {head.describe()}")
+        raise DataFileError(path, None, f"cannot tell in which format these {role} are: {head.describe(other=False)}")
     able = ", ".join(name for name, one in formats().items() if one.reads(role))
     raise DataFileError(
         path, None, f"cannot tell in which format these {role} are; name one of {able} to be told what is wrong with it"

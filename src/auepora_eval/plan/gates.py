@@ -383,27 +383,27 @@ def status_of(ends: Iterable[float], operator: Operator, threshold: float, shift
     return "passed" if all(satisfied) else "inconclusive" if any(satisfied) else "failed"
 
 
-def describe_relation(value: float, operator: Operator, threshold: float) -> str:
+def describe_relation(value: float, operator: Operator, threshold: float, digits: int = 4) -> str:
     """A value and its relation to a threshold: ``0.7833, below 0.8``."""
     words = _PASSED_WORDS if holds(value, operator, threshold) else _FAILED_WORDS
-    return f"{format_number(value, threshold)}, {words[operator]} {threshold:g}"
+    return f"{format_number(value, threshold, digits)}, {words[operator]} {threshold:g}"
 
 
-def format_number(value: float, other: float | None = None) -> str:
-    """A number with four decimals, or with as many as it takes to differ from ``other``."""
-    short = format_value(value)
+def format_number(value: float, other: float | None = None, digits: int = 4) -> str:
+    """A number with so many decimals, or with as many as it takes to differ from ``other``."""
+    short = format_value(value, digits)
     looks_equal = other is not None and float(short) == other and not is_close(value, other)
     return f"{value:.12g}" if looks_equal else short
 
 
-def format_interval(interval: tuple[float, float]) -> str:
+def format_interval(interval: tuple[float, float], digits: int = 4) -> str:
     """An interval as text."""
-    return f"95 % interval {interval_ends(interval)}"
+    return f"95 % interval {interval_ends(interval, digits)}"
 
 
-def interval_ends(interval: tuple[float, float]) -> str:
+def interval_ends(interval: tuple[float, float], digits: int = 4) -> str:
     """The ends of an interval as text."""
-    return f"{format_value(interval[0])} to {format_value(interval[1])}"
+    return f"{format_value(interval[0], digits)} to {format_value(interval[1], digits)}"
 
 
 def is_close(value: float, other: float) -> bool:

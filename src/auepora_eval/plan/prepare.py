@@ -453,8 +453,6 @@ def _refuse_retrieval_metrics(plan: Plan, findings: Findings, metrics: Sequence[
 
 def build_system(plan: Plan) -> Any:
     """Import or build the system of a plan, and check that it can be called."""
-    from ..systems.command import CommandSystem
-    from ..systems.http import HttpSystem
     from ..systems.interfaces import as_system, load_python
 
     source = plan.system
@@ -463,8 +461,12 @@ def build_system(plan: Plan) -> Any:
     if source.kind == "python":
         made: Any = load_python(options["path"], options["args"], folder=plan.folder)
     elif source.kind == "http":
+        from ..systems.http import HttpSystem
+
         made = HttpSystem(options.pop("url"), timeout=plan.policy.timeout, **options)
     else:
+        from ..systems.command import CommandSystem
+
         made = CommandSystem(options.pop("command"), timeout=plan.policy.timeout, **options)
     as_system(made)
     return made

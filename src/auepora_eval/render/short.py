@@ -19,19 +19,30 @@ _FEWEST, _MOST = 2, 4
 Ends = tuple[float, float] | None
 
 
-def decimals(ends: Ends) -> int:
+def decimals(ends: Ends, numbers: Sequence[float] = (), other: float | None = None) -> int:
     """The number of decimals of a value with this interval, 2 to 4: two significant digits of the half-width.
 
-    Without an interval, and with one of no width, all four are shown.
+    Without an interval, and with one of no width, all four are shown. Numbers that are compared with another one have
+    as many decimals as it takes to see on which side of it they are.
 
-    >>> decimals((0.087, 0.301)), decimals((0.771, 0.890)), decimals(None)
-    (2, 3, 4)
+    >>> decimals((0.087, 0.301)), decimals((0.771, 0.890)), decimals(None), decimals((0.087, 0.301), [0.1999], 0.2)
+    (2, 3, 4, 4)
     """
     half = 0.0 if ends is None else (ends[1] - ends[0]) / 2
     if not math.isfinite(half) or half <= 0:
         return _MOST
     exponent = int(f"{half:.1e}".partition("e")[2])
-    return min(max(1 - exponent, _FEWEST), _MOST)
+    digits = min(max(1 - exponent, _FEWEST), _MOST)
+    while (
+        other is not None and digits < _MOST and any(_side(round(n, digits), other) != _side(n, other) for n in numbers)
+    ):
+        digits += 1
+    return digits
+
+
+def _side(number: float, other: float) -> int:
+    """1 above the other number, 0 where they are equal, -1 below it."""
+    return (number > other) - (number < other)
 
 
 def rounded(value: float | None, ends: Ends = None, *, sign: str = "") -> str:
@@ -44,8 +55,7 @@ def rounded(value: float | None, ends: Ends = None, *, sign: str = "") -> str:
     """
     if value is None or math.isnan(value):
         return "n/a"
-    digits = decimals(ends)
-    text = format_value(abs(value)) if digits == _MOST else f"{abs(value):.{digits}f}"
+    text = format_value(abs(value), decimals(ends))
     mark = "−" if value < 0 else sign * bool(value)
     return f"{mark}{text}"
 
@@ -157,9 +167,18 @@ def _table_lines(table: Table, room: int) -> list[str]:
     over = max((text_width(line) for line in lines), default=0) - WIDTH
     if over > 0:
         most = min(max(text_width(str(row[0])) for row in shown), MAX_CELL_WIDTH) - over
-        cut: list[Row] = [[cut_text(str(row[0]), most), *row[1:]] for row in shown]
+        cut: list[Row] = [[_cut_name(str(row[0]), most), *row[1:]] for row in shown]
         lines = blocks_text([simple_table(table.columns, cut)]).splitlines()
     return lines if shown is rows else [*lines, f"and {len(rows) - len(shown):,} more"]
+
+
+def _cut_name(text: str, most: int) -> str:
+    """A name with at most so many columns; its unit is not cut off."""
+    name, mark, unit = text.rpartition(" (")
+    end = mark + unit
+    return (
+        f"{cut_text(name, most - text_width(end))}{end}" if mark and text_width(text) > most else cut_text(text, most)
+    )
 
 
 def _note_lines(notes: Sequence[tuple[str, str | None]], room: int) -> list[str]:

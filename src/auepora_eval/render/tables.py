@@ -423,9 +423,9 @@ def number_text(value: float | None) -> str:
     return "n/a" if value is None or math.isnan(value) else format_value(value)
 
 
-def format_value(value: float) -> str:
-    """Four decimals, or three significant digits of very small numbers."""
-    return f"{value:.2e}" if 0 < abs(value) < 0.00005 else f"{value:.4f}"
+def format_value(value: float, digits: int = 4) -> str:
+    """Four decimals, or so many; three significant digits of very small numbers where four are shown."""
+    return f"{value:.2e}" if digits == 4 and 0 < abs(value) < 0.00005 else f"{value:.{digits}f}"
 
 
 # --- CSV: a row per metric and group of each slice, or a row per sample ----------------------------------------------

@@ -169,13 +169,18 @@ def diagnosis_blocks(numbers: DiagnosisNumbers, correct: str, notes: Sequence[st
 
 
 def diagnosis_short(
-    numbers: DiagnosisNumbers, correct: str, notes: Sequence[str], commands: Sequence[tuple[str, str]]
+    numbers: DiagnosisNumbers,
+    correct: str,
+    notes: Sequence[str],
+    *,
+    about: Sequence[tuple[str, str]],
+    commands: Sequence[tuple[str, str]],
 ) -> ShortForm:
-    """The diagnosis in the short form: the sentence, the causes, the arms, and what to do."""
+    """The diagnosis in the short form: the sentence, the causes, the arms, notes ``about`` the runs, and what to do."""
     advice = [("do", text) for text in recommendations(numbers)]
     left = [f"{numbers.left_out} questions were not measured in every arm"] * bool(numbers.left_out)
     causes, arms = causes_table(numbers, short=True), arms_table(numbers, short=True)
-    listed = [*advice, ("note", "; ".join([f"right is {correct}", *left, *notes]))]
+    listed = [*about, *advice, ("note", "; ".join([f"right is {correct}", *left, *notes]))]
     return ShortForm(sentence(numbers), [*([] if causes is None else [causes]), arms], notes=listed, commands=commands)
 
 

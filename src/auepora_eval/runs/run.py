@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.batch import check_samples, require_distinct_ids
 from ..core.conventions import Conventions
@@ -32,7 +32,6 @@ from ..errors import (
     StoreError,
     UnknownRunError,
 )
-from ..gates import GateReport, check_run, get_baseline, tag_gate_outcome
 from ..io.codec import LineError
 from ..io.golden import dataset_fingerprint
 from ..io.sample_sets import SampleSet
@@ -58,6 +57,8 @@ from .judging import JudgeProgress, ignore_progress
 from .scoring import judging_steps, score_run
 from .sequential import LookProgress, StopRequest, check_stop, ignore_looks
 
+if TYPE_CHECKING:
+    from ..gates import GateReport
 CHUNK = 1000
 """Number of saved outputs per write to the store."""
 
@@ -441,11 +442,10 @@ def run_plan(
     """Run a plan, given as a file or already read, or resume a run of it.
 
     ``changes`` replace keys of the plan (``{"run.concurrency": 4}``), ``samples`` takes only those of a set, which the
-    run records and a resumed run keeps, and ``limit`` takes only the first samples.
-    ``resume`` resumes the latest unfinished run of the plan, or the one named by ``run``; with ``retry_failed`` failed
-    samples are called again, otherwise the outcome of a finished run has its stored results. A plan or dataset that has
-    changed since is refused. The gates of the plan are checked at the end; ``against`` names their baseline, by default
-    the latest earlier run with the same name and samples.
+    run records and a resumed run keeps, and ``limit`` takes only the first samples. ``resume`` resumes the latest
+    unfinished run of the plan, or that named by ``run``; with ``retry_failed`` failed samples are called again, else a
+    finished run has its stored results. A plan or dataset that has changed since is refused. The plan's gates are
+    checked at the end; ``against`` names their baseline, by default the latest run of this name and these samples.
     """
     plan = read_plan(path, changes=changes)
     if against is not None and not any(map(needs_baseline, plan.gates)):
@@ -455,7 +455,7 @@ def run_plan(
     if resume and samples is None:
         samples = _stored_set(default_store(store, plan.store), plan.name, run)
     with open_plan(plan, store=store, limit=limit, tags=tags, samples=samples) as (request, opened, where):
-        baseline = None if against is None else get_baseline(opened, against)  # checked before the run starts
+        baseline = None if against is None else opened.find(against).require_finished()  # checked before the run starts
         earlier = _find_resumable(opened, request, run) if resume else None
         final = _with_stop(request, plan.judge.stop, opened, earlier)
         outcome = start_or_resume(final, opened, earlier, retry_failed=retry_failed, stop=stop, watcher=watcher)
@@ -676,6 +676,8 @@ def _with_gates(outcome: RunOutcome, plan: Plan, store: RunStore, baseline: RunR
     """Check the gates of the plan if the run was scored, and tag the run with their outcome."""
     if not plan.gates or outcome.results is None:
         return outcome
+    from ..gates import check_run, tag_gate_outcome
+
     report = check_run(store, outcome.record, outcome.results, plan.gates, baseline=baseline)
     return replace(outcome, gates=report, record=tag_gate_outcome(store, outcome.record.run_id, report))
 

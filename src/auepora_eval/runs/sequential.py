@@ -33,7 +33,6 @@ from ..core.scores import Status
 from ..core.types import EvaluationSample
 from ..engine.executors import Executor
 from ..errors import AueporaWarning, BadValueError, UnknownRunError, did_you_mean
-from ..gates import get_baseline
 from ..judge.critic import JudgePolicy
 from ..judge.limits import UsageLog
 from ..judge.metric import judged_parts
@@ -168,7 +167,7 @@ def stop_baseline(store: RunStore, stop: StopSettings, fingerprint: str, run_id:
     """The run to compare with; raises if it is not finished or has other samples. ``None`` for a threshold."""
     if stop.against is None:
         return None
-    baseline = get_baseline(store, stop.against)
+    baseline = store.find(stop.against).require_finished()
     if baseline.run_id == run_id:
         raise BadValueError(f"'{stop.against}' is {run_id} itself; name another run to compare with")
     if baseline.fingerprint != fingerprint:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import ctypes
 import gc
@@ -201,6 +200,8 @@ class LoopThread:
     """
 
     def __init__(self, *, threads: int | None = None) -> None:
+        import asyncio  # not at the top: half of the commands need none
+
         self.loop = asyncio.new_event_loop()
         self.loop.set_default_executor(DaemonThreadPool() if threads is None else DaemonThreadPool(threads))
         self._is_closed = False
@@ -217,6 +218,8 @@ class LoopThread:
 
     def start(self, coroutine: Coroutine[Any, Any, _T]) -> Future[_T]:
         """Schedule a coroutine and return its future."""
+        import asyncio
+
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
@@ -236,6 +239,8 @@ class LoopThread:
             self._thread.join(2 * _CANCEL_GRACE_S)
 
     def _serve(self) -> None:
+        import asyncio
+
         asyncio.set_event_loop(self.loop)
         while not self._is_closed:
             try:
@@ -256,6 +261,8 @@ def wait_for_result(future: Future[_T]) -> _T:
 
 
 async def _cancel_others() -> None:
+    import asyncio
+
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

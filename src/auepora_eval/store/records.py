@@ -16,7 +16,7 @@ import msgspec
 
 from ..core.conventions import Conventions
 from ..core.types import SystemOutputs
-from ..errors import AueporaError
+from ..errors import AueporaError, BadValueError
 from ..runtime.processes import process_exists, process_name
 from .connect import Record
 
@@ -142,6 +142,13 @@ class RunRecord:
     """The judge usage, summed over all scorings: calls, tokens, cost."""
     judging: dict[str, Any] | None = None
     """The process and the judge usage of a scoring that has not ended, which ``usage`` does not include yet."""
+
+    def require_finished(self) -> RunRecord:
+        """This run; raises if it is not finished, so that nothing can be compared with it."""
+        if self.status is not RunStatus.FINISHED:
+            state = f"{self.run_id} is {self.status.value}, not finished"
+            raise BadValueError(f"{state}; nothing can be compared with it yet")
+        return self
 
     @property
     def status_text(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import math
 import warnings
@@ -205,10 +204,13 @@ def require_tested(framework: Framework, *, any_version: bool = False) -> str:
 
     Another major version may return another format, and scores of misread replies are worse than none.
     """
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed_version
+
     latest = f"'{framework.package}=={framework.tested[-1]}.*'"
     try:
-        version = importlib.metadata.version(framework.package)
-    except importlib.metadata.PackageNotFoundError:
+        version = installed_version(framework.package)
+    except PackageNotFoundError:
         raise MissingDependencyError(
             framework.package, purpose=f"{framework.function}()", install=framework.package
         ) from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -214,6 +215,13 @@ def try_extras(wheel: Path, extras: Iterable[str]) -> None:
         print(f"| `{extra or 'base'}` | {count} distributions | {(size - base) / 1e6:.0f} MB more |", flush=True)
 
 
+def check_tag(tag: str) -> None:
+    """Exit with a message if a tag is not that of the version."""
+    version = runpy.run_path(str(ROOT / "src" / "auepora_eval" / "_version.py"))["__version__"]
+    if tag != f"v{version}":
+        sys.exit(f"the tag is {tag}, and the version in _version.py is {version}")
+
+
 def build_wheel(folder: Path) -> Path:
     """Build the wheel into a folder."""
     command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(folder), str(ROOT)]
@@ -230,7 +238,11 @@ def main() -> None:
     parser.add_argument("--tests", action="store_true", help="run a part of the tests, too")
     parser.add_argument("--lowest", action="store_true", help="with the lowest versions that are allowed")
     parser.add_argument("--extras", nargs="+", metavar="NAME", help="how much these extras add")
+    parser.add_argument("--tag", help="only check that this tag is the one of the version")
     arguments = parser.parse_args()
+    if arguments.tag is not None:
+        check_tag(arguments.tag)
+        return
     with tempfile.TemporaryDirectory() as name:
         wheel = arguments.wheel or build_wheel(Path(name))
         wheel = wheel.resolve()

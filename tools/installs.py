@@ -203,12 +203,13 @@ def run_tests(environment: Environment) -> None:
 
 
 def try_extras(wheel: Path, extras: Iterable[str]) -> None:
-    """Print how much each extra adds to the base install."""
+    """Print how much each extra adds to the base install, without byte code."""
     base = 0
     for extra in ("", *extras):
         with tempfile.TemporaryDirectory() as name:
             environment = Environment(Path(sys.executable), Path(name) / "venv")
-            environment.install(f"{wheel}[{extra}]" if extra else str(wheel))
+            requirement = f"{wheel}[{extra}]" if extra else str(wheel)
+            environment.install("--no-compile", requirement)
             size = disk_bytes(environment.packages())
             count = len(distributions(environment.packages()))
         base = base or size

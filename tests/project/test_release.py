@@ -68,7 +68,9 @@ def test_the_wheel_is_installed_on_every_platform() -> None:
 @pytest.mark.parametrize(("tag", "code"), [(f"v{__version__}", 0), (__version__, 1), ("v999.0.0", 1)])
 def test_a_tag_must_be_the_version(tag: str, code: int) -> None:
     assert 'python tools/installs.py --tag "$GITHUB_REF_NAME"' in command_lines()
-    done = subprocess.run([sys.executable, "tools/installs.py", "--tag", tag], cwd=REPO, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "tools/installs.py", "--tag", tag], cwd=REPO, capture_output=True, check=False
+    )
     assert done.returncode == code, done.stderr
 
 

@@ -16,7 +16,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/cost
 
-.PHONY: demo test fast-tests test-all all-tests test-random lint package docs docs-site golden lock structure mutants faults coverage bench clean
+.PHONY: demo test fast-tests test-all all-tests test-random lint package installs lowest docs docs-site golden lock structure mutants faults coverage bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -61,9 +61,17 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The sdist and the wheel: built, checked, and the demo run from the installed wheel.
+# The sdist and the wheel: built, checked, and the demo run from the wheel in an empty environment.
 package: $(VENV)/.dev
 	$(BIN)/python -m tools.package
+
+# The wheel in an empty environment of every Python that is here, those of pyenv included, with a part of the tests.
+installs: $(VENV)/.dev
+	$(BIN)/python -m tools.installs --tests
+
+# The same with the lowest versions of the base packages, .ci/lowest.txt.
+lowest: $(VENV)/.dev
+	$(BIN)/python -m tools.installs --lowest
 
 # The versions that CI installs, from a fresh environment with every extra.
 lock:

@@ -1,11 +1,9 @@
-"""Build the sdist and the wheel, check both, and run the demo from the installed wheel:  python -m tools.package."""
+"""Build the sdist and the wheel, check both, and try the wheel in an empty environment:  python -m tools.package."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tempfile
 import zipfile
@@ -14,6 +12,8 @@ from email.message import Message
 from pathlib import Path
 
 from packaging.metadata import Metadata
+
+from tools.installs import find_pythons, try_pythons
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = "src/auepora_eval/"
@@ -85,25 +85,6 @@ def check_distributions(sdist: Path, wheel: Path) -> list[str]:
         return found + metadata_problems(archive_of_wheel.read(metadata))
 
 
-def run_installed_demo(wheel: Path, folder: Path) -> None:
-    """Install the wheel into a fresh environment in ``folder`` and run ``auepora demo`` there.
-
-    The packages that it needs are those of this environment: installing them again would take longer than the rest.
-    ``make demo`` in a new environment checks that all of them are declared.
-    """
-    fresh = folder / "venv"
-    python = fresh / "bin" / "python"
-    environment = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
-    for command in (
-        [sys.executable, "-m", "venv", "--without-pip", str(fresh)],
-        [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", str(wheel)],
-        [str(python), "-c", f"import auepora_eval; assert auepora_eval.__file__.startswith({str(fresh)!r})"],
-        [str(fresh / "bin" / "auepora"), "demo"],
-    ):
-        subprocess.run(command, cwd=folder, check=True, env=environment)
-    assert (folder / "auepora-demo" / "report.html").is_file()
-
-
 def main() -> None:
     """Build, check, install, run; exit with 1 if the contents are wrong."""
     with tempfile.TemporaryDirectory() as name:
@@ -116,7 +97,10 @@ def main() -> None:
         if problems:
             sys.exit(1)
         print(f"{sdist.name} ({sdist.stat().st_size:,} bytes) and {wheel.name} ({wheel.stat().st_size:,} bytes): fine")
-        run_installed_demo(wheel, folder)
+        subprocess.run([sys.executable, "-m", "twine", "check", "--strict", str(sdist), str(wheel)], check=True)
+        too_large = try_pythons(find_pythons(with_pyenv=False), wheel)
+        if too_large:
+            sys.exit("\n".join(too_large))
 
 
 if __name__ == "__main__":

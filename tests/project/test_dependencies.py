@@ -8,8 +8,10 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tools import installs
+
 REPO = Path(__file__).parents[2]
-MOST = 34
+MOST = installs.MOST_DISTRIBUTIONS
 
 
 def base_install() -> set[str]:

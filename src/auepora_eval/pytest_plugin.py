@@ -39,7 +39,7 @@ def assert_gates(
     """
     __tracebackhide__ = True
     from .errors import AueporaWarning, BadValueError
-    from .gates import gates_table
+    from .report.gate_table import gates_table
 
     outcome = None if isinstance(result, list) else result
     results = result if isinstance(result, list) else result.results

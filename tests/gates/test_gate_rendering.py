@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from auepora_eval.cli.gate import append_step_summary
 from auepora_eval.errors import DataFileError
-from auepora_eval.gates import GateOutcome, GateReport, gates_markdown, gates_table
+from auepora_eval.gates import GateOutcome, GateReport
 from auepora_eval.render.markdown import escape_markdown
+from auepora_eval.report.gate_table import gates_markdown, gates_table
 from auepora_eval.report.junit import junit_xml
 
 HOSTILE = "a | b\n# title <script>alert(1)</script> & `x` **y** [l](http://evil) $x$ ]]> \0\x1b[31m \ud800 www.evil.com"

@@ -24,9 +24,10 @@ from auepora_eval.compare.short import comparison_short
 from auepora_eval.core.metrics_base import Metric
 from auepora_eval.core.registry import Spec
 from auepora_eval.errors import AueporaError, AueporaWarning
-from auepora_eval.gates import GateReport, check_run, gates_table
+from auepora_eval.gates import GateReport, check_run
 from auepora_eval.io.sample_sets import SampleSet
 from auepora_eval.plan.gates import parse_gates
+from auepora_eval.report.gate_table import gates_table
 from auepora_eval.runs.scoring import rescore
 from auepora_eval.runs.verify import verify_run
 from auepora_eval.store.records import RunRecord, RunStatus, StoredOutput

@@ -8,7 +8,7 @@ import pytest
 
 from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, TargetCategory
-from auepora_eval.gates import GateOutcome, GateReport, gates_blocks
+from auepora_eval.gates import GateOutcome, GateReport
 from auepora_eval.render.blocks import (
     Block,
     Bullets,
@@ -26,6 +26,7 @@ from auepora_eval.render.html import blocks_html
 from auepora_eval.render.markdown import blocks_markdown, report_markdown
 from auepora_eval.render.tables import csv_text, results_csv, scores_csv, table
 from auepora_eval.render.terminal import blocks_text, printable, report_text, text_width
+from auepora_eval.report.gate_table import gates_blocks
 from auepora_eval.report.junit import junit_xml
 
 HOSTILE = [

@@ -90,7 +90,7 @@ def publish(report: GateReport, record: RunRecord, *, junit: str | None, warn: b
 
 def append_step_summary(report: GateReport, *, heading: str) -> str | None:
     """Append the report to the file ``$GITHUB_STEP_SUMMARY``; returns its path, or ``None`` where it is not set."""
-    from ..gates import gates_markdown
+    from ..report.gate_table import gates_markdown
 
     path = os.environ.get(SUMMARY_VARIABLE)
     if not path:
@@ -152,8 +152,8 @@ def command(
     auepora gate nightly --against main -g 'delta(ndcg@10) > -0.01' -g 'not worse(token_f1, by=0.02)'
     auepora gate latest --plan plan.yaml --junit gates.xml
     """
-    from ..gates import gates_markdown, gates_table
     from ..plan.gates import parse_gates
+    from ..report.gate_table import gates_markdown, gates_table
     from ..store.connect import default_store
 
     form = output_format(output, as_json=as_json, no_csv="gates are written as .json, .md or as a table")
@@ -197,9 +197,10 @@ def gates_short(
     commands: Sequence[tuple[str, str]] = (),
 ) -> ShortForm:
     """The gates in the short form, failed ones first, with what else must be said; ``failed`` answers are named."""
-    from ..gates import GATE_SIGNS, CheckedGate
+    from ..gates import CheckedGate
     from ..render.short import ShortForm, group_messages
     from ..render.tables import UNRELIABLE_NOTE
+    from ..report.gate_table import GATE_SIGNS
 
     ordered = sorted(report.visible_outcomes, key=attrgetter("status"))  # failed, inconclusive, passed
     doubts = [

@@ -379,7 +379,7 @@ def command(
         footer = f"conventions: {conventions_label(outcome.record)}"
         write_out(_results_document(outcome, form, footer, per_query=per_query), output)
     if outcome.gates is not None and form in ("csv", "json"):
-        from ..gates import gates_table
+        from ..report.gate_table import gates_table
 
         echo_err(gates_table(outcome.gates), always=form == "csv")  # JSON contains them
     _finish_run(outcome)
@@ -394,7 +394,7 @@ def _results_document(outcome: RunOutcome, form: str, footer: str, *, per_query:
     if form == "json":
         document = {**results.to_dict(per_query=per_query), "gates": report.to_dict()}
         return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    from ..gates import gates_markdown, gates_table
+    from ..report.gate_table import gates_markdown, gates_table
 
     gates = gates_markdown(report) if form == "markdown" else gates_table(report)
     return "\n\n".join([render_results(results, form, footer), gates])

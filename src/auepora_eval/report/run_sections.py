@@ -24,7 +24,7 @@ from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from ..engine.gold_match import GoldMatch
 from ..errors import AueporaError, BadValueError
 from ..features.matching import has_spans
-from ..gates import GateReport, check_run, gates_blocks
+from ..gates import GateReport, check_run
 from ..io.sample_sets import set_label
 from ..plan.gates import parse_gates
 from ..render import charts
@@ -53,6 +53,7 @@ from ..store.records import RunRecord, conventions_label, plan_conventions
 from ..store.runs import RunStore, aligned_outputs, all_result_summaries, iter_samples, packed_outputs
 from .cards import Card, ReasonCount, card
 from .explain import resolve_result_metric
+from .gate_table import gates_blocks
 from .plots import cause_rows
 
 # --- the stored data of one run for a report; each part is read once, on first access --------------------------------

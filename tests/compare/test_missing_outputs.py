@@ -91,7 +91,7 @@ class TestCommands:
         # Counted as failures they have a value, and the gate decides by it.
         assert trec("rescore", "b", "-m", "map:missing=fail")[0] == 0
         code, output, _ = trec("gate", "b", "-g", "map >= 0.7", "-g", "coverage >= 0.5")
-        assert (code, "map is 0.6000, below 0.7" in output) == (1, True)
+        assert (code, "map is 0.60, below 0.7" in output) == (1, True)
 
     def test_leaderboard_counts_missing_outputs(self, trec: Run) -> None:
         Path("c.yaml").write_text(PLAN.format(name="a").replace("name: a", "name: c"))

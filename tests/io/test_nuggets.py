@@ -11,7 +11,7 @@ from auepora_eval.errors import AueporaWarning, BadValueError, DataFileError, Du
 from auepora_eval.io.convert import convert_files
 from auepora_eval.io.join import load_dataset
 from auepora_eval.io.labels import read_nuggets, with_nuggets, write_nuggets
-from auepora_eval.judge.nuggets import Nugget, NuggetTopic
+from auepora_eval.judge.nugget_lists import Nugget, NuggetTopic
 
 LINE = {"query": "Who?", "qid": "q1", "nuggets": [{"text": "Goethe", "importance": "vital"}]}
 

@@ -7,7 +7,8 @@ import pytest
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.errors import AlignmentError, BadValueError, JudgeError
 from auepora_eval.judge.critic import JudgePolicy, JudgeRequest
-from auepora_eval.judge.nuggets import ASSIGNMENTS, Nugget, assign_nuggets, make_nuggets
+from auepora_eval.judge.nugget_lists import ASSIGNMENTS, Nugget
+from auepora_eval.judge.nuggets import assign_nuggets, make_nuggets
 from auepora_eval.metrics.citation_support import NuggetRecall, nugget_scores
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
 

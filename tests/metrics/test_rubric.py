@@ -14,8 +14,8 @@ from auepora_eval.core.scores import Scores
 from auepora_eval.errors import AueporaError, AueporaWarning, JudgeError
 from auepora_eval.io.validate import validate_files
 from auepora_eval.judge.critic import JudgePolicy, JudgeRequest
-from auepora_eval.judge.nuggets import parse_rubric
 from auepora_eval.judge.preview import preview
+from auepora_eval.judge.rubrics import parse_rubric
 from auepora_eval.metrics.rubric import RubricRequired, RubricScore
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
 

@@ -24,7 +24,7 @@ from auepora_eval.engine.repeats import evaluate_repeats
 from auepora_eval.errors import MetricDefinitionError
 from auepora_eval.gates import GateOutcome, GateReport, GateStatus
 from auepora_eval.io.labels import Provenance
-from auepora_eval.judge.nuggets import ASSIGNMENTS, Importance
+from auepora_eval.judge.nugget_lists import ASSIGNMENTS, Importance
 from auepora_eval.judge.openai import SchemaMode
 from auepora_eval.plan.gates import IntervalPart, Operator
 from auepora_eval.stats.intervals import Interval

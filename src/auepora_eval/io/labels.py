@@ -22,7 +22,7 @@ from ..errors import (
     DuplicateIdError,
     did_you_mean,
 )
-from ..judge.nuggets import NUGGETS_KEY, NuggetTopic, parse_nuggets
+from ..judge.nugget_lists import NUGGETS_KEY, NuggetTopic, parse_nuggets
 from ..runtime.files import (
     read_lines,
     write_lines,

@@ -19,7 +19,8 @@ from ..engine.targets import TargetSupport, supported_targets
 from ..errors import AueporaError, DataFileError, did_you_mean
 from ..features.rankings import RANK_CONTRADICTION, parse_level
 from ..features.texts import is_unanswerable
-from ..judge.nuggets import RUBRIC_KEY, sample_nuggets, sample_rubric
+from ..judge.nugget_lists import sample_nuggets
+from ..judge.rubrics import RUBRIC_KEY, sample_rubric
 from ..runtime.processes import gc_paused
 from .corpus import Corpus, CorpusJoin
 from .formats import Format, Role

@@ -11,6 +11,7 @@
 * ``controls``: items whose verdict is known, mixed among the judged ones
 * ``metric``: the base class of metrics that call a judge, and replay of stored judgements
 * ``ratings``, ``support``, ``nli``, ``preference``: kinds of requests
-* ``nuggets``: nuggets and rubrics, what an answer should contain
+* ``nugget_lists``, ``rubrics``: what an answer should contain, as annotated
+* ``nuggets``: nuggets, generated and assigned by a judge
 * ``preview``: an estimate of calls and cost
 """

@@ -1,114 +1,22 @@
-"""What an answer should contain: nuggets, generated and assigned by a judge, and rubrics, the items of one sample."""
+"""Nuggets, generated from documents and assigned to answers by a judge."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from numbers import Real
-from typing import Any, Literal
+from typing import Any
 
 from ..core.batch import Batch, check_samples
 from ..core.types import EvaluationSample, SystemOutputs
-from ..errors import AlignmentError, BadTypeError, BadValueError, JudgeError, did_you_mean
+from ..errors import AlignmentError, BadValueError, JudgeError
 from ..options import PositiveInt, check_options
 from .critic import Critic, JudgeClient, Judgement, JudgePolicy, decides
+from .nugget_lists import ASSIGNMENTS, Importance, Nugget, NuggetTopic, sample_nuggets
 from .prompting import Frames, Prompt, resolve_prompt
 from .ratings import ReplyForm, gather_all, object_schema, question_frames, resolve_critic, returns_number_only
 from .session import JudgeSession, run_judging
-from .support import VerdictForm, VerdictLevel, Verifier, check_support
-
-Importance = Literal["vital", "okay"]
-NUGGETS_KEY = "nuggets"
-"""Metadata key of a sample's nuggets."""
-ASSIGNMENTS = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
-"""Support of a nugget by an answer, as files name it, and its weight."""
-
-
-@dataclass(frozen=True, slots=True)
-class Nugget:
-    """A fact, in one short statement."""
-
-    text: str
-    importance: Importance = "vital"
-    """``vital`` if an answer without it is not a good one, ``okay`` if it is good to know."""
-    assignment: str | None = None
-    """Its support by an answer, if one was assigned: a key of ``ASSIGNMENTS``."""
-
-    def to_dict(self) -> dict[str, str]:
-        """The nugget as files and metadata store it."""
-        row = {"text": self.text, "importance": str(self.importance)}
-        return row if self.assignment is None else {**row, "assignment": self.assignment}
-
-
-@dataclass(frozen=True, slots=True)
-class NuggetTopic:
-    """A question with its nuggets, optionally assigned to an answer."""
-
-    qid: str
-    """The id of the sample."""
-    nuggets: tuple[Nugget, ...]
-    query: str = ""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """Other fields of the line, such as ``run_id`` and ``answer_text``."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The topic as a file stores it."""
-        row = {"qid": self.qid, "query": self.query, **self.extra}
-        return {**row, "nuggets": [one.to_dict() for one in self.nuggets]}
-
-
-def sample_nuggets(sample: EvaluationSample) -> list[Nugget] | None:
-    """The nuggets in a sample's metadata; ``None`` if there is no such key."""
-    value = sample.metadata.get(NUGGETS_KEY) if isinstance(sample.metadata, Mapping) else None
-    return None if value is None else parse_nuggets(value)
-
-
-def parse_nuggets(values: object) -> list[Nugget]:
-    """Nuggets from a list of objects with ``text`` and ``importance``, each text once.
-
-    A duplicate is vital if any copy is. Raises for anything else.
-    """
-    if not isinstance(values, (list, tuple)):
-        raise BadTypeError(f"nuggets are a list of objects with 'text' and 'importance', not {values!r:.80}")
-    by_text: dict[str, Nugget] = {}
-    for index, one in enumerate(values):
-        nugget = one if isinstance(one, Nugget) else _parse_nugget(one, index)
-        key = " ".join(nugget.text.split()).lower()
-        before = by_text.get(key)
-        if before is None or (before.importance == "okay" and nugget.importance == "vital"):
-            by_text[key] = nugget
-    return list(by_text.values())
-
-
-def _parse_nugget(value: object, index: int) -> Nugget:
-    where = f"nuggets[{index}]"
-    if not isinstance(value, Mapping):
-        raise BadTypeError(f"{where} is {value!r:.80}; a nugget is an object with 'text' and 'importance'")
-    text = value.get("text")
-    if not isinstance(text, str) or not text.strip():
-        raise BadValueError(f"{where} has {text!r:.80} as 'text', which must be a statement")
-    importance = _check_word(value, "importance", ("vital", "okay"), where)
-    if importance is None:
-        raise BadValueError(f"{where} has no 'importance'; it is vital or okay")
-    return Nugget(
-        text.strip(), "vital" if importance == "vital" else "okay", _check_word(value, "assignment", ASSIGNMENTS, where)
-    )
-
-
-def _check_word(row: Mapping[str, Any], key: str, words: Any, where: str) -> str | None:
-    value = row.get(key)
-    if value is None:
-        return None
-    word = value.strip().lower() if isinstance(value, str) else None
-    if word not in words:
-        raise BadValueError(f"{where} has {value!r:.40} as '{key}', which must be one of {', '.join(words)}")
-    return word
-
-
-# --- generation from documents, and assignment to answers, by a judge ------------------------------------------------
+from .support import Verifier, check_support
 
 GENERATION_METRIC, ASSIGNMENT_METRIC = "nuggets", "nugget_assignment"
 """Names of these requests in the usage log."""
@@ -341,124 +249,3 @@ class _NuggetGenerator:
             prompt, self.critic, texts, metric=GENERATION_METRIC, sample_id=sample.sample_id, words=words
         )
         return await judge.ask(self.critic, replace(request, metadata={}))  # only simple critics need metadata
-
-
-# --- rubrics: the weighted items by which the answer of one sample is judged -----------------------------------------
-
-RUBRIC_KEY = "rubric"
-"""Label of a sample that has its rubric."""
-_KEYS = ("item", "weight", "required")
-
-
-class RubricLevel(VerdictLevel):
-    """Whether what an item describes is true of an answer; the value is its weight."""
-
-    MET = 1.0
-    PARTLY = 0.5
-    NOT_MET = 0.0
-
-
-RUBRIC_FORM = VerdictForm("item", RubricLevel)
-
-
-@dataclass(frozen=True, slots=True)
-class RubricItem:
-    """Something that an answer should do or, with a negative weight, a fault that it should not have."""
-
-    text: str
-    weight: Fraction = Fraction(1)
-    required: bool = False
-    """Whether it counts in ``rubric_required`` and not in the score."""
-
-    def is_satisfied(self, level: float) -> bool:
-        """Whether a requirement is satisfied: met in full, or a fault that is absent."""
-        return level == (RubricLevel.MET if self.weight > 0 else RubricLevel.NOT_MET)
-
-
-Rubric = tuple[RubricItem, ...]
-
-
-def sample_rubric(sample: EvaluationSample) -> Rubric | None:
-    """The rubric in a sample's labels; ``None`` if there is none. Raises if it is malformed."""
-    value = sample.labels.get(RUBRIC_KEY)
-    return None if value is None else parse_rubric(value)
-
-
-def parse_rubric(values: object) -> Rubric:
-    """A rubric from a list of objects with ``item``, ``weight`` (1 by default) and ``required`` (false by default).
-
-    Items that enter the score need a positive weight among them: the score is a proportion of it.
-    """
-    if not isinstance(values, (list, tuple)):
-        raise BadTypeError(f"rubric must be a list of objects with 'item' and 'weight', not {values!r:.80}")
-    if not values:
-        raise BadValueError("rubric is an empty list; name at least one item, or leave it out")
-    rubric = tuple(_parse_item(value, f"rubric[{index}]") for index, value in enumerate(values))
-    seen: dict[str, int] = {}
-    for index, one in enumerate(rubric):
-        first = seen.setdefault(" ".join(one.text.split()).lower(), index)
-        if first != index:
-            raise BadValueError(f"rubric[{index}] repeats the item of rubric[{first}]: {one.text!r:.80}")
-    scored = scored_items(rubric)
-    if scored and not any(one.weight > 0 for one in scored):
-        raise BadValueError(
-            "rubric has no item with a positive weight that counts in the score (items with 'required: true' do not); "
-            "the score would be divided by zero"
-        )
-    return rubric
-
-
-def _parse_item(value: object, where: str) -> RubricItem:
-    if not isinstance(value, Mapping):
-        raise BadTypeError(f"{where} is {value!r:.80}; write an object such as {{item: ..., weight: 2}}")
-    for key in value:
-        if key not in _KEYS:
-            hint = did_you_mean(str(key), _KEYS, otherwise=f"; there are {', '.join(_KEYS)}")
-            raise BadValueError(f"{where} has an unknown key {key!r:.40}{hint}")
-    text = value.get("item")
-    if not isinstance(text, str) or not text.strip():
-        raise BadValueError(f"{where} has {text!r:.80} as 'item', which must be a text")
-    required = value.get("required", False)
-    if not isinstance(required, bool):
-        raise BadTypeError(f"{where} has {required!r:.40} as 'required', which must be true or false")
-    return RubricItem(text.strip(), _parse_weight(value.get("weight", 1), where), required)
-
-
-def _parse_weight(value: object, where: str) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise BadTypeError(f"{where} has {value!r:.40} as 'weight', which must be a number")
-    if not value:
-        raise BadValueError(f"{where} has 0 as 'weight': the item would not count; give it a weight or remove it")
-    return Fraction(str(value))  # 0.1 means one tenth, not the nearest binary number
-
-
-# --- measures of a rubric, exact -------------------------------------------------------------------------------------
-
-
-def scored_items(rubric: Sequence[RubricItem]) -> Rubric:
-    """The items that enter the score."""
-    return tuple(one for one in rubric if not one.required)
-
-
-def required_items(rubric: Sequence[RubricItem]) -> Rubric:
-    """The items that are required."""
-    return tuple(one for one in rubric if one.required)
-
-
-def rubric_score(items: Sequence[RubricItem], levels: Sequence[float]) -> Fraction:
-    """The weighted levels over the sum of the positive weights; below 0 where faults outweigh the rest.
-
-    >>> rubric_score([RubricItem("a", Fraction(2)), RubricItem("b"), RubricItem("fault", Fraction(-1))], [1, 0.5, 1])
-    Fraction(1, 2)
-    """
-    total = sum((one.weight * Fraction(level) for one, level in zip(items, levels, strict=True)), Fraction(0))
-    return total / _positive_weight(items)
-
-
-def worst_rubric_score(items: Sequence[RubricItem]) -> Fraction:
-    """The score of an answer that has every fault and meets nothing else."""
-    return sum((one.weight for one in items if one.weight < 0), Fraction(0)) / _positive_weight(items)
-
-
-def _positive_weight(items: Sequence[RubricItem]) -> Fraction:
-    return sum((one.weight for one in items if one.weight > 0), Fraction(0))

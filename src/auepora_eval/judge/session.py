@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.batch import Batch
 from ..errors import AueporaWarning, BadValueError, JudgeError, StoreError
@@ -41,8 +41,10 @@ from .critic import (
     read_answer,
 )
 from .limits import AdaptiveLimiter, Budget, CircuitBreaker, JudgementRecord, Reservation, UsageLog, model_name
-from .nli import EntailmentFunction, EntailmentScore, NliModel
 from .panel import PanelClient
+
+if TYPE_CHECKING:
+    from .nli import EntailmentFunction, EntailmentScore, NliModel
 
 # --- one call of a critic, with a timeout that always holds and a check of the reply ---------------------------------
 

@@ -20,7 +20,7 @@ from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import AueporaError, BadTypeError
 from ..judge.critic import JudgeClient
-from ..judge.nuggets import Nugget, sample_nuggets
+from ..judge.nugget_lists import Nugget, sample_nuggets
 from ..judge.ratings import Rating, gather_all
 from ..options import PositiveInt
 from ..text.sentences import Citation, CitedSentence, Style, cited_sentences

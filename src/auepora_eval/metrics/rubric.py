@@ -20,19 +20,17 @@ from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory, response_text
 from ..errors import AueporaError
 from ..judge.critic import Critic
-from ..judge.nuggets import (
-    RUBRIC_FORM,
+from ..judge.ratings import Rating, question_frames
+from ..judge.rubrics import (
     Rubric,
     RubricItem,
-    RubricLevel,
     required_items,
     rubric_score,
     sample_rubric,
     scored_items,
     worst_rubric_score,
 )
-from ..judge.ratings import Rating, question_frames
-from ..judge.support import SupportVerdict
+from ..judge.support import SupportVerdict, VerdictForm, VerdictLevel
 from .judged_base import (
     CheckedStatements,
     RepeatedJudgementMetric,
@@ -41,6 +39,17 @@ from .judged_base import (
     VerdictMetric,
     exact_fraction,
 )
+
+
+class RubricLevel(VerdictLevel):
+    """Whether what an item describes is true of an answer; the value is its weight."""
+
+    MET = 1.0
+    PARTLY = 0.5
+    NOT_MET = 0.0
+
+
+RUBRIC_FORM = VerdictForm("item", RubricLevel)
 
 
 class RubricEvaluation(StatementEvaluation):

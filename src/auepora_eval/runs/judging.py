@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.conventions import ID_PRESETS, Conventions
 from ..core.derivation import ExplainContext
@@ -28,7 +28,6 @@ from ..judge.critic import Critic, Judgement, JudgePolicy, JudgeRequest, critic_
 from ..judge.limits import UsageLog
 from ..judge.metric import JudgedMetric, judged_parts
 from ..judge.panel import Poll, answer_digest, judged_item
-from ..judge.preference import PreferenceReport, prefer
 from ..judge.preview import Preview, preview
 from ..judge.ratings import returns_number_only, supports_logprobs
 from ..judge.session import JudgeSession
@@ -42,6 +41,9 @@ from ..store.records import RunRecord, plan_conventions, this_process
 from ..store.rows import StoredJudgement
 from ..store.runs import RunStore, aligned_outputs, iter_samples, result_summaries
 from .sequential import expected_calls_note
+
+if TYPE_CHECKING:
+    from ..judge.preference import PreferenceReport
 
 JUDGEMENTS_PER_WRITE = 200
 """Number of judgements per write to the store."""
@@ -487,6 +489,8 @@ def prefer_runs(
     prompt: object = None,
 ) -> PreferenceReport:
     """Let a judge compare the answers of two runs on their common samples. Of repeats, the first is judged."""
+    from ..judge.preference import prefer
+
     samples = common_samples(store, record_a, record_b)
 
     def answers(record: RunRecord) -> list[SystemOutputs | None]:

@@ -43,9 +43,6 @@ from .judging import JudgeProgress, conventions_of_run, ignore_progress, rescori
 from .sequential import LookProgress, StopRequest, ignore_looks
 from .steps import CoverageStep, EarlyStopping, ScoringStep, TwoStageStep
 
-ScoringOptions = Scoring
-"""The executor and batch size, as in a plan; results do not depend on them."""
-
 
 def score_run(job: ScoringJob, steps: Sequence[ScoringStep] = ()) -> Results:
     """Score the stored outputs of a run and store the results; results with other signatures are kept.

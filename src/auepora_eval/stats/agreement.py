@@ -19,8 +19,6 @@ from .intervals import Estimate, Floats, Ints, encode_clusters, mean_interval
 
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 Weights = Literal["linear", "quadratic"]
-AgreementReport = Estimate
-"""A measure of agreement, with its interval."""
 
 _LEVELS = ("nominal", "ordinal", "interval", "ratio")
 _WEIGHTS = (None, "linear", "quadratic")

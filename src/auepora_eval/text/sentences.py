@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from ..errors import BadTypeError
 
@@ -72,7 +72,6 @@ def _continues(so_far: str, rest: str, mark: str) -> bool:
 # --- citations of sentences: from marks such as ``[1]`` in the text, or from a list ----------------------------------
 
 Style = Literal["auto", "sentences", "brackets", "hash", "ids"]
-STYLES: tuple[str, ...] = get_args(Style)
 """Where citations are looked for: in the list of sentences if there is one and else in the text (``auto``), in the list
 alone, or in the text alone, as ``[1]``, as ``[#1]`` or as the id of a document."""
 

@@ -312,6 +312,7 @@ def test_a_tokenizer_of_the_user_in_processes() -> None:
 
 def test_jieba_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jieba", None)
+    named_tokenizer.cache_clear()
     with pytest.raises(MissingDependencyError, match=r"tokenizer 'jieba_characters' needs the package.*pip install"):
         metric("token_f1", tokenizer="jieba_characters")
     with pytest.raises(MissingDependencyError, match=r"'jieba:lcut' needs the package.*auepora-eval\[zh\]"):

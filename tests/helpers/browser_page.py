@@ -83,10 +83,10 @@ class Watched:
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """Debian's chromium, or the running test is skipped."""
+    """Debian's chromium without a window system, which is faster, else chromium; or the running test is skipped."""
     requirements.check_marked_slow("chromium")
     api = requirements.need("playwright.sync_api")
-    program = shutil.which("chromium")
+    program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if program is None:
         requirements.missing("program chromium")
     api.expect.set_options(timeout=30_000)  # a busy machine

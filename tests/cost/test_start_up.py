@@ -73,7 +73,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 PEER = "import time, aiohttp, click, jinja2, msgspec, numpy, yaml; print(time.process_time())"
 """Imports the packages of the base install that the small commands need, and nothing of this one."""
-PEER_SECONDS = 0.3
+PEER_SECONDS = 0.25
 """What the peer takes on the machine for which the limits below are given. A slower machine gets more time in proportion."""
 
 
@@ -95,8 +95,10 @@ def test_time_of_a_small_command(arguments: list[str], most: float, folder: Path
         "print(time.process_time())"
     )
     command, peer = [], []
-    for _ in range(5):
+    for calls in range(1, 16):
         command.append(float(fresh(code, folder).splitlines()[-1]))
         peer.append(float(fresh(PEER)))
-    slower = max(1.0, min(peer) / PEER_SECONDS)
-    assert min(command) < most * slower, f"the peer took {min(peer):.3f} s"
+        limit = most * max(1.0, min(peer) / PEER_SECONDS)
+        if calls >= 3 and min(command) < limit:
+            return
+    pytest.fail(f"{min(command):.3f} s of {limit:.3f} s, where the peer took {min(peer):.3f} s")

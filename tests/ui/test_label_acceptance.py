@@ -509,6 +509,7 @@ def start_labelling(page: Any, name: str) -> None:
     type_into(page, "Your name", name)
     page.keyboard.press("Enter")
     page.wait_for_selector("#label-item")
+    page.wait_for_load_state("load")  # keys do nothing before
 
 
 def label_items(page: Any, count: int, choose: Callable[[int, str, list[str]], str]) -> None:

@@ -73,7 +73,6 @@ def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output
 
 def publish(report: GateReport, record: RunRecord, *, junit: str | None, warn: bool = True) -> None:
     """Print the warnings, if wanted, write JUnit XML if requested, and append to ``$GITHUB_STEP_SUMMARY`` if set."""
-
     if warn:
         echo_err(*(f"Warning: {warning}" for warning in report.warnings))
     if junit is not None:

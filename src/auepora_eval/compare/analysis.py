@@ -162,10 +162,10 @@ def compute_comparisons(
     return [join_ends(ends) for ends in joined]
 
 
-def _shares_rate(one: ComparisonInput) -> bool:
+def _shares_rate(comparison: ComparisonInput) -> bool:
     """Whether a comparison, if it is primary, shares the error rate of the others."""
-    is_tested = one.is_joint or one.withheld != "no_direction"
-    return is_tested and one.sequential is None and one.two_stage is None and one.withheld not in EXPLORATORY
+    withheld = comparison.withheld in EXPLORATORY or (comparison.withheld == "no_direction" and not comparison.is_joint)
+    return comparison.sequential is None and comparison.two_stage is None and not withheld
 
 
 def _with_ratio(analysis: Analysis, place: int, found: MetricComparison) -> MetricComparison:

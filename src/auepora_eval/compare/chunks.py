@@ -251,9 +251,9 @@ class _RunChunks:
         return found
 
 
-def _differ(one: int, other: int) -> bool:
+def _differ(first: int, second: int) -> bool:
     """Whether two hashes are known and differ."""
-    return 0 not in (one, other) and one != other
+    return 0 not in (first, second) and first != second
 
 
 def _gold_never_returned(

@@ -24,7 +24,6 @@ MAX_MODULE_LINES = 800
 LONG_MODULES = {
     "annotate.calibration": 873,
     "core.metrics_base": 858,
-    "io.traces": 857,
     "ui.batch_page": 843,
 }
 """Modules that were longer than ``MAX_MODULE_LINES`` when it became 800, with their lines then: they may not grow."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.core.registry import metric
-from auepora_eval.errors import BadValueError
+from auepora_eval.errors import BadValueError, DataFileError
 from auepora_eval.features.usage import CACHED, token_count
 from auepora_eval.io.formats import get_format
 from auepora_eval.io.problems import Problems
@@ -96,19 +96,64 @@ def span(number: int, model: str | None, tokens: int | None, **attributes: Any) 
     }  # fmt: skip
 
 
-def test_traces_report_the_usage_of_each_model(tmp_path: Path) -> None:
-    path = tmp_path / "traces.jsonl"
-    cached = {"llm.token_count.prompt_details.cache_read": 3}
-    spans = [span(0, None, None), span(1, "small", 5), span(2, "large", 7, **cached)]
+def read_trace(folder: Path, spans: list[dict[str, Any]]) -> Any:
+    path = folder / "traces.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in spans))
     (parsed,) = get_format("traces").read("outputs", path, Problems())
-    usage = parsed.output.usage
+    return parsed.output
+
+
+def test_traces_report_the_usage_of_each_model(tmp_path: Path) -> None:
+    cached = {"llm.token_count.prompt_details.cache_read": 3}
+    output = read_trace(tmp_path, [span(0, None, None), span(1, "small", 5), span(2, "large", 7, **cached)])
+    usage = output.usage
     assert usage["models"] == ["small", "large"]
     assert usage["by_model"]["small"]["input_tokens"] == 5
     assert token_count(usage["by_model"]["large"], CACHED) == 3
     prices = {"small": {"prompt": 1}, "large": {"prompt": 2, "cached_prompt": 0}}
     cost: Any = metric({"total_cost": {"prices": prices}})
-    assert cost.score_one(sample(), parsed.output).value == pytest.approx((5 + 2 * 4) / 1e6)
+    assert cost.score_one(sample(), output).value == pytest.approx((5 + 2 * 4) / 1e6)
+
+
+CHUNK = "llm.content.completion.chunk"
+FIRST_TOKENS: list[tuple[dict[str, Any], list[dict[str, Any]], float | None, str]] = [
+    ({"gen_ai.response.time_to_first_chunk": 0.25}, [], 2.25, "OpenTelemetry counts from the start of its span"),
+    ({"gen_ai": {"response": {"time_to_first_token": 0.5}}}, [], 2.5, "Sentry, nested attributes"),
+    ({"langfuse.observation.completion_start_time": '"2025-01-01T00:00:02.125Z"'}, [], 2.125, "Langfuse writes JSON"),
+    ({}, [{"name": "First Token Stream Event", "timestamp": "2025-01-01T00:00:02.75Z"}], 2.75, "OpenInference"),
+    (
+        {},
+        [{"name": CHUNK, "timeUnixNano": "1735689602900000000"}, {"name": CHUNK, "timeUnixNano": "1735689602500000000"}],
+        2.5,
+        "OpenLLMetry has an event per part: the first counts",
+    ),
+    ({}, [{"name": "exception", "timestamp": "2025-01-01T00:00:02.75Z"}, {"name": CHUNK}], None, "no event with a time"),
+    ({}, [], None, "an answer that was not streamed"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("attributes", "events", "wanted"), [row[:3] for row in FIRST_TOKENS], ids=[row[3] for row in FIRST_TOKENS]
+)
+def test_traces_have_the_first_token_of_the_last_model_call(
+    tmp_path: Path, attributes: dict[str, Any], events: list[dict[str, Any]], wanted: float | None
+) -> None:
+    answering = {**span(2, "large", 7, **attributes), "events": events}
+    output = read_trace(tmp_path, [span(0, None, None), span(1, "small", 5), answering])
+    assert output.timings.get("first_token") == wanted
+
+
+def test_a_first_token_of_an_earlier_model_call_does_not_count(tmp_path: Path) -> None:
+    early, late = ({"gen_ai.response.time_to_first_chunk": seconds} for seconds in (0.5, 0.25))
+    output = read_trace(tmp_path, [span(0, None, None), span(1, "small", 5, **early), span(2, "large", 7, **late)])
+    assert output.timings["first_token"] == 2.25
+
+
+def test_a_first_token_before_the_start_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    path.write_text(json.dumps(span(2, "large", 7, **{"gen_ai.response.time_to_first_chunk": -1.5})))
+    with pytest.raises(DataFileError, match=r":1: a span has its first token 1\.5 s before it starts"):
+        list(get_format("traces").read("outputs", path, Problems()))
 
 
 def test_a_wrong_number_of_tokens_is_an_error() -> None:

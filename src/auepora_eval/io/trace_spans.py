@@ -348,6 +348,12 @@ _SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_NANOSECONDS = 1 << 63
 NANOSECONDS_PER_SECOND = 10**9
+_FIRST_TOKEN_SECONDS = ("gen_ai.response.time_to_first_chunk", "gen_ai.response.time_to_first_token")
+"""Seconds since the start of the span: the names of OpenTelemetry and of Sentry."""
+_COMPLETION_START = "langfuse.observation.completion_start_time"
+_FIRST_TOKEN_EVENTS = frozenset(("First Token Stream Event", "llm.content.completion.chunk"))
+"""Events of OpenInference (the first token) and OpenLLMetry (every part of the answer)."""
+_EVENT_TIME = ("timestamp", "timeUnixNano", "time_unix_nano", "time")
 _MODEL = ("llm.model_name", "llm.response.model_name", "gen_ai.response.model", "gen_ai.request.model")
 
 
@@ -374,6 +380,8 @@ class TraceSpan:
     error: str | None = None
     sample_id: str | None = None
     conversation: str | None = None
+    first_token: int | None = None
+    """When the first token of a streamed answer came, in nanoseconds since 1970."""
     record: int | None = None
     """The number of the span in the file or bundle, if several are on its line."""
 
@@ -452,6 +460,20 @@ def _object_list(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]
     return items or []
 
 
+def _first_token(record: Mapping[str, Any], attributes: Mapping[str, Any], start: int | None) -> int | None:
+    """Return when the first token of a streamed answer came, in nanoseconds since 1970."""
+    for name in _FIRST_TOKEN_SECONDS:
+        seconds = _parse_number(get_path(attributes, name), name)
+        if seconds is not None and start is not None:
+            return start + round(seconds * NANOSECONDS_PER_SECOND)
+    written = get_path(attributes, _COMPLETION_START)
+    if isinstance(written, str):  # Langfuse writes it as JSON: in quotes
+        return _time({_COMPLETION_START: written.strip('"')}, (_COMPLETION_START,))
+    streamed = [event for event in _event_records(record) if event.get("name") in _FIRST_TOKEN_EVENTS]
+    moments = [_time(event, _EVENT_TIME) for event in streamed]
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
 def _span(record: Mapping[str, Any], line: int, place: int | None, trace_id: str | None) -> TraceSpan:
     errors = ErrorCollector()
     attributes = errors.call(_attributes, record) or {}
@@ -459,6 +481,7 @@ def _span(record: Mapping[str, Any], line: int, place: int | None, trace_id: str
     events = errors.call(_events, record) or []
     answer, structured = span_answer(attributes, kind, events)
     model = next((value for value in (get_path(attributes, name) for name in _MODEL) if isinstance(value, str)), None)
+    start = errors.call(_time, record, _START)
     if trace_id is None:
         errors.add("a span has no trace id; expected 'trace_id', 'traceId' or 'context.trace_id'")
     span = TraceSpan(
@@ -469,7 +492,7 @@ def _span(record: Mapping[str, Any], line: int, place: int | None, trace_id: str
             _id, record, ("parent_id", "parentId", "parentSpanId", "parent_span_id", "parentSpanContext.spanId")
         ),
         kind,
-        errors.call(_time, record, _START),
+        start,
         errors.call(_time, record, _END),
         span_query(attributes, kind, events),
         answer,
@@ -480,12 +503,17 @@ def _span(record: Mapping[str, Any], line: int, place: int | None, trace_id: str
         _error(record, attributes, events),
         errors.call(_attribute_id, attributes, ("auepora.sample_id", "sample_id", "metadata.sample_id")),
         errors.call(_attribute_id, attributes, ("session.id", "gen_ai.conversation.id")),
+        errors.call(_first_token, record, attributes, start),
         place,
     )
     if span.duration is not None and span.duration < 0:
         name = record.get("name")
         what = f"the span {quote_text(name)}" if isinstance(name, str) else "a span"
         errors.add(f"{what} ends {-span.duration / NANOSECONDS_PER_SECOND:g} s before it starts")
+    if start is not None and span.first_token is not None and span.first_token < start:
+        errors.add(
+            f"a span has its first token {(start - span.first_token) / NANOSECONDS_PER_SECOND:g} s before it starts"
+        )
     errors.raise_errors()
     return span
 
@@ -547,9 +575,14 @@ def _otlp_value(value: Any) -> Any:
 
 
 def _events(record: Mapping[str, Any]) -> Events:
+    return [(str(event.get("name")), _attributes(event)) for event in _event_records(record)]
+
+
+def _event_records(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     events = record.get("events")
-    named = [event for event in events if isinstance(event, Mapping)] if isinstance(events, list) else []
-    return [(str(event.get("name")), _attributes(event)) for event in named]
+    if not isinstance(events, list):
+        return []
+    return [event for event in events if isinstance(event, Mapping)]
 
 
 def _time(record: Mapping[str, Any], names: tuple[str, ...]) -> int | None:

@@ -121,10 +121,12 @@ def _response(trace: _Trace) -> Response | None:
 
 
 def _timings(trace: _Trace) -> dict[str, float]:
+    first_tokens = [span.first_token for call in reversed(trace.models) for span in call]
     timings = {
         "end_to_end": trace.root.seconds,
         "retrieval": _seconds(trace.searches),
         "generation": _seconds(trace.models),
+        "first_token": _seconds_since(trace.root.start, first_tokens),
         STARTED: None if trace.root.start is None else trace.root.start / 1e9,
     }
     return {key: value for key, value in timings.items() if value is not None}
@@ -133,6 +135,14 @@ def _timings(trace: _Trace) -> dict[str, float]:
 def _seconds(calls: Sequence[Sequence[TraceSpan]]) -> float | None:
     known = [duration for call in calls if (duration := call[0].duration) is not None]
     return sum(known) / NANOSECONDS_PER_SECOND if known else None  # summed as integers: 0.05 + 0.01 is not quite 0.06
+
+
+def _seconds_since(start: int | None, moments: Sequence[int | None]) -> float | None:
+    """Return the seconds from the start to the first known moment; ``None`` where clocks disagree about the order."""
+    moment = next((moment for moment in moments if moment is not None), None)
+    if start is None or moment is None or moment < start:
+        return None
+    return (moment - start) / NANOSECONDS_PER_SECOND
 
 
 def _step(call: Sequence[TraceSpan]) -> dict[str, Any]:

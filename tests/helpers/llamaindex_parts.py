@@ -1,12 +1,14 @@
 """LlamaIndex objects for tests, all in memory: an index over a fake embedding, engines over a fake model."""
 
 import hashlib
+import time
 from typing import Any
 
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.chat_engine import ContextChatEngine
-from llama_index.core.llms import MockLLM
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM
+from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.query_engine import CustomQueryEngine
@@ -83,10 +85,43 @@ def model() -> Any:
     return MockLLM(max_tokens=3)
 
 
-def chat_engine(retriever: Any) -> Any:
+class CountingLLM(CustomLLM):
+    """Answers "yes it is" and reports as many prompt tokens as the prompt has words; it chats by completing text."""
+
+    form: str = "usage"
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="counting")
+
+    def _reply(self, prompt: str, text: str, delta: str | None = None) -> CompletionResponse:
+        words = len(prompt.split())
+        if self.form == "usage":
+            raw: Any = {"model": "counting", "usage": {"prompt_tokens": words, "completion_tokens": 3}}
+            return CompletionResponse(text=text, raw=raw, delta=delta)
+        if self.form == "usage_metadata":
+            raw = {"usage_metadata": {"prompt_token_count": words, "candidates_token_count": 3}}
+            return CompletionResponse(text=text, raw=raw, delta=delta)
+        counts = {"prompt_tokens": words, "completion_tokens": 3}
+        return CompletionResponse(text=text, raw={"id": 1}, additional_kwargs=counts, delta=delta)
+
+    @llm_completion_callback()
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        if "break" in prompt:
+            raise ValueError("the model is gone")
+        return self._reply(prompt, "yes it is")
+
+    @llm_completion_callback()
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        yield self._reply(prompt, "yes", "yes")
+        time.sleep(0.05)
+        yield self._reply(prompt, "yes it is", " it is")
+
+
+def chat_engine(retriever: Any, llm: Any = None) -> Any:
     memory = ChatMemoryBuffer.from_defaults(token_limit=1_000)
-    return ContextChatEngine.from_defaults(retriever=retriever, llm=model(), memory=memory)
+    return ContextChatEngine.from_defaults(retriever=retriever, llm=llm or model(), memory=memory)
 
 
-def synthesizer() -> Any:
-    return get_response_synthesizer(llm=model(), response_mode="compact")
+def synthesizer(llm: Any = None) -> Any:
+    return get_response_synthesizer(llm=llm or model(), response_mode="compact")

@@ -1,12 +1,13 @@
 """LlamaIndex: retrievers, query engines, chat engines, synthesizers."""
 
 import asyncio
+import time
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from auepora_eval import Document, EvaluationSample, Response, from_llamaindex, run_system
+from auepora_eval import Document, EvaluationSample, Response, RunStore, from_llamaindex, run_system
 from auepora_eval.core.types import SystemOutputs
 from auepora_eval.errors import AueporaWarning, BadTypeError
 from auepora_eval.systems.interfaces import as_system
@@ -138,6 +139,53 @@ def test_a_retriever_with_a_synthesizer(li: ModuleType) -> None:
         output = asked(system, 2)
         assert (len(output.retrieved), output.response) == (2, Response("text text text"))
         assert set(output.timings) == {"retrieval", "generation"}
+
+
+@pytest.mark.parametrize("use_async", [False, True], ids=["query", "aquery"])
+@pytest.mark.parametrize("form", ["usage", "usage_metadata", "additional_kwargs"])
+def test_an_engine_has_the_tokens_of_its_model(li: ModuleType, form: str, use_async: bool) -> None:
+    engine = li.index().as_query_engine(llm=li.CountingLLM(form=form))
+    output = asked(from_llamaindex(engine, use_async=use_async))
+    assert output.usage["output_tokens"] == 3
+    assert output.usage["input_tokens"] > 10
+    assert output.usage["total_tokens"] == output.usage["input_tokens"] + 3
+    assert output.usage.get("model") == ("counting" if form == "usage" else None)
+    assert "first_token" not in output.timings
+
+
+@pytest.mark.parametrize("use_async", [False, True], ids=["query", "aquery"])
+def test_a_streaming_engine_has_its_first_token(li: ModuleType, use_async: bool) -> None:
+    engine = li.index().as_query_engine(llm=li.CountingLLM(), streaming=True)
+    began = time.perf_counter()
+    output = asked(from_llamaindex(engine, use_async=use_async))
+    assert output.response == Response("yes it is")
+    assert output.usage["output_tokens"] == 3
+    assert time.perf_counter() - began - output.timings["first_token"] > 0.04  # the time between its two tokens
+
+
+def test_a_chat_that_completes_text_counts_its_tokens_once(li: ModuleType) -> None:
+    output = asked(li.chat_engine(li.index().as_retriever(), li.CountingLLM()))
+    assert output.usage["output_tokens"] == 3
+    refined = li.index().as_query_engine(llm=li.CountingLLM(), response_mode="refine", similarity_top_k=3)
+    assert asked(from_llamaindex(refined)).usage["output_tokens"] == 9
+
+
+def test_a_synthesizer_has_the_tokens_of_its_model(li: ModuleType) -> None:
+    output = asked(from_llamaindex(li.index().as_retriever(), generator=li.synthesizer(li.CountingLLM())), 2)
+    assert (output.usage["output_tokens"], output.usage["model"]) == (3, "counting")
+
+
+@pytest.mark.parametrize("use_async", [False, True], ids=["threads", "tasks"])
+def test_questions_at_the_same_time_have_tokens_of_their_own(li: ModuleType, use_async: bool, tmp_path: Path) -> None:
+    samples = [EvaluationSample(f"q{n}", "word " * n or "break", relevant_docs=[Document("d0")]) for n in range(9)]
+    engine = from_llamaindex(li.index().as_query_engine(llm=li.CountingLLM()), use_async=use_async)
+    path = tmp_path / "runs.sqlite"
+    run = run_system(engine, samples, ["mrr"], store=path, concurrency=4)
+    with RunStore.open(path) as store:
+        outputs = [stored.output for stored in store.outputs(run.record.run_id)]
+    assert outputs[0].usage == {}  # its model raised
+    counted = [output.usage["input_tokens"] for output in outputs[1:]]
+    assert [count - counted[0] for count in counted] == list(range(8))
 
 
 @pytest.mark.parametrize(

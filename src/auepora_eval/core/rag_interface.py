@@ -2,7 +2,8 @@
 
 import time
 from abc import ABC, abstractmethod
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from .types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 
@@ -56,4 +57,10 @@ class SimpleRAGSystem(RAGSystem):
         after_retrieval = time.perf_counter()
         response = self.generator.generate(sample.query, [item.doc for item in retrieved])
         timings = {"retrieval": after_retrieval - start, "generation": time.perf_counter() - after_retrieval}
-        return SystemOutputs(retrieved=retrieved, response=response, timings=timings)
+        return SystemOutputs(retrieved=retrieved, response=response, timings=timings, usage=reported_usage(response))
+
+
+def reported_usage(response: Any) -> dict[str, Any]:
+    """The usage that a generator reports with its response: ``metadata["usage"]``."""
+    usage = response.metadata.get("usage") if isinstance(response, Response) else None
+    return dict(usage) if isinstance(usage, Mapping) else {}

@@ -113,9 +113,9 @@ def span_from(start: Any, text: Any) -> tuple[int, int] | None:
 # --- replies: answers, token usage, and earlier turns to send --------------------------------------------------------
 
 _TOKENS = {
-    "input_tokens": ("input_tokens", "prompt_tokens"),
-    "output_tokens": ("output_tokens", "completion_tokens"),
-    "total_tokens": ("total_tokens",),
+    "input_tokens": ("input_tokens", "prompt_tokens", "prompt_token_count"),
+    "output_tokens": ("output_tokens", "completion_tokens", "candidates_token_count"),
+    "total_tokens": ("total_tokens", "total_token_count"),
 }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..core.rag_interface import SimpleRAGSystem
+from ..core.rag_interface import SimpleRAGSystem, reported_usage
 from ..core.types import EvaluationSample, SystemOutputs
 from ..errors import BadTypeError, BadValueError, SystemCallError, did_you_mean
 from ..features.rankings import retrieved_problem
@@ -54,6 +54,7 @@ def combine_parts(
         except Exception as error:
             raise GenerationFailedError(error, output) from error
         output.timings["generation"] = time.perf_counter() - retrieved_at
+        output.usage = reported_usage(output.response)
         return output
 
     if any(waits):

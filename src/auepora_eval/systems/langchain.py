@@ -144,7 +144,7 @@ class TraceCallback:
         self._model_calls: dict[Any, tuple[float, float | None]] = {}
         self._reports: list[Any] = []
         self._began = time.perf_counter()
-        self._first_token: float | None = None
+        self._first_tokens: dict[Any, float] = {}
 
     @property
     def retrievals(self) -> list[RetrievalTrace]:
@@ -172,7 +172,7 @@ class TraceCallback:
         parts = {
             "retrieval": [retrieval.seconds for retrieval in self.retrievals if retrieval.seconds is not None],
             "generation": models,
-            "first_token": [] if self._first_token is None else [self._first_token],
+            "first_token": list(self._first_tokens.values())[-1:],
         }
         return {name: sum(seconds) for name, seconds in parts.items() if seconds}
 
@@ -216,8 +216,8 @@ class TraceCallback:
 
     def on_llm_new_token(self, *_: Any, run_id: Any, **__: Any) -> None:
         """A model has written a token."""
-        if self._first_token is None and not self._is_inside_retrieval(run_id):
-            self._first_token = time.perf_counter() - self._began
+        if not self._is_inside_retrieval(run_id):
+            self._first_tokens.setdefault(run_id, time.perf_counter() - self._began)
 
     def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
         """A model call has finished."""

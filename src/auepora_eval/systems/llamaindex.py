@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 from ..core.types import Document, EvaluationSample, Response, SystemOutputs
@@ -15,10 +19,12 @@ from .adapters import (
     FrameworkDocument,
     adapt_pipeline,
     adapt_retriever,
+    dump_model,
     earlier_turns,
     extract_response,
     is_instance_of,
     provenance,
+    sum_token_usage,
     with_generator,
 )
 
@@ -56,8 +62,10 @@ def from_llamaindex(
     if generator is not None:
         raise BadTypeError(f"a generator needs a retriever, and {type(obj).__name__} is not one")
 
-    def read(reply: Any) -> SystemOutputs:
-        return SystemOutputs(mapper.to_ranking(reply.source_nodes), _answer(reply))
+    def read(answered: tuple[Any, _ModelCalls]) -> SystemOutputs:
+        reply, calls = answered
+        ranking = mapper.to_ranking(reply.source_nodes)
+        return SystemOutputs(ranking, _answer(reply), timings=calls.timings, usage=calls.usage)
 
     if is_instance_of(obj, LLAMAINDEX, "BaseQueryEngine"):
         query = _QueryEngine(obj, own_top_k)
@@ -117,6 +125,80 @@ def _answer(reply: Any) -> Response:
     return extract_response(reply.response) or Response("" if reply.response is None else str(reply.response))
 
 
+class _ModelCalls:
+    """The model calls of one answer: the tokens of all, and when the first token of the last streamed one came."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._first_tokens: dict[Any, float] = {}
+        self._replies: dict[int, Any] = {}
+
+    def begin_stream(self, call: Any) -> None:
+        """A part of a streamed reply has come."""
+        self._first_tokens.setdefault(call, time.perf_counter() - self._began)
+
+    def add_reply(self, response: Any) -> None:
+        """A reply is complete. A model that chats by completing text reports one reply twice, with the same ``raw``."""
+        same = response if response.raw is None else response.raw
+        self._replies[id(same)] = response
+
+    @property
+    def timings(self) -> dict[str, float]:
+        """Seconds until the first token, where it was streamed."""
+        return {"first_token": list(self._first_tokens.values())[-1]} if self._first_tokens else {}
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """The tokens of all model calls."""
+        return sum_token_usage([_usage_report(reply) for reply in self._replies.values()])
+
+
+def _usage_report(response: Any) -> dict[str, Any]:
+    """The token usage of a reply, with the name of its model where the provider's reply names it."""
+    raw = _fields(response.raw)
+    usage = _fields(raw.get("usage")) or _fields(raw.get("usage_metadata"))
+    return {**response.additional_kwargs, **usage, "model": raw.get("model")}
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else dump_model(value) or {}
+
+
+_CALLS: ContextVar[_ModelCalls | None] = ContextVar("model calls of the answer", default=None)
+
+
+@contextmanager
+def _record_model_calls() -> Iterator[_ModelCalls]:
+    """Record the model calls of the block; blocks in other threads and tasks have records of their own."""
+    _attach_handler()
+    calls = _ModelCalls()
+    token = _CALLS.set(calls)
+    try:
+        yield calls
+    finally:
+        _CALLS.reset(token)
+
+
+@cache
+def _attach_handler() -> None:
+    """Let LlamaIndex report its model calls; once per process."""
+    from llama_index.core.instrumentation import get_dispatcher
+    from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+    from llama_index.core.instrumentation.events import llm
+
+    class ModelCallHandler(BaseEventHandler):  # type: ignore[misc]
+        def handle(self, event: Any, **_: Any) -> None:
+            calls = _CALLS.get()
+            if calls is None:
+                return
+            if isinstance(event, llm.LLMChatInProgressEvent | llm.LLMCompletionInProgressEvent):
+                calls.begin_stream(event.span_id)
+            elif isinstance(event, llm.LLMChatEndEvent | llm.LLMCompletionEndEvent) and event.response is not None:
+                calls.add_reply(event.response)
+
+    get_dispatcher().add_event_handler(ModelCallHandler())
+
+
 class _QueryEngine:
     """A ``BaseQueryEngine``."""
 
@@ -132,15 +214,21 @@ class _QueryEngine:
         deeper = _with_top_k(retriever, top_k)
         return self._engine if deeper is retriever else self._engine.with_retriever(deeper)
 
-    def ask(self, sample: EvaluationSample, top_k: int) -> Any:
-        reply = self._configured(top_k).query(sample.query)
-        return reply.get_response() if is_instance_of(reply, LLAMAINDEX, "StreamingResponse") else reply
+    def ask(self, sample: EvaluationSample, top_k: int) -> tuple[Any, _ModelCalls]:
+        with _record_model_calls() as calls:
+            reply = self._configured(top_k).query(sample.query)
+            return _read_stream(reply), calls
 
-    async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
-        reply = await self._configured(top_k).aquery(sample.query)
-        if is_instance_of(reply, LLAMAINDEX, "AsyncStreamingResponse"):
-            return await reply.get_response()
-        return reply.get_response() if is_instance_of(reply, LLAMAINDEX, "StreamingResponse") else reply
+    async def aask(self, sample: EvaluationSample, top_k: int) -> tuple[Any, _ModelCalls]:
+        with _record_model_calls() as calls:
+            reply = await self._configured(top_k).aquery(sample.query)
+            if is_instance_of(reply, LLAMAINDEX, "AsyncStreamingResponse"):
+                reply = await reply.get_response()
+            return _read_stream(reply), calls
+
+
+def _read_stream(reply: Any) -> Any:
+    return reply.get_response() if is_instance_of(reply, LLAMAINDEX, "StreamingResponse") else reply
 
 
 class _ChatEngine:
@@ -149,13 +237,13 @@ class _ChatEngine:
     def __init__(self, engine: Any) -> None:
         self._engine, self._turn = engine, threading.Lock()
 
-    def ask(self, sample: EvaluationSample, top_k: int) -> Any:
+    def ask(self, sample: EvaluationSample, top_k: int) -> tuple[Any, _ModelCalls]:
         from llama_index.core.llms import ChatMessage
 
         history = [ChatMessage(role=role, content=text) for role, text in earlier_turns(sample)]
-        with self._turn:
+        with self._turn, _record_model_calls() as calls:
             self._engine.reset()
-            return self._engine.chat(sample.query, chat_history=history)
+            return self._engine.chat(sample.query, chat_history=history), calls
 
 
 class _Synthesizer:
@@ -169,4 +257,8 @@ class _Synthesizer:
         from llama_index.core.schema import NodeWithScore, TextNode
 
         nodes = [NodeWithScore(node=TextNode(id_=document.doc_id, text=document.text)) for document in context_docs]
-        return _answer(self._synthesizer.synthesize(query, nodes=nodes))
+        with _record_model_calls() as calls:
+            answer = _answer(self._synthesizer.synthesize(query, nodes=nodes))
+        if calls.usage:
+            answer.metadata["usage"] = calls.usage
+        return answer

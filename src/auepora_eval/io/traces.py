@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def _response(trace: _Trace) -> Response | None:
 
 
 def _timings(trace: _Trace) -> dict[str, float]:
-    first_tokens = [span.first_token for call in reversed(trace.models) for span in call]
+    first_tokens = [span.first_token for span in chain.from_iterable(reversed(trace.models))]
     timings = {
         "end_to_end": trace.root.seconds,
         "retrieval": _seconds(trace.searches),

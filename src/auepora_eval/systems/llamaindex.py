@@ -187,7 +187,7 @@ def _attach_handler() -> None:
     from llama_index.core.instrumentation.events import llm
 
     class ModelCallHandler(BaseEventHandler):  # type: ignore[misc]
-        def handle(self, event: Any, **_: Any) -> None:
+        def handle(self, event: Any) -> None:
             calls = _CALLS.get()
             if calls is None:
                 return

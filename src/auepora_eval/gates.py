@@ -699,20 +699,34 @@ def check_run(
 
 
 def _with_judges(store: RunStore, report: GateReport, gates: Iterable[Gate], results: Results) -> GateReport:
-    """The report with warnings on judges that are not usable by their control items, those of the baseline as well."""
+    """The report with warnings on judges that are not usable by their control items, those of the baseline as well.
+
+    What such a judge measured passes no gate.
+    """
     baseline = [] if report.against is None else result_summaries(store, report.against)
     label = "" if report.against is None else "B: "
     own, other = unusable_judges(results), unusable_judges(baseline)
     compared = {gate.text for gate in gates if needs_baseline(gate)}
     outcomes = []
     for one in report.outcomes:
-        parts, metric = [one.warning], one.metric or ""
+        judges, metric = [], one.metric or ""
         if metric in own and not one.implied:
-            parts.append(f"{label}{own[metric]}")
+            judges.append(f"{label}{own[metric]}")
         if metric in other and one.gate in compared:
-            parts.append(f"A: {other[metric]}")
-        outcomes.append(replace(one, warning="; ".join(filter(None, parts)) or None))
+            judges.append(f"A: {other[metric]}")
+        outcomes.append(_with_unusable(one, judges) if judges else one)
     return replace(report, outcomes=tuple(outcomes))
+
+
+def _with_unusable(outcome: GateOutcome, judges: Sequence[str]) -> GateOutcome:
+    """An outcome that depends on judges that are not usable: inconclusive where it was passed."""
+    warning = "; ".join(filter(None, [outcome.warning, *judges]))
+    if outcome.status != "passed":
+        return replace(outcome, warning=warning)
+    reason = f"{outcome.reason}, but its judge is not usable"
+    if isinstance(outcome, CheckedGate):
+        outcome = replace(outcome, brief=f"{outcome.brief}, but its judge is not usable")
+    return replace(outcome, status="inconclusive", reason=reason, warning=warning)
 
 
 def _check_results(

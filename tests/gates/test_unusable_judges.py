@@ -1,4 +1,4 @@
-"""Gates name a judge that is not usable by its control items, in the words of the comparison."""
+"""Gates name a judge that is not usable by its control items, and do not pass by what it measured."""
 
 from pathlib import Path
 
@@ -42,8 +42,13 @@ def test_gates_name_judges_that_are_not_usable(tmp_path: Path) -> None:
             compared, value, other, *implied = report.outcomes
             assert compared.warning == "; ".join(f"{label}: {WORDS}" for label in labels)
             assert value.warning == (f"B: {WORDS}" if "B" in labels else None)
+            assert (compared.status, value.status) == ("inconclusive", "inconclusive" if "B" in labels else "passed")
+            assert compared.reason.endswith(", but its judge is not usable")
+            assert other.status == "passed"
             assert [one.warning for one in (other, *implied)] == [None] * (1 + len(implied))
             notes = compare_runs(baseline.run_id, run.run_id, store=store).notes
             assert {f"{label}: {WORDS}" for label in labels} <= set(notes)
             (alone, *_) = check_run(store, run, results, gates[1:2]).outcomes
             assert alone.warning == (WORDS if "B" in labels else None)
+            (failed, *_) = check_run(store, run, results, parse_gates(["token_f1 >= 0.9"])).outcomes
+            assert failed.status == "failed"

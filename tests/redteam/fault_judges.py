@@ -10,7 +10,7 @@ from auepora_eval.compare.stores import record_bias
 from auepora_eval.judge.critic import JudgePolicy
 from auepora_eval.runs.run import run_system
 from helpers.critics import ScriptedCritic, framed
-from redteam.planted import Bench, Fault, Floats, Noted, Pair, Stopped, Unseen, answers, quality, questions
+from redteam.planted import Bench, Fault, Floats, Pair, Stopped, Unseen, answers, quality, questions
 
 TUNED = "tuned judge"
 
@@ -182,8 +182,8 @@ def _tuned() -> Iterator[Fault]:
         "the judge of B accepts everything under the same name, 8 control items, 24 questions",
         ("better(llm_faithfulness)",),
         _controlled("lenient", controls=8),
-        Noted("is not usable: it accepts"),
-        "control items show it, and the gate and the comparison name it; both go by the scores",
+        Stopped("inconclusive", "its judge is not usable"),
+        "control items show that the judge accepts what it must reject",
     )
     yield Fault(
         TUNED,
